@@ -20,7 +20,9 @@ pub use answering::{FieldChanges, Jitter, RefusalPage, RefusalStyle};
 pub use expiry::Expiry;
 use http::HeaderName;
 pub use listener::Listener;
-pub use settling::{CostSource, CountedAnswers, HeaderCost, StatusRange, ToldCost, UpstreamFault};
+pub use settling::{
+    CostSource, CountedAnswers, HeaderCost, ReportedCost, StatusRange, UpstreamFault,
+};
 use typed_index_collections::TiVec;
 pub use upstream::{
     Balance, Eject, Endpoint, Health, HttpUpstream, Scheme, Upstream, UpstreamKind, UpstreamTls,
@@ -167,7 +169,7 @@ pub struct Policy {
     /// Quotas that are tried beside the real ones.
     pub candidates: Vec<PolicyQuota>,
     /// Who tells what a request costs; none: [`AppliedPolicy::cost`] says it.
-    pub told_cost: Option<ToldCost>,
+    pub told_cost: Option<ReportedCost>,
     /// Which answers count.
     pub counted_answers: CountedAnswers,
     /// How it refuses.

@@ -103,13 +103,13 @@ struct Cost {
 }
 
 /// Measures a round.
-struct Meter<'g> {
+struct UpstreamMeter<'g> {
     gateway: &'g Running,
     cpu: Duration,
     began: Instant,
 }
 
-impl<'g> Meter<'g> {
+impl<'g> UpstreamMeter<'g> {
     fn start(gateway: &'g Running) -> Self {
         Self {
             gateway,
@@ -181,7 +181,7 @@ async fn throughput(gateways: &[Gateway], folder: &Path, rounds: usize) {
 
 /// Has every client's body passed on; returns the cost of a GiB in ms.
 async fn transfer(origin: &Rc<Origin>, gateway: &Running, shape: &'static Shape) -> Cost {
-    let meter = Meter::start(gateway);
+    let meter = UpstreamMeter::start(gateway);
     let port = gateway.port;
     let clients: Vec<_> = (0..CLIENTS)
         .map(|_| {
@@ -204,7 +204,7 @@ async fn transfer(origin: &Rc<Origin>, gateway: &Running, shape: &'static Shape)
 
 /// Has a stream of events passed on; returns the cost of one in µs.
 async fn stream(origin: &Origin, gateway: &Running) -> Cost {
-    let meter = Meter::start(gateway);
+    let meter = UpstreamMeter::start(gateway);
     let mut stream = connect(gateway.port).await;
     let passed = timeout(PASSING_MAX, origin.take_events(&mut stream, EVENTS));
     passed.await.expect("it does not stall");

@@ -35,7 +35,7 @@ use tollgate::clock::Clock;
 use tollgate::config::changes::changes;
 use tollgate::config::{Loaded, load};
 use tollgate::metrics::Metrics;
-use tollgate::proxy::shared::Live;
+use tollgate::proxy::shared::ActiveConfig;
 use tollgate::proxy::upstream::Endpoints;
 use tollgate::store::{MemoryStore, Store};
 
@@ -104,14 +104,15 @@ fn one(routes: usize, kind: Kind) {
     settle();
     let before = resident_bytes();
     let (first_ms, first) = timed(|| loaded(&text, &store));
-    let (_, live) = timed(|| Live::new(first.snapshot, &metrics, &endpoints, &[7; 32]));
+    let (_, live) = timed(|| ActiveConfig::new(first.snapshot, &metrics, &endpoints, &[7; 32]));
     settle();
     let kept = resident_bytes().saturating_sub(before);
     let (load_ms, second) = timed(|| loaded(&changed, &store));
     let (check_ms, said) = timed(|| summary("bench", &second));
     let (changes_ms, told) = timed(|| changes(&first.file, &second.file));
     assert_eq!(told.applied.len(), 1, "one policy has changed");
-    let (force_ms, next) = timed(|| Live::new(second.snapshot, &metrics, &endpoints, &[7; 32]));
+    let (force_ms, next) =
+        timed(|| ActiveConfig::new(second.snapshot, &metrics, &endpoints, &[7; 32]));
     let (drop_ms, ()) = timed(|| drop(live));
     let (render_ms, rendered) = timed(|| metrics.render());
     println!(

@@ -87,12 +87,12 @@ pub struct File {
     /// `[[routes]]`
     pub routes: TiVec<RouteIndex, Table<RawRoute>>,
     /// What could not be read at all.
-    pub lost: Lost,
+    pub lost: UnreadParts,
 }
 
 /// What a file has that could not be read, so that it is not called missing.
 #[derive(Clone, Debug, Default)]
-pub struct Lost {
+pub struct UnreadParts {
     /// Kinds of tables of which one, at least, has a header that cannot be read.
     pub headers: HashSet<&'static str>,
     /// Kinds of tables of which one, at least, stands under a misspelled name.
@@ -103,7 +103,7 @@ pub struct Lost {
     pub spoiled: Vec<Range<usize>>,
 }
 
-impl Lost {
+impl UnreadParts {
     /// Whether the file may have a table of this kind that was not read.
     pub fn may_be_any(&self, kind: &str) -> bool {
         self.headers.contains(kind) || self.misspelled.contains(kind)

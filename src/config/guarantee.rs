@@ -4,7 +4,7 @@ use super::spelling;
 use crate::clock::Micros;
 use crate::cost::{Amount, BodyCost, NumberSource};
 use crate::limit::{Algorithm, Align, Count, OldestBucket, Quota};
-use crate::snapshot::{CostSource, CountedAnswers, HeaderCost, ToldCost};
+use crate::snapshot::{CostSource, CountedAnswers, HeaderCost, ReportedCost};
 
 /// Says how much a quota can let through, and in which stretches of time.
 pub fn guarantee(quota: &Quota) -> String {
@@ -19,10 +19,10 @@ pub fn guarantee(quota: &Quota) -> String {
 }
 
 /// Says what a cost that somebody tells means for the quotas, in lines.
-pub fn told_cost(cost: &ToldCost) -> Vec<String> {
+pub fn told_cost(cost: &ReportedCost) -> Vec<String> {
     match cost {
-        ToldCost::Header(header) => vec![header_cost(header)],
-        ToldCost::Body(body) => body_cost(body),
+        ReportedCost::Header(header) => vec![header_cost(header)],
+        ReportedCost::Body(body) => body_cost(body),
     }
 }
 

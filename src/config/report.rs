@@ -20,7 +20,7 @@ use annotate_snippets::Renderer;
 use self::controls::showable;
 use self::lines::Places;
 pub use self::mistake::{Mistake, OtherFile, Place};
-use self::shown::Shown;
+use self::shown::ShownLines;
 use super::secrets::overwritten;
 
 /// The mistakes of one file.
@@ -134,7 +134,7 @@ impl Report {
         let mistakes = self.mistakes();
         let text = overwritten(text);
         let text = showable(&text);
-        let shown = Shown::new(file_name, &text, &mistakes);
+        let shown = ShownLines::new(file_name, &text, &mistakes);
         let mut out = String::new();
         for mistake in &mistakes {
             out += &shown.render(mistake, &renderer);
@@ -148,7 +148,7 @@ impl Report {
     /// Returns one line for each mistake: `file:line:column: message (hint)`.
     pub fn lines(&self, file_name: &str, text: &str) -> Vec<String> {
         let mistakes = self.mistakes();
-        let shown = Shown::new(file_name, text, &mistakes);
+        let shown = ShownLines::new(file_name, text, &mistakes);
         mistakes
             .into_iter()
             .map(|mistake| shown.line(mistake))

@@ -16,7 +16,7 @@ use crate::proxy::upstream::Checker;
 
 /// What the control thread is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum DrainPhase {
     Running,
     /// Not ready; listeners close after the delay.
     Draining(Duration),
@@ -31,7 +31,7 @@ pub(super) async fn control(
     listeners: Vec<TcpListener>,
     admin_listener: Option<TcpListener>,
     workers: Vec<WorkerHandle>,
-    mut phase: watch::Receiver<Phase>,
+    mut phase: watch::Receiver<DrainPhase>,
 ) -> io::Result<()> {
     let (stop, stopped) = watch::channel(false);
     for (index, listener) in listeners.into_iter().enumerate() {
@@ -52,14 +52,14 @@ pub(super) async fn control(
         tokio::task::spawn_local(admin::serve(listener, admin));
     }
     tokio::task::spawn_local(keep_house(Arc::clone(&shared), worker_count));
-    let draining = phase.wait_for(|phase| *phase != Phase::Running).await;
-    if let Ok(Phase::Draining(delay)) = draining.as_deref().copied() {
+    let draining = phase.wait_for(|phase| *phase != DrainPhase::Running).await;
+    if let Ok(DrainPhase::Draining(delay)) = draining.as_deref().copied() {
         drop(tokio::time::timeout(delay, shared.forced()).await);
     }
     drop(draining);
     stop.send_replace(true);
     // An error means that the gateway is gone, which is the end too.
-    drop(phase.wait_for(|phase| *phase == Phase::Done).await);
+    drop(phase.wait_for(|phase| *phase == DrainPhase::Done).await);
     Ok(())
 }
 

@@ -27,11 +27,11 @@ use crate::limit::plan::SeriesId;
 use crate::logging::{Logging, Output};
 use crate::metrics::{Metrics, Reload};
 use crate::proxy::downstream::listener;
-use crate::proxy::shared::{Live, Shared};
-use crate::proxy::upstream::{Endpoints, Resolver};
+use crate::proxy::shared::{ActiveConfig, Shared};
+use crate::proxy::upstream::{Endpoints, NameResolver};
 use crate::snapshot::{Policy, Snapshot};
 use crate::store::{MemoryStore, Store};
-use control::Phase;
+use control::DrainPhase;
 
 /// A running gateway; it drains when it is dropped.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub struct Gateway {
     /// Names and bound addresses of the listeners.
     addresses: Vec<(Arc<str>, SocketAddr)>,
     admin_address: Option<SocketAddr>,
-    phase: watch::Sender<Phase>,
+    phase: watch::Sender<DrainPhase>,
     workers: Vec<JoinHandle<()>>,
     control: Option<JoinHandle<()>>,
 }
@@ -132,11 +132,11 @@ impl Gateway {
         let process_key = process_key()?;
         let store = Store::open(&snapshot.store, memory, clock.clone(), &process_key);
         let endpoints = Arc::new(Endpoints::new(clock.clone(), Arc::clone(&metrics)));
-        let live = Live::new(snapshot, &metrics, &endpoints, &process_key);
+        let live = ActiveConfig::new(snapshot, &metrics, &endpoints, &process_key);
         let shared = Shared::new(live, clock, store, metrics, endpoints, process_key);
         let shared = Arc::new(shared);
         let sockets_max = descriptors::bound(&shared, worker_count);
-        let (phase, seen_phase) = watch::channel(Phase::Running);
+        let (phase, seen_phase) = watch::channel(DrainPhase::Running);
         let mut gateway = Self {
             shared,
             admin,
@@ -178,7 +178,7 @@ impl Gateway {
     }
 
     /// Resolves the names of endpoints by `resolver` instead of the system.
-    pub fn resolve_by(&self, resolver: Resolver) {
+    pub fn resolve_by(&self, resolver: NameResolver) {
         self.shared.endpoints.resolve_by(resolver);
     }
 
@@ -252,7 +252,7 @@ impl Gateway {
         self.shared.store.reload(&snapshot.store);
         let shared = &self.shared;
         let (endpoints, key) = (&shared.endpoints, &shared.process_key);
-        let live = Live::new(snapshot, &shared.metrics, endpoints, key);
+        let live = ActiveConfig::new(snapshot, &shared.metrics, endpoints, key);
         shared.swap(live);
         self.shared.store.retain(&series_ids);
         self.shared.metrics.reloaded(Reload::Applied);
@@ -296,11 +296,11 @@ impl Gateway {
     pub fn shutdown(&mut self) {
         self.admin.is_ready.store(false, Relaxed);
         let delay = self.shared.live().snapshot.general.shutdown_delay;
-        self.phase.send_replace(Phase::Draining(delay));
+        self.phase.send_replace(DrainPhase::Draining(delay));
         for worker in self.workers.drain(..) {
             join(worker);
         }
-        self.phase.send_replace(Phase::Done);
+        self.phase.send_replace(DrainPhase::Done);
         if let Some(control) = self.control.take() {
             join(control);
             match self.shared.unsettled() {

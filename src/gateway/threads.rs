@@ -9,7 +9,7 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
 
 use super::Gateway;
-use super::control::{Phase, control};
+use super::control::{DrainPhase, control};
 use crate::access_log::Writer;
 use crate::proxy::downstream::listener::{HANDOVER_MAX, WorkerHandle};
 use crate::proxy::run::run;
@@ -42,7 +42,7 @@ impl Gateway {
         listeners: Vec<TcpListener>,
         admin_listener: Option<TcpListener>,
         workers: Vec<WorkerHandle>,
-        phase: watch::Receiver<Phase>,
+        phase: watch::Receiver<DrainPhase>,
     ) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
         let admin = Arc::clone(&self.admin);

@@ -12,7 +12,7 @@ use super::downstream::request::{RequestGuard, RequestState};
 use super::record::Record;
 use super::refusal::Refusal;
 use super::upstream::Attempts;
-use super::worker::InForce;
+use super::worker::WorkerConfig;
 use crate::fault::Reason;
 use crate::limiter::{Decided, ResponseFacts};
 use crate::snapshot::UpstreamFault;
@@ -40,7 +40,7 @@ impl Exchange {
     pub(crate) fn begin(
         request: RequestGuard,
         client: &Rc<Client>,
-        live: &Rc<InForce>,
+        live: &Rc<WorkerConfig>,
         head: &Parts,
     ) -> Box<Self> {
         // Made where it stays, because it is large.

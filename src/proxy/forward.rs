@@ -12,8 +12,8 @@ use super::forwarded::is_over_tls;
 use super::journey_state::{Journey, Stop};
 use super::refusal::Refusal;
 use super::upstream::{
-    self, CommonFields, ConnectError, ForwardError, Meter, Outgoing, Terms, UpstreamAnswer,
-    UpstreamBody, UpstreamFailure, builtin,
+    self, CommonFields, ConnectError, ForwardError, ForwardOptions, Outgoing, UpstreamAnswer,
+    UpstreamBody, UpstreamFailure, UpstreamMeter, builtin,
 };
 use crate::request::{host, target};
 use crate::snapshot::{Route, UpstreamKind};
@@ -85,7 +85,7 @@ impl Journey<'_> {
         let body = self.outgoing_body();
         let upstream = self.live.upstreams[route.upstream].as_ref();
         let upstream = upstream.expect("it has endpoints");
-        let terms = Terms {
+        let terms = ForwardOptions {
             response_timeout: route.response_timeout,
             body_timeout: route.body_timeout,
             host: if route.preserve_host {
@@ -97,7 +97,7 @@ impl Journey<'_> {
             hash,
         };
         let worker = &self.client.worker;
-        let meter = Meter {
+        let meter = UpstreamMeter {
             metrics: &self.live.handles.upstreams[route.upstream],
             worker: worker.index,
         };

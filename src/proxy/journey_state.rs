@@ -6,7 +6,7 @@ use super::client::Client;
 use super::downstream::body::RequestBody;
 use super::exchange::Exchange;
 use super::refusal::Refusal;
-use super::shared::Live;
+use super::shared::ActiveConfig;
 use crate::index::RouteIndex;
 use crate::limiter::Limiter;
 use crate::snapshot::Listener;
@@ -22,7 +22,7 @@ pub(super) enum Stop {
 /// A request on its journey, and what goes with it.
 pub(super) struct Journey<'r> {
     pub(super) client: &'r Client,
-    pub(super) live: &'r Live,
+    pub(super) live: &'r ActiveConfig,
     pub(super) limiter: Limiter<'r>,
     pub(super) listener: &'r Listener,
     pub(super) exchange: &'r mut Exchange,

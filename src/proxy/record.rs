@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use super::client::Client;
 use super::upstream::{Attempts, UpstreamFailure};
-use super::worker::InForce;
+use super::worker::WorkerConfig;
 use crate::access_log::{AccessEntry, AccessLog};
 use crate::clock::Timestamp;
 use crate::fault::Reason;
@@ -27,7 +27,7 @@ use crate::snapshot::{Route, Snapshot};
 /// One request and what became of it.
 pub(crate) struct Record {
     pub(super) client: Rc<Client>,
-    pub(super) live: Rc<InForce>,
+    pub(super) live: Rc<WorkerConfig>,
     method: Method,
     /// Index of the route.
     route: Option<RouteIndex>,
@@ -61,7 +61,7 @@ impl Record {
     /// Begins the record of a request whose head has arrived.
     pub(crate) fn begin(
         client: &Rc<Client>,
-        live: &Rc<InForce>,
+        live: &Rc<WorkerConfig>,
         method: &Method,
         target: &Uri,
     ) -> Self {

@@ -19,7 +19,7 @@ use super::downstream::opening::{self, OpenError, Opened};
 use super::downstream::panics::PanicGuard;
 use super::downstream::registry::{Registration, Registry};
 use super::shared::Shared;
-use super::worker::{InForce, Worker};
+use super::worker::{Worker, WorkerConfig};
 use super::{deadline, journey, record};
 use crate::access_log::Writer;
 use crate::fault::{HandshakeFailure, Reason};
@@ -31,7 +31,7 @@ struct Runner {
     worker: Rc<Worker>,
     connections: Rc<Registry>,
     /// The configuration that the connections were last compared with.
-    compared: RefCell<Rc<InForce>>,
+    compared: RefCell<Rc<WorkerConfig>>,
 }
 
 /// How long what is cut may take to end, and how often it is looked whether it has.

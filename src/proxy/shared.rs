@@ -22,9 +22,9 @@ use crate::store::settings::{Location, Settings};
 /// What the workers of one process share; the configuration in it is swapped whole.
 #[derive(Debug)]
 pub struct Shared {
-    live: ArcSwap<Live>,
+    live: ArcSwap<ActiveConfig>,
     /// Earlier configurations that requests may still hold.
-    retired: Mutex<Vec<Arc<Live>>>,
+    retired: Mutex<Vec<Arc<ActiveConfig>>>,
     /// The time.
     pub clock: Clock,
     /// The counters.
@@ -45,7 +45,7 @@ pub struct Shared {
 
 /// A configuration and the handles that measure its parts.
 #[derive(Debug)]
-pub struct Live {
+pub struct ActiveConfig {
     /// The configuration.
     pub snapshot: Snapshot,
     /// What measures its parts.
@@ -59,7 +59,7 @@ pub struct Live {
     pub(crate) partition_key: [u8; 32],
 }
 
-impl Live {
+impl ActiveConfig {
     /// Finds the handles of `snapshot`'s parts.
     ///
     /// Nobody outside knows `process_key`; it makes the partition ids that no other process has to
@@ -88,7 +88,7 @@ impl Live {
 impl Shared {
     /// Begins with `live`.
     pub fn new(
-        live: Live,
+        live: ActiveConfig,
         clock: Clock,
         store: Store,
         metrics: Arc<Metrics>,
@@ -142,7 +142,7 @@ impl Shared {
     }
 
     /// Returns the configuration as it is now.
-    pub fn live(&self) -> Guard<Arc<Live>> {
+    pub fn live(&self) -> Guard<Arc<ActiveConfig>> {
         self.live.load()
     }
 
@@ -157,7 +157,7 @@ impl Shared {
     }
 
     /// Puts `live` in force; requests that began with its predecessor keep that.
-    pub fn swap(&self, live: Live) {
+    pub fn swap(&self, live: ActiveConfig) {
         self.capacity.reload(&live.snapshot.listeners);
         let old = self.live.swap(Arc::new(live));
         self.retired().push(old);
@@ -168,7 +168,7 @@ impl Shared {
         self.retired().retain(|old| Arc::strong_count(old) > 1);
     }
 
-    fn retired(&self) -> MutexGuard<'_, Vec<Arc<Live>>> {
+    fn retired(&self) -> MutexGuard<'_, Vec<Arc<ActiveConfig>>> {
         self.retired.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

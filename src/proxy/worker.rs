@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use super::deadline::Sweep;
 use super::read_buffer::ReadBuffer;
-use super::shared::{Live, Shared};
+use super::shared::{ActiveConfig, Shared};
 use super::upstream::Pools;
 use crate::access_log::Writer;
 use crate::fault::Reason;
@@ -35,7 +35,7 @@ pub(crate) struct Worker {
     pub(crate) read_buffer: Rc<ReadBuffer>,
     /// The configuration as this worker last saw it: a request clones it without touching a count
     /// that other workers touch.
-    live: RefCell<Rc<InForce>>,
+    live: RefCell<Rc<WorkerConfig>>,
     /// Whether tunnels are to end.
     tunnels_end: watch::Sender<bool>,
     /// Whether the grace is over and what is still open is cut.
@@ -44,13 +44,13 @@ pub(crate) struct Worker {
 
 /// A configuration as one worker holds it, to be shared among that worker's requests.
 #[derive(Debug)]
-pub(crate) struct InForce(Arc<Live>);
+pub(crate) struct WorkerConfig(Arc<ActiveConfig>);
 
 impl Worker {
     /// Makes what a worker's requests share; must run on the worker's own runtime.
     pub(super) fn new(index: WorkerIndex, shared: Arc<Shared>, access_log: Writer) -> Self {
         let sweep = Rc::new(Sweep::new(shared.clock.clone()));
-        let live = Rc::new(InForce(Arc::clone(&shared.live())));
+        let live = Rc::new(WorkerConfig(Arc::clone(&shared.live())));
         Self {
             index,
             pools: Pools::new(
@@ -72,11 +72,11 @@ impl Worker {
     }
 
     /// Returns the configuration in force, for one request to keep.
-    pub(crate) fn live(&self) -> Rc<InForce> {
+    pub(crate) fn live(&self) -> Rc<WorkerConfig> {
         let current = self.shared.live();
         let mut seen = self.live.borrow_mut();
         if !Arc::ptr_eq(&current, &seen.0) {
-            *seen = Rc::new(InForce(Arc::clone(&current)));
+            *seen = Rc::new(WorkerConfig(Arc::clone(&current)));
         }
         Rc::clone(&seen)
     }
@@ -119,9 +119,9 @@ impl Worker {
     }
 }
 
-impl Deref for InForce {
-    type Target = Live;
-    fn deref(&self) -> &Live {
+impl Deref for WorkerConfig {
+    type Target = ActiveConfig;
+    fn deref(&self) -> &ActiveConfig {
         &self.0
     }
 }

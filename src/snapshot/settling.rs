@@ -8,7 +8,7 @@ use crate::cost::{BodyCost, NumberSource};
 
 /// Who tells what a request costs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ToldCost {
+pub enum ReportedCost {
     /// A header field.
     Header(HeaderCost),
     /// The body of the answer.
@@ -70,7 +70,7 @@ pub enum UpstreamFault {
     Other,
 }
 
-impl ToldCost {
+impl ReportedCost {
     /// Returns the field of such a message that tells it.
     pub fn header_of(&self, source: CostSource) -> Option<&HeaderCost> {
         match self {

@@ -8,10 +8,10 @@ use crate::config::options::POLICY;
 use crate::config::report::Report;
 use crate::config::value::{CostText, RefundOn};
 use crate::cost::{Amount, BodyCost, NumberSource};
-use crate::snapshot::{CountedAnswers, HeaderCost, RefusalPage, RefusalStyle, ToldCost};
+use crate::snapshot::{CountedAnswers, HeaderCost, RefusalPage, RefusalStyle, ReportedCost};
 
 /// Compiles a cost that somebody tells; none if the file says a number.
-pub(super) fn told_cost(table: &Table<RawPolicy>, report: &mut Report) -> Option<ToldCost> {
+pub(super) fn told_cost(table: &Table<RawPolicy>, report: &mut Report) -> Option<ReportedCost> {
     check_keys(table, report);
     let policy = &table.value;
     let (least, most) = bounds_unless_said(&policy.cost)?;
@@ -41,13 +41,13 @@ pub(super) fn told_cost(table: &Table<RawPolicy>, report: &mut Report) -> Option
     let bounds = least.min(most)..=most;
     match &policy.cost {
         CostText::Units(_) => None,
-        CostText::Told(source, header) => Some(ToldCost::Header(HeaderCost {
+        CostText::Told(source, header) => Some(ReportedCost::Header(HeaderCost {
             source: *source,
             header: header.clone(),
             reserve: units(&policy.reserve).unwrap_or_default(),
             bounds,
         })),
-        CostText::Body(sum) => Some(ToldCost::Body(BodyCost {
+        CostText::Body(sum) => Some(ReportedCost::Body(BodyCost {
             cost: sum.clone(),
             bounds,
             reserve: policy.reserve.clone(),

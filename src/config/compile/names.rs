@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use crate::config::file::{At, File, Lost, Table};
+use crate::config::file::{At, File, Table, UnreadParts};
 use crate::config::report::Report;
 use crate::config::secrets::redacted;
 use crate::config::value::did_you_mean;
@@ -23,11 +23,11 @@ pub(super) struct PolicyUse {
 }
 
 /// The names that routes use.
-pub(super) struct Names<'f> {
+pub(super) struct TableNames<'f> {
     policies: Tables<'f>,
     upstreams: Tables<'f>,
     /// What the file may have and could not be read.
-    lost: &'f Lost,
+    lost: &'f UnreadParts,
     /// How many more wrong names are compared with all others.
     searches: Cell<usize>,
 }
@@ -41,7 +41,7 @@ struct Tables<'f> {
     by_name: HashMap<&'f str, usize>,
 }
 
-impl<'f> Names<'f> {
+impl<'f> TableNames<'f> {
     pub(super) fn of(file: &'f File) -> Self {
         Self {
             policies: Tables::new("policy", "policies", file.policies.as_ref()),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::algorithm_key::check_key;
 use super::quotas::{self, Counting};
-use super::rows::{Field, Row, Rows, rows};
+use super::rows::{CsvField, Row, Rows, rows};
 use crate::clock::Micros;
 use crate::config::file::{AlgorithmName, At, OverridesFile, RawGrant, RawPolicy, Table};
 use crate::config::options::POLICY;
@@ -54,7 +54,7 @@ pub(super) fn compile(
         return None;
     }
     let mut of_file = Report::default();
-    let mut compiler = Compiler::new(table, chooser);
+    let mut compiler = OverrideCompiler::new(table, chooser);
     for (origin, one) in raw.overrides.0.iter().enumerate() {
         let At { value, span } = &one.pattern;
         let raw = &one.grant.value;
@@ -117,7 +117,7 @@ fn check_alone(table: &Table<RawPolicy>, policy: &Policy, report: &mut Report) {
 }
 
 /// What is compiled so far, pattern by pattern.
-struct Compiler<'f> {
+struct OverrideCompiler<'f> {
     table: &'f Table<RawPolicy>,
     chooser: Chooser<'f>,
     patterns: Vec<Pattern>,
@@ -137,7 +137,7 @@ type Meaning = (bool, Vec<(Box<str>, u64, Micros, Algorithm)>);
 /// A file of overrides, its rows, and what is wrong with them so far.
 type InFile<'f> = (&'f OverridesFile, &'f Rows<'f>, Report);
 
-impl<'f> Compiler<'f> {
+impl<'f> OverrideCompiler<'f> {
     fn new(table: &'f Table<RawPolicy>, chooser: Chooser<'f>) -> Self {
         Self {
             table,
@@ -241,7 +241,7 @@ impl<'f> Compiler<'f> {
     }
 
     /// Says what is wrong with a grant, which may be a client's key if columns were swapped.
-    fn say(&self, mut wrong: Wrong, field: &Field<'_>, report: &mut Report) {
+    fn say(&self, mut wrong: Wrong, field: &CsvField<'_>, report: &mut Report) {
         let text = if may_be_key(&field.text) {
             // It may repeat what is not to be shown.
             wrong.hint = wrong.hint.filter(|hint| !hint.contains(" per "));

@@ -8,7 +8,7 @@ use http::HeaderName;
 use typed_index_collections::TiSlice;
 
 use super::bodies::BodiesRead;
-use super::names::{Names, PolicyUse};
+use super::names::{PolicyUse, TableNames};
 use super::paths::path_change;
 use super::route_mistakes::{in_pattern, is_incomplete};
 use crate::config::file::{At, File, RawRoute, RawUpstream, Table};
@@ -19,7 +19,7 @@ use crate::index::{PolicyIndex, RouteIndex, UpstreamIndex};
 use crate::limit::plan::CHECKS_MAX;
 use crate::request::route::{Case, HostPattern, PathPattern, Router, Rule};
 use crate::request::{Choice, Part};
-use crate::snapshot::{AppliedPolicy, FieldChanges, Policy, Route, RouteBodies, ToldCost};
+use crate::snapshot::{AppliedPolicy, FieldChanges, Policy, ReportedCost, Route, RouteBodies};
 
 /// Compiles `[[routes]]`; what a mistake leaves too little of is left out.
 pub(super) fn compile(
@@ -36,12 +36,12 @@ pub(super) fn compile(
         .hint("add `[[routes]]` with `path = \"/*\"` and an `upstream`");
     }
     called_alike(file, report);
-    let names = Names::of(file);
+    let names = TableNames::of(file);
     let mut by_default = names.policies(&file.top.value.default_policies, report);
     for policy in &mut by_default {
         policy.span = None;
     }
-    let mut compiler = Compiler {
+    let mut compiler = RouteCompiler {
         file,
         policies,
         names,
@@ -98,16 +98,16 @@ pub(super) struct Routing {
 }
 
 /// What a route is compiled with.
-struct Compiler<'f, 'r> {
+struct RouteCompiler<'f, 'r> {
     file: &'f File,
     /// Compiled, in the file's order.
     policies: &'f TiSlice<PolicyIndex, Policy>,
-    names: Names<'f>,
+    names: TableNames<'f>,
     by_default: Vec<PolicyUse>,
     report: &'r mut Report,
 }
 
-impl Compiler<'_, '_> {
+impl RouteCompiler<'_, '_> {
     fn route(&mut self, table: &Table<RawRoute>, path: Option<&PathPattern>) -> Option<Route> {
         let route = &table.value;
         let upstream = self.upstream(table);
@@ -193,8 +193,8 @@ impl Compiler<'_, '_> {
                 policy: use_.policy,
                 cost: match (policy(use_).cost.clone(), &compiled.told_cost) {
                     (CostText::Units(units), _) => route.cost.unwrap_or(units),
-                    (_, Some(ToldCost::Header(told))) => told.reserve,
-                    (_, Some(ToldCost::Body(told))) => told.reserve_min(),
+                    (_, Some(ReportedCost::Header(told))) => told.reserve,
+                    (_, Some(ReportedCost::Body(told))) => told.reserve_min(),
                     (_, None) => 1,
                 },
                 body_cost,

@@ -20,16 +20,16 @@ pub(super) struct Rows<'t> {
 /// A row: which clients, and what they may do.
 #[derive(Debug, PartialEq)]
 pub(super) struct Row<'t> {
-    pub(super) pattern: Field<'t>,
+    pub(super) pattern: CsvField<'t>,
     /// At least one.
-    pub(super) grant: Vec<Field<'t>>,
+    pub(super) grant: Vec<CsvField<'t>>,
     /// The row behind the pattern, as it is written.
     pub(super) spelled: &'t str,
 }
 
 /// A field, and where it stands, with its quotes.
 #[derive(Debug, PartialEq)]
-pub(super) struct Field<'t> {
+pub(super) struct CsvField<'t> {
     pub(super) text: Cow<'t, str>,
     pub(super) place: Range<usize>,
 }
@@ -77,13 +77,13 @@ pub(super) fn rows<'t>(text: &'t str, report: &mut Report) -> Rows<'t> {
     found
 }
 
-fn row<'t>(text: &'t str, mut fields: Vec<Field<'t>>) -> Option<Row<'t>> {
+fn row<'t>(text: &'t str, mut fields: Vec<CsvField<'t>>) -> Option<Row<'t>> {
     while fields.last().is_some_and(|field| field.text.is_empty()) {
         fields.pop();
     }
     let mut fields = fields.into_iter();
     let pattern = fields.next()?;
-    let grant: Vec<Field<'t>> = fields.collect();
+    let grant: Vec<CsvField<'t>> = fields.collect();
     let end = grant.last()?.place.end;
     Some(Row {
         spelled: &text[pattern.place.end..end],
@@ -94,16 +94,16 @@ fn row<'t>(text: &'t str, mut fields: Vec<Field<'t>>) -> Option<Row<'t>> {
 
 impl Row<'_> {
     fn is_title(&self) -> bool {
-        let is = |field: &Field<'_>, title| field.text.eq_ignore_ascii_case(title);
+        let is = |field: &CsvField<'_>, title| field.text.eq_ignore_ascii_case(title);
         is(&self.pattern, "pattern") && is(&self.grant[0], "quota")
     }
 }
 
 /// Why a row cannot be read: where, what is wrong there, and what was expected.
-type Unreadable = (Range<usize>, &'static str, &'static str);
+type UnreadableRow = (Range<usize>, &'static str, &'static str);
 
 /// Reads the fields of the row that begins at `at`; returns where it ends, too.
-fn fields(text: &str, mut at: usize) -> Result<(Vec<Field<'_>>, usize), Unreadable> {
+fn fields(text: &str, mut at: usize) -> Result<(Vec<CsvField<'_>>, usize), UnreadableRow> {
     let mut fields = Vec::new();
     loop {
         at += text[at..].len() - text[at..].trim_start_matches([' ', '\t']).len();
@@ -114,7 +114,7 @@ fn fields(text: &str, mut at: usize) -> Result<(Vec<Field<'_>>, usize), Unreadab
             let field = text[at..at + len].trim_end();
             let place = at..at + field.len();
             let text = Cow::Borrowed(field);
-            (Field { text, place }, at + len)
+            (CsvField { text, place }, at + len)
         };
         fields.push(field);
         if !text[end..].starts_with(',') {
@@ -125,7 +125,7 @@ fn fields(text: &str, mut at: usize) -> Result<(Vec<Field<'_>>, usize), Unreadab
 }
 
 /// Reads a field in quotes; returns what follows it, too: a comma, or the end of the row.
-fn quoted(text: &str, start: usize) -> Result<(Field<'_>, usize), Unreadable> {
+fn quoted(text: &str, start: usize) -> Result<(CsvField<'_>, usize), UnreadableRow> {
     let (inner, mut is_plain) = (start + 1, true);
     let mut from = inner;
     let close = loop {
@@ -153,7 +153,7 @@ fn quoted(text: &str, start: usize) -> Result<(Field<'_>, usize), Unreadable> {
         ));
     }
     let written = &text[inner..close];
-    let field = Field {
+    let field = CsvField {
         text: if is_plain {
             Cow::Borrowed(written)
         } else {

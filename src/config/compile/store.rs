@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::ops::Range;
 
-use super::tls::{Servers, tls};
+use super::tls::{TlsServers, tls};
 use crate::config::file::{RawStore, Table};
 use crate::config::options::{STORE, STORE_TLS};
 use crate::config::report::Report;
@@ -176,7 +176,7 @@ fn distant(deployment: &Deployment) -> Option<&Address> {
 }
 
 /// What `tls` is about here.
-const REDIS: Servers = Servers {
+const REDIS: TlsServers = TlsServers {
     title: STORE_TLS,
     noun: "Redis",
 };

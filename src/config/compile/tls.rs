@@ -7,7 +7,7 @@ use crate::config::report::Report;
 use crate::tls::{ClientTls, TlsFault, TlsMaterial};
 
 /// Whom a `tls` table is about.
-pub(super) struct Servers {
+pub(super) struct TlsServers {
     /// How the table is written.
     pub(super) title: &'static str,
     /// What the servers are called.
@@ -16,7 +16,7 @@ pub(super) struct Servers {
 
 /// Makes TLS of the files that the table in `table` names; `place` is where the system's lack is said.
 pub(super) fn tls<T>(
-    servers: &Servers,
+    servers: &TlsServers,
     table: &Table<T>,
     files: &RawTls,
     place: &Range<usize>,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use http::HeaderName;
 use rustls::pki_types::ServerName;
 
-use super::tls::{Servers, tls};
+use super::tls::{TlsServers, tls};
 use crate::config::file::{BalanceName, File, RawEndpoint, RawRoute, RawUpstream, Table};
 use crate::config::options::{UPSTREAM, UPSTREAM_HEALTH, UPSTREAM_TLS};
 use crate::config::report::Report;
@@ -356,7 +356,7 @@ const HEALTH_KEYS: [&str; 6] = [
     "health.unhealthy_after",
 ];
 /// What `tls` is about here.
-const ORIGINS: Servers = Servers {
+const ORIGINS: TlsServers = TlsServers {
     title: UPSTREAM_TLS,
     noun: "the upstream",
 };

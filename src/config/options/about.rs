@@ -2,7 +2,7 @@
 
 /// What is known of a table's keys.
 #[derive(Clone, Debug)]
-pub struct About {
+pub struct TableDoc {
     /// What one such table is called in messages.
     pub noun: &'static str,
     /// How the table is written.
@@ -47,7 +47,7 @@ pub enum Effect {
     NeedsRestart,
 }
 
-impl About {
+impl TableDoc {
     /// Returns the title of that one of `tables` that this one stands in, if it stands in one.
     pub fn outer(&self, tables: &[&Self]) -> Option<&'static str> {
         let (outer, _) = self.title.rsplit_once('.')?;

@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-use super::Keys;
-use super::kind::{Kind, decimal, number_or_text, text};
+use super::TableSpec;
+use super::kind::{ValueSpec, decimal, number_or_text, text};
 use crate::config::file::At;
 use crate::config::read::{OneItem, Scalar};
 use crate::config::spelling;
@@ -14,7 +14,7 @@ use crate::config::value::{
 use crate::cost::{Amount, NumberSource, Sum, Term, Weight};
 
 /// `cost`
-pub(super) fn cost() -> Kind<CostText> {
+pub(super) fn cost() -> ValueSpec<CostText> {
     let plain = number_or_text("1", crate::config::value::cost, spelling::cost);
     let kind = or_terms(
         plain,
@@ -27,7 +27,7 @@ pub(super) fn cost() -> Kind<CostText> {
 }
 
 /// `reserve`
-pub(super) fn reserve() -> Kind<Amount<NumberSource>> {
+pub(super) fn reserve() -> ValueSpec<Amount<NumberSource>> {
     let plain = number_or_text("1", |text| amount(text, RESERVE_SOURCES), spelling::amount);
     let kind = or_terms(
         plain,
@@ -40,7 +40,7 @@ pub(super) fn reserve() -> Kind<Amount<NumberSource>> {
 }
 
 /// `cost_unknown`
-pub(super) fn unknown() -> Kind<Option<Amount<NumberSource>>> {
+pub(super) fn unknown() -> ValueSpec<Option<Amount<NumberSource>>> {
     let plain = number_or_text(
         "1000",
         |text| amount(text, UNKNOWN_SOURCES),
@@ -58,12 +58,12 @@ pub(super) fn unknown() -> Kind<Option<Amount<NumberSource>>> {
 
 /// What `plain` reads, or a term or a list of terms, each what tells it or a table of `keys`.
 fn or_terms<V: PartialEq + Send + Sync + 'static>(
-    plain: Kind<V>,
-    keys: &'static LazyLock<Keys<Term<NumberSource>>>,
+    plain: ValueSpec<V>,
+    keys: &'static LazyLock<TableSpec<Term<NumberSource>>>,
     allowed: Sources,
     make: fn(Sum<NumberSource>) -> V,
     spell: fn(&V) -> String,
-) -> Kind<V> {
+) -> ValueSpec<V> {
     let example = plain.example.clone();
     let read = move |mut scalar: Scalar<'_, '_>| {
         if let Some(term) = scalar.table(keys) {
@@ -79,11 +79,11 @@ fn or_terms<V: PartialEq + Send + Sync + 'static>(
         let terms = terms.into_iter().map(|At { value, .. }| value).collect();
         Some(make(Sum { terms }))
     };
-    Kind::new(&example, read, spell)
+    ValueSpec::new(&example, read, spell)
 }
 
 /// A term that only says what tells it.
-fn named(allowed: Sources) -> Kind<Term<NumberSource>> {
+fn named(allowed: Sources) -> ValueSpec<Term<NumberSource>> {
     let parse = move |text: &str| {
         let sources = sources(text, allowed)?;
         Ok::<_, Wrong>(Term {
@@ -97,24 +97,24 @@ fn named(allowed: Sources) -> Kind<Term<NumberSource>> {
 }
 
 /// A term of `cost`.
-static COST_TERM: LazyLock<Keys<Term<NumberSource>>> =
+static COST_TERM: LazyLock<TableSpec<Term<NumberSource>>> =
     LazyLock::new(|| term("response-json:/usage/total_tokens", COST_SOURCES));
 
 /// A term of `reserve`.
-static RESERVE_TERM: LazyLock<Keys<Term<NumberSource>>> =
+static RESERVE_TERM: LazyLock<TableSpec<Term<NumberSource>>> =
     LazyLock::new(|| term("request-json:/max_tokens", RESERVE_SOURCES));
 
 /// A term of `cost_unknown`.
-static UNKNOWN_TERM: LazyLock<Keys<Term<NumberSource>>> =
+static UNKNOWN_TERM: LazyLock<TableSpec<Term<NumberSource>>> =
     LazyLock::new(|| term("response-bytes", UNKNOWN_SOURCES));
 
-fn term(example: &'static str, allowed: Sources) -> Keys<Term<NumberSource>> {
+fn term(example: &'static str, allowed: Sources) -> TableSpec<Term<NumberSource>> {
     let from = text(
         example,
         move |text| sources(text, allowed),
         |them: &Vec<NumberSource>| spelling::sources(them),
     );
-    Keys::<Term<NumberSource>>::of("term", "a term")
+    TableSpec::<Term<NumberSource>>::of("term", "a term")
         .key("from", from)
         .sets(|term| &mut term.sources)
         .key("times", decimal(WEIGHTS, weight).or(Weight::ONE))

@@ -9,8 +9,8 @@ use http::HeaderName;
 use tracing::Level;
 
 use super::bounds::UP_TO_A_DAY;
-use super::kind::{Kind, duration, free_text, list, number, text, word};
-use super::{Effect, Keys};
+use super::kind::{ValueSpec, duration, free_text, list, number, text, word};
+use super::{Effect, TableSpec};
 use crate::access_log::AccessLog;
 use crate::config::file::Top;
 use crate::config::spelling;
@@ -19,10 +19,10 @@ use crate::request::ClientNames;
 use crate::snapshot::{Admin, Log, RateLimitHeaders};
 
 /// What stands before the first table.
-pub static TOP: LazyLock<Keys<Top>> = LazyLock::new(|| {
+pub static TOP: LazyLock<TableSpec<Top>> = LazyLock::new(|| {
     let headers = word(spelling::RATELIMIT_HEADERS, &[]).or(RateLimitHeaders::Ietf);
     let seconds = |seconds| duration(UP_TO_A_DAY).or(Duration::from_secs(seconds));
-    Keys::<Top>::of("file", "the file's top level")
+    TableSpec::<Top>::of("file", "the file's top level")
         .key("workers", number(1..=1024).or_none("one per core"))
         .sets(|top| &mut top.general.workers)
         .doc("Worker threads.")
@@ -47,7 +47,7 @@ pub static TOP: LazyLock<Keys<Top>> = LazyLock::new(|| {
 });
 
 /// `request_id`
-fn request_id() -> Kind<Option<HeaderName>> {
+fn request_id() -> ValueSpec<Option<HeaderName>> {
     let default = HeaderName::from_static("x-request-id");
     let usual = default.clone();
     let read = move |text: &str| match text {
@@ -62,11 +62,11 @@ fn request_id() -> Kind<Option<HeaderName>> {
 }
 
 /// `[admin]`
-pub static ADMIN: LazyLock<Keys<Admin>> = LazyLock::new(|| {
+pub static ADMIN: LazyLock<TableSpec<Admin>> = LazyLock::new(|| {
     let off = |address: &Option<SocketAddr>| address.map_or("off".to_owned(), |it| it.to_string());
     let address = text("127.0.0.1:8090", admin_address, off);
     let default = SocketAddr::from((Ipv4Addr::LOCALHOST, 8090));
-    Keys::<Admin>::of("table", "[admin]")
+    TableSpec::<Admin>::of("table", "[admin]")
         .key("address", address.or(Some(default)))
         .sets(|admin| &mut admin.address)
         .doc("The address to listen on, or \"off\".")
@@ -75,7 +75,7 @@ pub static ADMIN: LazyLock<Keys<Admin>> = LazyLock::new(|| {
 });
 
 /// `[log]`
-pub static LOG: LazyLock<Keys<Log>> = LazyLock::new(|| {
+pub static LOG: LazyLock<TableSpec<Log>> = LazyLock::new(|| {
     let path = |text: &str| match text {
         "" => {
             Err(Wrong::new("is not a path", "a path").hint("for standard output leave `file` out"))
@@ -86,7 +86,7 @@ pub static LOG: LazyLock<Keys<Log>> = LazyLock::new(|| {
         path.display().to_string()
     });
     let format = word(spelling::LOG_FORMATS, &[]).or_none("text on a terminal, otherwise json");
-    Keys::<Log>::of("table", "[log]")
+    TableSpec::<Log>::of("table", "[log]")
         .key("level", word(spelling::LEVELS, &[]).or(Level::INFO))
         .sets(|log| &mut log.level)
         .doc("The lowest level to log:")

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use super::Keys;
+use super::TableSpec;
 use super::kind::{duration, key_file, list, list_or_one, text, word};
 use crate::config::file::RawJwt;
 use crate::config::spelling;
@@ -12,7 +12,7 @@ use crate::config::value::{Wrong, header_name};
 use crate::request::jwt::{SigningAlgorithm, TokenRules};
 
 /// `[jwt]`
-pub static JWT: LazyLock<Keys<RawJwt>> = LazyLock::new(|| {
+pub static JWT: LazyLock<TableSpec<RawJwt>> = LazyLock::new(|| {
     let rules = TokenRules::default();
     let name = |example| text(example, non_empty, ToString::to_string);
     let algorithms = list(word(&SigningAlgorithm::NAMES, &[]));
@@ -27,7 +27,7 @@ pub static JWT: LazyLock<Keys<RawJwt>> = LazyLock::new(|| {
     );
     let names = |them: &Vec<Box<str>>| spelling::list(them);
     let audience = list_or_one(name("api.example.com")).plain(|them| them, names);
-    Keys::<RawJwt>::of("table", "[jwt]")
+    TableSpec::<RawJwt>::of("table", "[jwt]")
         .key("keys", list_or_one(key_file("/etc/tollgate/issuer.pem")))
         .sets(|jwt| &mut jwt.keys)
         .doc("Files with the issuers' keys: PEM, or JWKS.")

@@ -1,13 +1,13 @@
 //! The keys of a table: what is known of each, and the field that it fills.
 
-use super::about::{About, Effect, Key};
-use super::kind::Kind;
+use super::about::{Effect, Key, TableDoc};
+use super::kind::ValueSpec;
 use crate::config::read::Scalar;
 
 /// The keys of a table that fills a `T`.
-pub struct Keys<T> {
+pub struct TableSpec<T> {
     /// What can be said of it without a `T`.
-    pub about: About,
+    pub about: TableDoc,
     fields: Vec<Box<dyn Field<T>>>,
     /// The tables in this one, with their names, whose keys fill the same `T`.
     pub(in crate::config) inner: Vec<(&'static str, Self)>,
@@ -37,11 +37,11 @@ pub(in crate::config) trait Field<T>: Send + Sync {
 }
 
 /// A key that is being added: to which ones, its name, and what it takes.
-pub(super) struct KeyOf<T, V>(Keys<T>, &'static str, Kind<V>);
+pub(super) struct KeyOf<T, V>(TableSpec<T>, &'static str, ValueSpec<V>);
 
 impl<T: 'static, V: Clone + PartialEq + Send + Sync + 'static> KeyOf<T, V> {
     /// Says which field the key fills.
-    pub(super) fn sets(self, value: fn(&mut T) -> &mut V) -> Keys<T> {
+    pub(super) fn sets(self, value: fn(&mut T) -> &mut V) -> TableSpec<T> {
         let Self(mut keys, name, kind) = self;
         keys.about.keys.push(Key {
             name,
@@ -58,7 +58,7 @@ impl<T: 'static, V: Clone + PartialEq + Send + Sync + 'static> KeyOf<T, V> {
 }
 
 struct FieldOf<T, V> {
-    kind: Kind<V>,
+    kind: ValueSpec<V>,
     value: fn(&mut T) -> &mut V,
 }
 
@@ -84,10 +84,10 @@ impl<T, V: Clone + PartialEq + Send + Sync + 'static> Field<T> for FieldOf<T, V>
     }
 }
 
-impl<T: Clone + Default + PartialEq> Keys<T> {
+impl<T: Clone + Default + PartialEq> TableSpec<T> {
     /// Begins the keys of the table that is written as `title`; messages call one such table `noun`.
     pub(super) fn of(noun: &'static str, title: &'static str) -> Self {
-        let about = About {
+        let about = TableDoc {
             noun,
             title,
             keys: Vec::new(),
@@ -102,7 +102,7 @@ impl<T: Clone + Default + PartialEq> Keys<T> {
     }
 
     /// Adds a key, which [`sets`](KeyOf::sets) a field.
-    pub(super) fn key<V>(self, name: &'static str, kind: Kind<V>) -> KeyOf<T, V> {
+    pub(super) fn key<V>(self, name: &'static str, kind: ValueSpec<V>) -> KeyOf<T, V> {
         KeyOf(self, name, kind)
     }
 
@@ -145,7 +145,7 @@ impl<T: Clone + Default + PartialEq> Keys<T> {
     }
 
     /// Returns what is known of this table and of those in it.
-    pub(super) fn abouts(&self) -> Vec<&About> {
+    pub(super) fn abouts(&self) -> Vec<&TableDoc> {
         let inner = self.inner.iter().flat_map(|(_, keys)| keys.abouts());
         [&self.about].into_iter().chain(inner).collect()
     }

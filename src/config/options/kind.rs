@@ -14,7 +14,7 @@ use crate::config::value::{self, Wrong, bytes_text};
 use crate::store::settings::{Password, Secret};
 
 /// What a value may be, and what stands for one that the file leaves out.
-pub struct Kind<V> {
+pub struct ValueSpec<V> {
     /// What stands for it; none: the file must give one.
     pub(super) default: Option<V>,
     /// An example, in TOML.
@@ -28,7 +28,7 @@ pub struct Kind<V> {
 type Read<V> = Box<dyn Fn(Scalar<'_, '_>) -> Option<V> + Send + Sync>;
 type Spell<V> = Box<dyn Fn(&V) -> String + Send + Sync>;
 
-impl<V: PartialEq + 'static> Kind<V> {
+impl<V: PartialEq + 'static> ValueSpec<V> {
     pub(super) fn new(
         example: &str,
         read: impl Fn(Scalar<'_, '_>) -> Option<V> + Send + Sync + 'static,
@@ -50,9 +50,9 @@ impl<V: PartialEq + 'static> Kind<V> {
     }
 
     /// Lets the value be left out: `spelled` is what that is called.
-    pub(super) fn or_none(self, spelled: &'static str) -> Kind<Option<V>> {
+    pub(super) fn or_none(self, spelled: &'static str) -> ValueSpec<Option<V>> {
         let (read, spell) = (self.read, self.spell);
-        Kind {
+        ValueSpec {
             default: Some(None),
             example: self.example,
             bounds: self.bounds,
@@ -65,13 +65,13 @@ impl<V: PartialEq + 'static> Kind<V> {
     }
 
     /// Keeps the place of the value beside it.
-    pub(super) fn at(self) -> Kind<At<V>> {
+    pub(super) fn at(self) -> ValueSpec<At<V>> {
         let (read, spell) = (self.read, self.spell);
         let read = move |scalar: Scalar<'_, '_>| {
             let span = scalar.span();
             read(scalar).map(|value| At { value, span })
         };
-        Kind::new(&self.example, read, move |at| spell(&at.value))
+        ValueSpec::new(&self.example, read, move |at| spell(&at.value))
     }
 
     fn within(mut self, [least, most]: [String; 2]) -> Self {
@@ -100,7 +100,7 @@ pub(super) fn text<V: PartialEq + 'static>(
     example: &'static str,
     parse: impl Fn(&str) -> Result<V, Wrong> + Send + Sync + 'static,
     spell: impl Fn(&V) -> String + Send + Sync + 'static,
-) -> Kind<V> {
+) -> ValueSpec<V> {
     scalar(Form::Text(example), parse, spell)
 }
 
@@ -108,15 +108,15 @@ fn scalar<V: PartialEq + 'static>(
     form: Form,
     parse: impl Fn(&str) -> Result<V, Wrong> + Send + Sync + 'static,
     spell: impl Fn(&V) -> String + Send + Sync + 'static,
-) -> Kind<V> {
+) -> ValueSpec<V> {
     let example = form.example();
-    Kind::new(&example, move |scalar| scalar.read(&form, &parse), spell)
+    ValueSpec::new(&example, move |scalar| scalar.read(&form, &parse), spell)
 }
 
 /// A string that a later stage judges.
-pub(super) fn free_text(example: &'static str) -> Kind<String> {
+pub(super) fn free_text(example: &'static str) -> ValueSpec<String> {
     let quoted = format!("\"{example}\"");
-    Kind::new(
+    ValueSpec::new(
         &quoted,
         move |scalar| scalar.free_text(example),
         String::clone,
@@ -124,12 +124,12 @@ pub(super) fn free_text(example: &'static str) -> Kind<String> {
 }
 
 /// A string that is never shown.
-pub(super) fn secret(example: &'static str) -> Kind<Option<Secret>> {
+pub(super) fn secret(example: &'static str) -> ValueSpec<Option<Secret>> {
     scalar(Form::Secret(example), value::secret, |_| SECRET.to_owned()).or_none("none")
 }
 
 /// A password, which is never shown.
-pub(super) fn password(example: &'static str) -> Kind<Option<Password>> {
+pub(super) fn password(example: &'static str) -> ValueSpec<Option<Password>> {
     let form = Form::Secret(example);
     let of_files = |password: Password, files: Template| {
         let written = files.written().to_owned();
@@ -148,14 +148,14 @@ pub(super) fn with_files<V: PartialEq + 'static>(
     parse: impl Fn(&str) -> Result<V, Wrong> + Send + Sync + 'static,
     remember: impl Fn(V, Template) -> V + Send + Sync + 'static,
     spell: impl Fn(&V) -> String + Send + Sync + 'static,
-) -> Kind<V> {
+) -> ValueSpec<V> {
     let example = form.example();
     let read = move |scalar: Scalar<'_, '_>| scalar.read_with_files(&form, &parse, &remember);
-    Kind::new(&example, read, spell)
+    ValueSpec::new(&example, read, spell)
 }
 
 /// A file of certificates or of a key, which is read here.
-pub(super) fn key_file(example: &'static str) -> Kind<Pem> {
+pub(super) fn key_file(example: &'static str) -> ValueSpec<Pem> {
     text(example, read_key_file, |pem| pem.path.display().to_string())
 }
 
@@ -175,14 +175,14 @@ fn read_key_file(path: &str) -> Result<Pem, Wrong> {
 pub(super) fn word<V: Clone + PartialEq + Send + Sync + 'static>(
     words: &'static [(&'static str, V)],
     to_come: &'static [&'static str],
-) -> Kind<V> {
+) -> ValueSpec<V> {
     let parse = |text: &str| value::word(text, words, to_come);
     let spell = |value: &V| spelling::word(words, value).to_owned();
     text(words[0].0, parse, spell)
 }
 
 /// `true` or `false`.
-pub(super) fn boolean() -> Kind<bool> {
+pub(super) fn boolean() -> ValueSpec<bool> {
     let parse = |text: &str| {
         let wrong = |_| Wrong::new("is neither `true` nor `false`", "`true` or `false`");
         text.trim().parse().map_err(wrong)
@@ -193,7 +193,7 @@ pub(super) fn boolean() -> Kind<bool> {
 /// A whole number within `range`.
 pub(super) fn number<N: TryFrom<u64> + Display + PartialEq + 'static>(
     range: RangeInclusive<u64>,
-) -> Kind<N> {
+) -> ValueSpec<N> {
     let bounds = [range.start(), range.end()].map(ToString::to_string);
     let expected = format!("a number from {} to {}", bounds[0], bounds[1]);
     let form = Form::Number {
@@ -218,7 +218,7 @@ pub(super) fn number_or_text<V: PartialEq + 'static>(
     example: &'static str,
     parse: impl Fn(&str) -> Result<V, Wrong> + Send + Sync + 'static,
     spell: impl Fn(&V) -> String + Send + Sync + 'static,
-) -> Kind<V> {
+) -> ValueSpec<V> {
     scalar(Form::NumberOrText(example), parse, spell)
 }
 
@@ -226,30 +226,30 @@ pub(super) fn number_or_text<V: PartialEq + 'static>(
 pub(super) fn decimal<V: PartialEq + Display + 'static>(
     expected: &'static str,
     parse: impl Fn(&str) -> Result<V, Wrong> + Send + Sync + 'static,
-) -> Kind<V> {
+) -> ValueSpec<V> {
     scalar(Form::Fraction(expected), parse, ToString::to_string)
 }
 
 /// A share of a whole: a fraction above 0 and up to 1.
-pub(super) fn share() -> Kind<f64> {
+pub(super) fn share() -> ValueSpec<f64> {
     let bounds = ["above 0", "1"].map(str::to_owned);
     decimal("a number above 0 and up to 1", value::ratio).within(bounds)
 }
 
 /// A share of a whole that may be none: a fraction from 0 to 1.
-pub(super) fn share_from_0() -> Kind<f64> {
+pub(super) fn share_from_0() -> ValueSpec<f64> {
     let bounds = ["0", "1"].map(str::to_owned);
     decimal("a number from 0 to 1", value::ratio_from_0).within(bounds)
 }
 
 /// A duration within `range`.
-pub(super) fn duration(range: RangeInclusive<Duration>) -> Kind<Duration> {
+pub(super) fn duration(range: RangeInclusive<Duration>) -> ValueSpec<Duration> {
     let spell = |duration: &Duration| spelling::duration(*duration);
     bounded(Form::Text("30s"), "duration", range, value::duration, spell)
 }
 
 /// A duration within `range`, or `off`.
-pub(super) fn duration_or_off(range: RangeInclusive<Duration>) -> Kind<Option<Duration>> {
+pub(super) fn duration_or_off(range: RangeInclusive<Duration>) -> ValueSpec<Option<Duration>> {
     let bounds = [range.start(), range.end()].map(|it| spelling::duration(*it));
     let expected = format!("a duration from {} to {}, or `off`", bounds[0], bounds[1]);
     let parse = move |text: &str| match text {
@@ -268,7 +268,7 @@ pub(super) fn duration_or_off(range: RangeInclusive<Duration>) -> Kind<Option<Du
 }
 
 /// A size in bytes within `range`: a string, or a number of bytes.
-pub(super) fn size<N>(range: RangeInclusive<N>) -> Kind<N>
+pub(super) fn size<N>(range: RangeInclusive<N>) -> ValueSpec<N>
 where
     N: Copy + PartialOrd + TryFrom<u64> + Send + Sync + 'static,
     u64: TryFrom<N>,
@@ -287,7 +287,7 @@ fn bounded<V: PartialOrd + Send + Sync + 'static>(
     range: RangeInclusive<V>,
     parse: impl Fn(&str) -> Result<V, Wrong> + Send + Sync + 'static,
     spell: impl Fn(&V) -> String + Send + Sync + 'static,
-) -> Kind<V> {
+) -> ValueSpec<V> {
     let bounds = [range.start(), range.end()].map(&spell);
     let expected = format!("a {noun} from {} to {}", bounds[0], bounds[1]);
     let parse = move |text: &str| match parse(text)? {
@@ -298,51 +298,51 @@ fn bounded<V: PartialOrd + Send + Sync + 'static>(
 }
 
 /// A list of what `one` reads; `[]` if it is left out.
-pub(super) fn list<V: PartialEq + 'static>(one: Kind<V>) -> Kind<Vec<At<V>>> {
+pub(super) fn list<V: PartialEq + 'static>(one: ValueSpec<V>) -> ValueSpec<Vec<At<V>>> {
     items(one, OneItem::InList).or(Vec::new())
 }
 
 /// A list of what `one` reads, or the one that would be in it; the file must give one.
-pub(super) fn list_or_one<V: PartialEq + 'static>(one: Kind<V>) -> Kind<Vec<At<V>>> {
+pub(super) fn list_or_one<V: PartialEq + 'static>(one: ValueSpec<V>) -> ValueSpec<Vec<At<V>>> {
     items(one, OneItem::Plain)
 }
 
 /// A list of tables that `one` reads; the file must give one.
-pub(super) fn tables<V: PartialEq + 'static>(one: Kind<V>) -> Kind<Vec<At<V>>> {
+pub(super) fn tables<V: PartialEq + 'static>(one: ValueSpec<V>) -> ValueSpec<Vec<At<V>>> {
     items(one, OneItem::Table)
 }
 
-fn items<V: PartialEq + 'static>(one: Kind<V>, how: OneItem) -> Kind<Vec<At<V>>> {
+fn items<V: PartialEq + 'static>(one: ValueSpec<V>, how: OneItem) -> ValueSpec<Vec<At<V>>> {
     let (read, spell) = (one.read, one.spell);
     let example = format!("[{}]", one.example);
     let such_as = example.clone();
     let read = move |scalar: Scalar<'_, '_>| scalar.items(&such_as, how, &read);
     let spell = move |item: &At<V>| spell(&item.value);
-    Kind::new(&example, read, move |items| {
+    ValueSpec::new(&example, read, move |items| {
         spelling::list(items.iter().map(&spell))
     })
 }
 
-impl<V: PartialEq + 'static> Kind<Vec<At<V>>> {
+impl<V: PartialEq + 'static> ValueSpec<Vec<At<V>>> {
     /// Forgets where each item stands.
     pub(super) fn plain<L: PartialEq + 'static>(
         self,
         make: fn(Vec<V>) -> L,
         spell: impl Fn(&L) -> String + Send + Sync + 'static,
-    ) -> Kind<L> {
+    ) -> ValueSpec<L> {
         let read = self.read;
         let read = move |scalar: Scalar<'_, '_>| {
             let items = read(scalar)?;
             Some(make(items.into_iter().map(|item| item.value).collect()))
         };
-        Kind::new(&self.example, read, spell)
+        ValueSpec::new(&self.example, read, spell)
     }
 }
 
 /// A table of a route's headers, each with the value that it must have.
-pub(super) fn headers() -> Kind<Vec<(HeaderName, Option<String>)>> {
+pub(super) fn headers() -> ValueSpec<Vec<(HeaderName, Option<String>)>> {
     let example = "{ x-version = \"2\" }";
-    Kind::new(
+    ValueSpec::new(
         example,
         |scalar| scalar.pairs(example, value::routed_header_name, value::header_value),
         // A value may be a secret.
@@ -355,8 +355,8 @@ pub(super) fn headers() -> Kind<Vec<(HeaderName, Option<String>)>> {
 pub(super) fn fields(
     example: &'static str,
     name: fn(&str) -> Result<HeaderName, Wrong>,
-) -> Kind<Vec<(HeaderName, HeaderValue)>> {
-    Kind::new(
+) -> ValueSpec<Vec<(HeaderName, HeaderValue)>> {
+    ValueSpec::new(
         example,
         move |scalar| scalar.pairs(example, name, value::field_value),
         // A value may be a secret.

@@ -5,8 +5,8 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use super::bounds::{BODY_BYTES, TIMEOUTS};
-use super::kind::{Kind, boolean, duration, key_file, list, number, size, tables, text, word};
-use super::{Effect, Keys};
+use super::kind::{ValueSpec, boolean, duration, key_file, list, number, size, tables, text, word};
+use super::{Effect, TableSpec};
 use crate::config::file::{At, RawCertificate, RawListener};
 use crate::config::read::Scalar;
 use crate::config::spelling;
@@ -16,14 +16,14 @@ use crate::snapshot::Listener;
 use crate::tls::TlsVersion;
 
 /// `[listeners.NAME]`
-pub static LISTENER: LazyLock<Keys<RawListener>> = LazyLock::new(|| {
+pub static LISTENER: LazyLock<TableSpec<RawListener>> = LazyLock::new(|| {
     let seconds = |seconds| duration(TIMEOUTS).or(Duration::from_secs(seconds));
     let network = text("10.0.0.0/8", network, ToString::to_string);
     let networks = list(network).plain(|nets| nets, |nets| spelling::list(nets));
     let per_client = number(1..=CONNECTIONS_MAX);
     let source = text("x-forwarded-for", client_address, spelling::address_source);
     let address = text("127.0.0.1:8080", socket_address, ToString::to_string);
-    Keys::<RawListener>::of("listener", "[listeners.NAME]")
+    TableSpec::<RawListener>::of("listener", "[listeners.NAME]")
         .key("address", address)
         .sets(|it| &mut it.listener.address)
         .doc("The address to listen on.")
@@ -83,10 +83,10 @@ pub static LISTENER: LazyLock<Keys<RawListener>> = LazyLock::new(|| {
 });
 
 /// `[listeners.NAME.tls]`
-fn tls() -> Keys<RawListener> {
+fn tls() -> TableSpec<RawListener> {
     let versions = word(spelling::TLS_VERSIONS, &[]).or(TlsVersion::Tls12);
     let authorities = key_file("/etc/tollgate/clients-ca.pem").or_none("none");
-    Keys::<RawListener>::of("`tls` of listener", "[listeners.NAME.tls]")
+    TableSpec::<RawListener>::of("`tls` of listener", "[listeners.NAME.tls]")
         .key("certificates", certificates())
         .sets(|it| &mut it.tls.certificates)
         .doc("Certificates, each with its key.")
@@ -99,7 +99,7 @@ fn tls() -> Keys<RawListener> {
 }
 
 /// `certificates`
-fn certificates() -> Kind<Vec<At<RawCertificate>>> {
+fn certificates() -> ValueSpec<Vec<At<RawCertificate>>> {
     let example =
         r#"{ certificate = "/etc/tollgate/public.pem", key = "/etc/tollgate/public.key" }"#;
     let read = move |mut scalar: Scalar<'_, '_>| {
@@ -113,13 +113,13 @@ fn certificates() -> Kind<Vec<At<RawCertificate>>> {
         let path = one.certificate.as_ref().map(|pem| pem.value.path.display());
         path.map_or_else(String::new, |path| path.to_string())
     };
-    tables(Kind::new(example, read, spell))
+    tables(ValueSpec::new(example, read, spell))
 }
 
 /// One of `certificates`.
-static CERTIFICATE: LazyLock<Keys<RawCertificate>> = LazyLock::new(|| {
+static CERTIFICATE: LazyLock<TableSpec<RawCertificate>> = LazyLock::new(|| {
     let file = |example| key_file(example).at().or_none("none");
-    Keys::<RawCertificate>::of("certificate", "a certificate")
+    TableSpec::<RawCertificate>::of("certificate", "a certificate")
         .key("certificate", file("/etc/tollgate/public.pem"))
         .sets(|it| &mut it.certificate)
         .key("key", file("/etc/tollgate/public.key"))

@@ -3,8 +3,8 @@
 use std::fs;
 use std::sync::LazyLock;
 
-use super::Keys;
-use super::kind::{Kind, list_or_one, number, text};
+use super::TableSpec;
+use super::kind::{ValueSpec, list_or_one, number, text};
 use crate::config::file::{At, OverridesFile, RawGrant, RawOverride, RawOverrides};
 use crate::config::secrets::{may_be_key, quoted};
 use crate::config::spelling;
@@ -12,12 +12,12 @@ use crate::config::value::{GrantText, Wrong, file, grant};
 use crate::limit::quota::COUNT_MAX;
 
 /// `quota`: one or several.
-pub(super) fn grants() -> Kind<Vec<At<GrantText>>> {
+pub(super) fn grants() -> ValueSpec<Vec<At<GrantText>>> {
     list_or_one(text("100 per minute", grant, spelling::grant))
 }
 
 /// The same of an override, where a client's key may stand by mistake.
-fn grants_of_override() -> Kind<Vec<At<GrantText>>> {
+fn grants_of_override() -> ValueSpec<Vec<At<GrantText>>> {
     let read = |text: &str| {
         grant(text).map_err(|wrong| {
             if !may_be_key(text) || quoted(text) == text {
@@ -31,10 +31,10 @@ fn grants_of_override() -> Kind<Vec<At<GrantText>>> {
 }
 
 /// `overrides`
-pub(super) fn overrides() -> Kind<RawOverrides> {
+pub(super) fn overrides() -> ValueSpec<RawOverrides> {
     let example = "{ \"live_*\" = \"unlimited\" }";
     let count = |overrides: &RawOverrides| overrides.0.len().to_string();
-    let kind = Kind::new(
+    let kind = ValueSpec::new(
         example,
         |scalar| {
             let entries =
@@ -56,8 +56,8 @@ pub(super) fn overrides() -> Kind<RawOverrides> {
 }
 
 /// An override that is a table.
-static OVERRIDE: LazyLock<Keys<RawGrant>> = LazyLock::new(|| {
-    Keys::<RawGrant>::of("override", "an override")
+static OVERRIDE: LazyLock<TableSpec<RawGrant>> = LazyLock::new(|| {
+    TableSpec::<RawGrant>::of("override", "an override")
         .key("quota", grants_of_override())
         .sets(|it| &mut it.quota)
         .key("burst", number(1..=COUNT_MAX).at().or_none("the quota"))
@@ -68,7 +68,7 @@ static OVERRIDE: LazyLock<Keys<RawGrant>> = LazyLock::new(|| {
 });
 
 /// `overrides_file`
-pub(super) fn overrides_file() -> Kind<OverridesFile> {
+pub(super) fn overrides_file() -> ValueSpec<OverridesFile> {
     text("overrides.csv", read, |file| file.path.clone())
 }
 

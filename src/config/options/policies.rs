@@ -6,7 +6,7 @@ use http::StatusCode;
 
 use super::kind::{free_text, list, list_or_one, number, number_or_text, size, text, word};
 use super::overrides::{grants, overrides, overrides_file};
-use super::{Effect, Keys, costs};
+use super::{Effect, TableSpec, costs};
 use crate::config::file::{AlgorithmName, RawPolicy};
 use crate::config::spelling;
 use crate::config::value::{
@@ -19,7 +19,7 @@ use crate::request::{Choice, Missing, Part, Partition};
 use crate::snapshot::{Jitter, PolicyMode, REQUESTS};
 
 /// `[policies.NAME]`
-pub static POLICY: LazyLock<Keys<RawPolicy>> = LazyLock::new(|| {
+pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
     let per_address = Partition(vec![Choice(vec![Part::Ip])]);
     let partition =
         list(text("ip", part_choice, spelling::choice)).plain(Partition, spelling::partition);
@@ -38,7 +38,7 @@ pub static POLICY: LazyLock<Keys<RawPolicy>> = LazyLock::new(|| {
     let statuses = number_or_text("401", status_range, spelling::status_range);
     let refunds = number_or_text("5xx", refund_on, spelling::refund_on);
     let (afresh, kept) = (Effect::CountersAfresh, Effect::CountersKept);
-    Keys::<RawPolicy>::of("policy", "[policies.NAME]")
+    TableSpec::<RawPolicy>::of("policy", "[policies.NAME]")
         .key("quota", grants())
         .sets(|it| &mut it.quota)
         .doc("Units per window, or a list of quotas that must all hold:")
@@ -145,11 +145,11 @@ pub static POLICY: LazyLock<Keys<RawPolicy>> = LazyLock::new(|| {
 });
 
 /// `[policies.NAME.refusal]`
-fn refusal() -> Keys<RawPolicy> {
+fn refusal() -> TableSpec<RawPolicy> {
     let status = number_or_text("503", refusal_status, |status| status.as_u16().to_string());
     let jitter = text("10%", retry_jitter, spelling::jitter);
     let content_type = text("text/html", field_value, spelling::field_value);
-    Keys::<RawPolicy>::of("refusal", "[policies.NAME.refusal]")
+    TableSpec::<RawPolicy>::of("refusal", "[policies.NAME.refusal]")
         .key("status", status.or(StatusCode::TOO_MANY_REQUESTS))
         .sets(|it| &mut it.policy.refusal.status)
         .doc("The status of a refusal.")

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use super::Keys;
+use super::TableSpec;
 use super::bounds::{BODY_BYTES, TIMEOUTS};
 use super::kind::{
     boolean, duration, duration_or_off, fields, free_text, headers, list, number, size, text, word,
@@ -14,7 +14,7 @@ use crate::limit::quota::COST_MAX;
 use crate::snapshot::EncodedSlash;
 
 /// `[[routes]]`
-pub static ROUTE: LazyLock<Keys<RawRoute>> = LazyLock::new(|| {
+pub static ROUTE: LazyLock<TableSpec<RawRoute>> = LazyLock::new(|| {
     let slash = word(spelling::ENCODED_SLASH, &[]).or(EncodedSlash::Reject);
     let text_at = |example| free_text(example).at().or_none("none");
     let protocol = text("websocket", upgrade, ToString::to_string);
@@ -22,7 +22,7 @@ pub static ROUTE: LazyLock<Keys<RawRoute>> = LazyLock::new(|| {
     let timeout = || duration(TIMEOUTS).or_none("the upstream's");
     let silence = duration_or_off(TIMEOUTS).or_none("the upstream's");
     let called = text("checkout", name, String::clone).at();
-    Keys::<RawRoute>::of("route", "[[routes]]")
+    TableSpec::<RawRoute>::of("route", "[[routes]]")
         .key("name", called.or_none("its path"))
         .sets(|it| &mut it.name)
         .doc("The route's name in logs and metrics, and in partitions by `route`.")
@@ -86,10 +86,10 @@ pub static ROUTE: LazyLock<Keys<RawRoute>> = LazyLock::new(|| {
 });
 
 /// `[routes.request_headers]`
-fn request_headers() -> Keys<RawRoute> {
+fn request_headers() -> TableSpec<RawRoute> {
     let name = text("x-debug", request_field, ToString::to_string);
     let example = "{ x-api-version = \"2\" }";
-    Keys::<RawRoute>::of("table", "[routes.request_headers]")
+    TableSpec::<RawRoute>::of("table", "[routes.request_headers]")
         .key("set", fields(example, request_field))
         .sets(|it| &mut it.route.request_headers.set)
         .doc("Headers to set for the upstream.")
@@ -99,9 +99,9 @@ fn request_headers() -> Keys<RawRoute> {
 }
 
 /// `[routes.response_headers]`
-fn response_headers() -> Keys<RawRoute> {
+fn response_headers() -> TableSpec<RawRoute> {
     let name = text("server", answer_field, ToString::to_string);
-    Keys::<RawRoute>::of("table", "[routes.response_headers]")
+    TableSpec::<RawRoute>::of("table", "[routes.response_headers]")
         .key(
             "set",
             fields("{ cache-control = \"no-store\" }", answer_field),

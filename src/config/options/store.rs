@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use super::kind::{duration, key_file, number, password, secret, share, size, text, with_files};
-use super::{Effect, Keys};
+use super::{Effect, TableSpec};
 use crate::config::file::RawStore;
 use crate::config::read::{Form, Template};
 use crate::config::spelling;
@@ -13,7 +13,7 @@ use crate::config::value::{RedisUrl, StoreUrl, prefix, store_url, username};
 use crate::store::settings::{Password, Settings};
 
 /// `[store]`
-pub static STORE: LazyLock<Keys<RawStore>> = LazyLock::new(|| {
+pub static STORE: LazyLock<TableSpec<RawStore>> = LazyLock::new(|| {
     let form = Form::Text("memory:");
     let url = with_files(form, store_url, remember_files, spelling::store_url);
     let user = || text("tollgate", username, ToString::to_string).or_none("none");
@@ -23,7 +23,7 @@ pub static STORE: LazyLock<Keys<RawStore>> = LazyLock::new(|| {
     let default = Settings::default();
     let memory = size(1 << 20..=1 << 40).or(default.max_memory);
     let refusals = duration(REFUSALS).or(default.refusal_cache);
-    Keys::<RawStore>::of("table", "[store]")
+    TableSpec::<RawStore>::of("table", "[store]")
         .key("url", url.or(StoreUrl::Memory))
         .sets(|store| &mut store.url)
         .doc("\"memory:\" keeps counters in this process; a restart forgets them.")
@@ -66,9 +66,9 @@ pub static STORE: LazyLock<Keys<RawStore>> = LazyLock::new(|| {
         .table("tls", tls())
 });
 
-fn breaker(default: &Settings) -> Keys<RawStore> {
+fn breaker(default: &Settings) -> TableSpec<RawStore> {
     let default = &default.breaker;
-    Keys::<RawStore>::of("table", "[store.breaker]")
+    TableSpec::<RawStore>::of("table", "[store.breaker]")
         .key("failures", number(1..=1000).or(default.failures))
         .sets(|store| &mut store.settings.breaker.failures)
         .doc("This many failures in a row open it.")
@@ -83,10 +83,10 @@ fn breaker(default: &Settings) -> Keys<RawStore> {
         .doc("How long it stays open before a single decision tries Redis again.")
 }
 
-fn tls() -> Keys<RawStore> {
+fn tls() -> TableSpec<RawStore> {
     let authorities = key_file("/etc/tollgate/redis-ca.pem").or_none("the system's");
     let certificate = key_file("/etc/tollgate/gateway.pem").or_none("none");
-    Keys::<RawStore>::of("table", STORE_TLS)
+    TableSpec::<RawStore>::of("table", STORE_TLS)
         .key("ca", authorities)
         .sets(|store| &mut store.tls.ca)
         .doc("CA certificates that verify the certificate of Redis.")

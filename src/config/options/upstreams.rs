@@ -4,11 +4,11 @@ use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use super::Keys;
+use super::TableSpec;
 use super::bounds::TIMEOUTS;
 use super::kind::{
-    Kind, duration, key_file, list, list_or_one, number, number_or_text, share_from_0, size, text,
-    word,
+    ValueSpec, duration, key_file, list, list_or_one, number, number_or_text, share_from_0, size,
+    text, word,
 };
 use crate::config::file::{BalanceName, RawEndpoint, RawUpstream};
 use crate::config::read::Scalar;
@@ -20,12 +20,12 @@ use crate::request::Partition;
 use crate::snapshot::{Endpoint, StatusRange};
 
 /// `[upstreams.NAME]`
-pub static UPSTREAM: LazyLock<Keys<RawUpstream>> = LazyLock::new(|| {
+pub static UPSTREAM: LazyLock<TableSpec<RawUpstream>> = LazyLock::new(|| {
     let seconds = |seconds| duration(TIMEOUTS).or(Duration::from_secs(seconds));
     let balance = word(spelling::BALANCES, &[]);
     let parts = text("cookie:session", part_choice, spelling::choice);
     let hash = list(parts).plain(Partition, spelling::partition);
-    Keys::<RawUpstream>::of("upstream", "[upstreams.NAME]")
+    TableSpec::<RawUpstream>::of("upstream", "[upstreams.NAME]")
         .key("endpoints", list_or_one(one_endpoint()))
         .sets(|it| &mut it.endpoints)
         .doc("URLs of origins:")
@@ -66,7 +66,7 @@ pub static UPSTREAM: LazyLock<Keys<RawUpstream>> = LazyLock::new(|| {
 });
 
 /// One of `endpoints`: a URL, or a table with one.
-fn one_endpoint() -> Kind<RawEndpoint> {
+fn one_endpoint() -> ValueSpec<RawEndpoint> {
     let plain = text("http://127.0.0.1:9000", endpoint, spelling::endpoint);
     let example = plain.example.clone();
     let read = move |mut scalar: Scalar<'_, '_>| match scalar.table(&ENDPOINT) {
@@ -75,7 +75,7 @@ fn one_endpoint() -> Kind<RawEndpoint> {
         }
         None => plain.read(scalar),
     };
-    Kind::new(&example, read, spelling::endpoint)
+    ValueSpec::new(&example, read, spelling::endpoint)
 }
 
 /// An endpoint that is a table.
@@ -85,18 +85,18 @@ struct EndpointTable {
     weight: u32,
 }
 
-static ENDPOINT: LazyLock<Keys<EndpointTable>> = LazyLock::new(|| {
+static ENDPOINT: LazyLock<TableSpec<EndpointTable>> = LazyLock::new(|| {
     let read = |text: &str| endpoint_url(text).map(Some);
     let spell = |url: &Option<Endpoint>| url.as_ref().map_or_else(String::new, spelling::origin);
-    Keys::<EndpointTable>::of("an endpoint", "an endpoint")
+    TableSpec::<EndpointTable>::of("an endpoint", "an endpoint")
         .key("url", text("http://127.0.0.1:9000", read, spell))
         .sets(|it| &mut it.url)
         .key("weight", number(1..=WEIGHT_MAX).or(1))
         .sets(|it| &mut it.weight)
 });
 
-fn pool() -> Keys<RawUpstream> {
-    Keys::<RawUpstream>::of("table", "[upstreams.NAME.pool]")
+fn pool() -> TableSpec<RawUpstream> {
+    TableSpec::<RawUpstream>::of("table", "[upstreams.NAME.pool]")
         .key("max_idle", number(0..=65_536).or(256))
         .sets(|it| &mut it.http.max_idle)
         .doc("Most idle connections per endpoint and worker.")
@@ -108,11 +108,11 @@ fn pool() -> Keys<RawUpstream> {
         .doc("How long a connection may stay idle.")
 }
 
-fn tls() -> Keys<RawUpstream> {
+fn tls() -> TableSpec<RawUpstream> {
     let authorities = key_file("/etc/tollgate/origin-ca.pem").or_none("the system's");
     let certificate = key_file("/etc/tollgate/gateway.pem").or_none("none");
     let name = text("api.internal", server_name, spelling::server_name);
-    Keys::<RawUpstream>::of("table", UPSTREAM_TLS)
+    TableSpec::<RawUpstream>::of("table", UPSTREAM_TLS)
         .key("ca", authorities)
         .sets(|it| &mut it.tls.ca)
         .doc("CA certificates that verify the origins' certificates.")
@@ -128,7 +128,7 @@ fn tls() -> Keys<RawUpstream> {
         .not_yet("verify")
 }
 
-fn health() -> Keys<RawUpstream> {
+fn health() -> TableSpec<RawUpstream> {
     let count = || number(1..=COUNTS_MAX);
     let path = text("/healthz", health_path, ToString::to_string);
     let host = text("api.example.com", health_host, spelling::field_value);
@@ -137,7 +137,7 @@ fn health() -> Keys<RawUpstream> {
         |ranges| ranges,
         |ranges: &Vec<_>| spelling::list(ranges.iter().map(spelling::status_range)),
     );
-    Keys::<RawUpstream>::of("table", UPSTREAM_HEALTH)
+    TableSpec::<RawUpstream>::of("table", UPSTREAM_HEALTH)
         .key("path", path.or_none("none"))
         .sets(|it| &mut it.health_path)
         .doc("The path to request with GET.")
@@ -161,8 +161,8 @@ fn health() -> Keys<RawUpstream> {
         .doc("How many checks in a row must fail before an endpoint is taken out.")
 }
 
-fn eject() -> Keys<RawUpstream> {
-    Keys::<RawUpstream>::of("table", "[upstreams.NAME.eject]")
+fn eject() -> TableSpec<RawUpstream> {
+    TableSpec::<RawUpstream>::of("table", "[upstreams.NAME.eject]")
         .key("failures", number(1..=FAILURES_MAX).or(5))
         .sets(|it| &mut it.http.eject.failures)
         .doc("How many requests in a row must fail.")

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::source::Source;
-use crate::config::options::About;
+use super::source::FileSource;
+use crate::config::options::TableDoc;
 use crate::config::report::Report;
 use crate::config::secrets::redacted;
 use crate::config::value::{did_you_mean, one_of};
@@ -11,8 +11,8 @@ use crate::config::value::{did_you_mean, one_of};
 /// Says what to do about a key that a table does not have.
 pub(super) fn unknown(
     report: &mut Report,
-    source: Source<'_>,
-    about: &About,
+    source: FileSource<'_>,
+    about: &TableDoc,
     key: &str,
     span: Range<usize>,
 ) {
@@ -33,7 +33,7 @@ pub(super) fn unknown(
 }
 
 /// Says what a key is called that had another name before the first release.
-fn renamed(about: &About, key: &str) -> Option<String> {
+fn renamed(about: &TableDoc, key: &str) -> Option<String> {
     let (_, name) = RENAMED.iter().find(|(old, _)| *old == key)?;
     let is_here = about.names().any(|known| known == *name);
     is_here.then(|| format!("it is called `{name}` now"))
@@ -42,7 +42,7 @@ fn renamed(about: &About, key: &str) -> Option<String> {
 /// Says where a key that is unknown in the table `here` would be at home.
 ///
 /// A table within another is looked for from there only: elsewhere its keys mean something else.
-fn home_of(tables: &[&'static About], here: &About, key: &str) -> Option<String> {
+fn home_of(tables: &[&'static TableDoc], here: &TableDoc, key: &str) -> Option<String> {
     let homes: Vec<_> = (tables.iter())
         .filter(|table| table.outer(tables).is_none_or(|outer| outer == here.title))
         .filter(|table| table.names().any(|known| known == key))
@@ -58,7 +58,7 @@ fn home_of(tables: &[&'static About], here: &About, key: &str) -> Option<String>
 }
 
 /// Says that a key stands where names do: `[listeners]` for `[listeners.NAME]`.
-pub(super) fn nameless(report: &mut Report, about: &About, key: &str, span: Range<usize>) {
+pub(super) fn nameless(report: &mut Report, about: &TableDoc, key: &str, span: Range<usize>) {
     let is_key = about.names().any(|known| known == key);
     let title = code(about.title);
     let hint = is_key.then(|| format!("`{key}` belongs in {title}, with a name of your choice"));

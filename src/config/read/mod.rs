@@ -21,12 +21,12 @@ pub(super) use say::say;
 pub use scalar::{Form, OneItem, Scalar};
 pub use variables::{Env, Template};
 
-use super::file::{File, Lost, RawStore, Table};
+use super::file::{File, RawStore, Table, UnreadParts};
 use super::options::{ADMIN, JWT, LISTENER, LOG, POLICY, ROUTE, STORE, TABLES, TOP, UPSTREAM};
 use super::report::Report;
 use super::secrets::overwritten;
 use super::value::{StoreUrl, nearest};
-use source::Source;
+use source::FileSource;
 use syntax::NAMED;
 use table::Reader;
 
@@ -41,7 +41,7 @@ pub fn read(text: &str, env: &Env<'_>) -> (File, Report) {
     lose_unnamed(tree.get_ref(), &mut lost);
     let mut top = Reader {
         entries: tree.get_ref(),
-        source: Source {
+        source: FileSource {
             text,
             env,
             tables: &TABLES,
@@ -59,13 +59,13 @@ pub fn read(text: &str, env: &Env<'_>) -> (File, Report) {
         upstreams: top.named("upstreams", &UPSTREAM).into(),
         policies: top.named("policies", &POLICY).into(),
         routes: route_names::named(top.each("routes", &ROUTE)).into(),
-        lost: Lost::default(),
+        lost: UnreadParts::default(),
     };
     (File { lost, ..file }, report)
 }
 
 /// Notes the tables that stand under a name which is nearly right, and names that have no table.
-fn lose_unnamed(top: &DeTable<'_>, lost: &mut Lost) {
+fn lose_unnamed(top: &DeTable<'_>, lost: &mut UnreadParts) {
     for (key, node) in top {
         let (key, value) = (key.get_ref().as_ref(), node.get_ref());
         let is_known = TOP.about.names().any(|known| known == key);

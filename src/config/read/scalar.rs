@@ -7,7 +7,7 @@ use toml::Spanned;
 use toml::de::{DeInteger, DeValue};
 
 use super::say::say;
-use super::source::Source;
+use super::source::FileSource;
 use super::variables::{Template, expand};
 use crate::config::file::At;
 use crate::config::report::{Mistake, Report};
@@ -19,7 +19,7 @@ pub struct Scalar<'t, 'r> {
     /// What messages call it: `` `quota` ``, or an item of it.
     pub(super) subject: String,
     pub(super) node: &'t Spanned<DeValue<'t>>,
-    pub(super) source: Source<'t>,
+    pub(super) source: FileSource<'t>,
     pub(super) report: &'r mut Report,
 }
 

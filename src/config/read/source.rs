@@ -1,13 +1,13 @@
 //! What is read.
 
 use super::variables::Env;
-use crate::config::options::About;
+use crate::config::options::TableDoc;
 
 /// The file's text, and what its variables stand for.
 #[derive(Clone, Copy)]
-pub(super) struct Source<'t> {
+pub(super) struct FileSource<'t> {
     pub(super) text: &'t str,
     pub(super) env: &'t Env<'t>,
     /// What is known of every table, which says where a misplaced key belongs.
-    pub(super) tables: &'t [&'static About],
+    pub(super) tables: &'t [&'static TableDoc],
 }

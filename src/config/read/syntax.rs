@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use toml::de::{DeTable, Error};
 
-use crate::config::file::Lost;
+use crate::config::file::UnreadParts;
 use crate::config::options::TOP;
 use crate::config::report::Report;
 use crate::config::value::nearest;
@@ -21,8 +21,8 @@ pub(super) fn sound_part<'t>(
     text: &'t str,
     redacted: &str,
     report: &mut Report,
-) -> (Cow<'t, str>, Lost) {
-    let (mut sound, mut lost) = (Cow::Borrowed(text), Lost::default());
+) -> (Cow<'t, str>, UnreadParts) {
+    let (mut sound, mut lost) = (Cow::Borrowed(text), UnreadParts::default());
     for _ in 0..STATEMENTS_MAX {
         let (_, errors) = DeTable::parse_recoverable(&sound);
         // A key or a table that is there twice does not keep the rest from being read.
@@ -51,7 +51,7 @@ pub(super) fn sound_part<'t>(
 
 /// Notes what is lost with a statement: the tables whose headers it holds, or a part of the table
 /// that it stands in.
-fn lose(text: &str, statement: &Range<usize>, lost: &mut Lost) {
+fn lose(text: &str, statement: &Range<usize>, lost: &mut UnreadParts) {
     let mut above = text[..statement.start].split_inclusive('\n').rev();
     let mut start = statement.start;
     let header = above.find(|line| {
@@ -85,10 +85,10 @@ fn is_doubled(error: &Error) -> bool {
 }
 
 /// A line's first byte, and its number.
-type Line = (usize, usize);
+type SourceLine = (usize, usize);
 
 /// Says where each line is written for the first time.
-fn first_lines(text: &str) -> HashMap<&str, Line> {
+fn first_lines(text: &str) -> HashMap<&str, SourceLine> {
     let mut first = HashMap::new();
     let mut start = 0;
     for (line, number) in text.split('\n').zip(1..) {
@@ -99,7 +99,7 @@ fn first_lines(text: &str) -> HashMap<&str, Line> {
 }
 
 /// Reports a key or a table that is there already.
-fn twice(report: &mut Report, text: &str, span: Range<usize>, first: &HashMap<&str, Line>) {
+fn twice(report: &mut Report, text: &str, span: Range<usize>, first: &HashMap<&str, SourceLine>) {
     let line = line_at(text, span.start);
     let header = text[line.clone()].trim();
     if !header.starts_with('[') {

@@ -8,17 +8,17 @@ use toml::de::{DeTable, DeValue};
 use super::messages::{nameless, unknown};
 use super::say::say;
 use super::scalar::Scalar;
-use super::source::Source;
-use crate::config::file::{Lost, Table};
-use crate::config::options::Keys;
+use super::source::FileSource;
+use crate::config::file::{Table, UnreadParts};
+use crate::config::options::TableSpec;
 use crate::config::report::Report;
 use crate::config::value::name;
 
 /// A table that is being read, and where its mistakes go.
 pub(super) struct Reader<'t, 'r> {
     pub(super) entries: &'t DeTable<'t>,
-    pub(super) source: Source<'t>,
-    pub(super) lost: &'r Lost,
+    pub(super) source: FileSource<'t>,
+    pub(super) lost: &'r UnreadParts,
     pub(super) report: &'r mut Report,
 }
 
@@ -26,7 +26,7 @@ impl<'t> Reader<'t, '_> {
     /// Reads the keys of this table and of the tables in it that fill the same value.
     pub(super) fn read<T: Clone + Default + PartialEq>(
         &mut self,
-        keys: &'static Keys<T>,
+        keys: &'static TableSpec<T>,
         name: &str,
         span: Range<usize>,
     ) -> Table<T> {
@@ -42,7 +42,7 @@ impl<'t> Reader<'t, '_> {
 
     fn fill<T: Clone + Default + PartialEq>(
         &mut self,
-        keys: &'static Keys<T>,
+        keys: &'static TableSpec<T>,
         span: &Range<usize>,
         table: &mut Table<T>,
     ) {
@@ -97,7 +97,7 @@ impl<'t> Reader<'t, '_> {
     pub(super) fn single<T: Clone + Default + PartialEq>(
         &mut self,
         key: &'static str,
-        keys: &'static Keys<T>,
+        keys: &'static TableSpec<T>,
     ) -> Table<T> {
         match self.table(key, keys.about.title) {
             Some((span, entries)) => self.within(entries).read(keys, key, span),
@@ -112,7 +112,7 @@ impl<'t> Reader<'t, '_> {
     pub(super) fn named<T: Clone + Default + PartialEq>(
         &mut self,
         key: &'static str,
-        keys: &'static Keys<T>,
+        keys: &'static TableSpec<T>,
     ) -> Vec<Table<T>> {
         let Some((_, entries)) = self.table(key, keys.about.title) else {
             return Vec::new();
@@ -138,7 +138,7 @@ impl<'t> Reader<'t, '_> {
     pub(super) fn each<T: Clone + Default + PartialEq>(
         &mut self,
         key: &'static str,
-        keys: &'static Keys<T>,
+        keys: &'static TableSpec<T>,
     ) -> Vec<Table<T>> {
         let (title, mut tables) = (keys.about.title, Vec::new());
         let Some(node) = self.entries.get(key) else {
@@ -195,7 +195,10 @@ impl<'t> Reader<'t, '_> {
 
 impl Scalar<'_, '_> {
     /// Reads a table of the keys that are known to `keys`; none if it is no table.
-    pub fn table<T: Clone + Default + PartialEq>(&mut self, keys: &'static Keys<T>) -> Option<T> {
+    pub fn table<T: Clone + Default + PartialEq>(
+        &mut self,
+        keys: &'static TableSpec<T>,
+    ) -> Option<T> {
         let DeValue::Table(entries) = self.node.get_ref() else {
             return None;
         };
@@ -205,7 +208,7 @@ impl Scalar<'_, '_> {
         let mut reader = Reader {
             entries,
             source: self.source,
-            lost: &Lost::default(),
+            lost: &UnreadParts::default(),
             report: self.report,
         };
         Some(reader.read(keys, &name, self.node.span()).value)

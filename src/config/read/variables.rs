@@ -19,11 +19,11 @@ pub(super) type Undefined<'t> = (&'t str, Wrong);
 #[derive(Clone, PartialEq, Eq)]
 pub struct Template {
     written: Box<str>,
-    parts: Vec<Part>,
+    parts: Vec<TemplatePart>,
 }
 
 #[derive(Clone, PartialEq, Eq)]
-enum Part {
+enum TemplatePart {
     Text(String),
     /// The path of a file.
     File(String),
@@ -33,15 +33,15 @@ impl Template {
     /// Makes a template of a string without mistakes; none if no file stands in it.
     pub(super) fn of(written: &str, env: &Env<'_>) -> Option<Self> {
         let parts = pieces(written).map(|piece| match piece {
-            Piece::Text(text) => Some(Part::Text(text.to_owned())),
-            Piece::Variable(variable) => match path(variable) {
-                Some(path) => Some(Part::File(path.to_owned())),
-                None => resolve(variable, env).ok().map(Part::Text),
+            TemplatePiece::Text(text) => Some(TemplatePart::Text(text.to_owned())),
+            TemplatePiece::Variable(variable) => match path(variable) {
+                Some(path) => Some(TemplatePart::File(path.to_owned())),
+                None => resolve(variable, env).ok().map(TemplatePart::Text),
             },
-            Piece::Unclosed(_) => None,
+            TemplatePiece::Unclosed(_) => None,
         });
-        let parts: Vec<Part> = parts.collect::<Option<_>>()?;
-        let is_file = |part: &Part| matches!(part, Part::File(_));
+        let parts: Vec<TemplatePart> = parts.collect::<Option<_>>()?;
+        let is_file = |part: &TemplatePart| matches!(part, TemplatePart::File(_));
         parts.iter().any(is_file).then(|| Self {
             written: written.into(),
             parts,
@@ -60,11 +60,11 @@ impl Template {
     /// writes to it.
     pub fn read(&self) -> Result<String, String> {
         let parts = self.parts.iter().map(|part| match part {
-            Part::Text(text) => Ok(text.clone()),
-            Part::File(path) if fs::metadata(path).is_ok_and(|file| !file.is_file()) => {
+            TemplatePart::Text(text) => Ok(text.clone()),
+            TemplatePart::File(path) if fs::metadata(path).is_ok_and(|file| !file.is_file()) => {
                 Err("it is not a regular file".to_owned())
             }
-            Part::File(path) => secret(path),
+            TemplatePart::File(path) => secret(path),
         });
         parts.collect()
     }
@@ -77,7 +77,7 @@ impl std::fmt::Debug for Template {
 }
 
 /// A part of a string.
-enum Piece<'t> {
+enum TemplatePiece<'t> {
     Text(&'t str),
     /// A variable, with `${` and `}`.
     Variable(&'t str),
@@ -86,22 +86,22 @@ enum Piece<'t> {
 }
 
 /// Cuts a string into its pieces; `$${` stands for `${`.
-fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
+fn pieces(text: &str) -> impl Iterator<Item = TemplatePiece<'_>> {
     let mut rest = text;
     std::iter::from_fn(move || {
         let (piece, after) = match rest.find("${") {
             _ if rest.is_empty() => return None,
-            None => (Piece::Text(rest), ""),
+            None => (TemplatePiece::Text(rest), ""),
             Some(0) => match rest.find('}') {
-                None => (Piece::Unclosed(rest), ""),
-                Some(end) => (Piece::Variable(&rest[..=end]), &rest[end + 1..]),
+                None => (TemplatePiece::Unclosed(rest), ""),
+                Some(end) => (TemplatePiece::Variable(&rest[..=end]), &rest[end + 1..]),
             },
             // The first `$` of `$${` is dropped, and the rest of it is text.
             Some(at) if rest[..at].ends_with('$') => match at {
-                1 => (Piece::Text("${"), &rest[3..]),
-                _ => (Piece::Text(&rest[..at - 1]), &rest[at - 1..]),
+                1 => (TemplatePiece::Text("${"), &rest[3..]),
+                _ => (TemplatePiece::Text(&rest[..at - 1]), &rest[at - 1..]),
             },
-            Some(at) => (Piece::Text(&rest[..at]), &rest[at..]),
+            Some(at) => (TemplatePiece::Text(&rest[..at]), &rest[at..]),
         };
         rest = after;
         Some(piece)
@@ -121,8 +121,8 @@ pub(super) fn expand<'t>(
     let (mut out, mut undefined) = (String::new(), Vec::new());
     for piece in pieces(text) {
         match piece {
-            Piece::Text(text) => out += text,
-            Piece::Variable(variable) => match resolve(variable, env) {
+            TemplatePiece::Text(text) => out += text,
+            TemplatePiece::Variable(variable) => match resolve(variable, env) {
                 Ok(value) => {
                     if value.trim() != value {
                         padded.push(variable);
@@ -131,7 +131,7 @@ pub(super) fn expand<'t>(
                 }
                 Err(wrong) => undefined.push((variable, wrong)),
             },
-            Piece::Unclosed(variable) => {
+            TemplatePiece::Unclosed(variable) => {
                 let wrong = Wrong::new("is not closed", "`}` after its name").hint(PLAIN);
                 undefined.push((variable, wrong));
             }

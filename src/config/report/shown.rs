@@ -11,12 +11,12 @@ use super::lines::Lines;
 use super::mistake::{Mistake, OtherFile};
 
 /// A name and the lines of each file that has mistakes.
-pub(super) struct Shown<'t> {
+pub(super) struct ShownLines<'t> {
     configuration: (&'t str, Lines<'t>),
     others: Vec<(&'t Arc<OtherFile>, Lines<'t>)>,
 }
 
-impl<'t> Shown<'t> {
+impl<'t> ShownLines<'t> {
     /// Finds the lines of the configuration, and of the other files that mistakes are in.
     pub(super) fn new(name: &'t str, text: &'t str, mistakes: &[&'t Mistake]) -> Self {
         let mut others: Vec<(&Arc<OtherFile>, Lines<'t>)> = Vec::new();

@@ -89,14 +89,14 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
         words(&text[from..end], &mut path, |path, word| {
             let place = from + word.place.start..from + word.place.end;
             let name = &text[place.clone()];
-            if name == "overrides_by" && word.role == Role::Key {
+            if name == "overrides_by" && word.role == TokenRole::Key {
                 with_tiers.insert(path.to_vec());
             }
             let is_public = match word.role {
-                Role::Value => {
+                TokenRole::Value => {
                     !may_be_key(name) || path.ends_with(&["burst"]) || path.ends_with(&["queue"])
                 }
-                Role::Key | Role::Comment => KEYS.contains(&name),
+                TokenRole::Key | TokenRole::Comment => KEYS.contains(&name),
             };
             if let Some(policy) = policy_of(path)
                 && !is_public
@@ -145,11 +145,11 @@ fn statement_end(text: &str, at: usize) -> usize {
 struct Word {
     /// Without quotes.
     place: Range<usize>,
-    role: Role,
+    role: TokenRole,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Role {
+enum TokenRole {
     /// All that is no value, so that a key is found although its statement is no TOML.
     Key,
     Value,
@@ -193,12 +193,12 @@ fn words<'t>(statement: &'t str, path: &mut Vec<&'t str>, mut each: impl FnMut(&
         let has_value = statement[rest..].trim_start().starts_with('=');
         let is_value = statement[..start].trim_end().ends_with('=') || (lists > 0 && !has_value);
         let role = match is_value {
-            _ if is_comment => Role::Comment,
-            true => Role::Value,
-            false => Role::Key,
+            _ if is_comment => TokenRole::Comment,
+            true => TokenRole::Value,
+            false => TokenRole::Key,
         };
         each(path, &Word { place, role });
-        if role == Role::Key {
+        if role == TokenRole::Key {
             path.push(name);
         }
     }

@@ -15,7 +15,7 @@ use hyper_util::rt::TokioIo;
 use memchr::memmem;
 
 use super::awaited::Awaited;
-use super::http1::{Http1Io, Http1State, Strict};
+use super::http1::{FramingGuard, Http1Io, Http1State};
 use super::http2::{self, Ending, Http2State};
 use super::io::ClientIo;
 use super::panics::PanicGuard;
@@ -86,7 +86,7 @@ where
         let may_be_http2 = listener.http2 && matches!(io, ClientIo::Plain(_));
         let io = Http1Io::new(io, Rc::clone(&state), may_be_http2);
         let (switch, read_buffer) = (Rc::clone(&state.switch), Rc::clone(self.read_buffer));
-        let strict = Strict::new(io, switch, Rc::clone(diversion), read_buffer);
+        let strict = FramingGuard::new(io, switch, Rc::clone(diversion), read_buffer);
         let builder = http1_builder(listener.max_header_bytes);
         let serve = |unread, io| {
             let io = TokioIo::new(Rewound { unread, io });

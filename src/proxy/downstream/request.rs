@@ -13,7 +13,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
 use super::body_error::RequestBodyError;
-use super::http1::{Diversion, DivertedBody, Http1State, Tunnel};
+use super::http1::{BodyBypass, DivertedBody, Http1State, TunnelTask};
 use super::http2::{Http2Body, StreamState};
 use crate::proxy::interim::InterimSink;
 
@@ -88,7 +88,7 @@ impl RequestState {
     }
 
     /// Leaves what is to carry the bytes after the head of a 101. Over HTTP/2, streams of data do.
-    pub(crate) fn leave_tunnel(&self, tunnel: Tunnel) {
+    pub(crate) fn leave_tunnel(&self, tunnel: TunnelTask) {
         if let Self::Http1(state) = self {
             state.switch.leave(tunnel);
         }
@@ -196,7 +196,7 @@ impl RequestState {
 impl IncomingBody {
     /// Begins the next request of a connection, as the parser gives it: with a length that is shortened if its
     /// body goes around the parser.
-    pub(crate) fn begin(diversion: &Rc<Diversion>, request: Request<Incoming>) -> Request<Self> {
+    pub(crate) fn begin(diversion: &Rc<BodyBypass>, request: Request<Incoming>) -> Request<Self> {
         let Some(left) = diversion.begin() else {
             return request.map(Self::Http1);
         };

@@ -21,7 +21,7 @@ use crate::proxy::worker::Worker;
 /// What an origin sends through a tunnel; the tunnel is closed when this is dropped.
 pub(crate) struct TunnelBody {
     origin: ReadHalf<Switched>,
-    upload: Upload,
+    upload: TunnelUpload,
     idle: Rc<Deadline>,
     timeout: Duration,
     /// Ready when the gateway ends its tunnels.
@@ -32,7 +32,7 @@ pub(crate) struct TunnelBody {
 }
 
 /// The task that carries what the client sends; aborted when this is dropped.
-struct Upload(JoinHandle<Result<(), BrokenTunnel>>);
+struct TunnelUpload(JoinHandle<Result<(), BrokenTunnel>>);
 
 /// Most bytes of one read.
 const READ_BYTES_MAX: usize = 16 * 1024;
@@ -51,7 +51,7 @@ impl TunnelBody {
         let upload = upload(client, to_origin, Rc::clone(&idle), timeout);
         Self {
             origin,
-            upload: Upload(tokio::task::spawn_local(upload)),
+            upload: TunnelUpload(tokio::task::spawn_local(upload)),
             is_upload_over: false,
             idle,
             timeout,
@@ -139,7 +139,7 @@ async fn upload(
     Ok(())
 }
 
-impl Drop for Upload {
+impl Drop for TunnelUpload {
     fn drop(&mut self) {
         self.0.abort();
     }

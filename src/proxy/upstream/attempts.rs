@@ -21,7 +21,7 @@ pub struct Attempts {
     /// When the first one began.
     began: Cell<Timestamp>,
     took: Cell<Option<Micros>>,
-    latest: RefCell<Option<Visit>>,
+    latest: RefCell<Option<AttemptRecord>>,
     /// Why the answer broke off, if it did.
     cause: RefCell<Option<Box<str>>>,
     /// Its place among those that the upstream may have at once.
@@ -30,17 +30,17 @@ pub struct Attempts {
 
 /// A request at an endpoint, until its answer has ended.
 #[derive(Debug)]
-struct Visit {
+struct AttemptRecord {
     origins: Rc<Origins>,
     origin: Rc<Origin>,
     worker: WorkerIndex,
     began: Timestamp,
-    progress: Progress,
+    progress: AttemptProgress,
     is_over: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Progress {
+enum AttemptProgress {
     /// There is no head yet.
     Waiting,
     /// There is a head, and nothing has failed since.
@@ -106,7 +106,7 @@ impl Attempts {
         if self.count.replace(self.count.get() + 1) == 0 {
             self.began.set(now);
         }
-        let visit = Visit::begin(origins, origin, worker, now);
+        let visit = AttemptRecord::begin(origins, origin, worker, now);
         self.latest.replace(Some(visit));
     }
 
@@ -114,7 +114,12 @@ impl Attempts {
     pub(super) fn move_to(&self, origin: &Rc<Origin>, now: Timestamp) {
         let mut latest = self.latest.borrow_mut();
         if let Some(visit) = latest.take_if(|visit| !Rc::ptr_eq(&visit.origin, origin)) {
-            *latest = Some(Visit::begin(&visit.origins, origin, visit.worker, now));
+            *latest = Some(AttemptRecord::begin(
+                &visit.origins,
+                origin,
+                visit.worker,
+                now,
+            ));
         }
     }
 
@@ -130,7 +135,7 @@ impl Attempts {
     pub(super) fn answered(&self, now: Timestamp) {
         self.took.set(Some(now.since(self.began.get())));
         if let Some(visit) = &mut *self.latest.borrow_mut() {
-            visit.progress = Progress::Answered;
+            visit.progress = AttemptProgress::Answered;
             let state = &visit.origin.state;
             state.responded(now);
             (state.metrics).responded(visit.worker, now.since(visit.began));
@@ -140,7 +145,7 @@ impl Attempts {
     /// Notes that the latest one failed, by the fault of its endpoint.
     pub(super) fn failed(&self, kind: EndpointFailure, cause: &str) {
         if let Some(visit) = &mut *self.latest.borrow_mut() {
-            visit.progress = Progress::Failed;
+            visit.progress = AttemptProgress::Failed;
             let failure = Failure {
                 kind,
                 cause,
@@ -151,7 +156,7 @@ impl Attempts {
     }
 }
 
-impl Visit {
+impl AttemptRecord {
     fn begin(
         origins: &Rc<Origins>,
         origin: &Rc<Origin>,
@@ -165,7 +170,7 @@ impl Visit {
             origin: Rc::clone(origin),
             worker,
             began,
-            progress: Progress::Waiting,
+            progress: AttemptProgress::Waiting,
             is_over: false,
         }
     }
@@ -178,10 +183,10 @@ impl Visit {
     }
 }
 
-impl Drop for Visit {
+impl Drop for AttemptRecord {
     fn drop(&mut self) {
         self.end();
-        if self.progress == Progress::Answered {
+        if self.progress == AttemptProgress::Answered {
             self.origin.answered();
         }
     }

@@ -21,8 +21,8 @@ use super::stream::Stream;
 /// A body as its protocol brings it.
 pub(super) enum Received {
     /// With where the connection goes when the response has ended.
-    Http1(http1::Receiving<Stream>, Lease),
-    Http2(http2::Receiving),
+    Http1(http1::Http1Receiving<Stream>, Lease),
+    Http2(http2::Http2Receiving),
 }
 
 /// The body of an origin's response.

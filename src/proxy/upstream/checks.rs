@@ -14,14 +14,14 @@ use http::{Request, StatusCode};
 use http_body_util::Empty;
 
 use super::connect_error::ConnectError;
-use super::connecting::{Connected, Freshness};
+use super::connecting::{ConnectedOrigin, Freshness};
 use super::dispatch::Dispatch;
 use super::endpoints::{Endpoints, UpstreamState};
 use super::error::ForwardError;
 use super::http1::Outgoing;
-use super::origin::{Offer, Origin};
+use super::origin::{AlpnOffer, Origin};
 use super::pool::Pools;
-use super::{Attempts, HostField, Meter, Terms, UpstreamAnswer};
+use super::{Attempts, ForwardOptions, HostField, UpstreamAnswer, UpstreamMeter};
 use crate::clock::Clock;
 use crate::metrics::{Metrics, WorkerIndex};
 use crate::proxy::deadline::Sweep;
@@ -124,7 +124,10 @@ impl Checker {
         let room = room.ok_or_else(|| CheckError::Connect(origin.no_descriptors()))?;
         let tcp = origin.connect(room).await.map_err(CheckError::Connect)?;
         let late = Cell::new(None);
-        let opened = self.pools.open(origin, tcp, http, Offer::Any, &late).await;
+        let opened = self
+            .pools
+            .open(origin, tcp, http, AlpnOffer::Any, &late)
+            .await;
         let link = opened.map_err(CheckError::Connect)?;
         let mut request = Request::new(Empty::<Bytes>::new());
         *request.uri_mut() = health.path.clone().into();
@@ -138,20 +141,20 @@ impl Checker {
             pools: &self.pools,
             upstream,
             http,
-            terms: &Terms {
+            terms: &ForwardOptions {
                 response_timeout: health.timeout,
                 body_timeout: None,
                 host: HostField::Client,
                 is_upgrade: false,
                 hash: None,
             },
-            meter: Meter {
+            meter: UpstreamMeter {
                 metrics: &metrics,
                 worker: self.worker,
             },
             attempts: &Attempts::default(),
         };
-        let connected = Connected {
+        let connected = ConnectedOrigin {
             origin: Rc::clone(origin),
             link,
             freshness: Freshness::New,

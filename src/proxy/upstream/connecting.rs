@@ -17,9 +17,9 @@ use futures_util::stream::FuturesUnordered;
 use super::balance::{Origins, Tried};
 use super::connect_error::ConnectError;
 use super::endpoints::Failure;
-use super::link::Link;
-use super::meter::Meter;
-use super::origin::{Attempt, Offer, Origin, Unconnected};
+use super::link::UpstreamConnection;
+use super::meter::UpstreamMeter;
+use super::origin::{AlpnOffer, Attempt, Origin, Unconnected};
 use super::pool::Pools;
 use super::stream::TcpConnection;
 use crate::fault::EndpointFailure;
@@ -41,17 +41,17 @@ pub(super) struct Connector<'c> {
     pub(super) pools: &'c Pools,
     pub(super) origins: &'c Origins,
     pub(super) http: &'c HttpUpstream,
-    pub(super) offer: Offer,
+    pub(super) offer: AlpnOffer,
     pub(super) hash: Option<u64>,
     /// The endpoints that the request has tried before this one.
     pub(super) tried: &'c [Rc<Origin>],
-    pub(super) meter: Meter<'c>,
+    pub(super) meter: UpstreamMeter<'c>,
 }
 
 /// A connection, and whose it is.
-pub(super) struct Connected {
+pub(super) struct ConnectedOrigin {
     pub(super) origin: Rc<Origin>,
-    pub(super) link: Link,
+    pub(super) link: UpstreamConnection,
     pub(super) freshness: Freshness,
 }
 
@@ -74,16 +74,19 @@ impl Drop for Attempting<'_> {
 
 impl Connector<'_> {
     /// Finds a connection on which `origin` has room, or opens one, to it or to another of its name.
-    pub(super) async fn connect(&self, origin: &Rc<Origin>) -> Result<Connected, Unconnected> {
+    pub(super) async fn connect(
+        &self,
+        origin: &Rc<Origin>,
+    ) -> Result<ConnectedOrigin, Unconnected> {
         let mut origin = Rc::clone(origin);
         loop {
-            if self.offer == Offer::Any
+            if self.offer == AlpnOffer::Any
                 && let Some(slot) = origin.slot(self.http)
             {
                 self.meter.metrics.reused(self.meter.worker);
-                return Ok(Connected {
+                return Ok(ConnectedOrigin {
                     origin,
-                    link: Link::Http2(slot),
+                    link: UpstreamConnection::Http2(slot),
                     freshness: Freshness::Kept,
                 });
             }
@@ -118,7 +121,7 @@ impl Connector<'_> {
     }
 
     /// Opens a connection.
-    async fn open(&self, origin: &Rc<Origin>) -> Result<Connected, Unconnected> {
+    async fn open(&self, origin: &Rc<Origin>) -> Result<ConnectedOrigin, Unconnected> {
         let Some(room) = self.pools.room().await else {
             let error = origin.no_descriptors();
             return Err(Unconnected::new(Rc::clone(origin), error));
@@ -153,7 +156,7 @@ impl Connector<'_> {
         match opened {
             Ok((origin, link)) => {
                 meter.opened(worker);
-                Ok(Connected {
+                Ok(ConnectedOrigin {
                     origin,
                     link,
                     freshness: Freshness::New,

@@ -10,15 +10,15 @@ use http::{Response, StatusCode};
 
 use super::balance::{Origins, Tried};
 use super::body::Received;
-use super::connecting::{Connected, Connector, Freshness};
-use super::http1::{self, BadHead, Outgoing, Receiving, Repeat};
-use super::link::Link;
-use super::origin::{Offer, Origin, Unconnected};
+use super::connecting::{ConnectedOrigin, Connector, Freshness};
+use super::http1::{self, BadHead, Http1Receiving, Outgoing, Repeat};
+use super::link::UpstreamConnection;
+use super::origin::{AlpnOffer, Origin, Unconnected};
 use super::pool::{Lease, Pools};
 use super::stream::Stream;
 use super::{
-    Attempts, BadResponse, ForwardError, HostField, Meter, Terms, UploadBody, UpstreamAnswer,
-    UpstreamBody, UpstreamFailure, UpstreamState, http2,
+    Attempts, BadResponse, ForwardError, ForwardOptions, HostField, UploadBody, UpstreamAnswer,
+    UpstreamBody, UpstreamFailure, UpstreamMeter, UpstreamState, http2,
 };
 use crate::proxy::rewound::Rewound;
 use crate::snapshot::HttpUpstream;
@@ -28,8 +28,8 @@ pub(super) struct Dispatch<'s> {
     pub(super) pools: &'s Pools,
     pub(super) upstream: &'s Arc<UpstreamState>,
     pub(super) http: &'s HttpUpstream,
-    pub(super) terms: &'s Terms,
-    pub(super) meter: Meter<'s>,
+    pub(super) terms: &'s ForwardOptions,
+    pub(super) meter: UpstreamMeter<'s>,
     pub(super) attempts: &'s Attempts,
 }
 
@@ -166,7 +166,7 @@ impl Dispatch<'_> {
         let mut resends = 0;
         loop {
             let connected = match link.take() {
-                Some(link) => Connected {
+                Some(link) => ConnectedOrigin {
                     origin: Rc::clone(origin),
                     link,
                     freshness: Freshness::Kept,
@@ -207,8 +207,8 @@ impl Dispatch<'_> {
         origins: &Origins,
         origin: &Rc<Origin>,
         tried: &[Rc<Origin>],
-        offer: Offer,
-    ) -> Result<Connected, Failed> {
+        offer: AlpnOffer,
+    ) -> Result<ConnectedOrigin, Failed> {
         let connector = Connector {
             pools: self.pools,
             origins,
@@ -219,7 +219,7 @@ impl Dispatch<'_> {
             meter: self.meter,
         };
         let connected = connector.connect(origin).await;
-        let (Ok(Connected { origin, .. }) | Err(Unconnected { origin, .. })) = &connected;
+        let (Ok(ConnectedOrigin { origin, .. }) | Err(Unconnected { origin, .. })) = &connected;
         self.attempts.move_to(origin, self.pools.clock.now());
         connected.map_err(|unconnected| Failed {
             // There is no room for a connection to another endpoint either.
@@ -240,7 +240,7 @@ impl Dispatch<'_> {
     /// Sends a request on a connection.
     pub(super) async fn exchange<B: UploadBody>(
         &self,
-        Connected { origin, link, .. }: Connected,
+        ConnectedOrigin { origin, link, .. }: ConnectedOrigin,
         request: &mut Outgoing<B>,
     ) -> Result<UpstreamAnswer, Failed> {
         let host = match (self.terms.host, request.host()) {
@@ -250,7 +250,7 @@ impl Dispatch<'_> {
         let timeout = self.terms.response_timeout;
         let is_sent = &self.attempts.is_sent;
         let response = match link {
-            Link::Http1(connection) => {
+            UpstreamConnection::Http1(connection) => {
                 let bounds = (timeout, self.http.max_header_bytes);
                 let exchanged = connection.exchange(request, &host, bounds, is_sent);
                 let response = exchanged.await.map_err(Failed::from)?;
@@ -265,7 +265,7 @@ impl Dispatch<'_> {
                 }
                 response.map(|receiving| Received::Http1(receiving, lease))
             }
-            Link::Http2(slot) => {
+            UpstreamConnection::Http2(slot) => {
                 let target = (&host, origin.scheme());
                 let due = self.pools.due();
                 let exchanged = slot.exchange(request, target, due, timeout, is_sent);
@@ -286,8 +286,8 @@ impl Dispatch<'_> {
     }
 }
 
-impl From<http1::ExchangeError> for Failed {
-    fn from(error: http1::ExchangeError) -> Self {
+impl From<http1::Http1Error> for Failed {
+    fn from(error: http1::Http1Error) -> Self {
         Self {
             repeat: error.repeat(),
             error: error.into(),
@@ -296,8 +296,8 @@ impl From<http1::ExchangeError> for Failed {
     }
 }
 
-impl From<http2::ExchangeError> for Failed {
-    fn from(error: http2::ExchangeError) -> Self {
+impl From<http2::Http2Error> for Failed {
+    fn from(error: http2::Http2Error) -> Self {
         Self {
             repeat: error.repeat(),
             error: error.into(),
@@ -308,7 +308,7 @@ impl From<http2::ExchangeError> for Failed {
 
 /// Takes the connection of a 101. An origin that switches before it has read the whole head does not
 /// speak HTTP properly.
-fn switched(response: Response<Receiving<Stream>>) -> Result<UpstreamAnswer, Failed> {
+fn switched(response: Response<Http1Receiving<Stream>>) -> Result<UpstreamAnswer, Failed> {
     let (head, receiving) = response.into_parts();
     let (io, unread) = receiving.into_switched().ok_or(Failed {
         error: ForwardError::BadResponse(BadHead::Upgrade.into()),

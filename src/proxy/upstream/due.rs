@@ -9,7 +9,7 @@ use crate::proxy::deadline::Deadline;
 
 /// What the origin owes, and until when. A request and its response share one.
 #[derive(Debug)]
-pub struct Due {
+pub struct OriginDeadline {
     deadline: Rc<Deadline>,
     /// How long the origin may take for what it owes now; none while it owes nothing.
     owed_within: Cell<Option<Duration>>,
@@ -18,7 +18,7 @@ pub struct Due {
     is_answering: Cell<bool>,
 }
 
-impl Due {
+impl OriginDeadline {
     /// The origin owes nothing yet.
     pub fn new(deadline: Rc<Deadline>) -> Self {
         Self {
@@ -101,7 +101,7 @@ mod tests {
     fn client_that_is_waited_for_delays_the_head_and_nothing_after_it() {
         let clock = Clock::manual(Timestamp(1_000_000));
         let sweep = Sweep::new(clock.clone());
-        let due = Due::new(sweep.deadline());
+        let due = OriginDeadline::new(sweep.deadline());
         let pass = |secs| {
             clock.advance(Micros::from_secs(secs));
             sweep.sweep();

@@ -172,33 +172,33 @@ impl From<ConnectError> for ForwardError {
     }
 }
 
-impl From<http1::ExchangeError> for ForwardError {
-    fn from(error: http1::ExchangeError) -> Self {
-        use http1::ExchangeError;
+impl From<http1::Http1Error> for ForwardError {
+    fn from(error: http1::Http1Error) -> Self {
+        use http1::Http1Error;
         Self::BadResponse(match error {
-            ExchangeError::Body(error) => return Self::ClientBody(error),
-            ExchangeError::Elapsed => return Self::Timeout,
-            ExchangeError::Closed { error: None, .. } => BadResponse::Closed,
-            ExchangeError::Closed {
+            Http1Error::Body(error) => return Self::ClientBody(error),
+            Http1Error::Elapsed => return Self::Timeout,
+            Http1Error::Closed { error: None, .. } => BadResponse::Closed,
+            Http1Error::Closed {
                 error: Some(error), ..
             } => error.into(),
-            ExchangeError::BadHead(bad) => bad.into(),
+            Http1Error::BadHead(bad) => bad.into(),
         })
     }
 }
 
-impl From<http2::ExchangeError> for ForwardError {
-    fn from(error: http2::ExchangeError) -> Self {
-        use http2::ExchangeError;
+impl From<http2::Http2Error> for ForwardError {
+    fn from(error: http2::Http2Error) -> Self {
+        use http2::Http2Error;
         Self::BadResponse(match error {
-            ExchangeError::Body(error) => return Self::ClientBody(error),
-            ExchangeError::Elapsed => return Self::Timeout,
-            ExchangeError::Ended {
+            Http2Error::Body(error) => return Self::ClientBody(error),
+            Http2Error::Elapsed => return Self::Timeout,
+            Http2Error::Ended {
                 error: StreamError::Closed,
                 ..
             } => BadResponse::Closed,
-            ExchangeError::Ended { error, .. } => error.into(),
-            ExchangeError::BadHead(bad) => bad.into(),
+            Http2Error::Ended { error, .. } => error.into(),
+            Http2Error::BadHead(bad) => bad.into(),
         })
     }
 }

@@ -4,7 +4,7 @@ use crate::metrics::{UpstreamMetrics, WorkerIndex};
 
 /// Where an upstream's requests are counted.
 #[derive(Clone, Copy, Debug)]
-pub struct Meter<'m> {
+pub struct UpstreamMeter<'m> {
     /// The upstream's counters.
     pub metrics: &'m UpstreamMetrics,
     /// The worker that counts.

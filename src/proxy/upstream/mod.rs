@@ -46,13 +46,13 @@ pub use self::body_error::{BrokenBody, UpstreamBodyError};
 pub use self::checks::{CHECKS_SET_ASIDE, Checker};
 pub use self::connect_error::ConnectError;
 use self::dispatch::Dispatch;
-pub use self::endpoints::{Endpoints, NameTable, Resolver, UpstreamState};
+pub use self::endpoints::{Endpoints, NameResolver, NameTable, UpstreamState};
 pub use self::error::{BadResponse, ForwardError, NoEndpoint, UpstreamFailure};
 pub use self::http1::{CommonFields, Outgoing, UploadBody};
-pub use self::meter::Meter;
+pub use self::meter::UpstreamMeter;
 pub use self::pool::Pools;
 pub use self::stream::Stream;
-pub use self::terms::{HostField, Terms};
+pub use self::terms::{ForwardOptions, HostField};
 
 /// Sends `request` to an endpoint of `upstream`.
 ///
@@ -66,8 +66,8 @@ pub async fn send<B: UploadBody>(
     pools: &Pools,
     upstream: &Arc<UpstreamState>,
     request: &mut Outgoing<B>,
-    terms: &Terms,
-    meter: Meter<'_>,
+    terms: &ForwardOptions,
+    meter: UpstreamMeter<'_>,
     attempts: &Attempts,
 ) -> Result<UpstreamAnswer, UpstreamFailure> {
     if terms.is_upgrade {

@@ -14,9 +14,9 @@ use tokio::sync::Notify;
 
 use super::connect_error::ConnectError;
 use super::endpoints::EndpointState;
-use super::http1::Connection;
+use super::http1::Http1Connection;
 use super::http2::{self, Slot, StreamError};
-use super::link::Link;
+use super::link::UpstreamConnection;
 use super::stream::{OpenConnection, Stream, TcpConnection};
 use super::system_error::is_out_of_descriptors;
 use crate::clock::{Micros, Timestamp};
@@ -40,7 +40,7 @@ pub(super) struct Origin {
     tls_http1: Option<ClientTls>,
     idle: RefCell<Vec<Idle>>,
     /// Connections over HTTP/2, with streams or without.
-    shared: RefCell<Vec<Rc<http2::Connection>>>,
+    shared: RefCell<Vec<Rc<http2::Http2Connection>>>,
     /// The attempt to connect that is being made, if others may share what comes of it.
     attempt: RefCell<Option<Rc<Attempt>>>,
     /// What the latest connection speaks; none before there was one.
@@ -53,7 +53,7 @@ pub(super) struct Origin {
 
 /// What a connection may speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Offer {
+pub(super) enum AlpnOffer {
     /// What the endpoint chooses.
     Any,
     /// HTTP/1.1, for a request that asks for an upgrade.
@@ -69,7 +69,7 @@ pub(super) enum Protocol {
 
 #[derive(Debug)]
 struct Idle {
-    connection: Connection<Stream>,
+    connection: Http1Connection<Stream>,
     until: Timestamp,
 }
 
@@ -162,14 +162,14 @@ impl Origin {
     pub(super) async fn secured(
         &self,
         tcp: TcpConnection,
-        offer: Offer,
+        offer: AlpnOffer,
     ) -> Result<Stream, ConnectError> {
         let (Some((tls, name)), Some(http1)) = (&self.tls, &self.tls_http1) else {
             return Ok(Stream::plain(tcp));
         };
         let client = match offer {
-            Offer::Any => &tls.client,
-            Offer::Http1 => http1,
+            AlpnOffer::Any => &tls.client,
+            AlpnOffer::Http1 => http1,
         };
         let secured = Stream::secure(tcp, client, name.clone()).await;
         secured.map_err(|failure| self.no_tls(failure))
@@ -226,17 +226,17 @@ impl Origin {
     }
 
     /// Returns what a request may be sent in that asks for an upgrade, or does not.
-    pub(super) fn offer(&self, is_upgrade: bool) -> Offer {
+    pub(super) fn offer(&self, is_upgrade: bool) -> AlpnOffer {
         // An endpoint that speaks HTTP/2 alone is not asked for an upgrade.
         match self.state.endpoint.scheme {
-            snapshot::Scheme::Https if is_upgrade => Offer::Http1,
-            _ => Offer::Any,
+            snapshot::Scheme::Https if is_upgrade => AlpnOffer::Http1,
+            _ => AlpnOffer::Any,
         }
     }
 
     /// Whether requests may share what comes of an attempt to connect.
-    pub(super) fn may_share(&self, offer: Offer) -> bool {
-        offer == Offer::Any && self.protocol.get() != Some(Protocol::Http1)
+    pub(super) fn may_share(&self, offer: AlpnOffer) -> bool {
+        offer == AlpnOffer::Any && self.protocol.get() != Some(Protocol::Http1)
     }
 
     /// Returns the attempt to connect that is being made.
@@ -250,20 +250,24 @@ impl Origin {
     }
 
     /// Returns what a connection speaks that has just been made.
-    pub(super) fn protocol(&self, stream: &Stream, offer: Offer) -> Protocol {
+    pub(super) fn protocol(&self, stream: &Stream, offer: AlpnOffer) -> Protocol {
         let protocol = match self.state.endpoint.scheme {
             snapshot::Scheme::H2c => Protocol::Http2,
             _ if stream.has_chosen_http2() => Protocol::Http2,
             _ => Protocol::Http1,
         };
-        if offer == Offer::Any {
+        if offer == AlpnOffer::Any {
             self.protocol.set(Some(protocol));
         }
         protocol
     }
 
     /// Lets requests share a connection, of which the first takes its place.
-    pub(super) fn share(&self, connection: http2::Connection, http: &HttpUpstream) -> Option<Slot> {
+    pub(super) fn share(
+        &self,
+        connection: http2::Http2Connection,
+        http: &HttpUpstream,
+    ) -> Option<Slot> {
         let connection = Rc::new(connection);
         let slot = connection.slot(http.max_header_bytes, idle_timeout(http));
         self.shared.borrow_mut().push(connection);
@@ -273,7 +277,8 @@ impl Origin {
     /// Takes a place on a connection over HTTP/2 that has room.
     pub(super) fn slot(&self, http: &HttpUpstream) -> Option<Slot> {
         let shared = self.shared.borrow();
-        let slot = |it: &Rc<http2::Connection>| it.slot(http.max_header_bytes, idle_timeout(http));
+        let slot =
+            |it: &Rc<http2::Http2Connection>| it.slot(http.max_header_bytes, idle_timeout(http));
         shared.iter().find_map(slot)
     }
 
@@ -286,7 +291,7 @@ impl Origin {
     /// `max_idle` already.
     pub(super) fn keep(
         &self,
-        connection: Connection<Stream>,
+        connection: Http1Connection<Stream>,
         max_idle: usize,
         idle_timeout: Duration,
     ) {
@@ -307,16 +312,16 @@ impl Origin {
 
     /// Takes a place on a connection that is shared, or the connection that was used last, unless the
     /// origin has closed it, or sent what nobody asked for: the system is asked.
-    pub(super) fn take(&self, http: &HttpUpstream, offer: Offer) -> Option<Link> {
-        if offer == Offer::Any
+    pub(super) fn take(&self, http: &HttpUpstream, offer: AlpnOffer) -> Option<UpstreamConnection> {
+        if offer == AlpnOffer::Any
             && let Some(slot) = self.slot(http)
         {
-            return Some(Link::Http2(slot));
+            return Some(UpstreamConnection::Http2(slot));
         }
         loop {
             let Idle { connection, .. } = self.idle.borrow_mut().pop()?;
             if connection.is_quiet() {
-                return Some(Link::Http1(connection));
+                return Some(UpstreamConnection::Http1(connection));
             }
         }
     }

@@ -17,12 +17,12 @@ use smallvec::SmallVec;
 
 use super::balance::Origins;
 use super::connect_error::ConnectError;
-use super::due::Due;
+use super::due::OriginDeadline;
 use super::endpoints::UpstreamState;
-use super::http1::{Buffers, Connection};
+use super::http1::{Buffers, Http1Connection};
 use super::http2::{self, StreamError};
-use super::link::Link;
-use super::origin::{Offer, Origin, Protocol};
+use super::link::UpstreamConnection;
+use super::origin::{AlpnOffer, Origin, Protocol};
 use super::stream::{Stream, TcpConnection};
 use crate::clock::{Clock, Timestamp};
 use crate::fault::TlsFailure;
@@ -189,34 +189,36 @@ impl Pools {
         origin: &Origin,
         tcp: TcpConnection,
         http: &HttpUpstream,
-        offer: Offer,
+        offer: AlpnOffer,
         late: &Cell<Option<ConnectError>>,
-    ) -> Result<Link, ConnectError> {
+    ) -> Result<UpstreamConnection, ConnectError> {
         late.set(Some(origin.no_tls(TlsFailure::Timeout)));
         let stream = origin.secured(tcp, offer).await?;
         match origin.protocol(&stream, offer) {
             Protocol::Http1 => {
                 let (deadline, buffers) = (self.sweep.deadline(), Rc::clone(&self.buffers));
-                Ok(Link::Http1(Connection::new(stream, deadline, buffers)))
+                Ok(UpstreamConnection::Http1(Http1Connection::new(
+                    stream, deadline, buffers,
+                )))
             }
             Protocol::Http2 => {
                 late.set(Some(origin.no_http2(StreamError::Timeout)));
                 let deadline = self.sweep.deadline();
-                let begun = http2::Connection::begin(stream, http.max_header_bytes, deadline);
+                let begun = http2::Http2Connection::begin(stream, http.max_header_bytes, deadline);
                 let connection = begun.await.map_err(|no| match no.tls_failure {
                     Some(failure) => origin.no_tls(failure),
                     None => origin.no_http2(no.error),
                 })?;
                 let slot = origin.share(connection, http);
                 let closed = || origin.no_http2(StreamError::Closed);
-                slot.map(Link::Http2).ok_or_else(closed)
+                slot.map(UpstreamConnection::Http2).ok_or_else(closed)
             }
         }
     }
 
     /// Returns what an origin owes to a request; nothing yet.
-    pub(super) fn due(&self) -> Rc<Due> {
-        Rc::new(Due::new(self.sweep.deadline()))
+    pub(super) fn due(&self) -> Rc<OriginDeadline> {
+        Rc::new(OriginDeadline::new(self.sweep.deadline()))
     }
 
     /// Takes a place for a socket. If there is no room, idle connections are closed, those of other
@@ -269,7 +271,7 @@ impl Lease {
     }
 
     /// Keeps a connection that can carry another request, if there is room.
-    pub(super) fn release(&self, connection: Connection<Stream>) {
+    pub(super) fn release(&self, connection: Http1Connection<Stream>) {
         (self.origin).keep(connection, self.max_idle, self.idle_timeout);
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// What is asked of the upstream, beside the request itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
+pub struct ForwardOptions {
     /// How long the response's head may take; time that the client takes over its body does not
     /// count.
     pub response_timeout: Duration,

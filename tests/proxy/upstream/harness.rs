@@ -20,8 +20,8 @@ use tollgate::metrics::Metrics;
 use tollgate::proxy::deadline::Sweep;
 use tollgate::proxy::sockets::Sockets;
 use tollgate::proxy::upstream::{
-    self, Attempts, Endpoints, ForwardError, HostField, Meter, Outgoing, Pools, Terms, UploadBody,
-    UpstreamAnswer, UpstreamBody, UpstreamFailure, UpstreamState,
+    self, Attempts, Endpoints, ForwardError, ForwardOptions, HostField, Outgoing, Pools,
+    UploadBody, UpstreamAnswer, UpstreamBody, UpstreamFailure, UpstreamMeter, UpstreamState,
 };
 use tollgate::snapshot::{Endpoint, HttpUpstream, Scheme, Upstream, UpstreamKind};
 
@@ -45,7 +45,7 @@ pub fn worker<T>(test: impl Future<Output = T>) -> T {
 pub struct Gateway {
     pub pools: Pools,
     pub upstream: Arc<Upstream>,
-    pub terms: Terms,
+    pub terms: ForwardOptions,
     pub metrics: Arc<Metrics>,
     pub endpoints: Arc<Endpoints>,
     /// Those of the latest request.
@@ -74,7 +74,7 @@ impl Gateway {
             ),
             endpoints: Arc::new(Endpoints::new(clock.clone(), Arc::clone(&metrics))),
             upstream: upstream(addresses, change),
-            terms: Terms {
+            terms: ForwardOptions {
                 response_timeout: Duration::from_secs(30),
                 body_timeout: Some(Duration::from_mins(1)),
                 host: HostField::Client,
@@ -116,11 +116,11 @@ impl Gateway {
         let state = &self.adopt();
         let attempts = Rc::<Attempts>::default();
         self.attempts.replace(Rc::clone(&attempts));
-        let terms = &Terms {
+        let terms = &ForwardOptions {
             is_upgrade: request.headers().contains_key("upgrade"),
             ..self.terms
         };
-        let meter = Meter {
+        let meter = UpstreamMeter {
             metrics: &self.metrics.upstream(&self.upstream.name),
             worker: self.metrics.worker(0),
         };

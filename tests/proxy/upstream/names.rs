@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use tokio::task::yield_now;
 use tokio::{join, select};
 use tollgate::proxy::upstream::{
-    ForwardError, HostField, NameTable, NoEndpoint, Resolver, UpstreamBody,
+    ForwardError, HostField, NameResolver, NameTable, NoEndpoint, UpstreamBody,
 };
 use tollgate::snapshot::{HttpUpstream, Upstream};
 
@@ -35,7 +35,9 @@ fn named(port: u16) -> (Gateway, NameTable) {
     let mut gateway = Gateway::new(&[]);
     gateway.upstream = api(port, |_| ());
     gateway.terms.host = HostField::Endpoint;
-    gateway.endpoints.resolve_by(Resolver::Table(names.clone()));
+    gateway
+        .endpoints
+        .resolve_by(NameResolver::Table(names.clone()));
     gateway.adopt();
     (gateway, names)
 }

@@ -5,7 +5,7 @@ mod reference;
 use std::fmt::Write as _;
 
 use super::*;
-use crate::config::options::{About, TABLES};
+use crate::config::options::{TABLES, TableDoc};
 
 #[test]
 fn every_working_key_takes_what_it_is_for() {
@@ -219,7 +219,7 @@ remove = ["server"]
 "#;
 
 /// Writes one line into the table of this title; the one that it stands in has what it needs.
-fn within(table: &About, line: &str) -> String {
+fn within(table: &TableDoc, line: &str) -> String {
     let mut text = String::new();
     for outer in TABLES
         .iter()

@@ -1,7 +1,7 @@
 //! The way of long and of chunked bodies around the parser.
 //!
 //! hyper reads a body through a buffer of its own, which it keeps as large as the body made it, and
-//! passes on each chunk by itself. So [`Strict`](super::Strict) hands the data over here, as much at
+//! passes on each chunk by itself. So [`FramingGuard`](super::FramingGuard) hands the data over here, as much at
 //! once as has come, and leaves the parser the end of the body: the last byte of an announced length,
 //! or the last chunk and the trailers. When to ask for the body (100), where it ends, whether the
 //! connection can be used again, and what is wrong are thereby still the parser's to say.
@@ -21,7 +21,7 @@ use crate::proxy::downstream::body_error::RequestBodyError;
 /// What the reader of a connection hands over to the body of a request. Requests are counted from 1; a
 /// body may outlive its answer, and so the beginning of the next request.
 #[derive(Default)]
-pub(crate) struct Diversion {
+pub(crate) struct BodyBypass {
     /// Which request's body goes this way, or was the last that did; 0: none.
     request: Cell<u64>,
     /// How much of an announced length goes this way; 0 if it is not announced.
@@ -45,7 +45,7 @@ pub(crate) struct Diversion {
 /// The body of a request, most of which goes around the parser.
 #[derive(Debug)]
 pub(crate) struct DivertedBody {
-    diversion: Rc<Diversion>,
+    diversion: Rc<BodyBypass>,
     request: u64,
     /// How much of an announced length is still to come this way.
     left: u64,
@@ -53,7 +53,7 @@ pub(crate) struct DivertedBody {
     end: Incoming,
 }
 
-impl Diversion {
+impl BodyBypass {
     /// Notes that the body of this request goes this way: all of it but its end, or `bytes` if its
     /// length was announced.
     pub(super) fn open(&self, request: u64, bytes: u64) {
@@ -173,7 +173,7 @@ impl Drop for DivertedBody {
     }
 }
 
-impl fmt::Debug for Diversion {
+impl fmt::Debug for BodyBypass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Diversion")
             .field("request", &self.request)
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn body_that_outlives_its_answer_leaves_the_next_one_alone() {
-        let (diversion, cx) = (Diversion::default(), Context::from_waker(noop_waker_ref()));
+        let (diversion, cx) = (BodyBypass::default(), Context::from_waker(noop_waker_ref()));
         diversion.open(1, 0);
         diversion.open(2, 0);
         assert!(diversion.poll_take(2, &cx).is_pending());
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn end_of_a_body_is_taken_after_the_next_head_has_been_read() {
-        let (diversion, cx) = (Diversion::default(), Context::from_waker(noop_waker_ref()));
+        let (diversion, cx) = (BodyBypass::default(), Context::from_waker(noop_waker_ref()));
         diversion.open(1, 0);
         diversion.put(DATA);
         diversion.open(2, 0);
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn nothing_of_a_body_that_nobody_takes_reaches_the_next_one() {
-        let (diversion, cx) = (Diversion::default(), Context::from_waker(noop_waker_ref()));
+        let (diversion, cx) = (BodyBypass::default(), Context::from_waker(noop_waker_ref()));
         diversion.open(1, 0);
         diversion.put(DATA);
         diversion.close(1);

@@ -1,6 +1,6 @@
 //! HTTP/1.1 as clients speak it: one request at a time over a transport.
 //!
-//! hyper reads and writes through [`Http1Io`], and [`Strict`] holds clients to the letter of the
+//! hyper reads and writes through [`Http1Io`], and [`FramingGuard`] holds clients to the letter of the
 //! framing; long and chunked bodies go around hyper (`diversion`). The journey holds the [`Http1State`] behind both and says what the connection waits
 //! for. hyper's own timers stay off: the socket's two deadlines cover a slow head, an idle
 //! connection, a slow body and a slow reader.
@@ -11,8 +11,8 @@ mod state;
 mod strict;
 mod switch;
 
-pub(crate) use diversion::{Diversion, DivertedBody};
+pub(crate) use diversion::{BodyBypass, DivertedBody};
 pub(crate) use io::Http1Io;
 pub(crate) use state::Http1State;
-pub(crate) use strict::Strict;
-pub(crate) use switch::Tunnel;
+pub(crate) use strict::FramingGuard;
+pub(crate) use switch::TunnelTask;

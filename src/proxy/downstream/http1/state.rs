@@ -8,8 +8,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use super::diversion::Diversion;
-use super::switch::Switch;
+use super::diversion::BodyBypass;
+use super::switch::UpgradeGate;
 use crate::clock::{Micros, Timestamp};
 use crate::proxy::downstream::awaited::Awaited;
 use crate::proxy::downstream::socket::Socket;
@@ -35,9 +35,9 @@ pub(crate) struct Http1State {
     /// Whether the connection may have a buffer that a large head has left.
     has_large_buffers: Cell<bool>,
     /// Whether a request asks for another protocol.
-    pub(crate) switch: Rc<Switch>,
+    pub(crate) switch: Rc<UpgradeGate>,
     /// Where long and chunked bodies come from.
-    pub(crate) diversion: Rc<Diversion>,
+    pub(crate) diversion: Rc<BodyBypass>,
 }
 
 /// A head of more bytes does not fit into the buffers that hyper begins with, which then grow and stay so.

@@ -2,7 +2,7 @@
 //!
 //! hyper accepts a line feed without its carriage return as the end of a line, white space after a
 //! chunk's size, sizes of any number of digits, and anything in a chunk's extensions. None of that
-//! is forwarded, but a proxy in front of the gateway may read it differently. [`Strict`] follows
+//! is forwarded, but a proxy in front of the gateway may read it differently. [`FramingGuard`] follows
 //! the bytes through heads and bodies. It overwrites the first byte that must not be there with one
 //! that the parser refuses in that place. So the refusal is the parser's own, and comes in its turn
 //! after the answers to earlier requests. The parser does not look at an incomplete head twice, so a
@@ -12,7 +12,7 @@
 //! the journey's check of transfer codings, refuses in any case.
 //!
 //! Bodies that are long or come in chunks do not pass through the parser, but for their end
-//! ([`Diversion`]): it would keep a large buffer, and pass on each chunk by itself. A length that is
+//! ([`BodyBypass`]): it would keep a large buffer, and pass on each chunk by itself. A length that is
 //! announced is shortened for it.
 //!
 //! Characters of a target that no URL may hold, but clients send, are escaped before the parser reads them
@@ -33,18 +33,18 @@ use std::task::{Context, Poll, ready};
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 
-use self::reader::{Place, StrictReader};
-use super::diversion::Diversion;
-use super::switch::Switch;
+use self::reader::{FramingState, StrictReader};
+use super::diversion::BodyBypass;
+use super::switch::UpgradeGate;
 use crate::proxy::read_buffer::ReadBuffer;
 
 /// A client's connection whose requests must follow the framing to the letter.
 #[derive(Debug)]
-pub(crate) struct Strict<I> {
+pub(crate) struct FramingGuard<I> {
     io: I,
     reader: StrictReader,
-    switch: Rc<Switch>,
-    diversion: Rc<Diversion>,
+    switch: Rc<UpgradeGate>,
+    diversion: Rc<BodyBypass>,
     buffer: Rc<ReadBuffer>,
     /// What has been read and not been passed on: what is behind a request for another protocol, what is
     /// around the end of a diversion, and a target that is escaped first.
@@ -55,13 +55,13 @@ pub(crate) struct Strict<I> {
 /// that it begins with once it is full, and keep the larger one.
 const PARSED_BYTES_MAX: usize = 8 * 1024 - 1;
 
-impl<I> Strict<I> {
+impl<I> FramingGuard<I> {
     /// Reads from `io`; opens `switch` behind a request for another protocol, and reads no further
     /// while it is open. Bodies go through `diversion`, which they are read for into `buffer`.
     pub(crate) fn new(
         io: I,
-        switch: Rc<Switch>,
-        diversion: Rc<Diversion>,
+        switch: Rc<UpgradeGate>,
+        diversion: Rc<BodyBypass>,
         buffer: Rc<ReadBuffer>,
     ) -> Self {
         Self {
@@ -80,7 +80,7 @@ impl<I> Strict<I> {
     }
 }
 
-impl<I: AsyncRead + Unpin> Strict<I> {
+impl<I: AsyncRead + Unpin> FramingGuard<I> {
     /// Hands over the data of a body; ready when the parser is to read on, or if the client has closed
     /// its side.
     fn poll_divert(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -107,7 +107,7 @@ impl<I: AsyncRead + Unpin> Strict<I> {
     }
 }
 
-impl<I> Strict<I> {
+impl<I> FramingGuard<I> {
     /// Escapes the target of the request that what is held begins with.
     #[cold]
     fn escape_target(&mut self) {
@@ -116,7 +116,7 @@ impl<I> Strict<I> {
     }
 }
 
-impl<I: AsyncRead + Unpin> AsyncRead for Strict<I> {
+impl<I: AsyncRead + Unpin> AsyncRead for FramingGuard<I> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -148,12 +148,12 @@ impl<I: AsyncRead + Unpin> AsyncRead for Strict<I> {
                 let mut io = (&mut self.io).take(PARSED_BYTES_MAX as u64);
                 ready!(Pin::new(&mut io).poll_read(cx, buf))?;
             }
-            if self.reader.place == Place::Upgrade {
-                self.reader.place = Place::RequestLine;
+            if self.reader.place == FramingState::Upgrade {
+                self.reader.place = FramingState::RequestLine;
             }
             let bytes = &mut buf.filled_mut()[before..];
             let behind = self.reader.follow(bytes);
-            if self.reader.place == Place::Upgrade {
+            if self.reader.place == FramingState::Upgrade {
                 self.switch.open(self.reader.heads);
             } else if let Some(bytes) = self.reader.diverted() {
                 self.diversion.open(self.reader.heads, bytes);
@@ -175,7 +175,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for Strict<I> {
     }
 }
 
-impl<I: AsyncWrite + Unpin> AsyncWrite for Strict<I> {
+impl<I: AsyncWrite + Unpin> AsyncWrite for FramingGuard<I> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -13,7 +13,7 @@ use crate::proxy::rewound::Rewound;
 
 /// Where a request for another protocol stands.
 #[derive(Default)]
-pub(crate) struct Switch {
+pub(crate) struct UpgradeGate {
     /// Which request of the connection asks for another protocol and is unanswered, counted from 1; 0:
     /// none.
     open: Cell<u64>,
@@ -25,13 +25,14 @@ pub(crate) struct Switch {
     reader: RefCell<Option<Waker>>,
     /// Whether some of a head has come that is not whole, or what is held back begins with one.
     is_head_begun: Cell<bool>,
-    tunnel: RefCell<Option<Tunnel>>,
+    tunnel: RefCell<Option<TunnelTask>>,
 }
 
 /// Carries the bytes of another protocol.
-pub(crate) type Tunnel = Box<dyn FnOnce(Rewound<ClientIo>) -> Pin<Box<dyn Future<Output = ()>>>>;
+pub(crate) type TunnelTask =
+    Box<dyn FnOnce(Rewound<ClientIo>) -> Pin<Box<dyn Future<Output = ()>>>>;
 
-impl Switch {
+impl UpgradeGate {
     /// Notes that the head of this request, which asks for another protocol, has been read.
     pub(super) fn open(&self, request: u64) {
         self.open.set(request);
@@ -78,7 +79,7 @@ impl Switch {
     }
 
     /// Leaves what is to carry the bytes after a 101.
-    pub(crate) fn leave(&self, tunnel: Tunnel) {
+    pub(crate) fn leave(&self, tunnel: TunnelTask) {
         self.tunnel.replace(Some(tunnel));
     }
 
@@ -88,12 +89,12 @@ impl Switch {
     }
 
     /// Takes what is to carry the bytes.
-    pub(crate) fn take(&self) -> Option<Tunnel> {
+    pub(crate) fn take(&self) -> Option<TunnelTask> {
         self.tunnel.take()
     }
 }
 
-impl fmt::Debug for Switch {
+impl fmt::Debug for UpgradeGate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Switch")
             .field("open", &self.open)

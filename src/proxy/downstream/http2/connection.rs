@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::FIELDS_MAX;
 use super::body::Http2Body;
 use super::heads::Followed;
-use super::piece::Piece;
+use super::piece::BodyPiece;
 use super::resets::RESETS_MAX;
 use super::state::{Http2State, StreamState};
 use super::stream;
@@ -73,7 +73,7 @@ where
     E: 'static,
 {
     let handshake =
-        builder(header_bytes_max).handshake::<_, Piece>(Followed::new(io, Rc::clone(state)));
+        builder(header_bytes_max).handshake::<_, BodyPiece>(Followed::new(io, Rc::clone(state)));
     let read = &state.socket.read;
     let mut connection = match read.within(state.header_timeout(), handshake).await {
         Ok(Ok(connection)) => connection,
@@ -82,7 +82,7 @@ where
         Err(_) => return Ending::HeadTimeout,
     };
     state.begin();
-    let accept = |(request, mut respond): Accepted| {
+    let accept = |(request, mut respond): AcceptResult| {
         if has_too_many_fields(request.headers()) {
             let mut answer = Response::new(());
             *answer.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
@@ -144,14 +144,14 @@ impl Ends {
     }
 }
 
-type Accepted = (Request<h2::RecvStream>, h2::server::SendResponse<Piece>);
+type AcceptResult = (Request<h2::RecvStream>, h2::server::SendResponse<BodyPiece>);
 
 fn poll_serve<T: AsyncRead + AsyncWrite + Unpin>(
-    connection: &mut Connection<T, Piece>,
+    connection: &mut Connection<T, BodyPiece>,
     state: &Http2State,
     registration: &Registration,
     ends: &mut Ends,
-    accept: &impl Fn(Accepted),
+    accept: &impl Fn(AcceptResult),
     cx: &mut Context<'_>,
 ) -> Poll<Ending> {
     loop {

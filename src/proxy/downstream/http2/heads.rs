@@ -25,7 +25,7 @@ pub(super) struct Followed<T> {
 /// Where the next byte belongs in the frames of a connection.
 #[derive(Debug)]
 struct Frames {
-    place: Place,
+    place: HeadPart,
     /// The header of the latest frame, as far as it has come: length (3 bytes), type, flags, stream
     /// (RFC 9113, section 4.1).
     header: [u8; HEADER_BYTES],
@@ -38,7 +38,7 @@ struct Frames {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum HeadPart {
     /// In the preface, of which this many bytes are left.
     Preface(usize),
     /// In a frame's header, of which this many bytes have come.
@@ -58,7 +58,7 @@ impl<T> Followed<T> {
     /// Follows the frames of a fresh connection.
     pub(super) fn new(io: T, state: Rc<Http2State>) -> Self {
         let frames = Frames {
-            place: Place::Preface(PREFACE_BYTES),
+            place: HeadPart::Preface(PREFACE_BYTES),
             header: [0; HEADER_BYTES],
             is_head_open: false,
             has_head_ended: false,
@@ -85,32 +85,32 @@ impl<T> Followed<T> {
 impl Frames {
     fn follow(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            let (Place::Preface(left) | Place::Payload(left)) = self.place else {
+            let (HeadPart::Preface(left) | HeadPart::Payload(left)) = self.place else {
                 bytes = self.follow_header(bytes);
                 continue;
             };
             let taken = left.min(bytes.len());
             bytes = &bytes[taken..];
             self.place = match self.place {
-                Place::Preface(_) if taken < left => Place::Preface(left - taken),
-                Place::Payload(_) if taken < left => Place::Payload(left - taken),
-                Place::Payload(_) => {
+                HeadPart::Preface(_) if taken < left => HeadPart::Preface(left - taken),
+                HeadPart::Payload(_) if taken < left => HeadPart::Payload(left - taken),
+                HeadPart::Payload(_) => {
                     self.end_frame();
-                    Place::Header(0)
+                    HeadPart::Header(0)
                 }
-                _ => Place::Header(0),
+                _ => HeadPart::Header(0),
             };
         }
     }
 
     /// Follows a frame's header, and returns what comes behind it.
     fn follow_header<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
-        let Place::Header(come) = self.place else {
+        let HeadPart::Header(come) = self.place else {
             return bytes;
         };
         let taken = (HEADER_BYTES - come).min(bytes.len());
         self.header[come..come + taken].copy_from_slice(&bytes[..taken]);
-        self.place = Place::Header(come + taken);
+        self.place = HeadPart::Header(come + taken);
         if come + taken == HEADER_BYTES {
             let [a, b, c, kind, ..] = self.header;
             self.is_head_open |= matches!(kind, HEADERS | CONTINUATION);
@@ -118,9 +118,9 @@ impl Frames {
             self.place = match u32::from_be_bytes([0, a, b, c]) as usize {
                 0 => {
                     self.end_frame();
-                    Place::Header(0)
+                    HeadPart::Header(0)
                 }
-                left => Place::Payload(left),
+                left => HeadPart::Payload(left),
             };
         }
         &bytes[taken..]
@@ -246,7 +246,7 @@ mod tests {
             let bytes = pieces.concat();
             for size in 1..=bytes.len() {
                 let mut frames = Frames {
-                    place: Place::Preface(PREFACE_BYTES),
+                    place: HeadPart::Preface(PREFACE_BYTES),
                     header: [0; HEADER_BYTES],
                     is_head_open: false,
                     has_head_ended: false,

@@ -13,12 +13,12 @@ use super::state::StreamState;
 
 /// A piece of an answer. It is dropped while `h2` is locked, so it must hold nothing of `h2`.
 #[derive(Debug)]
-pub(super) struct Piece {
+pub(super) struct BodyPiece {
     bytes: Bytes,
     stream: Rc<StreamState>,
 }
 
-impl Piece {
+impl BodyPiece {
     /// Takes bytes that `h2` is to write.
     pub(super) fn new(bytes: Bytes, stream: &Rc<StreamState>) -> Self {
         stream.queued(bytes.len());
@@ -29,7 +29,7 @@ impl Piece {
     }
 }
 
-impl Buf for Piece {
+impl Buf for BodyPiece {
     fn remaining(&self) -> usize {
         self.bytes.len()
     }
@@ -48,7 +48,7 @@ impl Buf for Piece {
     }
 }
 
-impl Drop for Piece {
+impl Drop for BodyPiece {
     fn drop(&mut self) {
         // What is thrown away with its stream need not be waited for.
         self.stream.left(self.bytes.len());

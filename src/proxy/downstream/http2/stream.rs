@@ -12,7 +12,7 @@ use http::header::{CONNECTION, CONTENT_LENGTH, DATE, SEC_WEBSOCKET_ACCEPT, UPGRA
 use http::{HeaderValue, Method, Response, StatusCode};
 use http_body::{Body, Frame};
 
-use super::piece::Piece;
+use super::piece::BodyPiece;
 use super::state::StreamState;
 
 /// Why a stream ends before its answer does.
@@ -30,7 +30,7 @@ pub(super) async fn respond<F, B, E>(
     state: Rc<StreamState>,
     method: Method,
     answer: F,
-    mut respond: SendResponse<Piece>,
+    mut respond: SendResponse<BodyPiece>,
 ) where
     F: Future<Output = Result<Response<B>, E>>,
     B: Body<Data = Bytes> + Unpin,
@@ -122,7 +122,7 @@ fn complete(
 fn poll_pipe<B: Body<Data = Bytes> + Unpin>(
     body: &mut B,
     rest: &mut Bytes,
-    stream: &mut SendStream<Piece>,
+    stream: &mut SendStream<BodyPiece>,
     state: &Rc<StreamState>,
     cx: &mut Context<'_>,
 ) -> Poll<Result<(), Broken>> {
@@ -132,7 +132,7 @@ fn poll_pipe<B: Body<Data = Bytes> + Unpin>(
         }
         while !rest.is_empty() {
             let room = ready!(poll_room(stream, rest.len(), state, cx))?;
-            let piece = Piece::new(rest.split_to(room.min(rest.len())), state);
+            let piece = BodyPiece::new(rest.split_to(room.min(rest.len())), state);
             let is_end = rest.is_empty() && body.is_end_stream();
             stream.send_data(piece, is_end).map_err(|_| Broken::Reset)?;
             if is_end {
@@ -155,12 +155,12 @@ fn poll_pipe<B: Body<Data = Bytes> + Unpin>(
                 // Trailers that cannot be sent are left out.
                 let sent = stream.send_trailers(trailers);
                 let sent =
-                    sent.or_else(|_| stream.send_data(Piece::new(Bytes::new(), state), true));
+                    sent.or_else(|_| stream.send_data(BodyPiece::new(Bytes::new(), state), true));
                 return Poll::Ready(sent.map_err(|_| Broken::Reset));
             }
             Some(Err(_)) => return Poll::Ready(Err(Broken::Body)),
             None => {
-                let sent = stream.send_data(Piece::new(Bytes::new(), state), true);
+                let sent = stream.send_data(BodyPiece::new(Bytes::new(), state), true);
                 return Poll::Ready(sent.map_err(|_| Broken::Reset));
             }
         }
@@ -169,7 +169,7 @@ fn poll_pipe<B: Body<Data = Bytes> + Unpin>(
 
 /// Polls how many of `wanted` bytes the client has room for.
 fn poll_room(
-    stream: &mut SendStream<Piece>,
+    stream: &mut SendStream<BodyPiece>,
     wanted: usize,
     state: &StreamState,
     cx: &mut Context<'_>,
@@ -193,7 +193,7 @@ fn poll_room(
 }
 
 /// Waits until `h2` has written the end of an answer.
-async fn written(stream: &mut SendStream<Piece>, state: &StreamState) -> Result<(), Broken> {
+async fn written(stream: &mut SendStream<BodyPiece>, state: &StreamState) -> Result<(), Broken> {
     let mut has_waited = false;
     poll_fn(|cx| {
         if state.is_written() {

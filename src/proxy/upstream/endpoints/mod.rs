@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use self::names::NameCache;
-pub use self::resolver::{NameTable, Resolver};
+pub use self::resolver::{NameResolver, NameTable};
 pub(super) use self::state::{EndpointState, Failure};
 use self::upstream::Counts;
 pub use self::upstream::UpstreamState;
@@ -32,25 +32,25 @@ use crate::snapshot::{Endpoint, HttpUpstream, Scheme, Upstream, UpstreamKind};
 pub struct Endpoints {
     clock: Clock,
     metrics: Arc<Metrics>,
-    known: Mutex<Known>,
+    known: Mutex<KnownEndpoint>,
 }
 
 /// All that changes; requests never wait for it.
 #[derive(Debug, Default)]
-struct Known {
-    resolver: Resolver,
+struct KnownEndpoint {
+    resolver: NameResolver,
     /// The upstreams of the configuration in force.
     in_force: Vec<Arc<UpstreamState>>,
     /// Those of earlier ones, where requests may still be.
     retired: Vec<Weak<UpstreamState>>,
     names: NameCache,
-    states: HashMap<Key, Weak<EndpointState>>,
+    states: HashMap<EndpointKey, Weak<EndpointState>>,
     counts: HashMap<Arc<str>, Weak<Counts>>,
 }
 
 /// The name of an upstream; how one of its endpoints is spoken to, and its authority; and its address,
 /// if its name has several.
-type Key = (Arc<str>, Scheme, Box<str>, Option<IpAddr>);
+type EndpointKey = (Arc<str>, Scheme, Box<str>, Option<IpAddr>);
 
 impl Endpoints {
     /// Knows nothing yet.
@@ -63,7 +63,7 @@ impl Endpoints {
     }
 
     /// Resolves names by `resolver` from now on.
-    pub fn resolve_by(&self, resolver: Resolver) {
+    pub fn resolve_by(&self, resolver: NameResolver) {
         self.known().resolver = resolver;
     }
 
@@ -164,7 +164,7 @@ impl Endpoints {
         (self.metrics.upstream(upstream.name())).set_available(available.count());
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, KnownEndpoint> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -179,7 +179,7 @@ async fn look_up(
     endpoints.resolved(&host, found);
 }
 
-impl Known {
+impl KnownEndpoint {
     /// Finds or makes the states of an upstream's endpoints, as far as their names resolve.
     fn members(
         &mut self,

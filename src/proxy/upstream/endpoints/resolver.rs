@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Resolves names to addresses; cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub enum Resolver {
+pub enum NameResolver {
     /// The system: `/etc/hosts`, DNS, and whatever else it is told to ask.
     #[default]
     System,
@@ -26,7 +26,7 @@ enum Entry {
     Silence,
 }
 
-impl Resolver {
+impl NameResolver {
     /// Looks `host` up. The result is not empty.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::super::due::Due;
+use super::super::due::OriginDeadline;
 use super::known_lines::KnownLines;
 use crate::proxy::deadline::Deadline;
 use crate::proxy::read_buffer::ReadBuffer;
@@ -35,14 +35,14 @@ pub trait Transport: AsyncRead + AsyncWrite + Unpin + 'static {
 
 /// A connection to an origin that waits for a request, or for the end of a response.
 #[derive(Debug)]
-pub struct Connection<T>(pub(super) Rc<Wire<T>>);
+pub struct Http1Connection<T>(pub(super) Rc<Wire<T>>);
 
 /// What those share who send and receive on one connection.
 #[derive(Debug)]
 pub(super) struct Wire<T> {
     transport: RefCell<T>,
     buffers: Rc<Buffers>,
-    pub(super) due: Due,
+    pub(super) due: OriginDeadline,
     written: Cell<Written>,
 }
 
@@ -70,13 +70,13 @@ pub struct Buffers {
 /// A buffer to write from that has grown larger than this is not kept. Uploads do not make it larger.
 const WRITE_BYTES_KEPT: usize = 128 * 1024;
 
-impl<T: Transport> Connection<T> {
+impl<T: Transport> Http1Connection<T> {
     /// Speaks HTTP/1.1 over `transport`; `deadline` is the connection's own.
     pub fn new(transport: T, deadline: Rc<Deadline>, buffers: Rc<Buffers>) -> Self {
         Self(Rc::new(Wire {
             transport: RefCell::new(transport),
             buffers,
-            due: Due::new(deadline),
+            due: OriginDeadline::new(deadline),
             written: Cell::new(Written::Nothing),
         }))
     }
@@ -92,7 +92,7 @@ impl<T: Transport> Connection<T> {
     }
 }
 
-impl<T> Connection<T> {
+impl<T> Http1Connection<T> {
     /// Returns what carries the bytes, if nobody else sends or receives.
     pub(super) fn into_transport(self) -> Option<T> {
         Rc::into_inner(self.0).map(|wire| wire.transport.into_inner())

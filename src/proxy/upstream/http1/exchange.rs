@@ -10,9 +10,9 @@ use bytes::Bytes;
 use http::{HeaderValue, Response};
 
 use super::bad_head::BadHead;
-use super::connection::{Connection, Transport, Wire, Written};
+use super::connection::{Http1Connection, Transport, Wire, Written};
 use super::head::{HeadReader, ResponseHead};
-use super::receiving::{Receiving, upload};
+use super::receiving::{Http1Receiving, upload};
 use super::request::Outgoing;
 use super::request_head::RequestHead;
 use super::sending::SendError;
@@ -20,7 +20,7 @@ use super::{BoxError, UploadBody};
 
 /// Why a request got no head of a response.
 #[derive(Debug)]
-pub enum ExchangeError {
+pub enum Http1Error {
     /// The origin closed its side, or the connection broke.
     Closed {
         /// Why the connection broke, if it was not just closed.
@@ -49,7 +49,7 @@ pub enum Repeat {
     Never,
 }
 
-impl ExchangeError {
+impl Http1Error {
     /// Whether the request may be sent on another connection.
     pub fn repeat(&self) -> Repeat {
         match self {
@@ -59,7 +59,7 @@ impl ExchangeError {
     }
 }
 
-impl<T: Transport> Connection<T> {
+impl<T: Transport> Http1Connection<T> {
     /// Sends `request` to `host` and waits at most `timeout` for the head of its response, which has at
     /// most `head_bytes_max`, as its trailers have. Time in which the client owes bytes of the request's body does not count. `is_sent` is set when the
     /// origin may have seen some of the request.
@@ -69,10 +69,10 @@ impl<T: Transport> Connection<T> {
         host: &HeaderValue,
         (timeout, head_bytes_max): (Duration, usize),
         is_sent: &Cell<bool>,
-    ) -> Result<Response<Receiving<T>>, ExchangeError> {
+    ) -> Result<Response<Http1Receiving<T>>, Http1Error> {
         request.sending.begin(&request.head, host, self.0.buffer());
         self.0.begin(timeout);
-        let mut round_trip = RoundTrip {
+        let mut round_trip = Http1RoundTrip {
             wire: &self.0,
             reader: HeadReader::new(request.upgrade(), request.interim.clone(), head_bytes_max),
             request,
@@ -87,13 +87,13 @@ impl<T: Transport> Connection<T> {
         head.is_last |= request.head.is_last();
         let upload = (self.0.written() == Written::Some)
             .then(|| upload(&self.0, request.sending.take_rest()));
-        let receiving = Receiving::new(self, &head, (unread, head_bytes_max), upload);
+        let receiving = Http1Receiving::new(self, &head, (unread, head_bytes_max), upload);
         Ok(head.response(&mut request.head.headers, receiving))
     }
 }
 
 /// A request and its response, until the head of the response has come.
-struct RoundTrip<'e, T, B> {
+struct Http1RoundTrip<'e, T, B> {
     wire: &'e Wire<T>,
     request: &'e mut Outgoing<B>,
     timeout: Duration,
@@ -105,9 +105,9 @@ struct RoundTrip<'e, T, B> {
     write_error: Option<io::Error>,
 }
 
-impl<T: Transport, B: UploadBody> RoundTrip<'_, T, B> {
+impl<T: Transport, B: UploadBody> Http1RoundTrip<'_, T, B> {
     /// Sends what can be sent, and reads what has come.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(ResponseHead, Bytes), ExchangeError>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(ResponseHead, Bytes), Http1Error>> {
         self.send(cx)?;
         if self.wire.written() == Written::Nothing {
             // Whatever comes before a request is no response to it.
@@ -132,19 +132,19 @@ impl<T: Transport, B: UploadBody> RoundTrip<'_, T, B> {
             match self.reader.read(&mut bytes, method, headers, lines) {
                 Ok(None) => {}
                 Ok(Some(head)) => return Poll::Ready(Ok((head, bytes))),
-                Err(bad) => return Poll::Ready(Err(ExchangeError::BadHead(bad))),
+                Err(bad) => return Poll::Ready(Err(Http1Error::BadHead(bad))),
             }
         }
         self.poll_overdue(cx)
     }
 
-    fn poll_overdue<O>(&self, cx: &Context<'_>) -> Poll<Result<O, ExchangeError>> {
+    fn poll_overdue<O>(&self, cx: &Context<'_>) -> Poll<Result<O, Http1Error>> {
         let overdue = self.wire.due.poll_over(Some(self.timeout), cx);
-        overdue.map(|()| Err(ExchangeError::Elapsed))
+        overdue.map(|()| Err(Http1Error::Elapsed))
     }
 
     /// Sends what can be sent.
-    fn send(&mut self, cx: &mut Context<'_>) -> Result<(), ExchangeError> {
+    fn send(&mut self, cx: &mut Context<'_>) -> Result<(), Http1Error> {
         let Self { wire, request, .. } = self;
         if matches!(wire.written(), Written::Everything | Written::Failed) {
             return Ok(());
@@ -156,26 +156,26 @@ impl<T: Transport, B: UploadBody> RoundTrip<'_, T, B> {
         match sent {
             Poll::Pending | Poll::Ready(Ok(())) => {}
             Poll::Ready(Err(SendError::Closed(error))) => self.write_error = Some(error),
-            Poll::Ready(Err(SendError::Body(error))) => return Err(ExchangeError::Body(error)),
+            Poll::Ready(Err(SendError::Body(error))) => return Err(Http1Error::Body(error)),
         }
         Ok(())
     }
 
     /// Says what an end without a response means.
-    fn closed(&mut self, error: Option<io::Error>) -> ExchangeError {
+    fn closed(&mut self, error: Option<io::Error>) -> Http1Error {
         if self.wire.due.is_over() {
-            return ExchangeError::Elapsed;
+            return Http1Error::Elapsed;
         }
         let error = self.write_error.take().or(error);
         let repeat = match self.wire.written() {
             _ if self.has_received && error.is_none() => {
-                return ExchangeError::BadHead(BadHead::Incomplete);
+                return Http1Error::BadHead(BadHead::Incomplete);
             }
             _ if self.has_received => Repeat::Never,
             Written::Nothing => Repeat::Unwritten,
             _ if self.request.is_idempotent() => Repeat::Idempotent,
             _ => Repeat::Never,
         };
-        ExchangeError::Closed { error, repeat }
+        Http1Error::Closed { error, repeat }
     }
 }

@@ -10,19 +10,19 @@ use crate::request::hop_by_hop;
 
 /// Field lines that have come twice, of any origin, with what they say.
 #[derive(Debug)]
-pub struct KnownLines(Box<[Place]>);
+pub struct KnownLines(Box<[LinePlace]>);
 
 /// A line has one place where it can be remembered.
 #[derive(Clone, Debug, Default)]
-struct Place {
+struct LinePlace {
     /// The key of the latest line that is not remembered here.
     latest: u64,
-    known: Option<(Bytes, Field)>,
+    known: Option<(Bytes, KnownField)>,
 }
 
 /// What a line says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Field {
+pub(super) struct KnownField {
     pub(super) name: HeaderName,
     pub(super) value: HeaderValue,
     /// Whether it speaks of the body's end or of the connection, and so to the gateway.
@@ -37,15 +37,15 @@ const LINE_BYTES_MAX: usize = 1024;
 
 impl Default for KnownLines {
     fn default() -> Self {
-        Self(vec![Place::default(); PLACES].into())
+        Self(vec![LinePlace::default(); PLACES].into())
     }
 }
 
 impl KnownLines {
     /// Reads a line of `head`.
-    pub(super) fn read(&mut self, line: &[u8], head: &Bytes) -> Result<Field, BadHead> {
+    pub(super) fn read(&mut self, line: &[u8], head: &Bytes) -> Result<KnownField, BadHead> {
         let Some(key) = key(line) else {
-            return Field::read(line, head);
+            return KnownField::read(line, head);
         };
         let place = &mut self.0[usize::from(key.to_be_bytes()[0])];
         if let Some((known, field)) = &place.known
@@ -54,17 +54,17 @@ impl KnownLines {
             return Ok(field.clone());
         }
         if std::mem::replace(&mut place.latest, key) != key {
-            return Field::read(line, head);
+            return KnownField::read(line, head);
         }
         // A copy, because a part of the head would keep all that was read with it.
         let line = Bytes::copy_from_slice(line);
-        let field = Field::read(&line, &line)?;
+        let field = KnownField::read(&line, &line)?;
         place.known = Some((line, field.clone()));
         Ok(field)
     }
 }
 
-impl Field {
+impl KnownField {
     /// Reads a line of `head`: a name, a colon, and a value between white space (RFC 9112, section 5).
     fn read(line: &[u8], head: &Bytes) -> Result<Self, BadHead> {
         let colon = memchr::memchr(b':', line).ok_or(BadHead::Malformed)?;
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     /// Reads a line as the first that comes.
-    fn read_first(line: &[u8]) -> Result<Field, BadHead> {
+    fn read_first(line: &[u8]) -> Result<KnownField, BadHead> {
         let head = Bytes::copy_from_slice(line);
         KnownLines::default().read(&head, &head)
     }

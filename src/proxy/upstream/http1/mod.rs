@@ -1,6 +1,6 @@
 //! HTTP/1.1 towards an origin: one request and its response at a time on one connection.
 //!
-//! [`Connection`] sends an [`Outgoing`] request and reads the head of its response; [`Receiving`] is
+//! [`Http1Connection`] sends an [`Outgoing`] request and reads the head of its response; [`Http1Receiving`] is
 //! the response's body as it comes. Nothing here knows of pools, endpoints or policies, nor of what
 //! carries the bytes ([`Transport`]). A request that has been sent whole when its response begins
 //! needs no task and no channel. An upload that is still under way then gets a task, which
@@ -76,12 +76,12 @@ use http_body::Body;
 pub use self::bad_body::BadBody;
 pub use self::bad_head::BadHead;
 pub use self::body::BodyReader;
-pub use self::connection::{Buffers, Connection, Transport};
-pub use self::exchange::{ExchangeError, Repeat};
+pub use self::connection::{Buffers, Http1Connection, Transport};
+pub use self::exchange::{Http1Error, Repeat};
 pub use self::head::{HeadReader, ResponseHead};
 pub(super) use self::head::{INTERIM_BYTES_MAX, INTERIM_MAX, parse_length, tell_interim};
 pub use self::known_lines::KnownLines;
-pub use self::receiving::Receiving;
+pub use self::receiving::Http1Receiving;
 pub use self::request::Outgoing;
 pub use self::request_head::CommonFields;
 pub(super) use self::request_head::RequestHead;

@@ -12,15 +12,15 @@ use super::super::body_error::{BrokenBody, UpstreamBodyError};
 use super::super::upload::Upload;
 use super::UploadBody;
 use super::body::BodyReader;
-use super::connection::{Connection, Transport, Wire, Written};
+use super::connection::{Http1Connection, Transport, Wire, Written};
 use super::head::ResponseHead;
-use super::sending::{SendError, Sending};
+use super::sending::{Http1Sending, SendError};
 
 /// The body of a response as it comes on its connection, which is closed when this is dropped.
 #[derive(Debug)]
-pub struct Receiving<T> {
+pub struct Http1Receiving<T> {
     /// The connection, until the body has ended or broken off.
-    connection: Option<Connection<T>>,
+    connection: Option<Http1Connection<T>>,
     reader: BodyReader,
     /// What has been read of it and not been passed on.
     unread: Bytes,
@@ -33,11 +33,11 @@ pub struct Receiving<T> {
     keep_alive: Option<Duration>,
 }
 
-impl<T: Transport> Receiving<T> {
+impl<T: Transport> Http1Receiving<T> {
     /// Begins the body of the response with this head; `unread` came with it. Trailers have at most
     /// `trailer_bytes_max`.
     pub(super) fn new(
-        connection: Connection<T>,
+        connection: Http1Connection<T>,
         head: &ResponseHead,
         (unread, trailer_bytes_max): (Bytes, usize),
         upload: Option<Upload>,
@@ -99,7 +99,7 @@ impl<T: Transport> Receiving<T> {
         timeout: Option<Duration>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, UpstreamBodyError>>> {
-        let Some(Connection(wire)) = &self.connection else {
+        let Some(Http1Connection(wire)) = &self.connection else {
             return Poll::Ready(None);
         };
         let broken = |error: BrokenBody| Poll::Ready(Some(Err(UpstreamBodyError::Broken(error))));
@@ -147,7 +147,7 @@ impl<T: Transport> Receiving<T> {
 
     /// Takes the connection of a body that has ended, if it can carry another request; otherwise
     /// closes it.
-    pub fn take_connection(&mut self) -> Option<Connection<T>> {
+    pub fn take_connection(&mut self) -> Option<Http1Connection<T>> {
         let connection = self.connection.take_if(|_| self.reader.is_end())?;
         self.upload = None;
         let is_reusable = !self.is_last
@@ -158,7 +158,10 @@ impl<T: Transport> Receiving<T> {
 }
 
 /// Goes on sending a request whose response has begun.
-pub(super) fn upload<T: Transport, B: UploadBody>(wire: &Rc<Wire<T>>, rest: Sending<B>) -> Upload {
+pub(super) fn upload<T: Transport, B: UploadBody>(
+    wire: &Rc<Wire<T>>,
+    rest: Http1Sending<B>,
+) -> Upload {
     let (wire, mut rest) = (Rc::clone(wire), rest);
     Upload::spawn(async move {
         match poll_fn(|cx| rest.poll(&wire, cx)).await {
@@ -188,7 +191,7 @@ mod tests {
     fn acknowledged(method: &Method, origin: Scripted) -> usize {
         let seen = origin.seen();
         let deadline = Sweep::new(Clock::manual(Timestamp(1))).deadline();
-        let connection = Connection::new(origin, deadline, Rc::<Buffers>::default());
+        let connection = Http1Connection::new(origin, deadline, Rc::<Buffers>::default());
         let request = Request::builder().method(method).uri("/");
         let body = ScriptedBody::new(Some(0), &[]);
         let mut request = Outgoing::from(request.body(body).expect("a request"));

@@ -12,7 +12,7 @@ use http_body::Body;
 
 use super::BodyFraming;
 use super::request_head::{CommonFields, RequestHead};
-use super::sending::Sending;
+use super::sending::Http1Sending;
 use crate::proxy::interim::InterimSink;
 use crate::request::hop_by_hop;
 
@@ -20,7 +20,7 @@ use crate::request::hop_by_hop;
 #[derive(Debug)]
 pub struct Outgoing<B> {
     pub(super) head: RequestHead,
-    pub(super) sending: Sending<B>,
+    pub(super) sending: Http1Sending<B>,
     /// Who is told of interim answers; none: they are dropped.
     pub(in crate::proxy::upstream) interim: Option<Rc<dyn InterimSink>>,
 }
@@ -35,7 +35,7 @@ impl<B: Body<Data = Bytes>> Outgoing<B> {
             _ => Vec::new(),
         };
         Self {
-            sending: Sending::new(framing.has_content().then_some(body), framing, trailers),
+            sending: Http1Sending::new(framing.has_content().then_some(body), framing, trailers),
             interim: None,
             head: RequestHead {
                 is_upgrade: false,

@@ -18,7 +18,7 @@ use crate::request::hop_by_hop;
 
 /// A request that is being written.
 #[derive(Debug)]
-pub(super) struct Sending<B> {
+pub(super) struct Http1Sending<B> {
     /// What has been collected and not been written to its end.
     encoded: Vec<u8>,
     /// A large piece of the body that is written behind it, and what is written behind that.
@@ -56,7 +56,7 @@ const COLLECTED_BYTES_MAX: usize = 48 * 1024;
 /// A piece of a body that is at least this large is not copied.
 const LARGE_BYTES_MIN: usize = 12 * 1024;
 
-impl<B> Sending<B> {
+impl<B> Http1Sending<B> {
     pub(super) fn new(body: Option<B>, framing: BodyFraming, trailers: Vec<HeaderName>) -> Self {
         Self {
             encoded: Vec::new(),
@@ -144,7 +144,7 @@ impl<B> Sending<B> {
     }
 }
 
-impl<B: UploadBody> Sending<B> {
+impl<B: UploadBody> Http1Sending<B> {
     /// Sends until everything is written.
     pub(super) fn poll<T: Transport>(
         &mut self,

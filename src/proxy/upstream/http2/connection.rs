@@ -13,7 +13,7 @@ use http::Request;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::error::StreamError;
-use super::life::{Driver, Life, Observed};
+use super::life::{Http2Driver, Life, Observed};
 use super::{CONNECTION_WINDOW, SEND_BUFFER_BYTES_MAX, STREAM_WINDOW, STREAMS_MAX};
 use crate::clock::{Micros, Timestamp};
 use crate::fault::TlsFailure;
@@ -21,7 +21,7 @@ use crate::proxy::deadline::Deadline;
 
 /// A connection that requests share. Dropped, it says so to the origin, and closes.
 #[derive(Debug)]
-pub struct Connection {
+pub struct Http2Connection {
     requests: SendRequest<Bytes>,
     life: Rc<Life>,
     /// Most bytes of a head, names and values with 32 bytes for each field (RFC 9113, section 6.5.2).
@@ -35,7 +35,7 @@ pub struct Connection {
 /// A request's place on a connection.
 #[derive(Debug)]
 pub struct Slot {
-    connection: Rc<Connection>,
+    connection: Rc<Http2Connection>,
     /// Whether its stream has ended; otherwise it is reset when this is dropped.
     has_ended: Cell<bool>,
 }
@@ -53,7 +53,7 @@ pub struct NoHttp2 {
 /// What `h2` has for the number of streams until the origin has said it; no origin says this much.
 const NOT_SAID: usize = usize::MAX - 1;
 
-impl Connection {
+impl Http2Connection {
     /// Begins HTTP/2 over `transport`, and waits until the origin has begun it too; the caller sets the
     /// time for that. Heads have at most `head_bytes_max`. `deadline` is the connection's own.
     pub async fn begin<T: AsyncRead + AsyncWrite + Unpin + 'static>(
@@ -69,7 +69,7 @@ impl Connection {
         let observed = Observed::new(transport, Rc::clone(&life));
         let begun = builder(head_bytes_max).handshake(observed).await;
         let (requests, frames) = begun.map_err(failed)?;
-        let mut driver = Driver::new(frames, Rc::clone(&life));
+        let mut driver = Http2Driver::new(frames, Rc::clone(&life));
         poll_fn(|cx| match driver.poll_frames(cx) {
             Poll::Ready(Err(error)) => Poll::Ready(Err(failed(error))),
             Poll::Ready(Ok(())) => Poll::Ready(Err(NoHttp2 {
@@ -151,7 +151,7 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+impl Drop for Http2Connection {
     fn drop(&mut self) {
         self.life.close();
     }

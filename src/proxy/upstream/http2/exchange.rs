@@ -17,10 +17,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use super::FIELDS_MAX;
 use super::connection::Slot;
 use super::error::StreamError;
-use super::receiving::{BodyLength, Receiving};
+use super::receiving::{BodyLength, Http2Receiving};
 use super::request;
-use super::sending::Sending;
-use crate::proxy::upstream::due::Due;
+use super::sending::Http2Sending;
+use crate::proxy::upstream::due::OriginDeadline;
 use crate::proxy::upstream::http1::{
     BadHead, BoxError, INTERIM_BYTES_MAX, INTERIM_MAX, Outgoing, Repeat, UploadBody, parse_length,
     tell_interim,
@@ -30,7 +30,7 @@ use crate::request::{are_tokens, hop_by_hop};
 
 /// Why a request got no head of a response.
 #[derive(Debug)]
-pub enum ExchangeError {
+pub enum Http2Error {
     /// The stream or the connection ended.
     Ended {
         /// Why.
@@ -54,24 +54,24 @@ impl Slot {
         self,
         request: &mut Outgoing<B>,
         (host, scheme): (&HeaderValue, &Scheme),
-        due: Rc<Due>,
+        due: Rc<OriginDeadline>,
         timeout: Duration,
         is_sent: &Cell<bool>,
-    ) -> Result<Response<Receiving>, ExchangeError> {
+    ) -> Result<Response<Http2Receiving>, Http2Error> {
         let head = request::head(request.head(), host, scheme);
         let framing = request.head().framing;
         let sent = self.send(head, !framing.has_content());
-        let (response, stream) = sent.map_err(|error| ExchangeError::Ended {
+        let (response, stream) = sent.map_err(|error| Http2Error::Ended {
             error,
             repeat: Repeat::Unwritten,
         })?;
         let was_sent = is_sent.replace(true);
         due.begin(timeout);
-        let mut round_trip = RoundTrip {
+        let mut round_trip = Http2RoundTrip {
             slot: &self,
             request,
             response,
-            sending: Sending::new(stream, framing),
+            sending: Http2Sending::new(stream, framing),
             due: &due,
             timeout,
             interim: 0,
@@ -83,7 +83,7 @@ impl Slot {
         if matches!(&answered, Err(error) if error.repeat() == Repeat::Unprocessed) {
             is_sent.set(was_sent);
         }
-        if matches!(&answered, Err(ExchangeError::Elapsed)) && sending.is_stalled() {
+        if matches!(&answered, Err(Http2Error::Elapsed)) && sending.is_stalled() {
             // What takes up the room may be another stream's, and keep it from all.
             self.retire();
         }
@@ -95,15 +95,15 @@ impl Slot {
         });
         let (mut head, stream) = response.into_parts();
         let length = length(&request.head().method, &mut head, &stream);
-        let length = length.map_err(ExchangeError::BadHead)?;
-        let mut response = Response::new(Receiving::new(self, stream, length, upload, due));
+        let length = length.map_err(Http2Error::BadHead)?;
+        let mut response = Response::new(Http2Receiving::new(self, stream, length, upload, due));
         *response.status_mut() = head.status;
         *response.headers_mut() = head.headers;
         Ok(response)
     }
 }
 
-impl ExchangeError {
+impl Http2Error {
     /// Whether the request may be sent again.
     pub fn repeat(&self) -> Repeat {
         match self {
@@ -114,36 +114,36 @@ impl ExchangeError {
 }
 
 /// A request and its response, until the head of the response has come.
-struct RoundTrip<'e, B> {
+struct Http2RoundTrip<'e, B> {
     slot: &'e Slot,
     request: &'e mut Outgoing<B>,
     response: ResponseFuture,
-    sending: Sending,
-    due: &'e Due,
+    sending: Http2Sending,
+    due: &'e OriginDeadline,
     timeout: Duration,
     /// Interim answers so far, and their bytes.
     interim: u32,
     interim_bytes: usize,
 }
 
-impl<B: UploadBody> RoundTrip<'_, B> {
+impl<B: UploadBody> Http2RoundTrip<'_, B> {
     /// Sends what can be sent, and looks for the head of the response.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Response<RecvStream>, ExchangeError>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Response<RecvStream>, Http2Error>> {
         if let Some(body) = self.request.body()
             && let Poll::Ready(Err(error)) = self.sending.poll(body, self.due, cx)
         {
-            return Poll::Ready(Err(ExchangeError::Body(error)));
+            return Poll::Ready(Err(Http2Error::Body(error)));
         }
         while let Poll::Ready(Some(Ok(interim))) = self.response.poll_informational(cx) {
             if let Err(bad) = self.pass_interim(interim) {
-                return Poll::Ready(Err(ExchangeError::BadHead(bad)));
+                return Poll::Ready(Err(Http2Error::BadHead(bad)));
             }
         }
         if let Poll::Ready(answered) = Pin::new(&mut self.response).poll(cx) {
             return Poll::Ready(answered.map_err(|error| self.ended(error)));
         }
         let over = self.due.poll_over(Some(self.timeout), cx);
-        over.map(|()| Err(ExchangeError::Elapsed))
+        over.map(|()| Err(Http2Error::Elapsed))
     }
 
     /// Passes an interim answer to whoever is to be told.
@@ -170,9 +170,9 @@ impl<B: UploadBody> RoundTrip<'_, B> {
     }
 
     /// Says what an end without a response means.
-    fn ended(&self, error: h2::Error) -> ExchangeError {
+    fn ended(&self, error: h2::Error) -> Http2Error {
         let error = match self.slot.ended(error) {
-            StreamError::TooLarge => return ExchangeError::BadHead(BadHead::TooLarge),
+            StreamError::TooLarge => return Http2Error::BadHead(BadHead::TooLarge),
             error => error,
         };
         let repeat = if error.is_unprocessed() && !self.sending.has_begun() {
@@ -182,7 +182,7 @@ impl<B: UploadBody> RoundTrip<'_, B> {
         } else {
             Repeat::Never
         };
-        ExchangeError::Ended { error, repeat }
+        Http2Error::Ended { error, repeat }
     }
 }
 

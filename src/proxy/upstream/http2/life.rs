@@ -32,14 +32,14 @@ pub(super) struct Life {
     pub(super) has_failed: Cell<bool>,
     /// Whether anything has come since this was last looked at.
     has_heard: Cell<bool>,
-    phase: Cell<Phase>,
+    phase: Cell<StreamPhase>,
     /// What broke TLS, if that ended the connection.
     pub(super) tls_failure: Cell<Option<TlsFailure>>,
 }
 
 /// What the task waits for, besides frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum StreamPhase {
     /// To ask if nothing comes; disarmed while there are no streams.
     Listening,
     /// The answer to a PING.
@@ -60,7 +60,7 @@ impl Life {
             is_lost: Cell::new(false),
             has_failed: Cell::new(false),
             has_heard: Cell::new(false),
-            phase: Cell::new(Phase::Listening),
+            phase: Cell::new(StreamPhase::Listening),
             tls_failure: Cell::new(None),
         }
     }
@@ -68,8 +68,8 @@ impl Life {
     /// Notes a stream more.
     pub(super) fn opened(&self) {
         let before = self.streams.replace(self.streams.get() + 1);
-        if before == 0 && self.phase.get() == Phase::Listening {
-            self.enter(Phase::Listening);
+        if before == 0 && self.phase.get() == StreamPhase::Listening {
+            self.enter(StreamPhase::Listening);
         }
     }
 
@@ -89,43 +89,43 @@ impl Life {
     /// Lets the task end soon.
     pub(super) fn close(&self) {
         self.is_closed.set(true);
-        self.enter(Phase::Closing);
+        self.enter(StreamPhase::Closing);
     }
 
-    fn enter(&self, phase: Phase) {
+    fn enter(&self, phase: StreamPhase) {
         self.phase.set(phase);
         self.has_heard.set(false);
         self.deadline.arm(match phase {
-            Phase::Listening => PING_AFTER,
-            Phase::Asked => PING_TIMEOUT,
-            Phase::Resting => PING_AGAIN,
-            Phase::Closing => CLOSE_TIMEOUT,
+            StreamPhase::Listening => PING_AFTER,
+            StreamPhase::Asked => PING_TIMEOUT,
+            StreamPhase::Resting => PING_AGAIN,
+            StreamPhase::Closing => CLOSE_TIMEOUT,
         });
     }
 
     /// Does what is due; ready if the connection is given up.
     fn poll(&self, pings: &mut PingPong, cx: &mut Context<'_>) -> Poll<()> {
-        if self.phase.get() == Phase::Asked && pings.poll_pong(cx).is_ready() {
-            self.enter(Phase::Resting);
+        if self.phase.get() == StreamPhase::Asked && pings.poll_pong(cx).is_ready() {
+            self.enter(StreamPhase::Resting);
         }
         if self.deadline.is_over() {
             match self.phase.get() {
-                Phase::Closing => return Poll::Ready(()),
-                Phase::Listening | Phase::Resting if self.streams.get() == 0 => {
-                    self.phase.set(Phase::Listening);
+                StreamPhase::Closing => return Poll::Ready(()),
+                StreamPhase::Listening | StreamPhase::Resting if self.streams.get() == 0 => {
+                    self.phase.set(StreamPhase::Listening);
                     self.deadline.disarm();
                 }
-                Phase::Listening | Phase::Resting if self.has_heard.get() => {
-                    self.enter(Phase::Listening);
+                StreamPhase::Listening | StreamPhase::Resting if self.has_heard.get() => {
+                    self.enter(StreamPhase::Listening);
                 }
-                Phase::Asked if self.has_heard.get() => self.enter(Phase::Asked),
-                Phase::Asked => {
+                StreamPhase::Asked if self.has_heard.get() => self.enter(StreamPhase::Asked),
+                StreamPhase::Asked => {
                     self.is_lost.set(true);
                     return Poll::Ready(());
                 }
-                Phase::Listening | Phase::Resting => {
+                StreamPhase::Listening | StreamPhase::Resting => {
                     if pings.send_ping(Ping::opaque()).is_ok() {
-                        self.enter(Phase::Asked);
+                        self.enter(StreamPhase::Asked);
                     }
                 }
             }
@@ -136,13 +136,13 @@ impl Life {
 }
 
 /// The task's part of a connection.
-pub(super) struct Driver<T: AsyncRead + AsyncWrite + Unpin> {
+pub(super) struct Http2Driver<T: AsyncRead + AsyncWrite + Unpin> {
     frames: Frames<Observed<T>, Bytes>,
     pings: PingPong,
     life: Rc<Life>,
 }
 
-impl<T: AsyncRead + AsyncWrite + Unpin> Driver<T> {
+impl<T: AsyncRead + AsyncWrite + Unpin> Http2Driver<T> {
     pub(super) fn new(mut frames: Frames<Observed<T>, Bytes>, life: Rc<Life>) -> Self {
         let pings = frames.ping_pong().expect("they are taken once");
         Self {
@@ -158,7 +158,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Driver<T> {
     }
 }
 
-impl<T: AsyncRead + AsyncWrite + Unpin> Future for Driver<T> {
+impl<T: AsyncRead + AsyncWrite + Unpin> Future for Http2Driver<T> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {

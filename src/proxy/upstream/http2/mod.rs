@@ -1,7 +1,7 @@
 //! HTTP/2 towards an origin: many requests side by side on one connection.
 //!
-//! [`Connection`] is one that requests share; each takes a [`Slot`] on it, which sends an
-//! [`Outgoing`](super::http1::Outgoing) request and waits for the head of its response. [`Receiving`]
+//! [`Http2Connection`] is one that requests share; each takes a [`Slot`] on it, which sends an
+//! [`Outgoing`](super::http1::Outgoing) request and waits for the head of its response. [`Http2Receiving`]
 //! is the response's body as it comes. The `h2` crate speaks the protocol; here is what it leaves open.
 //! Nothing here knows of pools, endpoints or policies.
 //!
@@ -54,10 +54,10 @@ mod receiving;
 mod request;
 mod sending;
 
-pub use self::connection::{Connection, NoHttp2, Slot};
+pub use self::connection::{Http2Connection, NoHttp2, Slot};
 pub use self::error::StreamError;
-pub use self::exchange::ExchangeError;
-pub use self::receiving::Receiving;
+pub use self::exchange::Http2Error;
+pub use self::receiving::Http2Receiving;
 
 use std::time::Duration;
 

@@ -12,7 +12,7 @@ use super::FIELDS_MAX;
 use super::connection::Slot;
 use super::error::StreamError;
 use crate::proxy::upstream::body_error::{BrokenBody, UpstreamBodyError};
-use crate::proxy::upstream::due::Due;
+use crate::proxy::upstream::due::OriginDeadline;
 use crate::proxy::upstream::http1::BadBody;
 use crate::proxy::upstream::upload::Upload;
 use crate::request::are_tokens;
@@ -29,25 +29,25 @@ pub(super) enum BodyLength {
 }
 
 /// The body of a response as it comes; its stream is reset when this is dropped before the end.
-pub struct Receiving {
+pub struct Http2Receiving {
     /// What is read, and the place on the connection; none after the end.
     stream: Option<(RecvStream, Slot)>,
     /// How much of the body has not been passed on.
     length: BodyLength,
     /// The rest of the request, if the response began before it was sent.
     upload: Option<Upload>,
-    due: Rc<Due>,
+    due: Rc<OriginDeadline>,
     /// Whether a reset ended it that is no error.
     is_ended_by_reset: bool,
 }
 
-impl Receiving {
+impl Http2Receiving {
     pub(super) fn new(
         slot: Slot,
         stream: RecvStream,
         length: BodyLength,
         upload: Option<Upload>,
-        due: Rc<Due>,
+        due: Rc<OriginDeadline>,
     ) -> Self {
         let mut receiving = Self {
             stream: Some((stream, slot)),

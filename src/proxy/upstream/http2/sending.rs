@@ -7,12 +7,12 @@ use bytes::Bytes;
 use h2::{Reason, SendStream};
 use http_body::Frame;
 
-use crate::proxy::upstream::due::Due;
+use crate::proxy::upstream::due::OriginDeadline;
 use crate::proxy::upstream::http1::{BodyFraming, BoxError, UploadBody, WrongLength};
 use crate::request::hop_by_hop;
 
 /// A request whose head is sent.
-pub(super) struct Sending {
+pub(super) struct Http2Sending {
     stream: SendStream<Bytes>,
     /// What has been taken of the body and is not sent yet.
     piece: Bytes,
@@ -20,11 +20,11 @@ pub(super) struct Sending {
     left: Option<u64>,
     /// Whether anything of the body has been taken.
     has_begun: bool,
-    state: State,
+    state: SendState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum SendState {
     /// There may be more of the body.
     Open,
     /// The piece is the last of it.
@@ -33,7 +33,7 @@ enum State {
     Ended,
 }
 
-impl Sending {
+impl Http2Sending {
     /// Sends a body with this framing on `stream`; none if everything is sent.
     pub(super) fn new(stream: SendStream<Bytes>, framing: BodyFraming) -> Self {
         Self {
@@ -45,9 +45,9 @@ impl Sending {
             },
             has_begun: false,
             state: if framing.has_content() {
-                State::Open
+                SendState::Open
             } else {
-                State::Ended
+                SendState::Ended
             },
         }
     }
@@ -64,17 +64,17 @@ impl Sending {
 
     /// Whether nothing is left to be sent.
     pub(super) fn has_ended(&self) -> bool {
-        self.state == State::Ended
+        self.state == SendState::Ended
     }
 
     /// Sends until everything is sent, or the origin takes no more; an error is the body's own.
     pub(super) fn poll<B: UploadBody>(
         &mut self,
         body: &mut B,
-        due: &Due,
+        due: &OriginDeadline,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), BoxError>> {
-        while self.state != State::Ended {
+        while self.state != SendState::Ended {
             if !self.piece.is_empty() {
                 ready!(self.poll_send(due, cx));
                 continue;
@@ -92,7 +92,7 @@ impl Sending {
             };
             if let Err(error) = taken {
                 self.stream.send_reset(Reason::CANCEL);
-                self.state = State::Ended;
+                self.state = SendState::Ended;
                 return Poll::Ready(Err(error));
             }
         }
@@ -116,7 +116,7 @@ impl Sending {
         }
         if body.is_end_stream() {
             self.check_end()?;
-            self.state = State::Last;
+            self.state = SendState::Last;
             if data.is_empty() {
                 self.end(|stream| stream.send_data(data, true));
                 return Ok(());
@@ -143,28 +143,28 @@ impl Sending {
     fn end(&mut self, send: impl FnOnce(&mut SendStream<Bytes>) -> Result<(), h2::Error>) {
         // What the origin does not take any more is its own affair: its response decides.
         let _ = send(&mut self.stream);
-        self.state = State::Ended;
+        self.state = SendState::Ended;
     }
 
     /// Sends as much of the piece as the origin lets through.
-    fn poll_send(&mut self, due: &Due, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_send(&mut self, due: &OriginDeadline, cx: &mut Context<'_>) -> Poll<()> {
         self.stream.reserve_capacity(self.piece.len());
         let mut capacity = self.stream.capacity();
         if capacity == 0 {
             let Some(Ok(more)) = ready!(self.stream.poll_capacity(cx)) else {
-                self.state = State::Ended;
+                self.state = SendState::Ended;
                 self.piece = Bytes::new();
                 return Poll::Ready(());
             };
             capacity = more;
         }
         let data = self.piece.split_to(capacity.min(self.piece.len()));
-        let is_last = self.state == State::Last && self.piece.is_empty();
+        let is_last = self.state == SendState::Last && self.piece.is_empty();
         due.restart();
         if is_last {
             self.end(|stream| stream.send_data(data, true));
         } else if self.stream.send_data(data, false).is_err() {
-            self.state = State::Ended;
+            self.state = SendState::Ended;
             self.piece = Bytes::new();
         }
         Poll::Ready(())

@@ -9,7 +9,7 @@ use crate::request::upgrade::switches_protocol;
 /// Where the next byte belongs in the requests of one connection.
 #[derive(Debug, Default)]
 pub(super) struct StrictReader {
-    pub(super) place: Place,
+    pub(super) place: FramingState,
     /// How the body after the head is framed, as far as the head has been read.
     framing: Framing,
     /// Whether the head asks for another protocol.
@@ -29,7 +29,7 @@ pub(super) struct StrictReader {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum FramingState {
     /// Before a request line, or in it.
     #[default]
     RequestLine,
@@ -102,7 +102,7 @@ impl StrictReader {
     /// bytes are not diverted.
     pub(super) fn diverted(&self) -> Option<u64> {
         self.is_diverted.then_some(match self.place {
-            Place::Length(bytes) => bytes,
+            FramingState::Length(bytes) => bytes,
             _ => 0,
         })
     }
@@ -114,24 +114,24 @@ impl StrictReader {
         while !bytes.is_empty() && !self.is_diverted && !self.is_raw {
             let taken = match &mut self.place {
                 place if place.has_lines() => {
-                    let is_from_start = *place == Place::RequestLine && self.line.is_empty();
+                    let is_from_start = *place == FramingState::RequestLine && self.line.is_empty();
                     let taken = self.follow_lines(bytes);
                     self.divert(&mut bytes[..taken], is_from_start);
                     taken
                 }
-                Place::Length(left) | Place::Data(left) => {
+                FramingState::Length(left) | FramingState::Data(left) => {
                     let taken =
                         usize::try_from(*left).map_or(bytes.len(), |it| it.min(bytes.len()));
                     *left -= taken as u64;
                     match self.place {
-                        Place::Length(0) => self.place = Place::RequestLine,
-                        Place::Data(0) => self.place = Place::DataEnd,
+                        FramingState::Length(0) => self.place = FramingState::RequestLine,
+                        FramingState::Data(0) => self.place = FramingState::DataEnd,
                         _ => {}
                     }
                     taken
                 }
-                Place::Upgrade => return bytes.len(),
-                Place::Refused => return 0,
+                FramingState::Upgrade => return bytes.len(),
+                FramingState::Refused => return 0,
                 _ => {
                     self.follow_chunk(&mut bytes[0]);
                     1
@@ -150,7 +150,7 @@ impl StrictReader {
         };
         self.is_diverted = match &mut self.place {
             place if *place == SIZE => true,
-            Place::Length(bytes)
+            FramingState::Length(bytes)
                 if is_whole_head && (above + 1..=DIVERTED_BYTES_MAX).contains(bytes) =>
             {
                 let is_shortened = shorten(lines);
@@ -167,7 +167,7 @@ impl StrictReader {
     pub(super) fn take_data(&mut self, bytes: &mut [u8]) -> (usize, Vec<u8>) {
         let (mut data, mut at) = (0, 0);
         while at < bytes.len() {
-            if let Place::Length(left) | Place::Data(left) = &mut self.place {
+            if let FramingState::Length(left) | FramingState::Data(left) = &mut self.place {
                 let rest = bytes.len() - at;
                 let taken = usize::try_from(*left).map_or(rest, |it| it.min(rest));
                 bytes.copy_within(at..at + taken, data);
@@ -178,14 +178,14 @@ impl StrictReader {
                 at += 1;
             }
             let (place, begin) = match self.place {
-                Place::Data(0) => {
-                    self.place = Place::DataEnd;
+                FramingState::Data(0) => {
+                    self.place = FramingState::DataEnd;
                     continue;
                 }
-                Place::Length(0) => (Place::Length(1), &b""[..]),
-                Place::Trailer => (SIZE, &b"0\r\n"[..]),
-                Place::Refused => (SIZE, &[NOWHERE][..]),
-                Place::Space { .. } | Place::Extension { .. } => {
+                FramingState::Length(0) => (FramingState::Length(1), &b""[..]),
+                FramingState::Trailer => (SIZE, &b"0\r\n"[..]),
+                FramingState::Refused => (SIZE, &[NOWHERE][..]),
+                FramingState::Space { .. } | FramingState::Extension { .. } => {
                     self.extension_bytes += 1;
                     if self.extension_bytes <= EXTENSION_BYTES_MAX {
                         continue;
@@ -204,8 +204,8 @@ impl StrictReader {
     /// Whether some of a head has come, and not all of it.
     pub(super) fn is_in_head(&self) -> bool {
         match self.place {
-            Place::RequestLine => !self.line.is_empty(),
-            place => place == Place::Field,
+            FramingState::RequestLine => !self.line.is_empty(),
+            place => place == FramingState::Field,
         }
     }
 
@@ -215,7 +215,8 @@ impl StrictReader {
         let (mut begin, mut bare) = (0, None);
         for end in memchr_iter(b'\n', bytes) {
             let line = &bytes[begin..end];
-            if matches!(self.place, Place::RequestLine) && target::has_raw(&self.line, line) {
+            if matches!(self.place, FramingState::RequestLine) && target::has_raw(&self.line, line)
+            {
                 self.is_raw = true;
                 return begin;
             }
@@ -237,10 +238,11 @@ impl StrictReader {
         }
         if let Some(end) = bare {
             bytes[end] = NOWHERE;
-            self.place = Place::Refused;
+            self.place = FramingState::Refused;
         } else {
             let rest = &bytes[begin..];
-            if matches!(self.place, Place::RequestLine) && target::has_raw(&self.line, rest) {
+            if matches!(self.place, FramingState::RequestLine) && target::has_raw(&self.line, rest)
+            {
                 self.is_raw = true;
                 return begin;
             }
@@ -253,11 +255,11 @@ impl StrictReader {
     fn end_line(&mut self, line: &[u8]) {
         match self.place {
             // Empty lines before a request are skipped (RFC 9112, section 2.2).
-            Place::RequestLine if line.is_empty() => {}
-            Place::RequestLine => self.place = Place::Field,
-            Place::Field if line.is_empty() => self.place = self.end_head(),
-            Place::Field => self.end_field(line),
-            _ if line.is_empty() => self.place = Place::RequestLine,
+            FramingState::RequestLine if line.is_empty() => {}
+            FramingState::RequestLine => self.place = FramingState::Field,
+            FramingState::Field if line.is_empty() => self.place = self.end_head(),
+            FramingState::Field => self.end_field(line),
+            _ if line.is_empty() => self.place = FramingState::RequestLine,
             _ => {}
         }
     }
@@ -287,67 +289,70 @@ impl StrictReader {
         }
     }
 
-    fn end_head(&mut self) -> Place {
+    fn end_head(&mut self) -> FramingState {
         self.heads += 1;
         let is_upgrade = std::mem::take(&mut self.is_upgrade);
         match std::mem::take(&mut self.framing) {
-            Framing::None | Framing::Length(0) if is_upgrade => Place::Upgrade,
-            Framing::None | Framing::Length(0) => Place::RequestLine,
-            Framing::Length(bytes) => Place::Length(bytes),
+            Framing::None | Framing::Length(0) if is_upgrade => FramingState::Upgrade,
+            Framing::None | Framing::Length(0) => FramingState::RequestLine,
+            Framing::Length(bytes) => FramingState::Length(bytes),
             Framing::Chunked => SIZE,
-            Framing::Bad => Place::Refused,
+            Framing::Bad => FramingState::Refused,
         }
     }
 
     /// Follows a byte of a chunked body that is not data.
     fn follow_chunk(&mut self, byte: &mut u8) {
         self.place = match (self.place, *byte) {
-            (Place::Size { digits, size }, digit) if digit.is_ascii_hexdigit() => {
+            (FramingState::Size { digits, size }, digit) if digit.is_ascii_hexdigit() => {
                 if digits == SIZE_DIGITS_MAX {
                     *byte = NOWHERE;
-                    Place::Refused
+                    FramingState::Refused
                 } else {
-                    Place::Size {
+                    FramingState::Size {
                         digits: digits + 1,
                         size: size << 4 | u64::from(value_of(digit)),
                     }
                 }
             }
-            (Place::Size { digits: 1.., size }, b'\r') => Place::SizeEnd { size },
-            (Place::Size { digits: 1.., size } | Place::Space { size }, b';') => Place::Extension {
-                size,
-                text: Quoting::Plain,
-            },
-            (Place::Size { digits: 1.., size } | Place::Space { size }, b' ' | b'\t') => {
-                Place::Space { size }
+            (FramingState::Size { digits: 1.., size }, b'\r') => FramingState::SizeEnd { size },
+            (FramingState::Size { digits: 1.., size } | FramingState::Space { size }, b';') => {
+                FramingState::Extension {
+                    size,
+                    text: Quoting::Plain,
+                }
             }
-            (Place::Space { .. }, _) => {
+            (
+                FramingState::Size { digits: 1.., size } | FramingState::Space { size },
+                b' ' | b'\t',
+            ) => FramingState::Space { size },
+            (FramingState::Space { .. }, _) => {
                 *byte = NOWHERE;
-                Place::Refused
+                FramingState::Refused
             }
-            (Place::Extension { size, text }, _) => extension(size, text, byte),
-            (Place::SizeEnd { size: 0 }, b'\n') => Place::Trailer,
-            (Place::SizeEnd { size }, b'\n') => Place::Data(size),
-            (Place::DataEnd, b'\r') => Place::DataLineFeed,
-            (Place::DataLineFeed, b'\n') => SIZE,
-            _ => Place::Refused,
+            (FramingState::Extension { size, text }, _) => extension(size, text, byte),
+            (FramingState::SizeEnd { size: 0 }, b'\n') => FramingState::Trailer,
+            (FramingState::SizeEnd { size }, b'\n') => FramingState::Data(size),
+            (FramingState::DataEnd, b'\r') => FramingState::DataLineFeed,
+            (FramingState::DataLineFeed, b'\n') => SIZE,
+            _ => FramingState::Refused,
         };
     }
 }
 
-impl Place {
+impl FramingState {
     fn has_lines(self) -> bool {
         matches!(self, Self::RequestLine | Self::Field | Self::Trailer)
     }
 }
 
 /// The place before a chunk's size.
-const SIZE: Place = Place::Size { digits: 0, size: 0 };
+const SIZE: FramingState = FramingState::Size { digits: 0, size: 0 };
 
 /// Follows a byte of a chunk's extensions (RFC 9112, section 7.1.1).
-fn extension(size: u64, text: Quoting, byte: &mut u8) -> Place {
+fn extension(size: u64, text: Quoting, byte: &mut u8) -> FramingState {
     let text = match (text, *byte) {
-        (Quoting::Plain, b'\r') => return Place::SizeEnd { size },
+        (Quoting::Plain, b'\r') => return FramingState::SizeEnd { size },
         (_, b'\t' | b' '..=b'~' | 0x80..) => match (text, *byte) {
             (Quoting::Plain | Quoting::Escaped, b'"') | (Quoting::Escaped, _) => Quoting::Quoted,
             (Quoting::Quoted, b'"') => Quoting::Plain,
@@ -356,10 +361,10 @@ fn extension(size: u64, text: Quoting, byte: &mut u8) -> Place {
         },
         _ => {
             *byte = NOT_IN_EXTENSIONS;
-            return Place::Refused;
+            return FramingState::Refused;
         }
     };
-    Place::Extension { size, text }
+    FramingState::Extension { size, text }
 }
 
 fn value_of(digit: u8) -> u8 {

@@ -7,7 +7,7 @@ use super::reader::NOWHERE;
 use super::*;
 
 /// Follows `bytes` in pieces of this many, and returns the result.
-fn followed(bytes: &[u8], piece: usize) -> (Vec<u8>, Place) {
+fn followed(bytes: &[u8], piece: usize) -> (Vec<u8>, FramingState) {
     let mut reader = StrictReader::default();
     let mut bytes = bytes.to_vec();
     for piece in bytes.chunks_mut(piece) {
@@ -40,7 +40,7 @@ fn good_requests_pass_as_they_are_in_pieces_of_any_size() {
             passed.escape_ascii().to_string(),
             good.escape_ascii().to_string()
         );
-        assert_eq!(place, Place::RequestLine, "in pieces of {piece}");
+        assert_eq!(place, FramingState::RequestLine, "in pieces of {piece}");
     }
 }
 
@@ -99,7 +99,11 @@ fn first_byte_that_must_not_be_is_overwritten_and_nothing_else() {
                 passed.escape_ascii().to_string(),
                 expected.escape_ascii().to_string()
             );
-            assert_eq!(place, Place::Refused, "{request:?} in pieces of {piece}");
+            assert_eq!(
+                place,
+                FramingState::Refused,
+                "{request:?} in pieces of {piece}"
+            );
         }
     }
 }
@@ -165,7 +169,7 @@ fn framing_that_the_parser_refuses_is_not_followed() {
     ] {
         let head = format!("POST / HTTP/1.1\r\n{fields}\r\n\r\n");
         let (_, place) = followed(head.as_bytes(), head.len());
-        assert_eq!(place, Place::Refused, "{fields}");
+        assert_eq!(place, FramingState::Refused, "{fields}");
     }
 }
 

@@ -19,7 +19,9 @@ use hyper::ext::ReasonPhrase;
 use hyper_util::rt::TokioIo;
 
 use super::super::scripted::{Scripted, StreamEnd};
-use super::super::{BadBody, BadHead, Buffers, Connection, ExchangeError, Outgoing, Receiving};
+use super::super::{
+    BadBody, BadHead, Buffers, Http1Connection, Http1Error, Http1Receiving, Outgoing,
+};
 use crate::clock::{Clock, Timestamp};
 use crate::proxy::deadline::{Deadline, Sweep};
 use crate::proxy::differential::settle;
@@ -120,7 +122,7 @@ impl Codec {
         let seen = origin.seen();
         let reading = Reading::default();
         let connection =
-            Connection::new(origin, Rc::clone(&self.deadline), Rc::clone(&self.buffers));
+            Http1Connection::new(origin, Rc::clone(&self.deadline), Rc::clone(&self.buffers));
         let mut exchange = pin!(reading.read(connection, &case.method));
         let mut is_over = false;
         settle(|cx| is_over = is_over || exchange.as_mut().poll(cx).is_ready());
@@ -133,7 +135,7 @@ impl Codec {
 }
 
 impl Reading {
-    async fn read(&self, connection: Connection<Scripted>, method: &Method) {
+    async fn read(&self, connection: Http1Connection<Scripted>, method: &Method) {
         let mut request = Outgoing::from(request(method));
         let host = HeaderValue::from_static("a");
         let is_seen = Cell::new(false);
@@ -143,7 +145,7 @@ impl Reading {
                 self.outcome.borrow_mut().head = Some(Head::of(&response));
                 self.read_body(response.into_body()).await
             }
-            Err(ExchangeError::BadHead(bad)) => {
+            Err(Http1Error::BadHead(bad)) => {
                 self.refusal.set(Some(Refusal::Head(bad)));
                 Progress::Broken
             }
@@ -152,7 +154,7 @@ impl Reading {
         self.outcome.borrow_mut().progress = progress;
     }
 
-    async fn read_body(&self, mut body: Receiving<Scripted>) -> Progress {
+    async fn read_body(&self, mut body: Http1Receiving<Scripted>) -> Progress {
         while let Some(frame) = poll_fn(|cx| body.poll_frame(Some(TIMEOUT), cx)).await {
             match frame {
                 Ok(frame) => self.outcome.borrow_mut().add(frame),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::{Request, Response};
 
 use super::super::scripted::{Scripted, ScriptedBody};
-use super::super::{Buffers, Connection, ExchangeError, Outgoing, Receiving, Repeat};
+use super::super::{Buffers, Http1Connection, Http1Error, Http1Receiving, Outgoing, Repeat};
 use super::*;
 use crate::clock::{Clock, Timestamp};
 use crate::proxy::deadline::Sweep;
@@ -29,7 +29,7 @@ const WRITE_BYTES: [usize; 4] = [1, 3, 20, usize::MAX];
 
 /// What became of a request, and whether the origin may have seen it.
 type Ended = (
-    Option<Result<Response<Receiving<Scripted>>, ExchangeError>>,
+    Option<Result<Response<Http1Receiving<Scripted>>, Http1Error>>,
     bool,
 );
 
@@ -63,7 +63,7 @@ fn send(body: ScriptedBody, write_bytes_max: usize, buffers: &Rc<Buffers>) -> Se
     let body = written.split_once("\r\n\r\n").map_or("", |(_, body)| body);
     match ended {
         None => Sent::Whole(body.into()),
-        Some(Err(ExchangeError::Body(error))) => {
+        Some(Err(Http1Error::Body(error))) => {
             assert!(error.is::<WrongLength>(), "{error}");
             assert_eq!(Rc::strong_count(&seen), 1, "the connection is closed");
             Sent::Broken(body.into())
@@ -72,9 +72,9 @@ fn send(body: ScriptedBody, write_bytes_max: usize, buffers: &Rc<Buffers>) -> Se
     }
 }
 
-fn connection(origin: Scripted, buffers: &Rc<Buffers>) -> Connection<Scripted> {
+fn connection(origin: Scripted, buffers: &Rc<Buffers>) -> Http1Connection<Scripted> {
     let deadline = Sweep::new(Clock::manual(Timestamp(1))).deadline();
-    Connection::new(origin, deadline, Rc::clone(buffers))
+    Http1Connection::new(origin, deadline, Rc::clone(buffers))
 }
 
 #[test]

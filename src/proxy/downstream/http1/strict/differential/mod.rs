@@ -1,4 +1,4 @@
-//! The same bytes through the parser alone and through [`Strict`] in front of it.
+//! The same bytes through the parser alone and through [`FramingGuard`] in front of it.
 //!
 //! The reader shadows the parser's framing, and only these tests hold the two together. If the
 //! reader refuses nothing, it must have followed every request to its end. If it refuses something,
@@ -228,7 +228,7 @@ fn parsed(pieces: VecDeque<Vec<u8>>) -> Observation {
 /// however short they are.
 fn held_to_the_letter(pieces: VecDeque<Vec<u8>>) -> Observation {
     let diversion = Rc::default();
-    let mut io = Strict::new(
+    let mut io = FramingGuard::new(
         Pieces(pieces),
         Rc::default(),
         Rc::clone(&diversion),
@@ -239,7 +239,7 @@ fn held_to_the_letter(pieces: VecDeque<Vec<u8>>) -> Observation {
 }
 
 /// Serves a client until nothing moves any more.
-fn outcome<I: AsyncRead + AsyncWrite + Unpin>(io: I, diversion: &Rc<Diversion>) -> Observation {
+fn outcome<I: AsyncRead + AsyncWrite + Unpin>(io: I, diversion: &Rc<BodyBypass>) -> Observation {
     let requests: Rc<RefCell<Vec<Seen>>> = Rc::default();
     let service = service_fn(|request| {
         record(
