@@ -1,12 +1,24 @@
 //! Which of several: an index says of what, so that none finds a place in another list.
 
-/// Makes a type of index.
-macro_rules! index {
-    ($($(#[$doc:meta])* $name:ident)*) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(usize);
+/// One of the file's listeners.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ListenerIndex(usize);
 
+/// One of the file's routes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RouteIndex(usize);
+
+/// One of the file's policies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PolicyIndex(usize);
+
+/// One of the file's upstreams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UpstreamIndex(usize);
+
+/// Lets lists that are found by these indices make them of numbers, and numbers of them.
+macro_rules! convert {
+    ($($name:ident)*) => {$(
         impl From<usize> for $name {
             fn from(index: usize) -> Self {
                 Self(index)
@@ -21,13 +33,4 @@ macro_rules! index {
     )*};
 }
 
-index! {
-    /// One of the file's listeners.
-    ListenerIndex
-    /// One of the file's routes.
-    RouteIndex
-    /// One of the file's policies.
-    PolicyIndex
-    /// One of the file's upstreams.
-    UpstreamIndex
-}
+convert! { ListenerIndex RouteIndex PolicyIndex UpstreamIndex }

@@ -4,6 +4,7 @@
 mod circles;
 mod crate_map;
 mod planted;
+mod type_names;
 mod uses;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -241,6 +242,32 @@ fn files_do_not_use_each_other_in_a_circle() {
     let circles = circles::find(&Sources::read().0);
     let shown: String = circles.iter().map(ToString::to_string).collect();
     assert!(circles.is_empty(), "\n{shown}");
+}
+
+#[test]
+fn no_two_types_have_one_name() {
+    assert_eq!(
+        type_names::given_twice(&Sources::read().0),
+        Vec::<String>::new()
+    );
+}
+
+#[test]
+fn a_name_that_two_types_have_is_found() {
+    let texts = [
+        ("lib", "mod a; mod b; struct One; type Two = One;"),
+        (
+            "a",
+            "pub enum Two {} impl Owner for X { type One = X; } #[cfg(test)] mod tests { struct One; }",
+        ),
+        (
+            "b",
+            "trait Three {} union Four { x: u8 } fn f() { struct Three; }",
+        ),
+    ];
+    let texts = texts.map(|(file, text)| (file.to_owned(), text.to_owned()));
+    let found = type_names::given_twice(&texts.into());
+    assert_eq!(found, ["Three in b, b", "Two in , a"]);
 }
 
 #[test]

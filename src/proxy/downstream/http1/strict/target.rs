@@ -13,7 +13,7 @@ pub(super) fn has_raw(before: &[u8], piece: &[u8]) -> bool {
 
 #[cold]
 fn has_raw_target(before: &[u8], piece: &[u8]) -> bool {
-    let mut place = FramingState::behind(before);
+    let mut place = RequestLinePart::behind(before);
     piece.iter().any(|&byte| place.escapes(byte))
 }
 
@@ -21,7 +21,7 @@ fn has_raw_target(before: &[u8], piece: &[u8]) -> bool {
 #[cold]
 pub(super) fn escaped(before: &[u8], bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
-    let mut place = FramingState::behind(before);
+    let mut place = RequestLinePart::behind(before);
     for &byte in bytes {
         if place.escapes(byte) {
             let digit = |nibble: u8| HEX_DIGITS[usize::from(nibble)];
@@ -35,14 +35,14 @@ pub(super) fn escaped(before: &[u8], bytes: &[u8]) -> Vec<u8> {
 
 /// Where the next byte of a request line belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FramingState {
+enum RequestLinePart {
     Method,
     Path,
     Query,
     Behind,
 }
 
-impl FramingState {
+impl RequestLinePart {
     fn behind(before: &[u8]) -> Self {
         let mut place = Self::Method;
         for &byte in before {
