@@ -51,7 +51,7 @@
 //! | exchange | a request and its answer, from the head's arrival to the end of the answer's body |
 //! | switch | a request for another protocol that is unanswered: nothing behind it is read |
 //! | tunnel | what carries the bytes of that protocol once the origin has agreed to it (101) |
-//! | endpoint | one of an upstream: `Endpoint` as the file has it, `EndpointState` as the process knows it, a `Member` with its weight, `Origin` as a worker is connected to it, a `Visit` as a request is there |
+//! | endpoint | one of an upstream: `Endpoint` as the file has it, `EndpointState` as the process knows it, a `Member` with its weight, `Origin` as a worker is connected to it, an `AttemptRecord` as a request is there |
 //! | attempt | one request at one endpoint; `Attempts` are all of a request |
 //! | worker | a thread with connections of its own to clients, origins and Redis |
 //! | fallback | what decides while Redis cannot: this node's share, everything, or nothing |
