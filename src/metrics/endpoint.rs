@@ -136,12 +136,12 @@ type Series = (&'static str, &'static str, fn(&EndpointMetrics) -> u64);
 const COUNTERS: [Series; 2] = [
     (
         "endpoint_requests",
-        "Requests that an endpoint was given, tries of the same one included.",
+        "Requests sent to an endpoint, including retries.",
         |one| one.sum(|shard| &shard.began),
     ),
     (
         "endpoint_ejections",
-        "How often an endpoint was ejected because it failed in a row.",
+        "Ejections of an endpoint because of consecutive failures.",
         |one| one.sum(|shard| &shard.ejections),
     ),
 ];
@@ -149,12 +149,12 @@ const COUNTERS: [Series; 2] = [
 const GAUGES: [Series; 4] = [
     (
         "endpoint_active_requests",
-        "Requests that an endpoint has now.",
+        "Requests in progress at an endpoint.",
         EndpointMetrics::active,
     ),
     (
         "endpoint_connections_open",
-        "Connections to an endpoint that are open.",
+        "Open connections to an endpoint.",
         |one| (one.shards).current(|it| &it.connections_opened, |it| &it.connections_closed),
     ),
     (
@@ -164,7 +164,7 @@ const GAUGES: [Series; 4] = [
     ),
     (
         "endpoint_ejected",
-        "1 while an endpoint is ejected because it failed in a row.",
+        "1 while an endpoint is ejected because of consecutive failures.",
         |one| one.is_ejected.load(Relaxed).into(),
     ),
 ];
@@ -205,7 +205,7 @@ impl MetricSeries {
             let failed = one.sum(|shard| &shard.checks_failed);
             count(&mut family, &with(name, "result", "failed"), failed)?;
         }
-        let help = "How long an endpoint took to the head of its answer, in seconds.";
+        let help = "Time until the head of an endpoint's response, in seconds.";
         let name = "endpoint_response_seconds";
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
         for (name, one) in &endpoints {

@@ -36,7 +36,7 @@ fn origin_that_cannot_be_reached_is_a_502() {
         Fault::new("certificate of another authority", secure(), ())
             .with(&tls("other-ca"))
             .told(
-                "502, connect_failed, upstream: the certificate is of an unknown authority [tls]",
+                "502, connect_failed, upstream: the certificate is from an unknown authority [tls]",
             ),
         Fault::new("certificate for another name", secure(), ())
             .with(&named)
@@ -64,7 +64,7 @@ fn origin_that_cannot_be_reached_is_a_502() {
 
 #[test]
 fn origin_that_does_not_answer_in_time_is_a_504() {
-    const LATE: &str = "504, response_timeout, upstream: no answer in time [response_timeout]";
+    const LATE: &str = "504, response_timeout, upstream: no response in time [response_timeout]";
     let (stopped, address) = stopped();
     let mute = Origin::mute();
     check(&[
@@ -85,7 +85,7 @@ fn answer_that_is_no_http_is_a_502() {
     let endless = Arc::clone(&taken);
     check(&[
         Fault::once("closed before the head", |exchange| Ok(closing(exchange)))
-            .told("502, bad_response, upstream: closed without an answer [closed]"),
+            .told("502, bad_response, upstream: closed without a response [closed]"),
         Fault::once("reset before the head", |exchange| Ok(resetting(exchange)))
             .told("502, bad_response, upstream: connection reset [closed]"),
         Fault::once("closed within the head", |exchange| {
@@ -94,7 +94,7 @@ fn answer_that_is_no_http_is_a_502() {
         })
         .told("502, bad_response, upstream: closed within its head [closed]"),
         Fault::saying("interim answers without end", &INTERIM.repeat(10_000))
-            .told("502, bad_response, upstream: too many interim answers [malformed]"),
+            .told("502, bad_response, upstream: too many interim responses [malformed]"),
         Fault::once("a head of 100 MB", move |exchange| {
             exchange.write("HTTP/1.1 200 OK\r\n")?;
             let field = format!("X-Large: {}\r\n", "x".repeat(1000));

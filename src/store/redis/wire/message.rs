@@ -127,7 +127,7 @@ const FAILED: u64 = 2;
 
 /// No script of this version gives such a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a reply that no script of this version gives")]
+#[error("a reply that no script of this version returns")]
 pub struct BadReply;
 
 /// Renders the first argument of the scripts that decide and settle: the time to decide at. It is left

@@ -76,7 +76,7 @@ fn handshake_that_fails_says_why() {
             plain(),
             tls(OTHER_CA, None),
             "unknown_issuer",
-            "the certificate is of an unknown authority",
+            "the certificate is from an unknown authority",
         ),
         (
             plain(),
@@ -100,7 +100,7 @@ fn handshake_that_fails_says_why() {
             other,
             tls(CA, None),
             "refused",
-            "the server ended TLS by an alert",
+            "the server ended TLS with an alert",
         ),
     ];
     for (server, tls, reason, text) in cases {
