@@ -71,7 +71,7 @@ fn run(file: &Path) -> anyhow::Result<ExitCode> {
                 }
             }
         }
-        tracing::info!("draining: not ready any more; open requests finish");
+        tracing::info!("draining: no longer ready; requests in progress finish");
         let force = gateway.forcer();
         let mut drained = tokio::task::spawn_blocking(move || gateway.shutdown());
         loop {

@@ -133,7 +133,7 @@ impl AdminState {
             let name = &server.name;
             let _ = writeln!(
                 body,
-                "[store] timeout is below two round trips to {name}: raise it, or bring Redis nearer"
+                "[store] timeout is below two round trips to {name}: raise it, or move Redis closer"
             );
         }
         text(StatusCode::OK, body)

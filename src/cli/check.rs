@@ -89,7 +89,7 @@ fn listener(out: &mut String, listener: &Listener) {
         let names = tls.certificates.iter().map(|it| &it.name);
         let _ = write!(out, ", TLS as {}", spelling::list(names));
         if tls.wants_clients_certificates() {
-            out.push_str(", clients have certificates");
+            out.push_str(", client certificates required");
         }
     }
     if listener.proxy_protocol {

@@ -10,7 +10,7 @@ use crate::snapshot::{CostSource, CountedAnswers, HeaderCost, ReportedCost};
 pub fn guarantee(quota: &Quota) -> String {
     let mut text = law(quota);
     if quota.align == Align::Spread {
-        text.push_str("; each client's windows begin at a time of their own");
+        text.push_str("; each client's windows start at a different time");
     }
     if quota.count == Count::All {
         text.push_str("; refused requests count too");
@@ -32,18 +32,18 @@ fn header_cost(cost: &HeaderCost) -> String {
     let bounds = format!("{least} to {most}");
     match cost.source {
         CostSource::Request => {
-            format!("costs {bounds}, as the request's `{source}` says, {reserve} without it")
+            format!("costs {bounds}, declared by the request's `{source}`; {reserve} without it")
         }
         CostSource::Response if reserve >= most => {
             format!(
-                "costs {bounds}, as the answer's `{source}` says; {reserve} reserved, so nothing overshoots"
+                "costs {bounds}, reported by the response's `{source}`; {reserve} reserved, so the quota is never overshot"
             )
         }
         CostSource::Response => {
             let above = most - reserve;
             format!(
-                "costs {bounds}, as the answer's `{source}` says; {reserve} reserved, so each request under way \
-                 can overshoot the quota by {above}"
+                "costs {bounds}, reported by the response's `{source}`; {reserve} reserved, so each request in \
+                 progress can overshoot the quota by {above}"
             )
         }
     }
@@ -56,13 +56,13 @@ fn body_cost(cost: &BodyCost<NumberSource>) -> Vec<String> {
     let otherwise = match &cost.reserve {
         Amount::Units(_) => String::new(),
         Amount::Told(_) => format!(
-            ", at least {} if the request does not tell",
+            ", at least {} if the request does not declare it",
             cost.reserve_default
         ),
     };
     let overshoot = match most - cost.reserve_min().min(most) {
-        0 => "nothing overshoots the quota".to_owned(),
-        above => format!("each request under way can overshoot the quota by {above}"),
+        0 => "the quota is never overshot".to_owned(),
+        above => format!("each request in progress can overshoot the quota by {above}"),
     };
     let unknown = cost.unknown.as_ref().map(|it| {
         let least = spelling::amount(it);
@@ -72,7 +72,7 @@ fn body_cost(cost: &BodyCost<NumberSource>) -> Vec<String> {
     vec![
         format!("costs {least} to {most}: {told}"),
         format!("reserves {reserve}{otherwise}"),
-        format!("an answer that does not tell costs what was reserved{unknown}"),
+        format!("a response that reports no cost is charged the reserve{unknown}"),
         overshoot,
     ]
 }
@@ -88,7 +88,7 @@ pub fn counted_answers(answers: &CountedAnswers) -> Option<String> {
     let mut texts = Vec::new();
     if !answers.count_status.is_empty() {
         let statuses = ranges(&answers.count_status).join(", ");
-        texts.push(format!("only answers with status {statuses} count"));
+        texts.push(format!("only responses with status {statuses} count"));
     }
     let mut refunds = ranges(&answers.refund_status);
     let faults = [
@@ -98,7 +98,7 @@ pub fn counted_answers(answers: &CountedAnswers) -> Option<String> {
     let faults = faults.into_iter().filter(|(is_refunded, _)| *is_refunded);
     refunds.extend(faults.map(|(_, fault)| fault.to_owned()));
     if !refunds.is_empty() {
-        texts.push(format!("{} give back what was charged", refunds.join(", ")));
+        texts.push(format!("{} refund the charge", refunds.join(", ")));
     }
     (!texts.is_empty()).then(|| texts.join("; "))
 }
@@ -140,12 +140,12 @@ fn law(quota: &Quota) -> String {
         }
         Algorithm::LeakyBucket { queue: 0 } => {
             let interval = interval(1);
-            format!("1 per {interval}; none wait, what comes sooner is refused")
+            format!("1 per {interval}; none wait, requests that come sooner are refused")
         }
         Algorithm::LeakyBucket { queue } => {
             let (interval, longest) = (interval(1), interval(queue));
             format!(
-                "1 per {interval}, evenly; at most {queue} wait, for up to {longest}, more are refused"
+                "1 per {interval}, evenly; at most {queue} wait, for up to {longest}, further ones are refused"
             )
         }
     }
@@ -238,11 +238,11 @@ mod tests {
             ),
             (
                 quota(10, 1, Algorithm::LeakyBucket { queue: 20 }),
-                "1 per 100ms, evenly; at most 20 wait, for up to 2s, more are refused",
+                "1 per 100ms, evenly; at most 20 wait, for up to 2s, further ones are refused",
             ),
             (
                 quota(10, 1, Algorithm::LeakyBucket { queue: 0 }),
-                "1 per 100ms; none wait, what comes sooner is refused",
+                "1 per 100ms; none wait, requests that come sooner are refused",
             ),
         ];
         for (quota, text) in cases {

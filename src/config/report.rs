@@ -95,7 +95,7 @@ impl Report {
                 continue;
             }
             if is_here && redacted.touch(&mistake.span) {
-                "what this variable stands for does not fit here".clone_into(&mut mistake.message);
+                "the value of this variable is not valid here".clone_into(&mut mistake.message);
                 mistake.hint = None;
             }
             self.mistakes.push(mistake);

@@ -97,7 +97,7 @@ pub fn word<T: Clone>(text: &str, words: &[(&str, T)], to_come: &[&str]) -> Resu
     if to_come.contains(&text) {
         return Err(Wrong::to_come(expected));
     }
-    Err(Wrong::new("is not known here", expected).maybe_hint(did_you_mean(text, names)))
+    Err(Wrong::new("is not a known value", expected).maybe_hint(did_you_mean(text, names)))
 }
 
 /// Checks a name that ends up in header fields and metric labels.

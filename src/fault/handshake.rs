@@ -13,13 +13,13 @@ pub enum HandshakeFailure {
     #[error("the client's certificate is not valid yet")]
     NotYetValid,
     /// No authority of the listener's vouches for the client's certificate.
-    #[error("the client's certificate is of an unknown authority")]
+    #[error("the client's certificate is from an unknown authority")]
     UnknownIssuer,
     /// The client's certificate cannot be used for another reason.
     #[error("the client's certificate is not acceptable")]
     BadCertificate,
     /// The client ended the handshake by an alert: it does not accept the listener's certificate, say.
-    #[error("the client ended TLS by an alert")]
+    #[error("the client ended TLS with an alert")]
     Refused,
     /// The two have no version, cipher suite or protocol in common.
     #[error("no version, cipher suite or protocol in common")]

@@ -10,7 +10,7 @@ pub enum TlsFailure {
     #[error("the certificate is not valid yet")]
     NotYetValid,
     /// No authority that is trusted vouches for the server's certificate.
-    #[error("the certificate is of an unknown authority")]
+    #[error("the certificate is from an unknown authority")]
     UnknownIssuer,
     /// The server's certificate is for other names.
     #[error("the certificate is for another name")]
@@ -22,7 +22,7 @@ pub enum TlsFailure {
     #[error("the server does not accept the gateway's certificate")]
     ClientCertificate,
     /// The server refused the handshake, or ended the session, by an alert.
-    #[error("the server ended TLS by an alert")]
+    #[error("the server ended TLS with an alert")]
     Refused,
     /// What the server speaks is not TLS, or breaks its rules.
     #[error("the server does not speak TLS properly")]

@@ -284,7 +284,7 @@ impl Gateway {
         let live = self.shared.live();
         let log = &live.snapshot.log;
         if let Err(error) = self.output.reopen(log.file.as_deref()) {
-            tracing::error!(%error, "the log cannot be opened again: lines go where they went before");
+            tracing::error!(%error, "the log file cannot be reopened: lines still go to the old one");
         }
         if let Some(logging) = &self.logging {
             logging.set(log.level, live.log_format);
@@ -307,7 +307,7 @@ impl Gateway {
                 0 => tracing::info!("stopped"),
                 charges => tracing::warn!(
                     charges,
-                    "stopped; charges stay as they were, because Redis could not be told in time"
+                    "stopped; some charges were not corrected, because Redis could not be reached in time"
                 ),
             }
         }

@@ -35,7 +35,7 @@ impl Certificates {
             let left = first.entry((listener, certificate)).or_insert(seconds);
             *left = seconds.min(*left);
         }
-        let help = "Days until a certificate of a listener expires; negative once it has.";
+        let help = "Days until a certificate of a listener expires; negative once it has expired.";
         let mut family = gauges(encoder, "certificate_days_left", help)?;
         for ((listener, certificate), seconds) in first {
             let labels = [("listener", &*listener), ("certificate", &*certificate)];

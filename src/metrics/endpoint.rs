@@ -125,12 +125,12 @@ type EndpointSeries = (&'static str, &'static str, fn(&EndpointMetrics) -> u64);
 const COUNTERS: [EndpointSeries; 2] = [
     (
         "endpoint_requests",
-        "Requests that an endpoint was given, tries of the same one included.",
+        "Requests sent to an endpoint, including retries.",
         |one| one.sum(|shard| &shard.began),
     ),
     (
         "endpoint_ejections",
-        "How often an endpoint was ejected because it failed in a row.",
+        "Ejections of an endpoint because of consecutive failures.",
         |one| one.sum(|shard| &shard.ejections),
     ),
 ];
@@ -138,12 +138,12 @@ const COUNTERS: [EndpointSeries; 2] = [
 const GAUGES: [EndpointSeries; 4] = [
     (
         "endpoint_active_requests",
-        "Requests that an endpoint has now.",
+        "Requests in progress at an endpoint.",
         EndpointMetrics::active,
     ),
     (
         "endpoint_connections_open",
-        "Connections to an endpoint that are open.",
+        "Open connections to an endpoint.",
         |one| (one.shards).current(|it| &it.connections_opened, |it| &it.connections_closed),
     ),
     (
@@ -153,7 +153,7 @@ const GAUGES: [EndpointSeries; 4] = [
     ),
     (
         "endpoint_ejected",
-        "1 while an endpoint is ejected because it failed in a row.",
+        "1 while an endpoint is ejected because of consecutive failures.",
         |one| one.is_ejected.load(Relaxed).into(),
     ),
 ];
@@ -193,7 +193,7 @@ pub(super) fn encode(
         let failed = one.sum(|shard| &shard.checks_failed);
         count(&mut family, &with(name, "result", "failed"), failed)?;
     }
-    let help = "How long an endpoint took to the head of its answer, in seconds.";
+    let help = "Time until the head of an endpoint's response, in seconds.";
     let name = "endpoint_response_seconds";
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
     for (name, one) in endpoints {

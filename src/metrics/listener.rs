@@ -53,20 +53,20 @@ pub(super) fn encode(
     encoder: &mut DescriptorEncoder<'_>,
     listeners: &[(Arc<str>, Arc<ListenerMetrics>)],
 ) -> Result<(), Error> {
-    let help = "Client connections that are open, by listener.";
+    let help = "Open client connections, by listener.";
     let mut family = gauges(encoder, "connections_open", help)?;
     for (name, listener) in listeners {
         let labels = [("listener", &**name)];
         let open = (listener.0).current(|shard| &shard.accepted, |shard| &shard.closed);
         family.encode_family(&labels)?.encode_gauge(&open)?;
     }
-    let help = "Client connections that were accepted, by listener.";
+    let help = "Accepted client connections, by listener.";
     let mut family = counters(encoder, "connections_accepted", help)?;
     for (name, listener) in listeners {
         let accepted = listener.0.sum(|shard| &shard.accepted);
         count(&mut family, &[("listener", &**name)], accepted)?;
     }
-    let help = "Client connections closed between requests because others had no room.";
+    let help = "Client connections closed between requests to make room for others.";
     let mut family = counters(encoder, "connections_evicted", help)?;
     for (name, listener) in listeners {
         let evicted = listener.0.sum(|shard| &shard.evicted);

@@ -33,7 +33,7 @@ impl Collector for MetricSeries {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
         let encoder = &mut encoder;
         let mut build =
-            encoder.encode_descriptor("build", "The version that runs.", None, MetricType::Info)?;
+            encoder.encode_descriptor("build", "The running version.", None, MetricType::Info)?;
         build.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])?;
         self.encode_requests(encoder)?;
         self.encode_errors(encoder)?;
@@ -47,11 +47,7 @@ impl Collector for MetricSeries {
 
 impl MetricSeries {
     fn encode_requests(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
-        let mut family = counters(
-            encoder,
-            "requests",
-            "Requests by route and class of status.",
-        )?;
+        let mut family = counters(encoder, "requests", "Requests by route and status class.")?;
         let mut routes = self.routes.all();
         routes.push((UNROUTED.into(), Arc::clone(&self.unrouted)));
         for (name, route) in routes {
@@ -60,7 +56,7 @@ impl MetricSeries {
                 count(&mut family, &labels, route.0.sum(|shard| &shard[index]))?;
             }
         }
-        let help = "Requests by policy and what the policy did to them.";
+        let help = "Decisions by policy and outcome.";
         let mut family = counters(encoder, "decisions", help)?;
         let policies = self.policies.all();
         for (name, policy) in &policies {
@@ -70,7 +66,7 @@ impl MetricSeries {
                 count(&mut family, &labels, sum)?;
             }
         }
-        let help = "Units that came back because of how the request was answered, by policy.";
+        let help = "Units refunded because of the response, by policy.";
         let mut family = counters(encoder, "refunded_units", help)?;
         for (name, policy) in &policies {
             let sum = policy.0.sum(|shard| &shard.refunded_units);
@@ -81,14 +77,14 @@ impl MetricSeries {
     }
 
     fn encode_errors(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
-        let help = "Requests that were refused or broke off, by reason and whose fault it was.";
+        let help = "Requests that were refused or broke off, by reason and fault.";
         let mut family = counters(encoder, "errors", help)?;
         for reason in Reason::ALL {
             let labels = [("reason", reason.word()), ("fault", reason.fault().word())];
             let sum = self.process.sum(|shard| &shard.errors.0[reason.index()]);
             count(&mut family, &labels, sum)?;
         }
-        let help = "Errors that lie in the message itself, by reason.";
+        let help = "Errors in the message itself, by reason.";
         let mut family = counters(encoder, "malformed", help)?;
         for reason in Reason::ALL.into_iter().filter(|one| one.is_malformed()) {
             let sum = self.process.sum(|shard| &shard.errors.0[reason.index()]);
@@ -99,7 +95,7 @@ impl MetricSeries {
 
     fn encode_process(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
         let waiting = (self.process).current(|shard| &shard.held_entered, |shard| &shard.held_left);
-        let help = "Requests that wait for their turn.";
+        let help = "Requests that are being delayed by leaky-bucket policies.";
         gauge(encoder, "requests_held", help, waiting)?;
         let help = "Panics that ended a connection.";
         counter(
@@ -117,7 +113,7 @@ impl MetricSeries {
             count(&mut family, &[("result", result)], reloads.load(Relaxed))?;
         }
         if let Some(dropped) = self.log_lines_dropped.get() {
-            let help = "Lines that the log lost because its output did not keep up or failed.";
+            let help = "Log lines lost because the output did not keep up or failed.";
             counter(encoder, "log_lines_dropped", help, dropped.load(Relaxed))?;
         }
         if let Some(store) = self.store.get() {
@@ -131,19 +127,19 @@ fn encode_reservations(
     encoder: &mut DescriptorEncoder<'_>,
     policies: &[(Arc<str>, Arc<PolicyMetrics>)],
 ) -> Result<(), Error> {
-    let help = "Units that were reserved until a body told the cost, by policy.";
+    let help = "Units reserved until a body reported the cost, by policy.";
     let mut family = counters(encoder, "reserved_units", help)?;
     for (name, policy) in policies {
         let sum = policy.0.sum(|shard| &shard.reserved_units);
         count(&mut family, &[("policy", &**name)], sum)?;
     }
-    let help = "Units that were charged in the end where some were reserved, by policy.";
+    let help = "Units charged in the end by policies that reserve, by policy.";
     let mut family = counters(encoder, "charged_units", help)?;
     for (name, policy) in policies {
         let sum = policy.0.sum(|shard| &shard.charged_units);
         count(&mut family, &[("policy", &**name)], sum)?;
     }
-    let help = "Answers whose body told more than max_cost, by policy.";
+    let help = "Responses whose body reported more than max_cost, by policy.";
     let mut family = counters(encoder, "capped_costs", help)?;
     for (name, policy) in policies {
         let sum = policy.0.sum(|shard| &shard.capped_costs);

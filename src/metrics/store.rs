@@ -18,8 +18,7 @@ pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, usage: &Usage) -> Resu
     gauge(encoder, "store_full", help, usage.is_full.into())?;
     let help = "Checks that found the memory store full.";
     counter(encoder, "store_overflowed", help, usage.overflowed)?;
-    let help =
-        "Charges that made a client's log or buckets coarser because the memory store was full.";
+    let help = "Charges recorded less exactly because the memory store was full.";
     counter(encoder, "store_coarsened", help, usage.coarsened)?;
     match &usage.redis {
         Some(redis) => encode_redis(encoder, redis),
@@ -28,9 +27,8 @@ pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, usage: &Usage) -> Resu
 }
 
 fn encode_redis(encoder: &mut DescriptorEncoder<'_>, redis: &RedisUsage) -> Result<(), Error> {
-    let help = "Plans, or parts of plans, by who decided: the store, a remembered refusal, or \
-                nobody because the store was late, failed, could not be sent anything, or was not \
-                asked while it fails.";
+    let help = "Plans, or parts of plans, by result: answered by the store, decided by a \
+                remembered refusal, or undecided because the store was late, failed, could not be reached, or was not asked.";
     let mut family = counters(encoder, "store_decisions", help)?;
     for (result, value) in [
         ("answered", redis.answered),
@@ -42,22 +40,22 @@ fn encode_redis(encoder: &mut DescriptorEncoder<'_>, redis: &RedisUsage) -> Resu
     ] {
         count(&mut family, &[("result", result)], value)?;
     }
-    let help = "Calls that a server of the store had no memory for.";
+    let help = "Calls for which a server of the store had no memory.";
     counter(encoder, "store_out_of_memory", help, redis.out_of_memory)?;
-    let help = "Charges that stay as they are because they could not be settled in time.";
+    let help = "Charges that could not be corrected in time.";
     counter(
         encoder,
         "settlements_dropped",
         help,
         redis.settlements_dropped,
     )?;
-    let help = "Refusals that are remembered.";
+    let help = "Refusals remembered now.";
     gauge(encoder, "store_refusals", help, redis.refusals_remembered)?;
     let help = "Open connections to the store's servers.";
     gauge(encoder, "store_connections", help, redis.connections)?;
     let help = "Gateways that share the store, as last seen.";
     gauge(encoder, "store_nodes", help, redis.nodes.into())?;
-    let help = "The circuit breaker of each server: 1 for the state it is in.";
+    let help = "The circuit breaker of each server: 1 for its current state.";
     let mut family = gauges(encoder, "store_breaker", help)?;
     for server in &redis.servers {
         for one in BreakerState::ALL {
@@ -66,7 +64,7 @@ fn encode_redis(encoder: &mut DescriptorEncoder<'_>, redis: &RedisUsage) -> Resu
             family.encode_family(&labels)?.encode_gauge(&value)?;
         }
     }
-    let help = "1 if two round trips to a server take longer than timeout.";
+    let help = "1 if two round trips to a server take longer than `timeout`.";
     let mut family = gauges(encoder, "store_timeout_short", help)?;
     for server in &redis.servers {
         let labels = [("server", &*server.name)];
@@ -80,7 +78,7 @@ fn encode_round_trips(
     encoder: &mut DescriptorEncoder<'_>,
     redis: &RedisUsage,
 ) -> Result<(), Error> {
-    let help = "How long the store took to decide, in seconds, including the wait for its turn.";
+    let help = "Time the store took to reply, in seconds, including time in the queue.";
     let name = "store_round_trip_seconds";
     let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
     let counts = &redis.round_trips;

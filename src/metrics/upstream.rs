@@ -72,12 +72,12 @@ type Counter = (&'static str, &'static str, fn(&UpstreamShard) -> &AtomicU64);
 const COUNTERS: [Counter; 4] = [
     (
         "upstream_connections_opened",
-        "Upstream connections that were opened.",
+        "Upstream connections opened.",
         |shard| &shard.opened,
     ),
     (
         "upstream_connections_reused",
-        "Requests that took an idle upstream connection.",
+        "Requests that used an idle or shared upstream connection.",
         |shard| &shard.reused,
     ),
     (
@@ -87,7 +87,7 @@ const COUNTERS: [Counter; 4] = [
     ),
     (
         "upstream_retries_denied",
-        "Requests that were not tried again because the retry budget was spent.",
+        "Requests not retried because the retry budget was used up.",
         |shard| &shard.retries_denied,
     ),
 ];

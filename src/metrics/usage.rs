@@ -38,7 +38,7 @@ pub struct RedisUsage {
     pub out_of_memory: u64,
     /// Charges that stay spent because they could not be given back in time.
     pub settlements_dropped: u64,
-    /// Refusals that are remembered.
+    /// Refusals remembered now.
     pub refusals_remembered: u64,
     /// Connections that stand.
     pub connections: u64,

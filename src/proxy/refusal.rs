@@ -95,10 +95,10 @@ refusals! {
         "The client's certificate has expired.";
     /// The listener's authorities have changed since the handshake, and none vouches for the client.
     client_certificate_untrusted: ClientCertificateUntrusted, BAD_REQUEST = 400 "Bad Request", Close,
-        "The client's certificate is not accepted any more.";
+        "The client's certificate is no longer accepted.";
     /// The host has another certificate than the one that the client asked for in its handshake.
     misdirected: Misdirected, MISDIRECTED_REQUEST = 421 "Misdirected Request", Keep,
-        "The host is not served on this connection: it has another certificate.";
+        "The host is not served on this connection: it has a different certificate.";
     /// The body's framing is malformed, or not one that every origin reads alike.
     bad_framing: BadFraming, BAD_REQUEST = 400 "Bad Request", Close,
         "The request's length or transfer coding is malformed or not supported.";
@@ -107,7 +107,7 @@ refusals! {
         "What identifies the client comes twice or can be read in more than one way.";
     /// Connection names a field that the listener believes, or that the request's route reads.
     bad_connection_field: BadConnectionField, BAD_REQUEST = 400 "Bad Request", Keep,
-        "Connection names a field by which the request is routed or limited.";
+        "Connection names a field that routes or limits the request.";
     /// No route matches.
     no_route: NoRoute, NOT_FOUND = 404 "Not Found", Keep,
         "No route matches.";
@@ -116,7 +116,7 @@ refusals! {
         "The request's content is larger than allowed.";
     /// `Expect` asks for something other than `100-continue`; whether a body follows is unknown.
     expectation_failed: ExpectationFailed, EXPECTATION_FAILED = 417 "Expectation Failed", Close,
-        "The only expectation that is supported is 100-continue.";
+        "The only supported expectation is 100-continue.";
     /// CONNECT, after which a client may speak anything, or TRACE, which would reflect the request.
     method_unsupported: MethodUnsupported, NOT_IMPLEMENTED = 501 "Not Implemented", Close,
         "The method is not supported.";
@@ -125,7 +125,7 @@ refusals! {
         "The request's content did not arrive in time.";
     /// The request has passed gateways of this kind too often.
     request_loop: Loop, LOOP_DETECTED = 508 "Loop Detected", Keep,
-        "The request goes in circles: it has passed too many gateways, or is redirected to itself.";
+        "The request is in a loop: it has passed too many gateways, or is redirected to itself.";
     /// No connection to the upstream could be made.
     connect_failed: ConnectFailed, BAD_GATEWAY = 502 "Bad Gateway", Keep,
         "The upstream cannot be reached.";
@@ -277,7 +277,7 @@ static BAD_COST: Page = naming_policy(
     StatusCode::BAD_REQUEST,
     concat!(
         r#"{"type":"about:blank","title":"Bad Request","status":400,"#,
-        r#""detail":"The field that tells the request's cost must be one plain decimal, such as 5.","#,
+        r#""detail":"The field that declares the request's cost must be one plain decimal number, such as 5.","#,
         r#""policy":""#,
     ),
 );
@@ -310,24 +310,21 @@ macro_rules! reduced_capacity {
 }
 
 static LIMITER_UNAVAILABLE: Page =
-    reduced_capacity!(LimiterUnavailable, "The limiter cannot answer.");
+    reduced_capacity!(LimiterUnavailable, "The limiter is unavailable.");
 
-static HELD_FULL: Page =
-    reduced_capacity!(HeldFull, "Too many requests are waiting for their turn.");
+static HELD_FULL: Page = reduced_capacity!(HeldFull, "Too many requests are delayed.");
 
-static BODIES_FULL: Page = reduced_capacity!(
-    BodiesFull,
-    "Too much content is being read before it is decided."
-);
+static BODIES_FULL: Page =
+    reduced_capacity!(BodiesFull, "Too much request content is being buffered.");
 
 static UPSTREAM_FULL: Page = reduced_capacity!(
     UpstreamFull,
-    "The upstream has as many requests as it may have at once."
+    "The upstream has reached its limit of concurrent requests."
 );
 
 static NO_DESCRIPTORS: Page = reduced_capacity!(
     NoDescriptors,
-    "There are as many connections to upstreams as there may be at once."
+    "The limit of connections to upstreams is reached."
 );
 
 const fn reduced_capacity(reason: Reason, body: &'static str) -> Page {

@@ -146,7 +146,7 @@ impl Runner {
         if tokio::time::timeout(grace, done).await.is_err() {
             tracing::warn!(
                 connections = self.connections.len(),
-                "the shutdown grace is over: connections are cut"
+                "the shutdown grace period has ended: remaining connections are cut off"
             );
         }
         self.worker.cut();

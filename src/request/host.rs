@@ -40,7 +40,7 @@ pub enum BadHost {
     #[error("the request has several hosts")]
     Several,
     /// The target is an authority alone, which only CONNECT may have.
-    #[error("the target is an authority alone")]
+    #[error("the target is only an authority")]
     AuthorityAlone,
     /// A user or password stands before the host.
     #[error("the host has a user")]

@@ -18,7 +18,7 @@ use std::iter;
 
 /// A request could name its client in two ways, and origins differ in which one they read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("origins could read what names the client in different ways")]
+#[error("origins could read the client's identity in different ways")]
 pub struct Ambiguous;
 
 /// How a name in a request relates to the one that is looked for.

@@ -31,7 +31,7 @@ pub enum BadProxyHeader {
     #[error("its PROXY header is too long")]
     TooLong,
     /// They are not those that the proxy has sent.
-    #[error("its PROXY header does not have the checksum that it says")]
+    #[error("the checksum of its PROXY header is wrong")]
     Checksum,
 }
 

@@ -46,7 +46,7 @@ pub struct CountedAnswers {
     pub refund_status: Vec<StatusRange>,
     /// Whether it comes back if no connection to the upstream could be made.
     pub refund_connect: bool,
-    /// Whether it comes back if the upstream did not answer in time.
+    /// Whether it comes back if the upstream did not respond in time.
     pub refund_timeout: bool,
 }
 

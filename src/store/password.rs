@@ -93,7 +93,7 @@ impl Password {
             Reread::Failed(error) => tracing::warn!(
                 key,
                 error,
-                "store: password cannot be read again: the one that was read last stays in force"
+                "store: password cannot be read again: the previous one stays in use"
             ),
             Reread::Same => {}
         }

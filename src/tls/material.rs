@@ -28,7 +28,7 @@ pub enum TlsFault {
     #[error("{0}")]
     Key(&'static str),
     /// The system's own authorities.
-    #[error("has no certificates of authorities")]
+    #[error("has no CA certificates")]
     System,
 }
 
@@ -53,7 +53,7 @@ pub(super) fn identity(
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| {
         TlsFault::Key(match error {
             PemError::NoItemsFound => "holds no private key",
-            _ => "is no PEM file",
+            _ => "is not a PEM file",
         })
     })?;
     let key = (provider.key_provider)
@@ -77,7 +77,7 @@ pub(super) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, &
     match read {
         Ok(certificates) if certificates.is_empty() => Err("holds no certificate"),
         Ok(certificates) => Ok(certificates),
-        Err(_) => Err("is no PEM file"),
+        Err(_) => Err("is not a PEM file"),
     }
 }
 

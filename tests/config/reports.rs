@@ -60,7 +60,7 @@ fn a_password_is_redacted_before_a_message_quotes_it() {
         (
             listener,
             "client_address = 'redis://:hunter2@h'",
-            "`redis://:***@h` is not known here",
+            "`redis://:***@h` is not a known value",
         ),
         (
             listener,

@@ -81,7 +81,7 @@ async fn readiness_names_the_servers_that_are_too_far_away() {
         })),
         ..Usage::default()
     });
-    let body = "ok\n[store] timeout is below two round trips to far:6379: raise it, or bring Redis nearer\n";
+    let body = "ok\n[store] timeout is below two round trips to far:6379: raise it, or move Redis closer\n";
     assert_eq!(get(address, "/readyz").await, plain("200 OK", body));
 }
 

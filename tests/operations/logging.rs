@@ -277,9 +277,9 @@ fn an_upstream_that_fails_is_named_with_its_cause_in_every_record_and_once_as_an
     let origin = Origin::plain_at(endpoint);
     eventually("it answers again", || {
         assert_eq!(get(process.public, "/", "").status, 200);
-        (events("an endpoint answers again") > 0).then_some(())
+        (events("an endpoint responds again") > 0).then_some(())
     });
-    assert_eq!(events("an endpoint answers again"), 1);
+    assert_eq!(events("an endpoint responds again"), 1);
     drop(origin);
 }
 
@@ -305,8 +305,8 @@ fn debug_shows_the_life_of_a_connection_and_a_decision() {
     drop(client);
     for parts in [
         ["a connection begins", "127.0.0.1"],
-        ["a request is decided", "Admitted"],
-        ["a request is decided", "Refused"],
+        ["request decided", "Admitted"],
+        ["request decided", "Refused"],
         ["a connection ends", "127.0.0.1"],
     ] {
         process.wait_for_line(&parts);

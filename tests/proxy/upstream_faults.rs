@@ -64,7 +64,7 @@ fn origin_that_shakes_no_hands_is_a_502_that_says_why() {
             usual,
             ca("other-ca"),
             "",
-            "502, connect_failed, upstream: the certificate is of an unknown authority [tls unknown_issuer]",
+            "502, connect_failed, upstream: the certificate is from an unknown authority [tls unknown_issuer]",
         ),
         (
             "certificate for another name",
@@ -78,7 +78,7 @@ fn origin_that_shakes_no_hands_is_a_502_that_says_why() {
             serve(other),
             ca("redis-ca"),
             "",
-            "502, connect_failed, upstream: the server ended TLS by an alert [tls refused]",
+            "502, connect_failed, upstream: the server ended TLS with an alert [tls refused]",
         ),
         (
             "plain where TLS is expected",
@@ -113,7 +113,7 @@ fn origin_that_shakes_no_hands_is_a_502_that_says_why() {
 
 #[test]
 fn origin_that_does_not_answer_in_time_is_a_504() {
-    const LATE: &str = "504, response_timeout, upstream: no answer in time [response_timeout]";
+    const LATE: &str = "504, response_timeout, upstream: no response in time [response_timeout]";
     let (stopped, address) = stopped();
     let mute = Origin::mute();
     check(&[
@@ -145,7 +145,7 @@ fn answer_that_is_no_http_is_a_502() {
     let field = format!("X-Large: {}\r\n", "x".repeat(1000));
     check(&[
         Fault::once("closed before the head", |exchange| Ok(closing(exchange)))
-            .told("502, bad_response, upstream: closed without an answer [closed]"),
+            .told("502, bad_response, upstream: closed without a response [closed]"),
         Fault::once("reset before the head", |exchange| Ok(resetting(exchange)))
             .told("502, bad_response, upstream: connection reset [closed]"),
         Fault::once("closed within the head", |exchange| {
@@ -158,7 +158,7 @@ fn answer_that_is_no_http_is_a_502() {
             "",
             &format!("HTTP/1.1 100 Continue\r\n\r\n{INTERIM}"),
         )
-        .told("502, bad_response, upstream: too many interim answers [malformed]"),
+        .told("502, bad_response, upstream: too many interim responses [malformed]"),
         endless("a head of 100 MB", "HTTP/1.1 200 OK\r\n", &field)
             .told("502, bad_response, upstream: head too large [malformed]"),
         Fault::saying("garbage", "SSH-2.0-OpenSSH_9.2\r\n")

@@ -108,7 +108,7 @@ impl Gate {
             0,
             "decisions that were not asked"
         );
-        let opened = "Redis fails and is not asked until the cooldown is over";
+        let opened = "Redis fails: it is not asked until the cooldown ends";
         assert_eq!(self.lines_with(opened), Vec::<String>::new());
     }
 

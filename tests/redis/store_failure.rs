@@ -278,7 +278,7 @@ fn degraded_answers_are_marked_in_the_log_and_a_change_takes_one_line() {
     let records = process.wait_for_records(5);
     let marked = records.iter().filter(|record| record["degraded"] == true);
     assert_eq!(marked.count(), 5, "{records:#?}");
-    let told = "Redis fails and is not asked until the cooldown is over";
+    let told = "Redis fails: it is not asked until the cooldown ends";
     process.wait_for_line(&[told]);
     let lines = process.lines();
     let told = lines.iter().filter(|line| line.contains(told));
@@ -318,7 +318,8 @@ fn what_is_cut_at_the_end_of_the_grace_is_settled_before_the_process_ends() {
         process.signal("TERM");
         assert!(process.wait().success());
         let last = process.lines().pop().expect("it says that it stops");
-        let unsettled = "charges stay as they were, because Redis could not be told in time";
+        let unsettled =
+            "some charges were not corrected, because Redis could not be reached in time";
         assert_eq!(last.contains(unsettled), is_away, "{last}");
         assert!(last.contains("stopped"), "{last}");
         if !is_away {

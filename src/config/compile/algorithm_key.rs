@@ -18,7 +18,7 @@ pub(super) fn check_key(
     }
     let [text, owner] = [algorithm, owner].map(|name| spelling::word(spelling::ALGORITHMS, &name));
     let message = format!("`{key}` does not go with `{text}`");
-    let expected = format!("a key of `{owner}` only");
+    let expected = format!("a key for `{owner}` only");
     (report.mistake(place, message, expected))
         .hint(format!("remove it, or set `algorithm = \"{owner}\"`"));
 }

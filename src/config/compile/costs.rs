@@ -96,20 +96,19 @@ fn check_keys(table: &Table<RawPolicy>, report: &mut Report) {
             for key in keys.into_iter().chain(of_bodies) {
                 let message = format!("`{key}` does not go with a `cost` that is a number");
                 let hint = "remove it, or set `cost = \"response-header:NAME\"`";
-                let expected = "a key of costs that are told";
+                let expected = "a key for costs from a header or a body";
                 refuse((table, key), message, expected, hint, report);
             }
         }
         CostText::Told(..) => {
             let hint = "remove it, or set `cost = \"response-json:POINTER\"`";
             for key in of_bodies {
-                let message = format!("`{key}` does not go with a `cost` that a header tells");
-                let expected = "a key of costs that a body tells";
+                let message = format!("`{key}` does not go with a `cost` from a header");
+                let expected = "a key for costs from a body";
                 refuse((table, key), message, expected, hint, report);
             }
             if policy.reserve.told().is_some() {
-                let message =
-                    "a `reserve` that a body tells does not go with a `cost` that a header tells";
+                let message = "a `reserve` from a body does not go with a `cost` from a header";
                 refuse(
                     (table, "reserve"),
                     message.to_owned(),
@@ -128,16 +127,16 @@ fn check_reserve(table: &Table<RawPolicy>, report: &mut Report) {
     let policy = &table.value;
     if policy.reserve.told().is_some() {
         if policy.reserve_default.is_none() {
-            let message = "a `reserve` that a body tells needs a `reserve_default`".to_owned();
+            let message = "a `reserve` from a body needs a `reserve_default`".to_owned();
             let expected = "a table with `reserve_default`";
-            let hint = "add `reserve_default = 4096`: what is reserved if the body does not tell";
+            let hint = "add `reserve_default = 4096`: the reserve if the body does not declare one";
             refuse((table, "reserve"), message, expected, hint, report);
         }
         return;
     }
     for key in ["reserve_default", "max_reserve_body"] {
         let message = format!("`{key}` does not go with a `reserve` that is a number");
-        let expected = "a key of reserves that a body tells";
+        let expected = "a key for reserves from a body";
         let hint = "remove it, or set `reserve = \"request-json:POINTER\"`";
         refuse((table, key), message, expected, hint, report);
     }
@@ -149,7 +148,7 @@ fn check_reserve(table: &Table<RawPolicy>, report: &mut Report) {
     };
     let unknown = policy.cost_unknown.as_ref().and_then(Amount::told);
     if unknown.is_some_and(|sum| sum.sources().any(of_requests)) {
-        let message = "`cost_unknown` reads requests, and `reserve` does not".to_owned();
+        let message = "`cost_unknown` reads requests, but `reserve` does not".to_owned();
         let expected = "a number or `response-bytes`";
         let hint = "requests are read only if `reserve` is made of terms";
         refuse((table, "cost_unknown"), message, expected, hint, report);
@@ -201,7 +200,7 @@ pub(super) fn refusal(table: &Table<RawPolicy>, report: &mut Report) -> RefusalS
         && !table.is_incomplete("[policies.NAME.refusal]")
     {
         let message = "`content_type` without a `body`";
-        (report.mistake(place, message, "a `body` beside it"))
+        (report.mistake(place, message, "a `body` as well"))
             .hint("without a `body`, a refusal is application/problem+json");
     }
     let page = policy.refusal_body.as_ref().map(|body| RefusalPage {

@@ -87,7 +87,7 @@ fn keys(table: &Table<RawJwt>, report: &mut Report) -> Option<Vec<VerifyingKey>>
     if keys.len() > KEYS_MAX {
         let message = format!("`keys` has {} keys", keys.len());
         (report.mistake(place, message, format!("at most {KEYS_MAX} keys")))
-            .hint("leave out those of issuers whose tokens name no client here");
+            .hint("leave out issuers whose tokens identify no clients here");
         return None;
     }
     if jwt.keys.is_empty() {
@@ -122,7 +122,7 @@ fn hint(fault: KeyFault) -> &'static str {
         KeyFault::Private => "its public key: `openssl pkey -in FILE -pubout`",
         KeyFault::Certificate => "its public key: `openssl x509 -in FILE -pubkey -noout`",
         KeyFault::Kind => "RSA, EC on P-256 and Ed25519 are known; HS256 needs a JWKS file",
-        KeyFault::RsaLength => "let the issuer use a longer key, of 2048 bits or more",
+        KeyFault::RsaLength => "the issuer must use a key of 2048 bits or more",
         KeyFault::NoUsableKey => {
             "a key must be RSA (2048 bits or more), EC on P-256, Ed25519 or `oct` (32 bytes or more), for \
              signatures (`use`, `key_ops`) and for RS256, ES256, EdDSA or HS256 (`alg`)"
@@ -136,7 +136,7 @@ pub(super) fn warnings(file: &File, snapshot: &Snapshot, found: &mut Vec<String>
         return;
     };
     if !snapshot.routes.iter().any(|route| route.reads.has_claims()) {
-        found.push("jwt: no policy of a route reads a claim".to_owned());
+        found.push("jwt: no route's policy reads a claim".to_owned());
     }
     for algorithm in &file.jwt.value.algorithms {
         if !tokens

@@ -30,7 +30,7 @@ pub(super) fn compile(file: &File, report: &mut Report) -> Vec<Arc<Listener>> {
         let (name, address) = (&table.name, table.value.listener.address);
         if let Some((other, by)) = taken.iter().find(|(other, _)| collide(*other, address)) {
             let message = format!("{address} is taken: {by} listens on {other}");
-            report.mistake(place, message, "an address of its own");
+            report.mistake(place, message, "a different address");
         }
         taken.push((address, format!("listener `{name}`")));
         listeners.push(listener(table, tls(table, report)));
@@ -93,7 +93,7 @@ fn tls(table: &Table<RawListener>, report: &mut Report) -> Option<ServerTls> {
         return None;
     }
     if raw.certificates.is_empty() {
-        let expected = "a certificate with its key at least";
+        let expected = "at least one certificate with its key";
         report.mistake(place, "`tls` has no certificates", expected);
         return None;
     }

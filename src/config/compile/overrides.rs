@@ -44,13 +44,13 @@ pub(super) fn compile(
     };
     if chooser.by.0.is_empty() {
         let place = table.place("overrides").or(table.place("overrides_file"));
-        let message = "the partition is one for all clients, so none has an override";
+        let message = "the partition is the same for all clients, so overrides cannot apply";
         (report.mistake(
             place.unwrap_or(&table.span),
             message,
             "a partition with parts",
         ))
-        .hint("name the parts in `partition`, or what chooses in `overrides_by`");
+        .hint("name parts in `partition` or in `overrides_by`");
         return None;
     }
     let mut of_file = Report::default();
@@ -107,12 +107,12 @@ fn check_alone(table: &Table<RawPolicy>, policy: &Policy, report: &mut Report) {
         && !matches!(policy.grant, Grant::Quotas(_))
     {
         let message = format!(
-            "`{}` would be for all clients",
+            "`{}` would apply to all clients",
             spelling::grant(&word.value)
         );
         let hint = (policy.grant == Grant::Unlimited)
             .then(|| "`mode = \"off\"` turns a policy off".to_owned());
-        (report.mistake(place, message, "a quota, or `overrides` beside it")).maybe_hint(hint);
+        (report.mistake(place, message, "a quota, or `overrides` as well")).maybe_hint(hint);
     }
 }
 
@@ -305,7 +305,7 @@ impl<'f> OverrideCompiler<'f> {
             let (text, place, in_file) = self.origin(pair.second, rows);
             let (_, first, first_in_file) = self.origin(pair.first, rows);
             let report = if in_file { &mut of_file } else { &mut *report };
-            let message = format!("an override of `{}` is there already", self.quoted(text));
+            let message = format!("there is already an override of `{}`", self.quoted(text));
             report
                 .mistake(place, message, "each pattern once")
                 .first(Place {

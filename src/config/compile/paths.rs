@@ -85,4 +85,4 @@ fn strip_prefix(table: &Table<RawRoute>, report: &mut Report) -> Option<PathChan
 }
 
 const HINT: &str =
-    "`rewrite` is made of literal segments, and of the `{name}`s and the last `*` of `path`";
+    "`rewrite` consists of literal segments, and of the `{name}`s and the final `*` of `path`";

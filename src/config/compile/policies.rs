@@ -61,11 +61,9 @@ fn check_keys(table: &Table<RawPolicy>, report: &mut Report) {
         (report.mistake(
             place,
             message,
-            "a key of `fixed-window` and `sliding-window` only",
+            "a key for `fixed-window` and `sliding-window` only",
         ))
-        .hint(format!(
-            "remove it: `{text}` has no window that begins for all at once"
-        ));
+        .hint(format!("remove it: `{text}` has no aligned windows"));
     }
     if let Some(place) = table.place("count")
         && table.value.count == Count::All

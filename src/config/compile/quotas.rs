@@ -81,7 +81,7 @@ pub(super) fn grant(
     let word = |at: &&At<GrantText>| !matches!(at.value, GrantText::Quota(_));
     if let Some(word) = list.iter().find(word) {
         if list.len() > 1 {
-            let message = format!("`{}` stands beside quotas", spelling::grant(&word.value));
+            let message = format!("`{}` is combined with quotas", spelling::grant(&word.value));
             report.mistake(&word.span, message, "quotas, or this word alone");
         }
         return match word.value {
@@ -161,7 +161,7 @@ fn check_windows(quotas: &[Text<'_>], report: &mut Report) {
             let span = spelling::span(quota.window);
             let window = spelling::window(quota.window);
             let message = format!("two quotas of one policy have the same window, {span}");
-            (report.mistake(place, message, "a window of its own"))
+            (report.mistake(place, message, "a different window"))
                 .hint(format!("keep the smaller: `\"{least} per {window}\"`"));
         }
     }
@@ -250,7 +250,8 @@ fn check_reach(
         return;
     }
     let most = (COUNT_MAX / (2 * interval_us)).saturating_sub(extra);
-    let message = format!("a `{key}` of {units} reaches further ahead than time can be counted");
+    let message =
+        format!("a `{key}` of {units} reaches further into the future than time can be counted");
     let interval = spelling::span(Micros(interval_us));
     let expected = format!("at most {most} at a unit every {interval}");
     report.mistake(place, message, expected);

@@ -84,8 +84,8 @@ fn called_alike(file: &File, report: &mut Report) {
         .filter_map(|table| table.value.name.as_ref())
     {
         if !known.insert(&name.value) {
-            let message = format!("two routes are called `{}`", name.value);
-            report.mistake(&name.span, message, "a name of its own");
+            let message = format!("two routes are named `{}`", name.value);
+            report.mistake(&name.span, message, "a different name");
         }
     }
 }
@@ -221,7 +221,7 @@ impl RouteCompiler<'_, '_> {
             let place = use_.span.as_ref().unwrap_or(pattern_place(table));
             let expected = format!("a route with `{{{param}}}` in its path");
             (self.report.mistake(place, message, expected))
-                .hint(format!("call a segment `{{{param}}}`, or {instead}"));
+                .hint(format!("name a segment `{{{param}}}`, or {instead}"));
         }
     }
 
@@ -244,7 +244,7 @@ impl RouteCompiler<'_, '_> {
                 .report
                 .mistake(place.unwrap_or(pattern_place(table)), message, expected))
             .hint(format!(
-                "call a segment `{{{param}}}`, or write `hash_by = [\"path:{param} | ip\"]`"
+                "name a segment `{{{param}}}`, or write `hash_by = [\"path:{param} | ip\"]`"
             ));
         }
     }

@@ -148,7 +148,7 @@ fn quoted(text: &str, start: usize) -> Result<(CsvField<'_>, usize), UnreadableR
         let place = end..end + rest.chars().next().map_or(0, char::len_utf8);
         return Err((
             place,
-            "the field ends before this",
+            "there is text after the end of the field",
             "a comma, or the end of the row",
         ));
     }
@@ -210,7 +210,7 @@ mod tests {
             ),
             (
                 "\"x\" y,1\na,b",
-                "f:1:5: the field ends before this, expected a comma, or the end of the row",
+                "f:1:5: there is text after the end of the field, expected a comma, or the end of the row",
             ),
             (
                 "x,\"1\na,b",

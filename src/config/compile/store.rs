@@ -49,8 +49,8 @@ fn location(table: &Table<RawStore>, report: &mut Report) -> Location {
 fn only_for_redis(table: &Table<RawStore>, report: &mut Report) {
     for key in (CREDENTIALS.iter().chain(&SENTINEL_CREDENTIALS)).chain(&["tls"]) {
         if let Some(place) = table.place(key) {
-            let message = format!("`{key}` is for Redis, and counters live in this process");
-            (report.mistake(place, message, "a `url` of Redis beside it"))
+            let message = format!("`{key}` is for Redis, but counters are kept in this process");
+            (report.mistake(place, message, "a `url` of Redis as well"))
                 .hint("add `url = \"redis://HOST:PORT\"`, or leave this out");
         }
     }
@@ -69,9 +69,9 @@ fn credentials(table: &Table<RawStore>, url: &RedisUrl, place: &Range<usize>, re
     if table.value.username.is_some() && table.value.password.is_none() && !is_incomplete {
         let place = table.place("username").unwrap_or(place);
         let message = "the user of Redis has no password";
-        let expected = "`USER:PASSWORD@` in the URL, or `password` beside it";
+        let expected = "`USER:PASSWORD@` in the URL, or `password` as well";
         (report.mistake(place, message, expected))
-                .hint("a password without a user is written `redis://:PASSWORD@HOST`; what stands alone before `@` is a user");
+                .hint("a password without a user is written `redis://:PASSWORD@HOST`; a single word before `@` is a user");
     }
     sentinel_credentials(table, url, report);
 }
@@ -80,9 +80,9 @@ fn sentinel_credentials(table: &Table<RawStore>, url: &RedisUrl, report: &mut Re
     let names_sentinels = matches!(url.deployment, Deployment::Sentinel { .. });
     for (key, own) in SENTINEL_CREDENTIALS.into_iter().zip(CREDENTIALS) {
         if let (Some(place), false) = (table.place(key), names_sentinels) {
-            let message = format!("`{key}` is for sentinels, and `url` names none");
+            let message = format!("`{key}` is for sentinels, but `url` names none");
             let expected = "a `url` that begins with `redis+sentinel://`";
-            (report.mistake(place, message, expected)).hint(format!("the server's own is `{own}`"));
+            (report.mistake(place, message, expected)).hint(format!("for the server, use `{own}`"));
         }
     }
     let is_incomplete = table.is_incomplete(STORE.about.title);
@@ -91,7 +91,7 @@ fn sentinel_credentials(table: &Table<RawStore>, url: &RedisUrl, report: &mut Re
         && !is_incomplete
     {
         let message = "the user of the sentinels has no password";
-        report.mistake(place, message, "`sentinel_password` beside it");
+        report.mistake(place, message, "`sentinel_password` as well");
     }
 }
 
@@ -109,11 +109,11 @@ fn encryption(
         }
         (_, None) => return None,
         (Encryption::Plain, _) => (
-            "`tls` is given, but `url` asks for none",
+            "`tls` is given, but `url` does not use TLS",
             "write `rediss` for `redis` in `url`, or leave `tls` out",
         ),
         (Encryption::Needless, _) => (
-            "`tls` is given, but `url` is a socket of this machine",
+            "`tls` is given, but `url` is a Unix socket",
             "leave `tls` out",
         ),
     };
@@ -128,12 +128,14 @@ pub(super) fn warnings(table: &Table<RawStore>, snapshot: &Snapshot, found: &mut
     let mut warn = |text: &str| found.push(format!("store: {text}"));
     let secret = store.key_secret.as_ref();
     if secret.is_some_and(|secret| secret.0.len() < KEY_SECRET_BYTES) {
-        warn("`key_secret` is shorter than 16 bytes: whoever reads the keys can guess it");
+        warn(
+            "`key_secret` is shorter than 16 bytes: anyone who can read the keys in Redis can guess it",
+        );
     }
     let Location::Redis(redis) = &store.location else {
         for key in ["prefix", "timeout", "min_nodes", "refusal_cache"] {
             if table.has(key) {
-                let why = "has no effect while counters live in this process";
+                let why = "has no effect while counters are kept in this process";
                 warn(&format!("`{key}` {why}"));
             }
         }
@@ -141,7 +143,7 @@ pub(super) fn warnings(table: &Table<RawStore>, snapshot: &Snapshot, found: &mut
     };
     if secret.is_none() {
         warn(
-            "without `key_secret`, whoever reads the keys in Redis can find out which clients they are of",
+            "without `key_secret`, anyone who can read the keys in Redis can find out which clients they belong to",
         );
     }
     let is_local = |policy: &Policy| {
@@ -149,14 +151,14 @@ pub(super) fn warnings(table: &Table<RawStore>, snapshot: &Snapshot, found: &mut
     };
     if store.min_nodes == 1 && snapshot.policies.iter().any(is_local) {
         warn(
-            "a gateway that starts while Redis is away limits as if it were the only one: `min_nodes` says how many there are at least",
+            "a gateway that starts while Redis is down enforces whole quotas, as if it were the only one: set `min_nodes` to the size of the fleet",
         );
     }
     let has_password = redis.password.is_some() || redis.sentinel_password.is_some();
     if let (true, None, Some(address)) = (has_password, &redis.tls, distant(&redis.deployment)) {
         let clear = "passwords are sent without encryption";
         warn(&format!(
-            "{clear}, and {address} is not this machine: `rediss` in `url` encrypts"
+            "{clear}, and {address} is not this machine: use `rediss` in `url`"
         ));
     }
 }

@@ -59,7 +59,7 @@ pub(super) fn tls<T>(
         TlsFault::System => {
             let noun = servers.noun;
             let hint = format!(
-                "name those that the certificate of {noun} comes from: `tls = {{ ca = \"/PATH.pem\" }}`"
+                "name the CA that issued the certificate of {noun}: `tls = {{ ca = \"/PATH.pem\" }}`"
             );
             let message = format!("this system {fault}");
             (report.mistake(place, message, "certificates to trust")).hint(hint);

@@ -48,9 +48,9 @@ fn kind(table: &Table<RawUpstream>, report: &mut Report) -> UpstreamKind {
             }
             return builtin;
         }
-        let message = "a built-in answer stands beside other endpoints";
+        let message = "a built-in response is combined with other endpoints";
         (report.mistake(&endpoint.span, message, "URLs, or one `builtin:…` alone"))
-            .hint("give the built-in answer an upstream of its own");
+            .hint("give the built-in response its own upstream");
     }
     if let Some(place) = table.place("endpoints")
         && upstream.endpoints.is_empty()
@@ -96,7 +96,7 @@ fn given_twice(table: &Table<RawUpstream>, report: &mut Report) {
             let hint = if first == scheme {
                 "to send more requests there, write `{ url = \"…\", weight = 2 }` once"
             } else {
-                "a port is spoken to in one way: leave out the other URL"
+                "a port has one protocol: leave out the other URL"
             };
             (report.mistake(&endpoint.span, message, "another host or port")).hint(hint);
         }
@@ -115,7 +115,7 @@ fn balance(table: &Table<RawUpstream>, report: &mut Report) -> Balance {
         }
         (BalanceName::Hash, None, Some(place), _) if !is_incomplete => {
             let message = "`balance = \"hash\"` without `hash_by`";
-            (report.mistake(place, message, "a key `hash_by` beside it"))
+            (report.mistake(place, message, "the key `hash_by` as well"))
                 .hint("add `hash_by = [\"cookie:session | ip\"]`, or other parts of requests");
         }
         (BalanceName::RoundRobin | BalanceName::LeastRequests, Some(_), _, Some(place))
@@ -123,7 +123,7 @@ fn balance(table: &Table<RawUpstream>, report: &mut Report) -> Balance {
         {
             let text = spelling::word(spelling::BALANCES, &name);
             let message = format!("`hash_by` does not go with `balance = \"{text}\"`");
-            (report.mistake(place, message, "a key of `balance = \"hash\"` only"))
+            (report.mistake(place, message, "a key for `balance = \"hash\"` only"))
                 .hint("remove it, or set `balance = \"hash\"`");
         }
         _ => {}
@@ -153,7 +153,7 @@ fn health(table: &Table<RawUpstream>, report: &mut Report) -> Option<Health> {
         {
             let key = key.trim_start_matches("health.");
             let message = format!("`{key}` without a `path`");
-            (report.mistake(place, message, "a `path` beside it"))
+            (report.mistake(place, message, "a `path` as well"))
                 .hint("add `path = \"/healthz\"`: without a `path`, endpoints are not checked");
         }
         return None;
@@ -193,7 +193,7 @@ fn encryption(
 }
 
 fn needless(place: &Range<usize>, first: Option<&Endpoint>, report: &mut Report) {
-    let message = "`tls` is given, but no endpoint is spoken to over it";
+    let message = "`tls` is given, but no endpoint uses TLS";
     let mistake = report.mistake(place, message, "an endpoint that begins with `https`");
     mistake.hint(match first {
         Some(first) => format!(
@@ -230,8 +230,8 @@ fn redirected_in_circles(file: &File, snapshot: &Snapshot, found: &mut Vec<Strin
     for listener in deaf.filter(hides_scheme) {
         if kinds().any(|kind| *kind == UpstreamKind::RedirectHttps) {
             found.push(format!(
-                "listener `{}` believes no `X-Forwarded-Proto`, so what a proxy had over TLS is \
-                 redirected to HTTPS again: `client_address = \"x-forwarded-for\"` believes it",
+                "listener `{}` ignores `X-Forwarded-Proto`, so HTTPS requests from a proxy are \
+                 redirected in a loop: set `client_address = \"x-forwarded-for\"`",
                 listener.name
             ));
         }
@@ -248,15 +248,15 @@ fn redirected_in_circles(file: &File, snapshot: &Snapshot, found: &mut Vec<Strin
         });
         if asked.count() > 0 {
             found.push(format!(
-                "route `{}` matches nothing: `x-forwarded-proto` is \"http\" or \"https\"",
+                "route `{}` never matches: `x-forwarded-proto` is always \"http\" or \"https\"",
                 route.name
             ));
         }
         let redirects = snapshot.upstreams[route.upstream].kind == UpstreamKind::RedirectHttps;
         if redirects && !is_for_scheme(&table.value, "http") {
             found.push(format!(
-                "route `{}` redirects to HTTPS, and answers 508 to what comes over TLS: \
-                 `headers = {{ x-forwarded-proto = \"http\" }}` leaves that to other routes",
+                "route `{}` redirects to HTTPS, but requests over TLS get 508: add \
+                 `headers = {{ x-forwarded-proto = \"http\" }}`",
                 route.name
             ));
         }
@@ -290,8 +290,8 @@ fn served_in_clear(file: &File, snapshot: &Snapshot, found: &mut Vec<String>) {
         };
         if !redirections.any(wins) {
             found.push(format!(
-                "route `{}` is served in clear text too, beside the redirection of `{}`: \
-                 `headers = {{ x-forwarded-proto = \"https\" }}` leaves that to it",
+                "route `{}` is also served in cleartext, despite the redirect of `{}`: \
+                 add `headers = {{ x-forwarded-proto = \"https\" }}`",
                 route.name, redirection.name
             ));
         }
@@ -338,8 +338,8 @@ fn asked_for_other_hosts(snapshot: &Snapshot, found: &mut Vec<String>) {
             let own = (http.tls.as_ref()).and_then(|tls| tls.server_name.as_ref());
             let name = own.map_or(endpoint.host.as_ref().into(), ServerName::to_str);
             found.push(format!(
-                "route `{}`: `https://{}` is asked for the client's host, and in TLS for `{name}`: \
-                 `preserve_host = false` if it serves only its own name",
+                "route `{}`: `https://{}` gets the client's Host header, but TLS asks for `{name}`: \
+                 set `preserve_host = false` if it serves only its own name",
                 route.name, endpoint.authority
             ));
         }

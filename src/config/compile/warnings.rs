@@ -29,14 +29,14 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
     }
     for (upstream, is_used) in snapshot.upstreams.iter().zip(is_used) {
         if !is_used {
-            found.push(format!("upstream `{}` is used by no route", upstream.name));
+            found.push(format!("no route uses upstream `{}`", upstream.name));
         }
     }
     for (policy, applies) in snapshot.policies.iter().zip(applies) {
         if policy.mode.is_none() {
             found.push(format!("policy `{}` is off", policy.name));
         } else if !applies {
-            found.push(format!("policy `{}` is used by no route", policy.name));
+            found.push(format!("no route uses policy `{}`", policy.name));
         }
         found.extend(said_by_clients(policy));
         found.extend(spelled_at_will(policy));
@@ -61,7 +61,7 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
     let admin = snapshot.admin.address;
     if let Some(address) = admin.filter(|address| !address.ip().is_loopback()) {
         found.push(format!(
-            "the admin port listens on {address}: others than this machine can reach it"
+            "the admin port listens on {address}: other machines can reach it"
         ));
     }
     upstreams::warnings(file, snapshot, &mut found);
@@ -85,13 +85,13 @@ fn believed_in_vain(file: &File, found: &mut Vec<String>) {
         }
         if table.value.listener.proxy_protocol && trusted_proxies.is_empty() {
             found.push(format!(
-                "listener `{name}`: every connection is closed, because `proxy_protocol` believes only \
+                "listener `{name}`: every connection is closed, because `proxy_protocol` trusts only \
                  `trusted_proxies`, which is empty"
             ));
         }
         for everyone in trusted_proxies.iter().filter(|net| net.prefix_len() == 0) {
             found.push(format!(
-                "listener `{name}`: `trusted_proxies` has {everyone}: whoever connects can choose the address that is limited"
+                "listener `{name}`: `trusted_proxies` has {everyone}: any client can choose the address that it is limited by"
             ));
         }
     }
@@ -103,7 +103,7 @@ fn never_shown(listener: &Listener) -> impl Iterator<Item = String> {
     let nameless = certificates.skip(1).filter(|it| !it.has_names);
     nameless.map(|it| {
         format!(
-            "listener `{}`: the certificate of `{}` is never shown, because it names no host",
+            "listener `{}`: the certificate of `{}` is never used, because it names no host",
             listener.name, it.name
         )
     })
@@ -119,8 +119,8 @@ fn said_by_clients(policy: &Policy) -> Option<String> {
     });
     let name = names.find(|name| ADDRESS_CLAIMS.contains(name))?;
     Some(format!(
-        "policy `{}` is partitioned by `header:{name}`, which is taken out unless a trusted peer \
-         sends it: `ip` is the address that `trusted_proxies` and `client_address` vouch for",
+        "policy `{}` is partitioned by `header:{name}`, which is removed unless a trusted peer \
+         sends it: use `ip`, with `trusted_proxies` and `client_address`",
         policy.name
     ))
 }
@@ -138,12 +138,12 @@ fn spelled_at_will(policy: &Policy) -> Option<String> {
     let policy = &policy.name;
     Some(if *name == COOKIE {
         format!(
-            "policy `{policy}`: with every cookie more, or in another order, `header:cookie` is another client: \
-             `cookie:NAME` is one cookie"
+            "policy `{policy}`: a client that adds or reorders cookies counts as another client by \
+             `header:cookie`: use `cookie:NAME`"
         )
     } else {
         format!(
-            "policy `{policy}`: no request has `header:{name}`, because it is taken out before anything is read"
+            "policy `{policy}`: no request has `header:{name}`, because it is removed before policies read it"
         )
     })
 }
@@ -159,13 +159,11 @@ fn read_otherwise(raw: &RawRoute, route: &str) -> Option<String> {
     let (name, _) = headers
         .find(|(name, value)| is_taken_out(name) || (*name == AUTHORIZATION && value.is_some()))?;
     Some(if never_comes(name) {
-        format!(
-            "route `{route}` is found for no request: `{name}` is taken out before anything is read"
-        )
+        format!("route `{route}` matches no request: `{name}` is removed before routes are matched")
     } else {
         format!(
-            "route `{route}` asks for `{name}` byte by byte, and origins take other spellings of a credential for \
-             the same: its policies should not limit more than those of the routes that are found otherwise"
+            "route `{route}` compares `{name}` byte by byte, but origins accept other spellings of the same \
+             credential, which fall through to other routes: its policies should not be stricter than theirs"
         )
     })
 }
@@ -178,8 +176,8 @@ fn promoted_by_clients(policy: &Policy) -> Option<String> {
         part => matches!(part, Part::Cookie(_) | Part::Query(_)),
     })?;
     Some(format!(
-        "policy `{}`: clients choose their tier: `{}` is believed from every peer, not only from \
-         `trusted_proxies`, so something before the gateway must set it for whoever can connect",
+        "policy `{}`: clients choose their tier, because `{}` is accepted from every peer, not \
+         only from `trusted_proxies`: something in front of the gateway must set it for every client",
         policy.name,
         spelling::part(part)
     ))
@@ -192,7 +190,7 @@ fn priced_by_clients(policy: &Policy) -> Option<String> {
     let (least, most) = (told.bounds.start(), told.bounds.end());
     Some(format!(
         "policy `{name}`: clients choose what a request costs, from {least} to {most}, unless something \
-         before the gateway sets `{header}`"
+         in front of the gateway sets `{header}`"
     ))
 }
 
@@ -204,12 +202,12 @@ fn larger_than_share(policy: &Policy, nodes: u32) -> Option<String> {
     let share = quotas.map(|it| it.quota.limit).min()? / u64::from(nodes.max(1));
     let whose = match nodes {
         0 | 1 => "its smallest quota".to_owned(),
-        nodes => format!("one of {nodes} nodes' share of its smallest quota"),
+        nodes => format!("the share of one of {nodes} gateways in its smallest quota"),
     };
     (most > share).then(|| {
         format!(
-            "policy `{}`: an answer may cost up to {most}, more than {whose}, {share}: `max_cost` bounds what one \
-             answer can cost",
+            "policy `{}`: a response may cost up to {most}, more than {whose}, {share}: `max_cost` limits the cost \
+             of one response",
             policy.name
         )
     })
@@ -224,8 +222,8 @@ fn never_held(policy: &Policy, listeners: &[Arc<Listener>]) -> Option<String> {
     let listener = listeners.iter().find(holds_less)?;
     (policy.mode == Some(PolicyMode::Enforce)).then(|| {
         format!(
-            "policy `{}` reads up to {} of a request, and listener `{}` holds {} at most (`max_buffered_bytes`): what \
-             is longer is answered 503",
+            "policy `{}` buffers up to {} of a request, but listener `{}` buffers at most {} (`max_buffered_bytes`): \
+             longer requests get 503",
             policy.name,
             bytes_text(cost.max_reserve_body),
             listener.name,
@@ -247,8 +245,8 @@ fn refused_by_others(policy: &Policy) -> Option<String> {
     let mut parts = policy.partition.0.iter().flat_map(|choice| &choice.0);
     (counts_all && !parts.any(names_client)).then(|| {
         format!(
-            "policy `{}` counts refused requests of a quota that clients share: one that goes on asking \
-             keeps all others out",
+            "policy `{}` counts refused requests against a quota that clients share: one client that \
+             keeps retrying locks everyone out",
             policy.name
         )
     })

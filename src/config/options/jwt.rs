@@ -56,7 +56,7 @@ pub static JWT: LazyLock<TableSpec<RawJwt>> = LazyLock::new(|| {
 
 fn non_empty(text: &str) -> Result<Box<str>, Wrong> {
     match text {
-        "" => Err(Wrong::new("is empty", "what the claim says")),
+        "" => Err(Wrong::new("is empty", "the value of the claim")),
         text => Ok(text.into()),
     }
 }

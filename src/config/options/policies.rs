@@ -91,12 +91,12 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
         .key("cost_unknown", costs::unknown())
         .sets(|it| &mut it.cost_unknown)
         .doc("For costs that a body reports: the least that is charged if the response reports no cost.")
-        .key("min_cost", units().or_none("1, or 0 if a body tells"))
+        .key("min_cost", units().or_none("1, or 0 if a body reports the cost"))
         .sets(|it| &mut it.min_cost)
         .doc("For reported costs: the least that a request costs.")
         .key(
             "max_cost",
-            most.or_none("1000, or 10000000 if a body tells"),
+            most.or_none("1000, or 10000000 if a body reports the cost"),
         )
         .sets(|it| &mut it.max_cost)
         .doc("For reported costs: the most that a request costs.")

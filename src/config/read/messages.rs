@@ -23,7 +23,7 @@ pub(super) fn unknown(
             let working = about.keys.iter().map(|key| key.name);
             let working: Vec<_> = working.chain(about.tables.iter().copied()).collect();
             format!(
-                "keys there are {}",
+                "valid keys are {}",
                 one_of(&working).replace(" or ", " and ")
             )
         });
@@ -36,7 +36,7 @@ pub(super) fn unknown(
 fn renamed(about: &TableDoc, key: &str) -> Option<String> {
     let (_, name) = RENAMED.iter().find(|(old, _)| *old == key)?;
     let is_here = about.names().any(|known| known == *name);
-    is_here.then(|| format!("it is called `{name}` now"))
+    is_here.then(|| format!("it is now called `{name}`"))
 }
 
 /// Says where a key that is unknown in the table `here` would be at home.

@@ -219,7 +219,7 @@ impl<'t> Scalar<'t, '_> {
                 .is_some_and(|raw| !raw.starts_with(['{', '[']));
             if node.get_ref().is_table() && is_dotted {
                 let message = format!(
-                    "`{}` and what follows it has dots and no quotes",
+                    "the key that begins with `{}` has dots but no quotes",
                     quoted(&value)
                 );
                 (self.report.mistake(&span, message, "a pattern in quotes"))
@@ -293,7 +293,7 @@ impl<'t> Scalar<'t, '_> {
             Err(wrong) => wrong,
         };
         if wrong.subject.is_none() && written != text && has_variable(written) {
-            wrong.hint = Some("what a variable stands for is not shown".to_owned());
+            wrong.hint = Some("the values of variables are not shown".to_owned());
         }
         say(self.report, wrong, written, self.span());
         None

@@ -112,7 +112,7 @@ fn twice(report: &mut Report, text: &str, span: Range<usize>, first: &HashMap<&s
     let hint = (first.get(header))
         .filter(|(start, _)| *start < line.start)
         .map(|(_, number)| format!("its first part is on line {number}; bring them together"));
-    let message = format!("`{header}` is there already");
+    let message = format!("`{header}` already exists");
     (report.mistake(&span, message, "each table once")).maybe_hint(hint);
 }
 
@@ -171,7 +171,7 @@ fn describe(report: &mut Report, message: &str, text: &str, at: Range<usize>) {
             ("this string is not closed", expected, None)
         }
         "unclosed table" | "unclosed array table" => {
-            let hint = "a name with spaces stands in quotes: `[policies.\"per client\"]`";
+            let hint = "a name with spaces must be in quotes: `[policies.\"per client\"]`";
             let spaced = text[at.start..].starts_with(' ');
             let hint = spaced.then(|| hint.to_owned());
             ("this table's name is not closed", expected, hint)

@@ -97,7 +97,7 @@ fn what_a_variable_stands_for_is_not_repeated() {
         .mistake(&(2..6), "no upstream `hunter2`", "an upstream")
         .hint("did you mean `hunter`?");
     report.absorb(later);
-    let message = "what this variable stands for does not fit here";
+    let message = "the value of this variable is not valid here";
     assert_eq!(report.mistakes(), [&mistake(2..6, message, "an upstream")]);
 }
 

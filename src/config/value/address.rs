@@ -23,7 +23,7 @@ pub fn socket_address(text: &str) -> Result<SocketAddr, Wrong> {
         host.parse::<Ipv6Addr>().is_ok() && port.parse::<u16>().is_ok_and(|port| port >= 80)
     });
     if let Some((host, port)) = unbracketed {
-        let hint = format!("IPv6 addresses stand in brackets: `[{host}]:{port}`");
+        let hint = format!("IPv6 addresses are written in brackets: `[{host}]:{port}`");
         return Err(wrong().hint(hint));
     }
     if let Ok(ip) = text.trim_matches(['[', ']']).parse::<IpAddr>() {
@@ -83,7 +83,7 @@ pub fn network(text: &str) -> Result<IpNet, Wrong> {
     let hint = match text.split_once('/').map(|(ip, bits)| (ip.parse(), bits)) {
         Some((Ok(IpAddr::V4(_)), _)) => "an IPv4 network has a prefix of 0 to 32 bits",
         Some((Ok(IpAddr::V6(_)), _)) => "an IPv6 network has a prefix of 0 to 128 bits",
-        _ if matches!(text, "*" | "any" | "all") => "everyone is `0.0.0.0/0` and `::/0`",
+        _ if matches!(text, "*" | "any" | "all") => "for everyone write `0.0.0.0/0` and `::/0`",
         _ if text.parse::<SocketAddr>().is_ok() => "leave the port out",
         _ => return Err(wrong),
     };

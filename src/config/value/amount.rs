@@ -50,7 +50,7 @@ fn share(text: &str, expected: &str, is_enough: impl Fn(f64) -> bool) -> Result<
     match text.trim().parse::<f64>() {
         Ok(ratio) if is_enough(ratio) && ratio <= 1.0 => Ok(ratio),
         Ok(ratio) => {
-            let hint = (ratio > 1.0).then(|| "half of all is `0.5`".to_owned());
+            let hint = (ratio > 1.0).then(|| "one half is `0.5`".to_owned());
             Err(Wrong::new("is out of range", expected).maybe_hint(hint))
         }
         Err(_) => Err(Wrong::new("is not a share", expected)),

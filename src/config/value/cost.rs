@@ -64,12 +64,12 @@ pub fn cost(text: &str) -> Result<CostText, Wrong> {
                 .map(CostText::Body);
         }
         "request-json" => {
-            let hint = "the request's own word may be a `reserve`; `cost` is what the answer tells";
+            let hint =
+                "what the request declares can only be a `reserve`; `cost` comes from the response";
             return Err(wrong().hint(hint));
         }
         "header" => {
-            let hint =
-                "`request-header:NAME` is the client's word, `response-header:NAME` the upstream's";
+            let hint = "`request-header:NAME` is set by the client, `response-header:NAME` by the upstream";
             return Err(wrong().hint(hint));
         }
         other => {
@@ -91,7 +91,7 @@ pub fn amount(text: &str, allowed: Sources) -> Result<Amount<NumberSource>, Wron
 
 /// Parses where a term is told: `request-bytes`, or `response-json:/a | /b`, of which the largest counts.
 pub fn sources(text: &str, allowed: Sources) -> Result<Vec<NumberSource>, Wrong> {
-    let wrong = || Wrong::new("is not what tells a cost here", allowed.expected);
+    let wrong = || Wrong::new("is not a source of a cost here", allowed.expected);
     let (word, pointers) = match text.trim().split_once(':') {
         Some((word, pointers)) => (word.trim_end(), Some(pointers)),
         None => (text.trim(), None),
@@ -191,7 +191,7 @@ pub fn refund_on(text: &str) -> Result<RefundOn, Wrong> {
         "timeout" => Ok(RefundOn::Timeout),
         _ => status_range(text).map(RefundOn::Status).map_err(|_| {
             let expected = "a status such as `503`, a class such as `5xx`, `connect` or `timeout`";
-            let wrong = Wrong::new("is no reason to give a charge back", expected);
+            let wrong = Wrong::new("is not a reason for a refund", expected);
             wrong.maybe_hint(super::did_you_mean(text, ["connect", "timeout"]))
         }),
     }
@@ -294,7 +294,7 @@ mod tests {
             ["/usage/total_tokens", "/a~1b"].map(|it| NumberSource::ResponseJson(pointer(it)));
         let found = of(COST_SOURCES, "response-json:/usage/total_tokens | /a~1b");
         assert_eq!(found, Ok(both.to_vec()));
-        let not_here = Err("is not what tells a cost here");
+        let not_here = Err("is not a source of a cost here");
         for (allowed, text, found) in [
             (
                 RESERVE_SOURCES,

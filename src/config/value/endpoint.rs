@@ -23,7 +23,7 @@ pub fn endpoint(text: &str) -> Result<RawEndpoint, Wrong> {
 pub fn endpoint_url(text: &str) -> Result<Endpoint, Wrong> {
     let wrong = || Wrong::new("is not an endpoint", ENDPOINTS);
     if text.starts_with("builtin:") {
-        let wrong = Wrong::new("is a built-in answer, which has no weight", ENDPOINTS);
+        let wrong = Wrong::new("is a built-in response, which has no weight", ENDPOINTS);
         return Err(wrong.hint(format!("write `endpoints = [\"{text}\"]`")));
     }
     let Some((scheme, rest)) = text.split_once("://") else {
@@ -37,7 +37,7 @@ pub fn endpoint_url(text: &str) -> Result<Endpoint, Wrong> {
     if authority.contains('@') {
         return Err(Wrong::new("carries a user name or a password", ENDPOINTS)
             .unquoted("this URL")
-            .hint("what the upstream asks for comes from the client; leave out what stands before `@`"));
+            .hint("leave out everything before `@`; credentials for the upstream come from the client"));
     }
     let Some(scheme) = SCHEMES.into_iter().find(|it| it.word() == scheme) else {
         let meant = nearest(scheme, SCHEMES.map(Scheme::word));
@@ -72,7 +72,7 @@ fn origin(scheme: Scheme, text: &str) -> Result<Endpoint, Wrong> {
         return Err(wrong().hint("an address is written like `127.0.0.1` or `[::1]`"));
     }
     if scheme == Scheme::Https && ServerName::try_from(&*host).is_err() {
-        return Err(wrong().hint("no certificate can be for such a name"));
+        return Err(wrong().hint("no certificate can be issued for this name"));
     }
     let authority = if port == scheme.default_port() {
         authority.host().parse().map_err(|_| wrong())?
@@ -109,7 +109,8 @@ pub fn server_name(text: &str) -> Result<ServerName<'static>, Wrong> {
 pub fn health_path(text: &str) -> Result<PathAndQuery, Wrong> {
     let wrong = || Wrong::new("is not a path", "a path such as `/healthz`");
     if !text.starts_with('/') {
-        let hint = "begin it with a slash: the endpoint is where it is asked for";
+        let hint =
+            "write only the path, beginning with a slash; scheme and host are the endpoint's";
         return Err(wrong().hint(hint));
     }
     if text.contains('#') || !text.is_ascii() {
@@ -142,7 +143,7 @@ fn builtin(name: &str) -> Result<RawEndpoint, Wrong> {
                 Ok(RawEndpoint::Status(status))
             }
             _ => Err(Wrong::new(
-                "has no status that can be answered",
+                "has no valid status for a response",
                 "a status from 200 to 599 such as `builtin:status/204`",
             )),
         };
@@ -320,11 +321,11 @@ mod tests {
             (
                 "https://a~b",
                 "is not an endpoint",
-                Some("no certificate can be for such a name"),
+                Some("no certificate can be issued for this name"),
             ),
             (
                 "builtin:status/99",
-                "has no status that can be answered",
+                "has no valid status for a response",
                 None,
             ),
             ("builtin:redirect", "is not built in", None),

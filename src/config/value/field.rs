@@ -39,10 +39,10 @@ pub fn request_field(text: &str) -> Result<HeaderName, Wrong> {
         }
         "upgrade" => "`upgrades` says what a connection may be upgraded to",
         "host" => "`preserve_host = false` sends the endpoint's own host",
-        "expect" => "the gateway answers it, so that origins need not",
-        "cdn-loop" => "the gateway finds requests by it that go in circles",
+        "expect" => "the gateway handles it itself",
+        "cdn-loop" => "the gateway uses it to detect loops",
         _ if read.starts_with("tollgate-") => {
-            "what begins with `tollgate-` is the gateway's word alone"
+            "only the gateway sets fields that begin with `tollgate-`"
         }
         _ => return Ok(name),
     };
@@ -53,7 +53,7 @@ pub fn request_field(text: &str) -> Result<HeaderName, Wrong> {
 fn one_name(text: &str) -> Result<HeaderName, Wrong> {
     if text.contains('*') {
         let wrong = Wrong::new("is not the name of one field", ONE_FIELD);
-        return Err(wrong.hint("`*` stands for no other names here: name each field"));
+        return Err(wrong.hint("wildcards do not work here: name each field"));
     }
     header_name(text)
 }

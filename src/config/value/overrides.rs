@@ -54,7 +54,7 @@ impl Chooser<'_> {
     fn named<'t>(&self, text: &'t str) -> Result<Vec<(&'t str, &'t str)>, Wrong> {
         let name_at = |at: usize| Some(text[at..].split_once('=')?.0.trim());
         let Some(name) = name_at(0) else {
-            return Err(Wrong::new("does not say what it is about", self.expected()));
+            return Err(Wrong::new("does not name its part", self.expected()));
         };
         let (mut named, mut name, mut start) = (Vec::new(), name, 0);
         for (comma, _) in text.match_indices(',') {
@@ -157,10 +157,10 @@ fn bad(bad: BadPattern) -> Wrong {
             "a host such as `api.example.com`, without a port, or `api.*`",
         ),
         BadPattern::Credential => Wrong::new(
-            "is no credential that a request can have",
+            "is not a credential that a request can have",
             "a scheme and what follows it, such as `Bearer abc`, `Bearer *` or `Basic YTpi`",
         )
-        .hint("behind `Basic` stands what clients send: the base64 of `NAME:PASSWORD`"),
+        .hint("after `Basic` comes what clients send: the base64 of `NAME:PASSWORD`"),
     }
 }
 
@@ -253,7 +253,7 @@ mod tests {
     fn a_pattern_says_how_to_mend_it() {
         let two: &[&str] = &["header:x-tenant", "ip"];
         for (items, text, problem, hint) in [
-            (two, "a", "does not say what it is about", None),
+            (two, "a", "does not name its part", None),
             (
                 two,
                 "ip=10.0.0.1, ip=10.0.0.2",

@@ -71,7 +71,7 @@ pub fn store_url(text: &str) -> Result<StoreUrl, Wrong> {
         Some((kind, encryption, rest))
     });
     let Some((kind, encryption, rest)) = known else {
-        return Err(wrong("has no scheme that is known here").hint(scheme_hint(text)));
+        return Err(wrong("has no known scheme").hint(scheme_hint(text)));
     };
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     if path.contains('@') {
@@ -102,7 +102,7 @@ pub fn prefix(text: &str) -> Result<Arc<str>, Wrong> {
         return Ok(text.into());
     }
     Err(Wrong::new(
-        "cannot begin a key",
+        "cannot be a prefix of keys",
         "1 to 64 letters, digits, `-`, `_`, `.`, `:` or `/`",
     ))
 }
@@ -122,8 +122,8 @@ impl UrlKind {
             Self::Single => {
                 let mut servers = addresses(hosts, REDIS_PORT)?;
                 let (Some(server), true) = (servers.pop(), servers.is_empty()) else {
-                    let hint = "several are a Cluster, `redis+cluster://`, or the sentinels of one \
-                                server, `redis+sentinel://`";
+                    let hint = "use `redis+cluster://` for a Cluster, or `redis+sentinel://` for \
+                                Sentinel";
                     return Err(wrong("has more than one host").hint(hint));
                 };
                 Ok((Deployment::Single(server), database(path)?))
@@ -155,18 +155,19 @@ fn unix(text: &str) -> Result<RedisUrl, Wrong> {
     let path = match path.strip_prefix("//") {
         Some(path) if path.starts_with('/') => path,
         Some(_) => {
-            let hint = "a path follows, as in `unix:/run/redis.sock`; `username` and `password` \
-                        are keys of their own";
+            let hint = "write a path, as in `unix:/run/redis.sock`; `username` and `password` \
+                        are separate keys";
             return Err(wrong("names a host").hint(hint));
         }
         None => path,
     };
     if path.is_empty() || path.contains(char::is_control) {
-        return Err(wrong("has no path of a socket"));
+        return Err(wrong("has no socket path"));
     }
     if path.len() > SOCKET_PATH_LEN_MAX {
-        return Err(wrong("has too long a path")
-            .hint("the system takes no path of a socket beyond 107 bytes"));
+        return Err(
+            wrong("has a path that is too long").hint("the system allows at most 107 bytes")
+        );
     }
     let database = match query.split_once('=') {
         None if query.is_empty() => 0,
@@ -195,7 +196,7 @@ fn addresses(text: &str, default_port: u16) -> Result<Vec<Address>, Wrong> {
             return Err(wrong("has a host twice"));
         }
         if addresses.len() == ADDRESSES_MAX {
-            return Err(wrong("has too many hosts").hint("a few of them lead to the others"));
+            return Err(wrong("has too many hosts").hint("a few are enough, they name the others"));
         }
         addresses.push(address);
     }
@@ -212,7 +213,7 @@ fn address(text: &str, default_port: u16) -> Result<Address, Wrong> {
         Some(_) => return Err(wrong("has no IPv6 address in its brackets")),
         None if colons > 1 => {
             return Err(wrong("has a host that cannot be one")
-                .hint("IPv6 addresses stand in brackets: `redis://[::1]:6379`"));
+                .hint("IPv6 addresses are written in brackets: `redis://[::1]:6379`"));
         }
         None => match text.split_once(':') {
             Some((host, port)) => (host, Some(port)),

@@ -109,7 +109,7 @@ pub(crate) async fn accept(
     let listener = match TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => {
-            tracing::error!(%error, "a listener cannot be watched: it accepts nothing");
+            tracing::error!(%error, "a listener cannot be polled: it accepts no connections");
             return;
         }
     };
@@ -136,7 +136,7 @@ pub(crate) async fn accept(
         match stream.into_std() {
             Ok(stream) => acceptor.hand_over(stream, peer).await,
             Err(error) => {
-                tracing::error!(%error, "an accepted connection cannot be handed over");
+                tracing::error!(%error, "an accepted connection cannot be passed to a worker");
             }
         }
     }
@@ -170,7 +170,7 @@ impl Acceptor {
                 Err(error) if is_the_connections_own(&error) => {}
                 Err(error) => {
                     if self.failures.is_multiple_of(FAILURES_PER_ERROR) {
-                        tracing::error!(%error, "cannot accept connections: trying again until it works");
+                        tracing::error!(%error, "cannot accept connections: retrying until it works");
                     }
                     self.failures = self.failures.wrapping_add(1);
                     tokio::time::sleep(EXHAUSTED_PAUSE).await;
@@ -218,7 +218,7 @@ impl Acceptor {
             permit: (self.capacity).admit(self.index, worker.index, &worker.load),
         };
         if worker.orders.send(Order::Serve(accepted)).await.is_err() {
-            tracing::error!("a worker has ended: a connection meant for it is closed");
+            tracing::error!("a worker has ended: a connection assigned to it is closed");
         }
     }
 }

@@ -21,7 +21,7 @@ pub(crate) struct ClientPermit {
 
 /// The client has as many connections as it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the client has as many connections as it may")]
+#[error("the client has reached its limit of connections")]
 pub(crate) struct TooMany;
 
 impl ClientConnections {

@@ -25,7 +25,7 @@ pub(crate) enum ProxyHeaderError {
     #[error("its PROXY header is not complete in time")]
     TimedOut,
     /// It ended before that.
-    #[error("it ended before its PROXY header did")]
+    #[error("it ended within its PROXY header")]
     Ended,
     /// The system's error.
     #[error(transparent)]

@@ -181,7 +181,7 @@ impl CheckError {
             Self::Connect(error) => error.cause(),
             Self::Forward(error) => error.cause(),
             Self::Status(status) => format!("status {}", status.as_u16()),
-            Self::Elapsed => "no answer in time".into(),
+            Self::Elapsed => "no response in time".into(),
         }
     }
 }

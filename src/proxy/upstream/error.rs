@@ -25,10 +25,10 @@ pub enum ForwardError {
     #[error("no endpoint of the upstream accepts connections")]
     Connect(#[source] ConnectError),
     /// The response's head took longer than `response_timeout`; the upstream's fault (504).
-    #[error("the upstream did not answer in time")]
+    #[error("the upstream did not respond in time")]
     Timeout,
-    /// The origin closed without an answer, or its answer is not HTTP; the upstream's fault (502).
-    #[error("the upstream did not answer properly")]
+    /// The origin closed without a response, or its answer is not HTTP; the upstream's fault (502).
+    #[error("the upstream did not respond properly")]
     BadResponse(#[source] BadResponse),
     /// The request's body ended in an error of its own; the client's fault.
     #[error("the request's body broke off")]
@@ -45,7 +45,7 @@ pub enum NoEndpoint {
     #[error("name does not resolve: {0}")]
     Unresolved(Arc<str>),
     /// The resolver has not answered in time.
-    #[error("name does not resolve: no answer in time")]
+    #[error("name does not resolve: no response in time")]
     Resolving,
 }
 
@@ -64,7 +64,7 @@ pub struct UpstreamFailure {
 #[derive(Debug, thiserror::Error)]
 pub enum BadResponse {
     /// The origin closed the connection, and sent nothing.
-    #[error("closed without an answer")]
+    #[error("closed without a response")]
     Closed,
     /// The connection broke before the head had come.
     #[error(transparent)]
@@ -157,7 +157,7 @@ impl ForwardError {
             Self::Full => "max_requests".into(),
             Self::NoEndpoint(why) => why.to_string(),
             Self::Connect(error) => error.cause(),
-            Self::Timeout => "no answer in time".into(),
+            Self::Timeout => "no response in time".into(),
             Self::ClientBody(error) => error.to_string(),
             Self::BadResponse(BadResponse::Body(error)) => error.cause(),
             Self::BadResponse(BadResponse::Broken(error)) => plain(error),

@@ -35,16 +35,16 @@ pub enum KeyFault {
     #[error("holds no public key")]
     NoKey,
     /// A secret that the gateway has no use for.
-    #[error("holds a private key, and a public one is needed")]
+    #[error("holds a private key, but a public one is needed")]
     Private,
     /// A certificate; its dates would not be looked at.
-    #[error("holds a certificate, and a public key is needed")]
+    #[error("holds a certificate, but a public key is needed")]
     Certificate,
     /// A key of another kind or curve.
-    #[error("holds a key of a kind that verifies no token here")]
+    #[error("holds a key of a kind that is not supported")]
     Kind,
     /// An RSA key that is too short or too long.
-    #[error("holds an RSA key that has not 2048 to 8192 bits")]
+    #[error("holds an RSA key that does not have 2048 to 8192 bits")]
     RsaLength,
     /// A set without a key that can be used.
     #[error("holds no key that can verify a token")]

@@ -165,7 +165,7 @@ impl CircuitBreaker {
         self.open(&record, now);
         drop(record);
         let server = &*self.server;
-        tracing::warn!(server, %error, "Redis fails and is not asked until the cooldown is over");
+        tracing::warn!(server, %error, "Redis fails: it is not asked until the cooldown ends");
     }
 
     fn open(&self, record: &FailureRecord, now: Timestamp) {
@@ -185,7 +185,7 @@ impl CircuitBreaker {
         record.marks.push_back(start);
         self.probe_from_us.store(0, Relaxed);
         drop(record);
-        tracing::info!(server = &*self.server, "Redis answers again");
+        tracing::info!(server = &*self.server, "Redis responds again");
     }
 
     fn successes(&self) -> u64 {

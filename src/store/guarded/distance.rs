@@ -61,7 +61,7 @@ impl Distance {
                 server,
                 ?timeout,
                 ?round_trip,
-                "[store] timeout is below two round trips: plans over several partitions of a Cluster are decided as on_store_failure says; raise it, or bring Redis nearer"
+                "[store] timeout is below two round trips: plans over several partitions of a Cluster follow on_store_failure; raise it, or move Redis closer"
             );
         } else {
             tracing::info!(

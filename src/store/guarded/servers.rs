@@ -138,7 +138,7 @@ impl Server {
             let server = &**self.breaker.server();
             tracing::warn!(
                 server,
-                "Redis is full: clients that have a key are counted on, others are decided as on_store_failure says"
+                "Redis is out of memory: known clients are still counted, new ones follow on_store_failure"
             );
         }
     }
@@ -149,7 +149,7 @@ impl Server {
         if full_at.0 > 0 && self.clock.now().since(full_at) >= FULL_FOR {
             self.full_at_us.store(0, Relaxed);
             let server = &**self.breaker.server();
-            tracing::info!(server, "Redis takes new keys again");
+            tracing::info!(server, "Redis accepts new keys again");
         }
     }
 }

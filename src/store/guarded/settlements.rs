@@ -180,7 +180,7 @@ impl SettlementQueue {
         let now = remote.store().clock.now();
         if now >= self.next_log.get() {
             self.next_log.set(now + LOG_EVERY);
-            tracing::warn!(%error, "Redis cannot settle a charge, which stays as it is");
+            tracing::warn!(%error, "Redis cannot correct a charge, so the original charge stays");
         }
     }
 

@@ -11,7 +11,7 @@ use super::wire::{BadReply, PlanError};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CallError {
     /// The connection broke before the answer came: the call may have been executed.
-    #[error("the connection was closed before the answer")]
+    #[error("the connection was closed before the reply")]
     Disconnected,
     /// There is no connection: the call was never sent.
     #[error("not connected")]
@@ -38,7 +38,7 @@ pub(crate) enum CallError {
     #[error("{0}")]
     Server(String),
     /// The reply does not have the form of an answer.
-    #[error("a reply that is not an answer")]
+    #[error("an unexpected reply")]
     BadReply,
     /// The reply has the form of an answer, and no script of this version gives it.
     #[error(transparent)]

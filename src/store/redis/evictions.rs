@@ -16,7 +16,7 @@ impl Evictions {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         if policy == KEEPS_KEYS {
             if logged.remove(server).is_some() {
-                tracing::info!(server, "Redis evicts no keys any more");
+                tracing::info!(server, "Redis no longer evicts keys");
             }
             return;
         }
@@ -30,7 +30,7 @@ impl Evictions {
         tracing::warn!(
             server,
             policy,
-            "Redis may evict keys and then forgets what clients spent: set maxmemory-policy to noeviction"
+            "Redis may evict keys, which forgets what clients have spent: set maxmemory-policy to noeviction"
         );
     }
 }

@@ -36,7 +36,7 @@ fn material_of_no_use_makes_no_tls() {
         (&b""[..], None, Ca("holds no certificate")),
         (KEY, None, Ca("holds no certificate")),
         (DER, None, Ca("holds no certificate")),
-        (CUT_SHORT, None, Ca("is no PEM file")),
+        (CUT_SHORT, None, Ca("is not a PEM file")),
         (CA, Some((KEY, KEY)), Certificate("holds no certificate")),
         (
             CA,

@@ -119,7 +119,7 @@ impl Sentinels {
     /// Waits until the sentinels agree on another primary than `old`, which serves as one.
     #[track_caller]
     pub fn wait_for_another_than(&self, old: &Server) -> &Server {
-        wait_for("the sentinels name another primary", || {
+        wait_for("the sentinels report another primary", || {
             let new = self.primary()?;
             (new.port() != old.port() && new.role() == "master").then_some(new)
         })

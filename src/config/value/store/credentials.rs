@@ -52,7 +52,7 @@ pub(super) fn credentials(text: &str) -> Result<Credentials, Wrong> {
         return Err(wrong("has nothing before its `@`"));
     }
     if !user.is_empty() && !is_username(&user) {
-        return Err(wrong("has a user that Redis cannot have"));
+        return Err(wrong("has a user that Redis does not allow"));
     }
     let password = password.map(decoded).transpose()?;
     if password.as_ref().is_some_and(String::is_empty) {

@@ -76,7 +76,7 @@ impl NameCache {
                         name = host,
                         addresses = addresses.len(),
                         used = ADDRESSES_MAX,
-                        "a name has more addresses than are used"
+                        "a name has too many addresses: the rest is not used"
                     );
                     addresses.truncate(ADDRESSES_MAX);
                 }

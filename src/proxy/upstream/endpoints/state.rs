@@ -152,7 +152,7 @@ impl EndpointState {
             tracing::info!(
                 upstream = &*self.upstream,
                 endpoint = &*self.name,
-                "an endpoint answers again"
+                "an endpoint responds again"
             );
         }
     }

@@ -15,13 +15,13 @@ pub enum BadHead {
     #[error("head too large")]
     TooLarge,
     /// More interim answers (1xx) come before it, or larger ones, than may.
-    #[error("too many interim answers")]
+    #[error("too many interim responses")]
     Interim,
     /// It does not say in one way where its body ends (RFC 9112, section 6.3).
     #[error("ambiguous length")]
     Framing,
     /// It changes to another protocol, which nobody asked for.
-    #[error("upgrade that nobody asked for")]
+    #[error("upgrade that was not requested")]
     Upgrade,
 }
 

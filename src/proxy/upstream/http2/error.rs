@@ -25,16 +25,16 @@ pub enum StreamError {
     #[error("malformed HTTP/2 ({0:?}), so the connection is retired")]
     Retired(Reason),
     /// A response that cannot have content has some.
-    #[error("content where none can be")]
+    #[error("content where none is allowed")]
     Content,
     /// The origin closed the connection.
-    #[error("closed without an answer")]
+    #[error("closed without a response")]
     Closed,
     /// The origin did not begin to speak HTTP/2 in time.
     #[error("handshake timed out")]
     Timeout,
     /// Nothing came from the origin, not even an answer to a PING.
-    #[error("no answer to a PING")]
+    #[error("no reply to a PING")]
     Lost,
     /// The connection broke.
     #[error(transparent)]

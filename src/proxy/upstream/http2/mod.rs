@@ -32,7 +32,7 @@
 //! Responses
 //! - Fields of the connection, pseudo-fields in the wrong place, and a body that differs from its
 //!   announced length are malformed (8.1.1, 8.2.2): `h2` refuses them. What HTTP/1.1 refuses and `h2`
-//!   lets pass is refused too: two lengths, too many fields, a 101, content where none can be.
+//!   lets pass is refused too: two lengths, too many fields, a 101, content where none is allowed.
 //! - Interim responses are dropped and counted.
 //! - What is wrong with a response (a malformed or too large head, frames behind its end) ends its stream,
 //!   and no other. If a head cannot even be decoded, what others say cannot either: its connection is

@@ -116,12 +116,9 @@ impl Asker for Scout<'_> {
         match outcome {
             Ok(slots) => tracing::info!(
                 primaries = slots.nodes().len(),
-                "the Redis Cluster's slots are known"
+                "the slots of the Redis Cluster are known"
             ),
-            Err(error) => tracing::warn!(
-                error,
-                "no node of the Redis Cluster says which node has which slots"
-            ),
+            Err(error) => tracing::warn!(error, "no node of the Redis Cluster reports the slots"),
         }
     }
 }

@@ -149,7 +149,7 @@ impl JobCall {
                     let server = &*core.context.server;
                     tracing::warn!(
                         server,
-                        "Redis keeps slots apart: each partition has a call of its own from now on"
+                        "Redis answered CROSSSLOT: one call per partition from now on"
                     );
                 }
                 if self.jobs.len() == 1 {

@@ -216,7 +216,7 @@ impl Queue {
             late.push(batch);
             drop(late);
             self.observer
-                .note(ServerEvent::Failed(&"no answer in time"));
+                .note(ServerEvent::Failed(&"no response in time"));
         }
     }
 

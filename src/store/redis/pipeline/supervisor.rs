@@ -217,7 +217,7 @@ impl Supervisor {
         let pause = match &end {
             ConnectionEnd::Reconfigured => return self.follow_resolver(),
             ConnectionEnd::Moved => {
-                tracing::info!("the sentinels name another primary");
+                tracing::info!("the sentinels report another primary");
                 return self.core.state.set(PipelineState::Connecting);
             }
             ConnectionEnd::Failed(_) if is_refused && !is_password_new => {
@@ -268,7 +268,7 @@ impl Supervisor {
             tracing::error!(
                 server,
                 reason,
-                "Redis refuses the gateway: check the user, the password and the permissions"
+                "Redis rejects the gateway: check the user, the password and the permissions"
             );
         } else {
             tracing::warn!(server, reason, "no connection to Redis");
@@ -294,7 +294,7 @@ fn log_denial(error: &CallError, is_logged: &mut bool, core: &PipelineCore) {
     tracing::error!(
         server = server.as_deref(),
         %error,
-        "Redis does not let the gateway's user decide: give the user the rights that docs/redis.md lists"
+        "Redis does not allow the gateway's user to decide: grant the permissions listed in docs/redis.md"
     );
 }
 

@@ -2,5 +2,5 @@
 
 /// No script of this version gives such a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a reply that no script of this version gives")]
+#[error("a reply that no script of this version returns")]
 pub struct BadReply;

@@ -149,7 +149,7 @@ fn connection_that_calls_for_calm_fails_what_it_may_have_processed() {
             wire.until(HEADERS).await;
             wire.go_away(1, 11).await;
         });
-        assert_eq!(cause, "closed without an answer");
+        assert_eq!(cause, "closed without a response");
     });
 }
 
@@ -187,7 +187,7 @@ fn silent_connection_with_a_stream_is_asked_and_given_up_if_nothing_comes() {
                 .await
                 .expect("the gateway closes");
         });
-        assert_eq!(cause, "no answer to a PING");
+        assert_eq!(cause, "no reply to a PING");
     });
 }
 

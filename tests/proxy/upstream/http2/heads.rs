@@ -177,7 +177,7 @@ fn many_fields_and_many_interim_answers_are_refused() {
                 peer
             }
         );
-        assert_eq!(answers, ["head too large", "too many interim answers"]);
+        assert_eq!(answers, ["head too large", "too many interim responses"]);
     });
 }
 

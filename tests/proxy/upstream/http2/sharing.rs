@@ -94,7 +94,7 @@ fn attempt_that_fails_fails_for_all_who_wait_for_it() {
         for failure in failures {
             let failure = failure.err().expect("no answer");
             assert!(matches!(failure.error, ForwardError::Connect(_)));
-            assert_eq!(&*failure.cause, "no HTTP/2: closed without an answer");
+            assert_eq!(&*failure.cause, "no HTTP/2: closed without a response");
         }
     });
 }
@@ -127,7 +127,7 @@ fn origin_that_does_not_speak_http_2_is_no_endpoint() {
             "HTTP/1.1 400 Bad Request\r\n\r\n",
             "no HTTP/2: malformed HTTP/2 (FRAME_SIZE_ERROR), so the connection is retired",
         ),
-        ("", "no HTTP/2: closed without an answer"),
+        ("", "no HTTP/2: closed without a response"),
     ] {
         worker(async {
             let origin = Origin::new().await;

@@ -60,7 +60,7 @@ async fn batch_that_is_late_is_one_failure_however_many_wait_for_it() {
         caller.given_up.set(GivenUp::Late);
     }
     drop(asked);
-    assert_eq!(heard.take(), ["no answer in time"]);
+    assert_eq!(heard.take(), ["no response in time"]);
     server.resume();
     pipeline.asked(plan("k", 1)).await.expect("an answer");
     assert_eq!(heard.take(), ["answered"], "the late answer is none");
