@@ -24,7 +24,7 @@ fn bodies_are_held_within_bounds() {
     assert!(
         full.problem()["detail"]
             .as_str()
-            .is_some_and(|it| it.contains("being read"))
+            .is_some_and(|it| it.contains("being buffered"))
     );
     // One that leaves spends nothing and gives its room back.
     drop(waiting.pop());
