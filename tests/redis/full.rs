@@ -76,7 +76,7 @@ fn client_with_a_key_goes_on_and_newcomers_have_the_local_share() {
     assert_eq!(admitted, QUOTA.unsigned_abs(), "his share");
     assert_eq!(keys(&redis), before, "no new keys");
     gate.assert_no_breaker_opened();
-    let told: Vec<String> = ["OOM", "full", "maxmemory"]
+    let told: Vec<String> = ["OOM", "out of memory", "maxmemory"]
         .iter()
         .flat_map(|word| gate.lines_with(word))
         .collect();
