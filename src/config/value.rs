@@ -107,7 +107,7 @@ pub fn name(text: &str) -> Result<String, Wrong> {
         return Ok(text.to_owned());
     }
     Err(Wrong::new("cannot be a name", "1 to 64 printable ASCII characters without `\"` and `\\`")
-        .hint("names appear in header fields and metric labels; letters, digits, `-` and `_` are a good choice"))
+        .hint("names are used in header fields and metric labels; letters, digits, `-` and `_` are a good choice"))
 }
 
 /// Reads a file of `most` bytes or less, or says what keeps it from being read.

@@ -124,7 +124,7 @@ fn a_sentence_is_whole_whatever_the_password_is() {
     for (text, message) in [
         (
             "[upstreams.a]\nendpoints = ['http://u:name@h']",
-            "this URL carries a user name or a password",
+            "this URL contains a user name or a password",
         ),
         (
             "[store]\nurl = 'redis://:a@h/x'",

@@ -136,7 +136,7 @@ fn white_space_around_a_variable_is_logged_at_the_start_and_at_a_reload() {
     fs::write(&file, "slow down").expect("a writable folder");
     process.rewrite(&config("two"));
     process.signal("HUP");
-    process.wait_for_line(&["the file is in force"]);
+    process.wait_for_line(&["the new configuration is in effect"]);
     let warned = |process: &Process| {
         process
             .lines()

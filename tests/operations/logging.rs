@@ -57,7 +57,7 @@ fn a_changed_log_file_takes_effect_at_the_reload_that_changes_it() {
     wait_until_held(&old, "/api/before");
     process.rewrite(&to_file(&new));
     process.signal("HUP");
-    wait_until_held(&new, "the file is in force");
+    wait_until_held(&new, "the new configuration is in effect");
     get(process.public, "/api/after", "");
     wait_until_held(&new, "/api/after");
     assert!(!holds(&old, "/api/after"));

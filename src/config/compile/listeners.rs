@@ -50,7 +50,7 @@ pub(super) fn lacking_client_ca(file: &File, policies: &[Policy], report: &mut R
     }
     let mut lacking = |place: &Range<usize>| {
         let message = "`client-cert` needs `client_ca`, which no listener has";
-        let expected = "a listener that asks clients for certificates";
+        let expected = "a listener that requires client certificates";
         (report.mistake(place, message, expected))
             .hint("add `client_ca` to `[listeners.NAME.tls]`");
     };

@@ -34,7 +34,7 @@ fn rewrite(
     if table.value.path_regex.is_some() {
         let message = "`rewrite` needs `path`: a regular expression has no parameters";
         (report.mistake(&template.span, message, "a route with `path`"))
-            .hint("match with `{name}` and a last `*` instead of `path_regex`");
+            .hint("match with `{name}` and a final `*` instead of `path_regex`");
         return None;
     }
     let (text, path) = (&template.value, path?);

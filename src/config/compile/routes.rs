@@ -336,7 +336,7 @@ fn tied(file: &File, places: [usize; 2], report: &mut Report) {
         redacted(&earlier.name),
         redacted(&later.name)
     );
-    let expected = "a route that is more specific, or matches other requests";
+    let expected = "a route that is more specific, or that matches different requests";
     (report.mistake(pattern_place(later), message, expected))
         .hint("remove one, or tell them apart by `host`, `methods` or `headers`");
 }

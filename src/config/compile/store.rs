@@ -61,7 +61,7 @@ fn credentials(table: &Table<RawStore>, url: &RedisUrl, place: &Range<usize>, re
     for (key, is_in_url) in CREDENTIALS.into_iter().zip(in_url) {
         if let (Some(place), true) = (table.place(key), is_in_url) {
             let message = format!("`{key}` is given twice");
-            (report.mistake(place, message, "one place for it"))
+            (report.mistake(place, message, "only one of the two"))
                 .hint("`url` has one too: leave out one of them");
         }
     }

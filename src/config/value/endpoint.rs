@@ -35,7 +35,7 @@ pub fn endpoint_url(text: &str) -> Result<Endpoint, Wrong> {
     };
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     if authority.contains('@') {
-        return Err(Wrong::new("carries a user name or a password", ENDPOINTS)
+        return Err(Wrong::new("contains a user name or a password", ENDPOINTS)
             .unquoted("this URL")
             .hint("leave out everything before `@`; credentials for the upstream come from the client"));
     }

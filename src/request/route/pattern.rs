@@ -174,8 +174,8 @@ pub(super) fn literal(segment: &str, span: Range<usize>) -> Result<String, Patte
         let at = span.start + at..span.start + at + 1;
         return Err(PatternError::new(
             at,
-            "this stands for a whole segment only",
-            "`/{name}/`, a last `/*`, or the character's escape",
+            "this can only stand for a whole segment",
+            "`/{name}/`, a final `/*`, or the escaped character",
         ));
     }
     let path = format!("/{segment}");
@@ -183,7 +183,7 @@ pub(super) fn literal(segment: &str, span: Range<usize>) -> Result<String, Patte
         Ok(normal) if normal.as_str() == "/" => Err(PatternError::new(
             span,
             "a dot segment matches no path",
-            "the path that it leads to",
+            "the path that it resolves to",
         )),
         Ok(normal) => Ok(normal.as_str()[1..].to_owned()),
         Err(bad) => Err(PatternError {
@@ -241,9 +241,9 @@ mod tests {
             ("/a/../b", 3..5, "a dot segment matches no path"),
             ("/%2e", 1..4, "a dot segment matches no path"),
             ("/*/b", 1..2, "`*` is not the last segment"),
-            ("/a*", 2..3, "this stands for a whole segment only"),
-            ("/x{id}", 2..3, "this stands for a whole segment only"),
-            ("/{id", 1..2, "this stands for a whole segment only"),
+            ("/a*", 2..3, "this can only stand for a whole segment"),
+            ("/x{id}", 2..3, "this can only stand for a whole segment"),
+            ("/{id", 1..2, "this can only stand for a whole segment"),
             ("/{}", 1..3, "this is not a parameter's name"),
             ("/{1a}", 1..5, "this is not a parameter's name"),
             ("/{*rest}", 1..8, "this is not a parameter's name"),

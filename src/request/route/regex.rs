@@ -59,7 +59,7 @@ impl PathRegex {
             return Err(PatternError::new(
                 0..text.len(),
                 "the expression matches no path",
-                "one that begins with a slash",
+                "an expression that begins with a slash",
             ));
         }
         let whole = Hir::concat(vec![Hir::look(Look::Start), hir, Hir::look(Look::End)]);

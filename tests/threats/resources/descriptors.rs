@@ -58,7 +58,7 @@ fn clients_that_take_all_descriptors_leave_enough_for_requests_admin_reload_and_
     process.rewrite(&config(&origins, &log, 2_000_000));
     process.signal("HUP");
     eventually("the reload's line in the log's new file", || {
-        (log.exists() && holds(&log, "the file is in force") == 1).then_some(())
+        (log.exists() && holds(&log, "the new configuration is in effect") == 1).then_some(())
     });
     drop(silent);
     assert_eq!(get(process.public, "/", "").status, 200);
@@ -180,7 +180,7 @@ fn sockets_towards_origins_are_bounded_by_descriptors_and_nobody_is_blamed_for_i
     process.rewrite(&config(2_000_000));
     process.signal("HUP");
     eventually("the reload's line", || {
-        (holds(&log, "the file is in force") == 1).then_some(())
+        (holds(&log, "the new configuration is in effect") == 1).then_some(())
     });
     gate.open();
     let statuses: Vec<_> = streams.iter_mut().map(Stream::status).collect();
