@@ -268,7 +268,10 @@ impl Gateway {
         expiry::warn(&self.shared.live().snapshot, self.shared.clock.wall());
         let sockets_max = descriptors::bound(&self.shared, self.workers.len());
         descriptors::warn_if_few(sockets_max, &self.shared);
-        tracing::info!(changes = changes.applied.len(), "the new configuration is in effect");
+        tracing::info!(
+            changes = changes.applied.len(),
+            "the new configuration is in effect"
+        );
         Ok(())
     }
 

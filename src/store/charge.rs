@@ -147,6 +147,11 @@ impl LateCharge {
         settle(entries, adjustment)
     }
 
+    /// Says whether something is done to what an answer that is still to come will say was charged.
+    pub(super) fn is_adjusted(&self) -> bool {
+        !self.0.borrow().adjustments.is_empty()
+    }
+
     fn may_be_charged(&self, policy: PlanPolicy) -> bool {
         let parts = self.0.borrow();
         let mut entries = parts.entries.iter();

@@ -354,7 +354,10 @@ fn keys_are_read_again_on_sighup_and_tokens_of_old_ones_are_forgotten() {
         "one client by either key"
     );
 
-    reload(jwks(&[(&new, json!({"kid": "2"}))]), "the new configuration is in effect");
+    reload(
+        jwks(&[(&new, json!({"kid": "2"}))]),
+        "the new configuration is in effect",
+    );
     eventually("the old key is forgotten", || {
         (ask(&of_old) == NOBODY).then_some(())
     });

@@ -308,6 +308,49 @@ fn cluster_too_far_away_for_look_and_charge_is_settled_as_the_request_is() {
 }
 
 #[test]
+fn end_of_a_worker_waits_for_late_answers_to_what_is_settled_and_for_no_others() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.address());
+    let (bench, witness) = (Bench::behind(&proxy), Bench::on(&server));
+    run(async {
+        let witness = witness.store.session();
+        let cases = [
+            (Closed, None, Some(10)),
+            (Local, Some(EVERYTHING), Some(10)),
+            (Local, Some(Adjustment::Spend(3)), Some(1)),
+            (Local, None, None),
+        ];
+        for (tag, (on_store_failure, adjustment, expected)) in (2..).zip(cases) {
+            let case = format!("{on_store_failure:?}, {adjustment:?}");
+            proxy.set(Fault::None);
+            let session = bench.store.session();
+            while decide(&session, &[check(&TEN, 1, 1)]).await.2 {}
+            let plan = [Check {
+                cost: 6,
+                on_store_failure,
+                ..check(&TEN, 0, tag)
+            }];
+            let outcome = decide_late(&session, &proxy, &plan).await;
+            if let (StoreVerdict::Decided { mut charge, .. }, Some(adjustment)) =
+                (outcome, adjustment)
+            {
+                session.settle_later(&mut charge, |_| adjustment);
+            }
+            let mut finishing = Box::pin(session.finish());
+            let Some(expected) = expected else {
+                assert_eq!(finishing.now_or_never(), Some(0), "{case}");
+                continue;
+            };
+            assert!((&mut finishing).now_or_never().is_none(), "{case}");
+            proxy.set(Fault::None);
+            assert_eq!(finishing.await, 0, "{case}");
+            drop(session);
+            assert_eq!(left(&witness, plan[0]).await, expected, "{case}");
+        }
+    });
+}
+
+#[test]
 fn server_whose_fastest_answer_took_over_half_the_timeout_is_told_of() {
     let (_server, proxy, bench) = Bench::behind_proxy();
     run(async {

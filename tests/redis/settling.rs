@@ -16,7 +16,7 @@ use crate::store_redis::{
     quota, run,
 };
 use crate::support::PATIENCE;
-use crate::support::redis::{Cluster, Fault, Server};
+use crate::support::redis::{Cluster, Fault, Proxy, Server};
 
 const HUNDRED: Quota = quota(100, Count::Admitted);
 pub const LEAKY: Quota = Quota {
@@ -200,6 +200,32 @@ fn what_cannot_be_sent_waits_until_it_can_or_has_aged_out() {
                 bench.redis().settlements_dropped > dropped
             })
             .await;
+            proxy.set(Fault::None);
+            comes_to_be_in_redis(&bench, &session, plan[0], 10).await;
+        });
+    }
+}
+
+/// Either answer proves that nothing was settled.
+#[test]
+fn charge_is_settled_though_redis_says_too_late_that_it_lacks_script_or_memory() {
+    for lacking in [
+        &["SCRIPT", "FLUSH"][..],
+        &["CONFIG", "SET", "maxmemory", "1"],
+    ] {
+        let server = Server::start();
+        let proxy = Proxy::to(server.address());
+        let bench = Bench::behind(&proxy);
+        run(async {
+            let session = bench.store.session();
+            let plan = [check(&TEN, 0, 1)];
+            while decide(&session, &[check(&TEN, 1, 1)]).await.2 {}
+            let mut charge = decide(&session, &plan).await.1;
+            server.command(lacking);
+            proxy.set(Fault::BlackHole);
+            session.settle_later(&mut charge, |_| EVERYTHING);
+            // It is sent, and its answer is not waited for any more.
+            session.finish().await;
             proxy.set(Fault::None);
             comes_to_be_in_redis(&bench, &session, plan[0], 10).await;
         });

@@ -230,7 +230,11 @@ mod tests {
             ("/users/*", 7..8, "`path` has no last `*`"),
             ("/*/users", 1..2, "`*` is not the last segment"),
             ("/users//{id}", 7..7, "the segment is empty"),
-            ("/users/x{id}", 8..9, "this can only stand for a whole segment"),
+            (
+                "/users/x{id}",
+                8..9,
+                "this can only stand for a whole segment",
+            ),
             ("/users/../{id}", 7..9, "a dot segment matches no path"),
             (
                 "/users?id={id}",

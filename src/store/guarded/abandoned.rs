@@ -54,9 +54,12 @@ impl<'a> LateAnswers<'a> {
             late
         });
         let owned = OwnedPlan::of(plan);
+        let awaited = self.settlements.await_late(late.as_ref());
         let remote = Rc::downgrade(self.remote);
         let settlements = Rc::downgrade(self.settlements);
         Box::new(move |reply| {
+            // Until what it says is in the queue, it is to come.
+            let _awaited = awaited;
             let plan = owned.plan();
             let (Some(remote), Some(settlements)) = (remote.upgrade(), settlements.upgrade())
             else {

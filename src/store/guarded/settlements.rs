@@ -12,6 +12,7 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use slab::Slab;
 use smallvec::SmallVec;
 use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval};
@@ -21,7 +22,7 @@ use super::remote::Remote;
 use crate::clock::{Micros, Timestamp};
 use crate::limit::{Adjustment, Algorithm, Quota};
 use crate::metrics::Refund;
-use crate::store::charge::{Charge, Keeper, SettledEntry};
+use crate::store::charge::{Charge, Keeper, LateCharge, SettledEntry};
 use crate::store::redis::CallError;
 use crate::store::redis::wire::{Settlement, SettlementStep};
 
@@ -33,11 +34,20 @@ pub(super) struct SettlementQueue {
     unsent: RefCell<Vec<DueCharge>>,
     /// How many were taken and have no answer yet.
     sending: Cell<usize>,
+    /// What replies that nobody waits for say was charged, until they come; none: it comes back.
+    late: RefCell<Slab<Option<Rc<LateCharge>>>>,
     filled: Notify,
-    /// Notified when all that was due has been sent and answered.
+    /// Notified when all that was due has been sent and answered, and when a late reply has come.
     emptied: Notify,
     /// When the next charge that cannot be settled is logged again.
     next_log: Cell<Timestamp>,
+}
+
+/// A reply that nobody waits for has not come yet.
+pub(super) struct LateReply {
+    settlements: Weak<SettlementQueue>,
+    /// Its place among those.
+    place: usize,
 }
 
 /// What Redis is to settle of one charge.
@@ -86,6 +96,14 @@ impl SettlementQueue {
     pub(super) fn give_back(&self, remote: &Remote, mut charge: Charge) {
         let all = charge.settle(|_| Adjustment::GiveBack(u64::MAX));
         self.settle(remote, all, Refund::default());
+    }
+
+    /// Notes that a reply is to come: of a charge that is settled as its request is, or that comes back.
+    pub(super) fn await_late(self: &Rc<Self>, charge: Option<&Rc<LateCharge>>) -> LateReply {
+        LateReply {
+            settlements: Rc::downgrade(self),
+            place: self.late.borrow_mut().insert(charge.cloned()),
+        }
     }
 
     /// Works the queue off as long as the worker's session lives.
@@ -184,10 +202,10 @@ impl SettlementQueue {
         }
     }
 
-    /// Waits until all that is due has been sent and answered, for at most `timeout`. Returns how many charges
-    /// have not been settled by then, and stay as they are.
+    /// Waits until all that is due has been sent and answered, and all that late replies may add to it, for at
+    /// most `timeout`. Returns how many charges have not been settled by then, and stay as they are.
     pub(super) async fn finish(&self, timeout: Duration) -> usize {
-        let left = || self.len() + self.sending.get();
+        let left = || self.len() + self.sending.get() + self.due_later();
         let settled = async {
             while left() > 0 {
                 self.emptied.notified().await;
@@ -206,6 +224,24 @@ impl SettlementQueue {
 
     fn len(&self) -> usize {
         self.due.borrow().len() + self.unsent.borrow().len()
+    }
+
+    /// Counts the charges that are due as soon as their replies come, if they were charged.
+    fn due_later(&self) -> usize {
+        let late = self.late.borrow();
+        let is_due = |charge: &Option<Rc<LateCharge>>| {
+            (charge.as_ref()).is_none_or(|charge| charge.is_adjusted())
+        };
+        late.iter().filter(|(_, charge)| is_due(charge)).count()
+    }
+}
+
+impl Drop for LateReply {
+    fn drop(&mut self) {
+        if let Some(settlements) = self.settlements.upgrade() {
+            settlements.late.borrow_mut().remove(self.place);
+            settlements.emptied.notify_waiters();
+        }
     }
 }
 

@@ -27,6 +27,8 @@ const THREADS: usize = 6;
 const TURNS: usize = 10;
 /// Requests whose answers are awaited when Redis goes away, and as many that are decided meanwhile.
 const AWAITED: usize = 6;
+/// Requests that are decided just before a gateway ends.
+const LAST: usize = 12;
 /// How often a fleet is tried on a machine that is too busy to tell anything.
 const TRIES: usize = 3;
 /// Later than a gateway waits, and sooner than it gives its connection up.
@@ -123,7 +125,9 @@ impl Run {
 
     /// One gateway loses Redis while answers are awaited, and is told their costs before it is back.
     fn be_away(&mut self) -> Result<(), Stop> {
-        let gateway = self.draw_gateway();
+        // Often the one by whose clock all charges are old.
+        let gateways = [self.draw_gateway(), self.rig.furthest_ahead()];
+        let gateway = gateways[draw(&mut self.draws, 2)];
         let mut held = Vec::new();
         for _ in 0..AWAITED {
             let request = self.draw_request(gateway, false, Some(self.phase));
@@ -163,6 +167,12 @@ impl Run {
         paced.route = self.rig.paced_route();
         self.rig.ask(paced);
         open.extend(self.rig.leave_waiting(gateway, paced.client));
+        // Some of the last answers of Redis may be late, and come after the gateway was told to end.
+        let is_late = draw(&mut self.draws, 2) == 0;
+        if is_late {
+            self.rig.proxies[gateway].set(LATE);
+            self.ask_last(gateway);
+        }
         self.unasked += self.rig.unasked(gateway);
         let process = self.rig.take(gateway);
         let held = thread::scope(|scope| {
@@ -173,7 +183,26 @@ impl Run {
         });
         drop(open);
         self.let_go(held);
-        self.settle(&format!("the end of gateway {gateway}"))
+        let late = if is_late {
+            ", with replies to come"
+        } else {
+            ""
+        };
+        self.settle(&format!("the end of gateway {gateway}{late}"))
+    }
+
+    /// Many clients ask a gateway once, at the same time.
+    #[track_caller]
+    fn ask_last(&mut self, gateway: usize) {
+        let last: Vec<_> = (0..LAST)
+            .map(|_| {
+                let request = self.draw_request(gateway, false, None);
+                self.rig.send(request)
+            })
+            .collect();
+        for one in last {
+            self.rig.read(one);
+        }
     }
 
     /// All others end, and nothing changes any more.

@@ -133,7 +133,7 @@ impl JobCall {
 
     /// Returns the calls that are sent in place of this one if the server says that it has executed
     /// nothing and another call may do; otherwise returns this call. Jobs whose callers have given up
-    /// are not sent again.
+    /// are not sent again, unless they are due in any case.
     fn after(mut self, reply: &Value, core: &PipelineCore) -> Result<Vec<Self>, Self> {
         let Value::ServerError(error) = reply else {
             return Err(self);
@@ -160,7 +160,8 @@ impl JobCall {
             }
             _ => return Err(self),
         }
-        self.jobs.retain(|job| !job.is_given_up());
+        self.jobs
+            .retain(|job| !job.is_given_up() || job.is_due_anyway());
         Ok(if self.jobs.is_empty() {
             vec![]
         } else {

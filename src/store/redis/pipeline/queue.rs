@@ -14,7 +14,7 @@ use redis::Value;
 
 use crate::store::redis::call_error::CallError;
 use crate::store::redis::observer::{Observer, ServerEvent};
-use crate::store::redis::wire::{Call, Packed, Reply};
+use crate::store::redis::wire::{Call, Packed, Reply, Script};
 
 /// Jobs in the order in which they came; at most [`QUEUE_MAX`] have a caller that still waits.
 #[derive(Debug)]
@@ -264,6 +264,15 @@ impl Job {
     /// Says whether nobody waits for the answer any more.
     pub(super) fn is_given_up(&self) -> bool {
         Rc::strong_count(&self.waiter) == 1
+    }
+
+    /// Says whether it is to be done even if nobody waits for the answer any more: what is to be settled
+    /// stays so.
+    pub(super) fn is_due_anyway(&self) -> bool {
+        match &self.work {
+            Work::Plan(_) => false,
+            Work::Call { call, .. } => call.script == Script::Settle,
+        }
     }
 }
 

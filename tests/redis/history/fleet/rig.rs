@@ -114,6 +114,13 @@ impl Rig {
             .collect()
     }
 
+    /// Returns the gateway whose clock is furthest ahead.
+    pub fn furthest_ahead(&self) -> usize {
+        let all = 0..GATEWAYS;
+        all.max_by_key(|gateway| self.skews[*gateway])
+            .expect("a gateway")
+    }
+
     /// Says who has which clock and which numbers.
     pub fn cast(&self) -> String {
         let (skews, other) = (self.skews, self.other);
