@@ -5,7 +5,7 @@
 //! ```text
 //! proxy::downstream   listener: accepts within its capacity, hands the connection to a worker
 //!                     opening: the PROXY header, then TLS (tls::server), over a socket with deadlines
-//!                     connection: http1 (hyper, held to the letter by strict) or http2 (a task for each stream)
+//!                     connection: http1 (hyper, behind a guard of its framing) or http2 (a task for each stream)
 //! proxy::journey      one function, a line or two per phase:
 //!   1 route           request::route finds it by the path that request::path has normalised
 //!   2 identify        request::partition names the client; request::client_address believes trusted proxies;
@@ -18,7 +18,8 @@
 //!   7 annotate        proxy::annotate: RateLimit fields; request::hop_by_hop: what stays on one connection
 //!   8 record          proxy::record: one access_log line, one set of metrics, when the answer has ended
 //! proxy::tunnel       after a 101: bytes of another protocol, between client and origin, untouched
-//! proxy::reading      bodies that tell a cost: the request's before 3, the answer's as it passes; cost adds up
+//! proxy::request_headers  the one order in which a request's head is changed, before 1 to before 5
+//! proxy::reading      bodies that report a cost: the request's before 3, the response's as it passes; cost adds up
 //! proxy::refusal      every "no": its status, body, Retry-After, and whether the connection closes
 //! ```
 //!
@@ -48,8 +49,9 @@
 //! | grant | what a policy lets a client do: spend quotas, everything, or nothing |
 //! | charge | what a decision spent and where: the only thing that can be settled (given back, or followed by more) |
 //! | admission | what the limiter says of a request: go on, wait, or why not |
+//! | plan policy | which of a plan's policies, counted from 0: another number than the file's `PolicyIndex` |
 //! | exchange | a request and its answer, from the head's arrival to the end of the answer's body |
-//! | switch | a request for another protocol that is unanswered: nothing behind it is read |
+//! | upgrade gate | what stops reading behind a request for another protocol until that is answered |
 //! | tunnel | what carries the bytes of that protocol once the origin has agreed to it (101) |
 //! | endpoint | one of an upstream: `Endpoint` as the file has it, `EndpointState` as the process knows it, a `Member` with its weight, `Origin` as a worker is connected to it, an `AttemptRecord` as a request is there |
 //! | attempt | one request at one endpoint; `Attempts` are all of a request |

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use syn::visit::{Visit, visit_item_mod};
-use syn::{Ident, ItemEnum, ItemMod, ItemStruct, ItemTrait, ItemType, ItemUnion};
+use syn::visit::{Visit, visit_item, visit_item_mod};
+use syn::{Item, ItemMod};
 
 use crate::crate_map::{CrateMap, is_of_tests};
 
@@ -29,13 +29,6 @@ pub fn given_twice(texts: &BTreeMap<String, String>) -> Vec<String> {
         .collect()
 }
 
-impl Types<'_> {
-    fn note(&mut self, name: &Ident) {
-        let files = self.found.entry(name.to_string()).or_default();
-        files.push(self.file.to_owned());
-    }
-}
-
 impl<'ast> Visit<'ast> for Types<'_> {
     fn visit_item_mod(&mut self, module: &'ast ItemMod) {
         if !is_of_tests(&module.attrs) {
@@ -43,33 +36,18 @@ impl<'ast> Visit<'ast> for Types<'_> {
         }
     }
 
-    fn visit_item_struct(&mut self, item: &'ast ItemStruct) {
-        if !is_of_tests(&item.attrs) {
-            self.note(&item.ident);
-        }
-    }
-
-    fn visit_item_enum(&mut self, item: &'ast ItemEnum) {
-        if !is_of_tests(&item.attrs) {
-            self.note(&item.ident);
-        }
-    }
-
-    fn visit_item_union(&mut self, item: &'ast ItemUnion) {
-        if !is_of_tests(&item.attrs) {
-            self.note(&item.ident);
-        }
-    }
-
-    fn visit_item_trait(&mut self, item: &'ast ItemTrait) {
-        if !is_of_tests(&item.attrs) {
-            self.note(&item.ident);
-        }
-    }
-
-    fn visit_item_type(&mut self, item: &'ast ItemType) {
-        if !is_of_tests(&item.attrs) {
-            self.note(&item.ident);
+    fn visit_item(&mut self, item: &'ast Item) {
+        let (attributes, name) = match item {
+            Item::Struct(item) => (&item.attrs, &item.ident),
+            Item::Enum(item) => (&item.attrs, &item.ident),
+            Item::Union(item) => (&item.attrs, &item.ident),
+            Item::Trait(item) => (&item.attrs, &item.ident),
+            Item::Type(item) => (&item.attrs, &item.ident),
+            other => return visit_item(self, other),
+        };
+        if !is_of_tests(attributes) {
+            let files = self.found.entry(name.to_string()).or_default();
+            files.push(self.file.to_owned());
         }
     }
 }

@@ -38,14 +38,14 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
         } else if !applies {
             found.push(format!("no route uses policy `{}`", policy.name));
         }
-        found.extend(said_by_clients(policy));
+        found.extend(warn_spoofable_partition(policy));
         found.extend(spelled_at_will(policy));
-        found.extend(promoted_by_clients(policy));
-        found.extend(priced_by_clients(policy));
+        found.extend(warn_client_chosen_tier(policy));
+        found.extend(warn_client_chosen_cost(policy));
         found.extend(refused_by_others(policy));
         found.extend(never_matched(file, policy));
         found.extend(larger_than_share(policy, snapshot.store.min_nodes));
-        found.extend(never_held(policy, &snapshot.listeners.raw));
+        found.extend(warn_queue_without_room(policy, &snapshot.listeners.raw));
     }
     for (table, route) in file.routes.iter().zip(&snapshot.routes) {
         found.extend(read_otherwise(&table.value, &route.name));
@@ -110,7 +110,7 @@ fn never_shown(listener: &Listener) -> impl Iterator<Item = String> {
 }
 
 /// An address that only trusted peers may say names nobody else: of others it is taken out.
-fn said_by_clients(policy: &Policy) -> Option<String> {
+fn warn_spoofable_partition(policy: &Policy) -> Option<String> {
     let choices = policy.partition.0.iter().chain(&policy.overrides_by().0);
     let parts = choices.flat_map(|choice| &choice.0);
     let mut names = parts.filter_map(|part| match part {
@@ -169,7 +169,7 @@ fn read_otherwise(raw: &RawRoute, route: &str) -> Option<String> {
 }
 
 /// Who tells its own tier takes the largest. What trusted peers alone may say is the exception.
-fn promoted_by_clients(policy: &Policy) -> Option<String> {
+fn warn_client_chosen_tier(policy: &Policy) -> Option<String> {
     let by = policy.overrides.as_ref()?.by.as_ref()?;
     let part = by.parts().find(|part| match part {
         Part::Header(name) => !ADDRESS_CLAIMS.contains(&name.as_str()),
@@ -184,7 +184,7 @@ fn promoted_by_clients(policy: &Policy) -> Option<String> {
 }
 
 /// Who tells the cost of its own requests pays what it likes.
-fn priced_by_clients(policy: &Policy) -> Option<String> {
+fn warn_client_chosen_cost(policy: &Policy) -> Option<String> {
     let told = policy.told_cost.as_ref()?.header_of(CostSource::Request)?;
     let (name, header) = (&policy.name, &told.header);
     let (least, most) = (told.bounds.start(), told.bounds.end());
@@ -214,7 +214,7 @@ fn larger_than_share(policy: &Policy, nodes: u32) -> Option<String> {
 }
 
 /// A request is refused that is longer than all that may be held at once.
-fn never_held(policy: &Policy, listeners: &[Arc<Listener>]) -> Option<String> {
+fn warn_queue_without_room(policy: &Policy, listeners: &[Arc<Listener>]) -> Option<String> {
     let cost = policy
         .body_cost()
         .filter(|cost| cost.reserve.told().is_some())?;
