@@ -33,7 +33,7 @@ use support::{connect, median, numbers, runtime, serve};
 const ORIGIN: u16 = 19_180;
 const GATEWAY: u16 = 19_181;
 /// Routes to the same origin, without and with a policy that reads answers.
-const ROUTES: [&str; 2] = ["/plain", "/told"];
+const ROUTES: [&str; 2] = ["/plain", "/reported"];
 /// Events of a stream.
 const EVENTS: usize = 10_000;
 /// Bytes of a document, and how many are asked for in a round.
@@ -93,18 +93,21 @@ async fn time(origin: &Rc<Origin>, folder: &Path, rounds: usize) {
     for (name, at) in [("p50", 0), ("p99", 1)] {
         let of = |latencies: &Vec<Duration>| {
             let each = latencies.iter().skip(at).step_by(2);
-            median(each.map(|it| it.as_secs_f64() * 1e6).collect())
+            median(each.map(|each| each.as_secs_f64() * 1e6).collect())
         };
-        let [plain, told] = [of(&latencies[0]), of(&latencies[1])];
+        let [plain, reported] = [of(&latencies[0]), of(&latencies[1])];
         println!(
-            "from origin to client, {name:<21}{plain:>10.1}{told:>10.1}{:>+8.1}",
-            told - plain
+            "from origin to client, {name:<21}{plain:>10.1}{reported:>10.1}{:>+8.1}",
+            reported - plain
         );
     }
 }
 
-fn print(name: &str, [plain, told]: [f64; 2]) {
-    println!("{name:<44}{plain:>10.1}{told:>10.1}{:>8.2}", told / plain);
+fn print(name: &str, [plain, reported]: [f64; 2]) {
+    println!(
+        "{name:<44}{plain:>10.1}{reported:>10.1}{:>8.2}",
+        reported / plain
+    );
 }
 
 /// Asks for a document again and again, and returns the CPU time of one in µs.
@@ -184,7 +187,7 @@ fn document(kind: &str) -> String {
 /// Starts a gateway with both routes, on core 0.
 fn gateway(folder: &Path) -> Process {
     let build = servers::builds().remove(0);
-    let [plain, told] = ROUTES;
+    let [plain, reported] = ROUTES;
     let policy = |name: &str, cost: &str| {
         format!(
             "[policies.{name}]\nquota = '2000000000 per hour'\nalgorithm = 'fixed-window'\n\
@@ -197,17 +200,17 @@ fn gateway(folder: &Path) -> Process {
              policies = ['{policy}']\n"
         )
     };
-    let told_cost = "cost = 'response-json:/usage/total_tokens'\nreserve = 10";
+    let reported_cost = "cost = 'response-json:/usage/total_tokens'\nreserve = 10";
     let tables = [
         policy("plain", ""),
-        policy("told", told_cost),
+        policy("reported", reported_cost),
         route(plain, "plain"),
-        route(told, "told"),
+        route(reported, "reported"),
     ];
     let origin = format!("127.0.0.1:{ORIGIN}");
     let listener = "max_connections = 30000";
     let conf = servers::tollgate_conf(GATEWAY, listener, &origin, &tables.concat());
-    let process = servers::tollgate(&build.path, folder, "told", &conf);
+    let process = servers::tollgate(&build.path, folder, "reported", &conf);
     await_port(GATEWAY);
     process
 }

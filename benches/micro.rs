@@ -223,7 +223,7 @@ fn reading_10_000_events(bencher: Bencher<'_, '_>) {
 fn compiled(pointers: &[&str]) -> Arc<Pointers> {
     let pointers = pointers
         .iter()
-        .map(|it| JsonPointer::parse(it).expect("a pointer"));
+        .map(|pointer| JsonPointer::parse(pointer).expect("a pointer"));
     Arc::new(Pointers::new(&pointers.collect::<Vec<_>>()).expect("few pointers"))
 }
 

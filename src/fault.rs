@@ -86,7 +86,7 @@ pub enum Reason {
     /// The store cannot answer and a policy is `closed`.
     LimiterUnavailable,
     /// The listener holds as many requests as it may.
-    HeldFull,
+    DelayedFull,
     /// The listener holds as many bytes of request bodies as it may.
     BodiesFull,
     /// The upstream has as many requests as its `max_requests` allows. That is the gateway's fault: it
@@ -157,7 +157,7 @@ impl Reason {
         Self::RequestBodyTimeout,
         Self::ClientGone,
         Self::LimiterUnavailable,
-        Self::HeldFull,
+        Self::DelayedFull,
         Self::BodiesFull,
         Self::UpstreamFull,
         Self::NoDescriptors,
@@ -204,7 +204,7 @@ impl Reason {
             Self::RequestBodyTimeout => "request_body_timeout",
             Self::ClientGone => "client_gone",
             Self::LimiterUnavailable => "limiter_unavailable",
-            Self::HeldFull => "held_full",
+            Self::DelayedFull => "delayed_full",
             Self::BodiesFull => "bodies_full",
             Self::UpstreamFull => "upstream_full",
             Self::NoDescriptors => "no_descriptors",
@@ -253,7 +253,7 @@ impl Reason {
             | Self::TunnelTimeout
             | Self::ClientGone => Fault::Client,
             Self::LimiterUnavailable
-            | Self::HeldFull
+            | Self::DelayedFull
             | Self::BodiesFull
             | Self::UpstreamFull
             | Self::NoDescriptors

@@ -19,7 +19,7 @@
 //!   8 record          proxy::record: one access_log line, one set of metrics, when the answer has ended
 //! proxy::tunnel       after a 101: bytes of another protocol, between client and origin, untouched
 //! proxy::request_headers  the one order in which a request's head is changed, before 1 to before 5
-//! proxy::reading      bodies that report a cost: the request's before 3, the response's as it passes; cost adds up
+//! proxy::body_cost      bodies that report a cost: the request's before 3, the response's as it passes; cost adds up
 //! proxy::refusal      every "no": its status, body, Retry-After, and whether the connection closes
 //! ```
 //!

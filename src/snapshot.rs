@@ -169,7 +169,7 @@ pub struct Policy {
     /// Quotas that are tried beside the real ones.
     pub candidates: Vec<PolicyQuota>,
     /// Who tells what a request costs; none: [`AppliedPolicy::cost`] says it.
-    pub told_cost: Option<ReportedCost>,
+    pub reported_cost: Option<ReportedCost>,
     /// Which answers count.
     pub counted_answers: CountedAnswers,
     /// How it refuses.
@@ -230,20 +230,29 @@ pub struct Override {
 impl Policy {
     /// Returns what chooses a client's override: what `overrides_by` says, or the partition.
     pub fn overrides_by(&self) -> &Partition {
-        let by = self.overrides.as_ref().and_then(|it| it.by.as_ref());
+        let by = self
+            .overrides
+            .as_ref()
+            .and_then(|overrides| overrides.by.as_ref());
         by.unwrap_or(&self.partition)
     }
 
     /// Yields every part of a request that the policy reads.
     pub fn parts(&self) -> impl Iterator<Item = &Part> {
-        let by = self.overrides.iter().filter_map(|it| it.by.as_ref());
+        let by = self
+            .overrides
+            .iter()
+            .filter_map(|overrides| overrides.by.as_ref());
         self.partition.parts().chain(by.flat_map(Partition::parts))
     }
 
     /// Returns the header in which clients tell what their requests cost.
     pub fn request_cost_header(&self) -> Option<&HeaderName> {
-        let told = self.told_cost.as_ref()?.header_of(CostSource::Request)?;
-        Some(&told.header)
+        let reported = self
+            .reported_cost
+            .as_ref()?
+            .header_of(CostSource::Request)?;
+        Some(&reported.header)
     }
 
     /// Finds the override that the policy has for a request.
@@ -269,14 +278,14 @@ impl Policy {
 
     /// Whether the head of an answer can change what a request was charged.
     pub fn is_settled_by_head(&self) -> bool {
-        let told = self.told_cost.as_ref();
-        let by_header = told.and_then(|told| told.header_of(CostSource::Response));
+        let reported = self.reported_cost.as_ref();
+        let by_header = reported.and_then(|reported| reported.header_of(CostSource::Response));
         by_header.is_some() || !self.counted_answers.is_all()
     }
 
     /// Returns how bodies tell what requests cost, if they do.
     pub fn body_cost(&self) -> Option<&BodyCost<NumberSource>> {
-        self.told_cost.as_ref()?.body()
+        self.reported_cost.as_ref()?.body()
     }
 
     /// Returns how many quotas a request is decided by at most; candidates are tried where no override
@@ -289,7 +298,10 @@ impl Policy {
 
     /// Yields the policy's own grant, and those of its overrides.
     pub fn grants(&self) -> impl Iterator<Item = &Grant> {
-        let others = self.overrides.iter().flat_map(|it| &it.grants);
+        let others = self
+            .overrides
+            .iter()
+            .flat_map(|overrides| &overrides.grants);
         [&self.grant].into_iter().chain(others)
     }
 

@@ -35,7 +35,7 @@ use tollgate::clock::Clock;
 use tollgate::config::changes::changes;
 use tollgate::config::{Loaded, load};
 use tollgate::metrics::Metrics;
-use tollgate::proxy::shared::ActiveConfig;
+use tollgate::proxy::process::ActiveConfig;
 use tollgate::proxy::upstream::Endpoints;
 use tollgate::store::{MemoryStore, Store};
 

@@ -79,8 +79,8 @@ pub struct AccessEntry<'a> {
     pub duration_us: u64,
     /// From the time the request was sent to the upstream's head, in microseconds.
     pub upstream_us: Option<u64>,
-    /// How long the request was held, in microseconds.
-    pub held_us: Option<u64>,
+    /// How long the request was delayed, in microseconds.
+    pub delayed_us: Option<u64>,
     /// Bytes of the answer's body that were sent.
     pub sent_bytes: u64,
     /// Whether a decision was made without the store that should have made it.
@@ -194,7 +194,7 @@ impl AccessEntry<'_> {
         if is_request {
             line.number("duration_us", self.duration_us);
             line.optional_number("upstream_us", self.upstream_us);
-            line.optional_number("held_us", self.held_us);
+            line.optional_number("delayed_us", self.delayed_us);
             line.number("sent_bytes", self.sent_bytes);
         }
         if self.is_degraded {

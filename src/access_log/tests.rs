@@ -26,7 +26,7 @@ const ENTRY: AccessEntry<'static> = AccessEntry {
     cause: None,
     duration_us: 250,
     upstream_us: None,
-    held_us: None,
+    delayed_us: None,
     sent_bytes: 0,
     is_degraded: false,
     request_id: b"",
@@ -45,7 +45,7 @@ const REFUSED: AccessEntry<'static> = AccessEntry {
     cost: Some(1),
     reason: Some(Reason::QuotaExceeded),
     upstream_us: Some(200),
-    held_us: Some(10),
+    delayed_us: Some(10),
     sent_bytes: 197,
     is_degraded: true,
     request_id: b"7f\"1",
@@ -76,7 +76,7 @@ fn json_line_says_everything_and_leaves_out_what_is_not_there() {
          \"status\":429,\"reason\":\"quota_exceeded\",\"fault\":\"client\",\
          \"policies\":[\"per-client\",\"global\",\"trial\"],\"decision\":\"refused\",\
          \"refused_by\":[\"global\"],\"shadow_refused_by\":[\"trial\"],\"remaining\":0,\
-         \"cost\":1,\"duration_us\":250,\"upstream_us\":200,\"held_us\":10,\
+         \"cost\":1,\"duration_us\":250,\"upstream_us\":200,\"delayed_us\":10,\
          \"sent_bytes\":197,\"degraded\":true,\"request_id\":\"7f\\\"1\",\
          \"trace_id\":\"0af7\"}\n"
     );
@@ -90,7 +90,7 @@ fn text_line_says_the_same() {
          host=example.com path=/v1/items route=\"GET /v1/*\" status=429 reason=quota_exceeded \
          fault=client policies=per-client,global,trial decision=refused refused_by=global \
          shadow_refused_by=trial remaining=0 cost=1 duration_us=250 upstream_us=200 \
-         held_us=10 sent_bytes=197 degraded=true request_id=\"7f\\\"1\" \
+         delayed_us=10 sent_bytes=197 degraded=true request_id=\"7f\\\"1\" \
          trace_id=0af7\n"
     );
 }

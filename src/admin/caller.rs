@@ -28,7 +28,9 @@ pub(super) fn is_of_another_site(headers: &HeaderMap) -> bool {
     let asked = headers.get(HOST).map_or(&b""[..], |host| host.as_bytes());
     let is_own_origin = |origin: &[u8]| {
         let schemes = [&b"http://"[..], b"https://"];
-        let mut authorities = schemes.iter().filter_map(|it| origin.strip_prefix(*it));
+        let mut authorities = schemes
+            .iter()
+            .filter_map(|scheme| origin.strip_prefix(*scheme));
         authorities.any(|authority| authority.eq_ignore_ascii_case(asked))
     };
     let mut origins = headers.get_all(ORIGIN).iter();

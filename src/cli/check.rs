@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use super::{EXIT_CONFIG, unreadable};
 use crate::clock::Clock;
 use crate::config::value::{BLOCKED, StoreUrl, UNLIMITED, bytes_text};
-use crate::config::{self, Loaded, guarantee, spelling};
+use crate::config::{self, Loaded, display, guarantee};
 use crate::limit::Quota;
 use crate::limit::plan::SeriesId;
 use crate::request::jwt::{SigningAlgorithm, TokenVerifier};
@@ -29,7 +29,9 @@ pub fn check(path: &Path) -> ExitCode {
     match config::load(&text, &config::environment, &mut |_| SeriesId(0)) {
         Ok(mut loaded) => {
             let expiring = loaded.snapshot.expiring(Clock::system().wall());
-            loaded.warnings.extend(expiring.map(|it| it.to_string()));
+            loaded
+                .warnings
+                .extend(expiring.map(|expiring| expiring.to_string()));
             // A reader that has seen enough may close the pipe.
             let _ = std::io::stdout().write_all(summary(&name, &loaded).as_bytes());
             ExitCode::SUCCESS
@@ -86,8 +88,8 @@ pub fn summary(file_name: &str, loaded: &Loaded) -> String {
 fn listener(out: &mut String, listener: &Listener) {
     let _ = write!(out, "  {}: {}", listener.name, listener.address);
     if let Some(tls) = &listener.tls {
-        let names = tls.certificates.iter().map(|it| &it.name);
-        let _ = write!(out, ", TLS as {}", spelling::list(names));
+        let names = tls.certificates.iter().map(|certificate| &certificate.name);
+        let _ = write!(out, ", TLS as {}", display::list(names));
         if tls.wants_clients_certificates() {
             out.push_str(", client certificates required");
         }
@@ -98,15 +100,15 @@ fn listener(out: &mut String, listener: &Listener) {
     let identity = &listener.identity;
     if !identity.trusted_proxies.is_empty() {
         let nets = identity.trusted_proxies.iter().map(ToString::to_string);
-        let source = spelling::address_source(&identity.source);
-        let _ = write!(out, ", client by {source} from {}", spelling::list(nets));
+        let source = display::address_source(&identity.source);
+        let _ = write!(out, ", client by {source} from {}", display::list(nets));
     }
     out.push('\n');
 }
 
 /// Says where counters live, and never who the gateway is there.
 fn store(out: &mut String, url: &StoreUrl, store: &Settings) {
-    let _ = write!(out, "  {}", spelling::store_url(url));
+    let _ = write!(out, "  {}", display::store_url(url));
     let Location::Redis(redis) = &store.location else {
         let most = bytes_text(store.max_memory);
         let _ = writeln!(out, ", this process alone, at most {most}");
@@ -117,7 +119,7 @@ fn store(out: &mut String, url: &StoreUrl, store: &Settings) {
         (None, Deployment::Unix(_)) => "",
         (None, _) => "not encrypted, ",
     };
-    let timeout = spelling::duration(store.timeout);
+    let timeout = display::duration(store.timeout);
     let _ = writeln!(
         out,
         ", {encryption}keys `{}:…`, at most {timeout} for a decision",
@@ -146,7 +148,7 @@ fn tokens(out: &mut String, verifier: &TokenVerifier) {
     let issuer = rules.issuer.as_deref().unwrap_or("anybody");
     let audience = match rules.audience.as_slice() {
         [] => "anybody".to_owned(),
-        audience => spelling::list(audience),
+        audience => display::list(audience),
     };
     let header = &rules.header;
     let _ = writeln!(
@@ -157,12 +159,12 @@ fn tokens(out: &mut String, verifier: &TokenVerifier) {
 
 fn route(out: &mut String, loaded: &Loaded, route: &Route) {
     let upstream = &loaded.file.upstreams[route.upstream];
-    let endpoints = spelling::endpoints(&upstream.value.endpoints);
+    let endpoints = display::endpoints(&upstream.value.endpoints);
     let _ = writeln!(out, "  {} → {} {endpoints}", route.name, upstream.name);
     let policies = route.policies.iter();
     let policies = policies.map(|applied| {
         let policy = &loaded.snapshot.policies[applied.policy];
-        let cost = match (applied.cost, &policy.told_cost) {
+        let cost = match (applied.cost, &policy.reported_cost) {
             (1, _) | (_, Some(_)) => String::new(),
             (cost, None) => format!(" at cost {cost}"),
         };
@@ -180,7 +182,7 @@ fn route(out: &mut String, loaded: &Loaded, route: &Route) {
 fn whose(policy: &Policy) -> String {
     match policy.partition.0.as_slice() {
         [] => "one for all".to_owned(),
-        _ => format!("by {}", spelling::partition(&policy.partition)),
+        _ => format!("by {}", display::partition(&policy.partition)),
     }
 }
 
@@ -189,7 +191,7 @@ fn policy(out: &mut String, policy: &Policy) {
     match policy.mode {
         Some(PolicyMode::Enforce) => {}
         mode => {
-            let _ = write!(out, ", {}", spelling::word(spelling::MODES, &mode));
+            let _ = write!(out, ", {}", display::word(display::MODES, &mode));
         }
     }
     out.push('\n');
@@ -204,7 +206,7 @@ fn policy(out: &mut String, policy: &Policy) {
     for part in &policy.candidates {
         quota(out, &part.quota, "candidate: ");
     }
-    let costs = policy.told_cost.as_ref().map(guarantee::told_cost);
+    let costs = policy.reported_cost.as_ref().map(guarantee::reported_cost);
     let answers = guarantee::counted_answers(&policy.counted_answers);
     for text in costs.into_iter().flatten().chain(answers) {
         let _ = writeln!(out, "    {text}");
@@ -228,7 +230,7 @@ fn overrides(out: &mut String, overrides: &Overrides) {
     let s = if count == 1 { "" } else { "s" };
     let _ = write!(out, "    {count} override{s}");
     if let Some(by) = &overrides.by {
-        let by: Vec<_> = by.0.iter().map(spelling::choice).collect();
+        let by: Vec<_> = by.0.iter().map(display::choice).collect();
         let _ = write!(out, " by {}", by.join(", "));
     }
     let of = |grant: Grant| {
@@ -253,7 +255,7 @@ fn overrides(out: &mut String, overrides: &Overrides) {
 }
 
 fn quota(out: &mut String, quota: &Quota, role: &str) {
-    let algorithm = spelling::word(spelling::ALGORITHMS, &quota.algorithm.into());
-    let (rate, guarantee) = (spelling::rate(quota), guarantee::guarantee(quota));
+    let algorithm = display::word(display::ALGORITHMS, &quota.algorithm.into());
+    let (rate, guarantee) = (display::rate(quota), guarantee::guarantee(quota));
     let _ = writeln!(out, "    {role}{rate}, {algorithm}: {guarantee}");
 }

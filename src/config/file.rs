@@ -3,7 +3,7 @@
 //! A key that the file leaves out has its default already; [`Table::place`] says whether it is there.
 //! Where a key means by itself what it says, the mirror holds the snapshot's own type.
 
-mod at;
+mod spanned;
 mod tls;
 mod upstream;
 
@@ -15,7 +15,7 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue, Method};
 use typed_index_collections::TiVec;
 
-pub use self::at::At;
+pub use self::spanned::Spanned;
 pub use self::tls::{Pem, RawCertificate, RawServerTls, RawTls};
 pub use self::upstream::{BalanceName, RawEndpoint, RawUpstream};
 use super::value::{CostText, GrantText, QuotaText, RefundOn, StoreUrl};
@@ -127,7 +127,7 @@ pub struct Top {
     /// What the snapshot has of it.
     pub general: General,
     /// `default_policies`
-    pub default_policies: Vec<At<String>>,
+    pub default_policies: Vec<Spanned<String>>,
 }
 
 /// `[listeners.NAME]`
@@ -164,7 +164,7 @@ pub struct RawStore {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RawJwt {
     /// `keys`: one or several
-    pub keys: Vec<At<Pem>>,
+    pub keys: Vec<Spanned<Pem>>,
     /// `algorithms`; none: those of the keys
     pub algorithms: Vec<SigningAlgorithm>,
     /// What the snapshot has of it, but for the keys.
@@ -175,7 +175,7 @@ pub struct RawJwt {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RawPolicy {
     /// `quota`: one or several
-    pub quota: Vec<At<GrantText>>,
+    pub quota: Vec<Spanned<GrantText>>,
     /// `algorithm`
     pub algorithm: AlgorithmName,
     /// `buckets`
@@ -205,11 +205,11 @@ pub struct RawPolicy {
     /// `count`
     pub count: Count,
     /// `count_status`
-    pub count_status: Vec<At<StatusRange>>,
+    pub count_status: Vec<Spanned<StatusRange>>,
     /// `refund_on`
-    pub refund_on: Vec<At<RefundOn>>,
+    pub refund_on: Vec<Spanned<RefundOn>>,
     /// `candidate`: any number
-    pub candidate: Vec<At<QuotaText>>,
+    pub candidate: Vec<Spanned<QuotaText>>,
     /// `[policies.NAME.refusal] body`
     pub refusal_body: Option<String>,
     /// `[policies.NAME.refusal] content_type`
@@ -243,9 +243,9 @@ impl PartialEq for RawOverrides {
 #[derive(Clone, PartialEq)]
 pub struct RawOverride {
     /// Which clients it is about.
-    pub pattern: At<String>,
+    pub pattern: Spanned<String>,
     /// What they may do.
-    pub grant: At<RawGrant>,
+    pub grant: Spanned<RawGrant>,
 }
 
 /// The pattern may be a client's key.
@@ -259,11 +259,11 @@ impl std::fmt::Debug for RawOverride {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RawGrant {
     /// `quota`: one or several
-    pub quota: Vec<At<GrantText>>,
+    pub quota: Vec<Spanned<GrantText>>,
     /// `burst`
-    pub burst: Option<At<u64>>,
+    pub burst: Option<Spanned<u64>>,
     /// `queue`
-    pub queue: Option<At<u64>>,
+    pub queue: Option<Spanned<u64>>,
 }
 
 /// `overrides_file`, read.
@@ -323,25 +323,25 @@ impl From<Algorithm> for AlgorithmName {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RawRoute {
     /// `name`; none: the route is called by what it matches.
-    pub name: Option<At<String>>,
+    pub name: Option<Spanned<String>>,
     /// `path`, as written
-    pub path: Option<At<String>>,
+    pub path: Option<Spanned<String>>,
     /// `path_regex`, as written
-    pub path_regex: Option<At<String>>,
+    pub path_regex: Option<Spanned<String>>,
     /// `host`, as written
-    pub host: Option<At<String>>,
+    pub host: Option<Spanned<String>>,
     /// `methods`
-    pub methods: Vec<At<Method>>,
+    pub methods: Vec<Spanned<Method>>,
     /// `headers`: a value, or none for `"*"`
     pub headers: Vec<(HeaderName, Option<String>)>,
     /// `upstream`
-    pub upstream: Option<At<String>>,
+    pub upstream: Option<Spanned<String>>,
     /// `policies`
-    pub policies: Vec<At<String>>,
+    pub policies: Vec<Spanned<String>>,
     /// `strip_prefix`
-    pub strip_prefix: Option<At<String>>,
+    pub strip_prefix: Option<Spanned<String>>,
     /// `rewrite`, as written
-    pub rewrite: Option<At<String>>,
+    pub rewrite: Option<Spanned<String>>,
     /// `cost`
     pub cost: Option<u64>,
     /// `default_policies`
@@ -353,16 +353,16 @@ pub struct RawRoute {
     /// `case_insensitive`
     pub case_insensitive: bool,
     /// `[routes.request_headers] remove`
-    pub request_headers_removed: Vec<At<HeaderName>>,
+    pub request_headers_removed: Vec<Spanned<HeaderName>>,
     /// `[routes.response_headers] remove`
-    pub response_headers_removed: Vec<At<HeaderName>>,
+    pub response_headers_removed: Vec<Spanned<HeaderName>>,
     /// What the snapshot has of it as the file says it.
     pub route: snapshot::Route,
 }
 
 impl RawRoute {
     /// Returns `path` or `path_regex`, whichever the route has.
-    pub fn pattern(&self) -> Option<&At<String>> {
+    pub fn pattern(&self) -> Option<&Spanned<String>> {
         self.path.as_ref().or(self.path_regex.as_ref())
     }
 }

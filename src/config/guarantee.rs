@@ -1,6 +1,6 @@
 //! What a quota guarantees, in words: each algorithm's law from `limits.md`, with the quota's numbers.
 
-use super::spelling;
+use super::display;
 use crate::clock::Micros;
 use crate::cost::{Amount, BodyCost, NumberSource};
 use crate::limit::{Algorithm, Align, Count, OldestBucket, Quota};
@@ -19,7 +19,7 @@ pub fn guarantee(quota: &Quota) -> String {
 }
 
 /// Says what a cost that somebody tells means for the quotas, in lines.
-pub fn told_cost(cost: &ReportedCost) -> Vec<String> {
+pub fn reported_cost(cost: &ReportedCost) -> Vec<String> {
     match cost {
         ReportedCost::Header(header) => vec![header_cost(header)],
         ReportedCost::Body(body) => body_cost(body),
@@ -51,11 +51,11 @@ fn header_cost(cost: &HeaderCost) -> String {
 
 fn body_cost(cost: &BodyCost<NumberSource>) -> Vec<String> {
     let (least, most) = (cost.bounds.start(), *cost.bounds.end());
-    let told = spelling::sum(&cost.cost);
-    let reserve = spelling::amount(&cost.reserve);
+    let reported = display::sum(&cost.cost);
+    let reserve = display::amount(&cost.reserve);
     let otherwise = match &cost.reserve {
         Amount::Units(_) => String::new(),
-        Amount::Told(_) => format!(
+        Amount::Reported(_) => format!(
             ", at least {} if the request does not declare it",
             cost.reserve_default
         ),
@@ -64,13 +64,13 @@ fn body_cost(cost: &BodyCost<NumberSource>) -> Vec<String> {
         0 => "the quota is never overshot".to_owned(),
         above => format!("each request in progress can overshoot the quota by {above}"),
     };
-    let unknown = cost.unknown.as_ref().map(|it| {
-        let least = spelling::amount(it);
+    let unknown = cost.unknown.as_ref().map(|unknown| {
+        let least = display::amount(unknown);
         format!(", at least {least}")
     });
     let unknown = unknown.unwrap_or_default();
     vec![
-        format!("costs {least} to {most}: {told}"),
+        format!("costs {least} to {most}: {reported}"),
         format!("reserves {reserve}{otherwise}"),
         format!("a response that reports no cost is charged the reserve{unknown}"),
         overshoot,
@@ -79,12 +79,7 @@ fn body_cost(cost: &BodyCost<NumberSource>) -> Vec<String> {
 
 /// Says which answers count; none if all do.
 pub fn counted_answers(answers: &CountedAnswers) -> Option<String> {
-    let ranges = |ranges: &[_]| {
-        ranges
-            .iter()
-            .map(spelling::status_range)
-            .collect::<Vec<_>>()
-    };
+    let ranges = |ranges: &[_]| ranges.iter().map(display::status_range).collect::<Vec<_>>();
     let mut texts = Vec::new();
     if !answers.count_status.is_empty() {
         let statuses = ranges(&answers.count_status).join(", ");
@@ -115,7 +110,7 @@ pub fn advice(quotas: &[Quota]) -> Option<String> {
         return None;
     }
     let laws = quotas.iter().map(|quota| {
-        let window = spelling::span(quota.window);
+        let window = display::span(quota.window);
         format!("{} in any {window}", quota.limit)
     });
     let laws = laws.collect::<Vec<_>>().join(", ");
@@ -126,9 +121,9 @@ pub fn advice(quotas: &[Quota]) -> Option<String> {
 
 fn law(quota: &Quota) -> String {
     let limit = quota.limit;
-    let window = spelling::span(quota.window);
+    let window = display::span(quota.window);
     let interval_us = || quota.interval_us();
-    let interval = |units: u64| spelling::span(Micros(units.saturating_mul(interval_us())));
+    let interval = |units: u64| display::span(Micros(units.saturating_mul(interval_us())));
     match quota.algorithm {
         Algorithm::FixedWindow => fixed_window(quota),
         Algorithm::SlidingWindow { buckets, oldest } => sliding_window(quota, buckets, oldest),
@@ -153,20 +148,20 @@ fn law(quota: &Quota) -> String {
 
 fn fixed_window(quota: &Quota) -> String {
     let limit = quota.limit;
-    let window = spelling::span(quota.window);
+    let window = display::span(quota.window);
     let double = limit.saturating_mul(2);
     format!("at most {limit} in each aligned {window}, {double} in any {window}")
 }
 
 fn sliding_window(quota: &Quota, buckets: u32, oldest: OldestBucket) -> String {
     let limit = quota.limit;
-    let window = spelling::span(quota.window);
+    let window = display::span(quota.window);
     let bucket_us = quota.window.0 / u64::from(buckets);
     let double = limit.saturating_mul(2);
-    let inner = spelling::span(Micros(quota.window.0 - bucket_us));
+    let inner = display::span(Micros(quota.window.0 - bucket_us));
     match (oldest, buckets) {
         (OldestBucket::Whole, _) => {
-            let paced = spelling::span(Micros(quota.window.0 + bucket_us));
+            let paced = display::span(Micros(quota.window.0 + bucket_us));
             format!("at most {limit} in any {window}; a steady client gets {limit} per {paced}")
         }
         (OldestBucket::Weighted, 1) => {

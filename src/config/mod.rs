@@ -15,7 +15,7 @@ pub mod report;
 mod secrets;
 
 pub mod changes;
+pub mod display;
 pub mod guarantee;
-pub mod spelling;
 
 pub use load::{Loaded, environment, load};

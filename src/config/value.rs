@@ -21,9 +21,9 @@ use std::io::{self, Read as _};
 pub use address::{admin_address, client_address, network, socket_address};
 pub use amount::{bytes_text, ratio, ratio_from_0, size};
 pub use cost::{
-    COST_SOURCES, CostText, RESERVE_SOURCES, RefundOn, Sources, TOLD_NUMBERS, UNKNOWN_SOURCES,
-    WEIGHTS, amount, cost, refund_on, refusal_status, retry_jitter, sources, status_range,
-    told_number, weight,
+    COST_SOURCES, CostText, REPORTED_NUMBERS, RESERVE_SOURCES, RefundOn, Sources, UNKNOWN_SOURCES,
+    WEIGHTS, amount, cost, refund_on, refusal_status, reported_number, retry_jitter, sources,
+    status_range, weight,
 };
 pub use endpoint::{endpoint, endpoint_url, health_host, health_path, server_name};
 pub use field::{answer_field, field_value, own_field, request_field};
@@ -38,7 +38,7 @@ pub use time::{QuotaText, duration, quota};
 
 /// Why a text is not what its key wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
+pub struct ValueError {
     /// Stands for the text where it must not be repeated, as it may hold a password; the hint
     /// does not repeat it then either.
     pub subject: Option<&'static str>,
@@ -50,7 +50,7 @@ pub struct Wrong {
     pub hint: Option<String>,
 }
 
-impl Wrong {
+impl ValueError {
     /// Begins an error.
     pub fn new(problem: &'static str, expected: impl Into<String>) -> Self {
         Self {
@@ -88,25 +88,25 @@ impl Wrong {
 }
 
 /// Finds `text` among `words`; those of `to_come` are known, but not available.
-pub fn word<T: Clone>(text: &str, words: &[(&str, T)], to_come: &[&str]) -> Result<T, Wrong> {
+pub fn word<T: Clone>(text: &str, words: &[(&str, T)], to_come: &[&str]) -> Result<T, ValueError> {
     if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
         return Ok(value.clone());
     }
     let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
     let expected = one_of(&names);
     if to_come.contains(&text) {
-        return Err(Wrong::to_come(expected));
+        return Err(ValueError::to_come(expected));
     }
-    Err(Wrong::new("is not a known value", expected).maybe_hint(did_you_mean(text, names)))
+    Err(ValueError::new("is not a known value", expected).maybe_hint(did_you_mean(text, names)))
 }
 
 /// Checks a name that ends up in header fields and metric labels.
-pub fn name(text: &str) -> Result<String, Wrong> {
+pub fn name(text: &str) -> Result<String, ValueError> {
     let fits = |byte: u8| matches!(byte, b' '..=b'~') && !b"\"\\".contains(&byte);
     if (1..=NAME_LEN_MAX).contains(&text.len()) && text.bytes().all(fits) {
         return Ok(text.to_owned());
     }
-    Err(Wrong::new("cannot be a name", "1 to 64 printable ASCII characters without `\"` and `\\`")
+    Err(ValueError::new("cannot be a name", "1 to 64 printable ASCII characters without `\"` and `\\`")
         .hint("names are used in header fields and metric labels; letters, digits, `-` and `_` are a good choice"))
 }
 

@@ -13,8 +13,8 @@ use super::pointers::Pointers;
 ///
 /// What it holds: a few words, a number of at most [`NUMBER_BYTES_MAX`](super::NUMBER_BYTES_MAX) bytes
 /// if a piece ends within it, and the largest number at each pointer, which takes 16 bytes if it has at
-/// most 19 digits. Null, strings, literals, containers and negative numbers are not told: they neither
-/// count nor undo what was told. A longer number leaves the body unread.
+/// most 19 digits. Null, strings, literals, containers and negative numbers are not reported: they neither
+/// count nor undo what was reported. A longer number leaves the body unread.
 #[derive(Debug)]
 pub struct NumberReader {
     pointers: Arc<Pointers>,
@@ -40,7 +40,7 @@ pub struct BodyNumbers {
     /// The largest number at each pointer, in their order.
     pub numbers: Box<[Option<Decimal>]>,
     /// Whether the body had a document, and all of them were complete. If not, it was cut or is no JSON, and might
-    /// have told more: a broken document is not read any further, but what it told counts, and the next one is
+    /// have reported more: a broken document is not read any further, but what it reported counts, and the next one is
     /// read. An event of a stream is complete once it has ended, whatever it holds. The last event may end with
     /// the body if it begins no object (`[DONE]`).
     pub is_whole: bool,
@@ -122,7 +122,7 @@ impl NumberReader {
                     documents.read(pointers, bytes);
                 }
                 EventPart::End => documents.end_event(pointers),
-                EventPart::Event(object @ [b'{', ..]) if !pointers.may_tell(object) => {
+                EventPart::Event(object @ [b'{', ..]) if !pointers.may_report(object) => {
                     documents.pass_object();
                 }
                 EventPart::Event(data) => {

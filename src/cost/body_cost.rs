@@ -1,4 +1,4 @@
-//! What a request costs whose cost bodies tell: a reserve before it is admitted, then what its answer told.
+//! What a request costs whose cost bodies tell: a reserve before it is admitted, then what its answer reported.
 
 use std::ops::RangeInclusive;
 
@@ -6,12 +6,12 @@ use super::decimal::Decimal;
 use super::source::{NumberIndex, Numbers};
 use super::sum::{MissingTerm, Sum};
 
-/// How a policy counts requests whose cost an answer's body tells; `S` says where a number is told.
+/// How a policy counts requests whose cost an answer's body tells; `S` says where a number is reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BodyCost<S> {
     /// What an answer tells.
     pub cost: Sum<S>,
-    /// What every cost and reserve that a body tells is held to.
+    /// What every cost and reserve that a body reports is clamped to.
     pub bounds: RangeInclusive<u64>,
     /// What is charged until then.
     pub reserve: Amount<S>,
@@ -29,7 +29,7 @@ pub enum Amount<S> {
     /// The file says it.
     Units(u64),
     /// Bodies do.
-    Told(Sum<S>),
+    Reported(Sum<S>),
 }
 
 /// What must be read of a request before it is decided; of length 0, nothing.
@@ -46,7 +46,7 @@ pub struct RequestNeed {
 pub struct Settled {
     /// Units.
     pub units: u64,
-    /// Whether the answer told more than `max_cost`.
+    /// Whether the answer reported more than `max_cost`.
     pub is_capped: bool,
     /// Why the response did not report it; none: it did.
     pub missing_cost: Option<MissingCost>,
@@ -86,7 +86,7 @@ impl<S> Default for Amount<S> {
 }
 
 impl<S> BodyCost<S> {
-    /// Returns the same whose numbers are told elsewhere.
+    /// Returns the same whose numbers are reported elsewhere.
     pub fn map<T>(&self, mut place: impl FnMut(&S) -> T) -> BodyCost<T> {
         BodyCost {
             cost: self.cost.map(&mut place),
@@ -94,7 +94,7 @@ impl<S> BodyCost<S> {
             reserve: self.reserve.map(&mut place),
             reserve_default: self.reserve_default,
             max_reserve_body: self.max_reserve_body,
-            unknown: self.unknown.as_ref().map(|it| it.map(&mut place)),
+            unknown: self.unknown.as_ref().map(|unknown| unknown.map(&mut place)),
         }
     }
 
@@ -102,7 +102,7 @@ impl<S> BodyCost<S> {
     pub fn reserve_min(&self) -> u64 {
         match self.reserve {
             Amount::Units(units) => units,
-            Amount::Told(_) => *self.bounds.start(),
+            Amount::Reported(_) => *self.bounds.start(),
         }
     }
 }
@@ -110,14 +110,14 @@ impl<S> BodyCost<S> {
 impl BodyCost<NumberIndex> {
     /// Says what must be read of a request to reserve by it.
     pub fn request_need(&self) -> RequestNeed {
-        let Amount::Told(reserve) = &self.reserve else {
+        let Amount::Reported(reserve) = &self.reserve else {
             return RequestNeed::default();
         };
-        let unknown = self.unknown.iter().filter_map(Amount::told);
+        let unknown = self.unknown.iter().filter_map(Amount::reported);
         let mut sources = reserve.sources().chain(unknown.flat_map(Sum::sources));
         RequestNeed {
             bytes_max: self.max_reserve_body,
-            reads_json: sources.any(|it| matches!(it, NumberIndex::RequestJson(_))),
+            reads_json: sources.any(|source| matches!(source, NumberIndex::RequestJson(_))),
         }
     }
 
@@ -125,7 +125,7 @@ impl BodyCost<NumberIndex> {
     pub fn reserve(&self, numbers: &Numbers) -> u64 {
         let sum = match &self.reserve {
             Amount::Units(units) => return *units,
-            Amount::Told(sum) => sum,
+            Amount::Reported(sum) => sum,
         };
         let needs_json = (sum.sources()).any(|place| matches!(place, NumberIndex::RequestJson(_)));
         let is_short = (numbers.request_bytes.as_ref())
@@ -139,7 +139,7 @@ impl BodyCost<NumberIndex> {
         let missing = if is_whole {
             MissingTerm::Or
         } else {
-            MissingTerm::Untold
+            MissingTerm::Unreported
         };
         let cost = sum.cost(|place| numbers.at(*place), missing, &self.bounds);
         if is_whole && cost.is_whole {
@@ -153,13 +153,13 @@ impl BodyCost<NumberIndex> {
     pub fn reserve_at_least(&self, numbers: &Numbers) -> u64 {
         match &self.reserve {
             Amount::Units(units) => *units,
-            Amount::Told(sum) if sum.terms.iter().any(|term| term.times.is_negative()) => {
+            Amount::Reported(sum) if sum.terms.iter().any(|term| term.times.is_negative()) => {
                 *self.bounds.start()
             }
-            Amount::Told(sum) => {
+            Amount::Reported(sum) => {
                 let known = sum.cost(
                     |place| numbers.at(*place),
-                    MissingTerm::Untold,
+                    MissingTerm::Unreported,
                     &self.bounds,
                 );
                 known.units
@@ -174,10 +174,11 @@ impl BodyCost<NumberIndex> {
         reserved: u64,
         end: Result<(), MissingCost>,
     ) -> Settled {
-        let told = |missing| (self.cost).cost(|place| numbers.at(*place), missing, &self.bounds);
+        let reported =
+            |missing| (self.cost).cost(|place| numbers.at(*place), missing, &self.bounds);
         let missing_cost = match end {
             Ok(()) => {
-                let cost = told(MissingTerm::Or);
+                let cost = reported(MissingTerm::Or);
                 if cost.is_whole {
                     return Settled {
                         units: cost.units,
@@ -197,11 +198,11 @@ impl BodyCost<NumberIndex> {
             }
             Err(missing_cost) => missing_cost,
         };
-        let so_far = told(MissingTerm::Untold);
+        let so_far = reported(MissingTerm::Unreported);
         let unknown = match &self.unknown {
             None => 0,
             Some(Amount::Units(units)) => *units,
-            Some(Amount::Told(sum)) => {
+            Some(Amount::Reported(sum)) => {
                 let unknown = sum.cost(|place| numbers.at(*place), MissingTerm::Or, &self.bounds);
                 unknown.units
             }
@@ -218,15 +219,15 @@ impl<S> Amount<S> {
     fn map<T>(&self, place: &mut impl FnMut(&S) -> T) -> Amount<T> {
         match self {
             Self::Units(units) => Amount::Units(*units),
-            Self::Told(sum) => Amount::Told(sum.map(place)),
+            Self::Reported(sum) => Amount::Reported(sum.map(place)),
         }
     }
 
     /// Returns the sum that bodies tell; none if the file says a number.
-    pub fn told(&self) -> Option<&Sum<S>> {
+    pub fn reported(&self) -> Option<&Sum<S>> {
         match self {
             Self::Units(_) => None,
-            Self::Told(sum) => Some(sum),
+            Self::Reported(sum) => Some(sum),
         }
     }
 }

@@ -109,7 +109,7 @@ impl Decimal {
         let zeros = POWERS
             .iter()
             .skip(1)
-            .take_while(|it| leading.is_multiple_of(**it));
+            .take_while(|power| leading.is_multiple_of(**power));
         match leading {
             0 => 0,
             _ if rest.is_empty() => i32::from(point) - small(LEADING - zeros.count()),
@@ -133,8 +133,8 @@ impl Decimal {
             point = ZERO_POINT;
         } else if point < POINT_MIN {
             (point, digits) = (POINT_MIN, b"1");
-        } else if point >= POINT_HELD {
-            (point, digits) = (POINT_HELD, b"1");
+        } else if point >= POINT_MAX {
+            (point, digits) = (POINT_MAX, b"1");
         }
         let point = small_point(point);
         let (first, rest) = digits.split_at(digits.len().min(LEADING));
@@ -233,7 +233,7 @@ fn exponent(text: &[u8]) -> Option<i32> {
         _ => (1, text),
     };
     let (digits, rest) = digits(text);
-    let add = |sum: i32, digit: &u8| (sum * 10 + i32::from(digit - b'0')).min(EXPONENT_HELD);
+    let add = |sum: i32, digit: &u8| (sum * 10 + i32::from(digit - b'0')).min(EXPONENT_MAX);
     let size = digits.iter().fold(0, add);
     (!digits.is_empty() && rest.is_empty()).then_some(sign * size)
 }
@@ -256,10 +256,10 @@ const POWERS: [u64; LEADING + 1] = {
 const POINT_MIN: i32 = -299;
 
 /// The point of 1e40, the largest number.
-const POINT_HELD: i32 = 41;
+const POINT_MAX: i32 = 41;
 
 /// The point of 0, below all others.
 const ZERO_POINT: i32 = -1000;
 
 /// More than a text's digits can make up for.
-const EXPONENT_HELD: i32 = 100_000;
+const EXPONENT_MAX: i32 = 100_000;

@@ -352,7 +352,7 @@ impl Documents {
         number.is_some()
     }
 
-    /// Notes a number that is told here.
+    /// Notes a number that is reported here.
     fn note(&mut self, pointers: &Pointers, number: &Decimal) {
         let Some(node) = self.node else { return };
         for pointer in pointers.ending_at(node) {

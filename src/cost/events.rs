@@ -116,7 +116,7 @@ fn whole_event(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (data, end) = line.split_at(memchr2(b'\n', b'\r', line)?);
     let rest = [&b"\n\n"[..], b"\r\n\r\n"]
         .into_iter()
-        .find_map(|it| end.strip_prefix(it));
+        .find_map(|value| end.strip_prefix(value));
     Some((data, rest?))
 }
 

@@ -124,7 +124,7 @@ impl Pointers {
         if pointers.len() > POINTERS_MAX {
             return Err(TooManyPointers);
         }
-        let longest = pointers.iter().map(|it| it.0.len()).max();
+        let longest = pointers.iter().map(|pointer| pointer.0.len()).max();
         let mut this = Self {
             nodes: vec![Node::default()],
             needed: needed(pointers),
@@ -181,11 +181,11 @@ impl Pointers {
     /// Whether no element from a position on leads anywhere.
     pub(super) fn is_past(&self, array: NodeId, position: u32) -> bool {
         let mut children = self.children(array).iter();
-        children.all(|child| child.key.position.is_none_or(|it| it < position))
+        children.all(|child| child.key.position.is_none_or(|value| value < position))
     }
 
     /// Whether a document may have a number at a pointer, by the words in its text.
-    pub(super) fn may_tell(&self, document: &[u8]) -> bool {
+    pub(super) fn may_report(&self, document: &[u8]) -> bool {
         let has = |word: &Needle| word.0.find(document).is_some();
         let Some(needed) = &self.needed else {
             return true;
@@ -271,7 +271,7 @@ impl PointerKey {
             return Err(BadPointer::KeyTooLong);
         }
         // RFC 6901, section 4: no leading zeros, and no sign.
-        let is_position = text == "0" || text.starts_with(|it: char| matches!(it, '1'..='9'));
+        let is_position = text == "0" || text.starts_with(|first: char| matches!(first, '1'..='9'));
         Ok(Self {
             member: (!text.contains(['"', '\\'])).then(|| format!("{text}\":").into_bytes().into()),
             position: text.parse().ok().filter(|_| is_position),

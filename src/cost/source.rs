@@ -1,4 +1,4 @@
-//! Where numbers are told, and those that have been.
+//! Where numbers are reported, and those that have been.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::body::BodyNumbers;
 use super::decimal::Decimal;
 use super::pointers::JsonPointer;
 
-/// Where a number is told, as the file says it.
+/// Where a number is reported, as the file says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NumberSource {
     /// In the JSON of a request.
@@ -32,7 +32,7 @@ pub enum NumberIndex {
     ResponseBytes,
 }
 
-/// What the bodies of a request and of its answer have told so far.
+/// What the bodies of a request and of its answer have reported so far.
 #[derive(Debug, Default)]
 pub struct Numbers {
     /// What was read of the request.
@@ -50,7 +50,7 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// Returns the number that is told at a place.
+    /// Returns the number that is reported at a place.
     pub fn at(&self, place: NumberIndex) -> Option<&Decimal> {
         match place {
             NumberIndex::RequestJson(at) => self.request.numbers.get(at)?.as_ref(),

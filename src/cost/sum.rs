@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::decimal::Decimal;
 use super::weight::{BILLION, DECIMALS, Weight};
 
-/// Terms that are added; `S` says where a number is told.
+/// Terms that are added; `S` says where a number is reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sum<S> {
     /// What is added; a route has few.
@@ -17,21 +17,21 @@ pub struct Sum<S> {
 /// A number times a weight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term<S> {
-    /// Where it is told; the largest that is told counts.
+    /// Where it is reported; the largest that is reported counts.
     pub sources: Vec<S>,
     /// What it is multiplied by.
     pub times: Weight,
-    /// What counts if none of them is told although the body ended well.
+    /// What counts if none of them is reported although the body ended well.
     pub or: Option<Decimal>,
 }
 
 /// What a term without a number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingTerm {
-    /// Its `or`: the body has ended well, so it will never be told.
+    /// Its `or`: the body has ended well, so it will never be reported.
     Or,
-    /// Nothing: it could have been told.
-    Untold,
+    /// Nothing: it could have been reported.
+    Unreported,
 }
 
 /// What the terms make.
@@ -54,9 +54,9 @@ impl<S> Sum<S> {
         bounds: &RangeInclusive<u64>,
     ) -> Cost {
         let known = self.terms.iter().filter_map(|term| {
-            let told = term.sources.iter().filter_map(&number).max();
+            let reported = term.sources.iter().filter_map(&number).max();
             let or = term.or.as_ref().filter(|_| missing == MissingTerm::Or);
-            Some((term.times, told.or(or)?))
+            Some((term.times, reported.or(or)?))
         });
         let known: SmallVec<[_; 8]> = known.collect();
         let sum = rounded_up(&known);
@@ -76,7 +76,7 @@ impl<S> Sum<S> {
         self.terms.iter().flat_map(|term| &term.sources)
     }
 
-    /// Returns the sum whose numbers are told elsewhere.
+    /// Returns the sum whose numbers are reported elsewhere.
     pub(super) fn map<T>(&self, place: &mut impl FnMut(&S) -> T) -> Sum<T> {
         let term = |term: &Term<S>| Term {
             sources: term.sources.iter().map(&mut *place).collect(),

@@ -82,7 +82,7 @@ mod tests {
             assert_eq!(failure.index(), index);
             let same = TlsFailure::ALL
                 .iter()
-                .filter(|it| it.word() == failure.word());
+                .filter(|all| all.word() == failure.word());
             assert_eq!(same.count(), 1, "{failure:?}");
         }
     }

@@ -11,7 +11,7 @@ use super::descriptors;
 use super::expiry::{self, ExpiryLog};
 use crate::admin::{self, AdminState};
 use crate::proxy::downstream::listener::{self, WorkerHandle};
-use crate::proxy::shared::Shared;
+use crate::proxy::process::Process;
 use crate::proxy::upstream::Checker;
 
 /// What the control thread is told.
@@ -26,7 +26,7 @@ pub(super) enum DrainPhase {
 
 /// Runs the control thread until the workers are done.
 pub(super) async fn control(
-    shared: Arc<Shared>,
+    process: Arc<Process>,
     admin: Arc<AdminState>,
     listeners: Vec<TcpListener>,
     admin_listener: Option<TcpListener>,
@@ -38,7 +38,7 @@ pub(super) async fn control(
         let accepting = listener::accept(
             listener,
             index.into(),
-            Arc::clone(&shared.capacity),
+            Arc::clone(&process.capacity),
             workers.clone(),
             stopped.clone(),
         );
@@ -51,10 +51,10 @@ pub(super) async fn control(
         let listener = tokio::net::TcpListener::from_std(listener)?;
         tokio::task::spawn_local(admin::serve(listener, admin));
     }
-    tokio::task::spawn_local(keep_house(Arc::clone(&shared), worker_count));
+    tokio::task::spawn_local(keep_house(Arc::clone(&process), worker_count));
     let draining = phase.wait_for(|phase| *phase != DrainPhase::Running).await;
     if let Ok(DrainPhase::Draining(delay)) = draining.as_deref().copied() {
-        drop(tokio::time::timeout(delay, shared.forced()).await);
+        drop(tokio::time::timeout(delay, process.forced()).await);
     }
     drop(draining);
     stop.send_replace(true);
@@ -63,26 +63,26 @@ pub(super) async fn control(
     Ok(())
 }
 
-async fn keep_house(shared: Arc<Shared>, worker_count: usize) {
+async fn keep_house(process: Arc<Process>, worker_count: usize) {
     let mut period = tokio::time::interval(HOUSEKEEPING_PERIOD);
     let mut periods = 0;
-    let mut expiry_log = ExpiryLog::new(shared.clock.now());
-    let (endpoints, metrics) = (Arc::clone(&shared.endpoints), Arc::clone(&shared.metrics));
-    let sockets = Arc::clone(shared.sockets());
-    let checker = Checker::new(endpoints, metrics, shared.clock.clone(), sockets);
+    let mut expiry_log = ExpiryLog::new(process.clock.now());
+    let (endpoints, metrics) = (Arc::clone(&process.endpoints), Arc::clone(&process.metrics));
+    let sockets = Arc::clone(process.sockets());
+    let checker = Checker::new(endpoints, metrics, process.clock.clone(), sockets);
     loop {
         period.tick().await;
-        shared.store.sweep();
-        shared.free_retired();
-        shared.endpoints.tick();
+        process.store.sweep();
+        process.free_retired();
+        process.endpoints.tick();
         checker.tick();
         periods += 1;
         if periods % DISCIPLINE_PERIODS == 0 {
-            shared.clock.discipline();
+            process.clock.discipline();
             // Workers may have found more servers of Redis.
-            descriptors::bound(&shared, worker_count);
-            if expiry_log.is_due(shared.clock.now()) {
-                expiry::warn(&shared.live().snapshot, shared.clock.wall());
+            descriptors::bound(&process, worker_count);
+            if expiry_log.is_due(process.clock.now()) {
+                expiry::warn(&process.live().snapshot, process.clock.wall());
             }
         }
     }

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use rlimit::Resource;
 
 use crate::admin;
-use crate::proxy::shared::Shared;
+use crate::proxy::process::Process;
 use crate::proxy::upstream::CHECKS_SET_ASIDE;
 use crate::snapshot::{Endpoint, HttpUpstream, Snapshot, UpstreamKind};
 
@@ -27,19 +27,19 @@ struct Needs {
 
 /// Bounds the sockets towards clients and origins by the limit of open files, and by what else needs
 /// descriptors now; returns how many there may be.
-pub(super) fn bound(shared: &Shared, workers: usize) -> usize {
-    let needs = Needs::of(&shared.live().snapshot, workers, shared.store.servers());
+pub(super) fn bound(process: &Process, workers: usize) -> usize {
+    let needs = Needs::of(&process.live().snapshot, workers, process.store.servers());
     let max = sockets_max(open_files_max(), needs);
-    shared.bound_sockets(max);
+    process.bound_sockets(max);
     max
 }
 
 /// Logs a warning if `sockets_max` leaves room for fewer clients than the listeners may have.
-pub(super) fn warn_if_few(sockets_max: usize, shared: &Shared) {
-    let live = shared.live();
+pub(super) fn warn_if_few(sockets_max: usize, process: &Process) {
+    let live = process.live();
     let listeners = live.snapshot.listeners.iter();
     let wanted: usize = listeners.map(|listener| listener.max_connections).sum();
-    let connections = shared.sockets().clients_max();
+    let connections = process.sockets().clients_max();
     if connections < wanted {
         tracing::warn!(
             open_files = open_files_max(),
@@ -62,7 +62,7 @@ impl Needs {
             .collect();
         let checked = upstreams.iter().filter(|http| http.health.is_some());
         let endpoints = upstreams.iter().flat_map(|http| &http.endpoints);
-        let is_name = |it: &&Endpoint| it.host.parse::<IpAddr>().is_err();
+        let is_name = |endpoint: &&Endpoint| endpoint.host.parse::<IpAddr>().is_err();
         let count = |http: &&HttpUpstream| http.endpoints.len();
         Self {
             workers,

@@ -27,7 +27,7 @@ use crate::limit::plan::SeriesId;
 use crate::logging::{Logging, Output};
 use crate::metrics::{Metrics, Reload};
 use crate::proxy::downstream::listener;
-use crate::proxy::shared::{ActiveConfig, Shared};
+use crate::proxy::process::{ActiveConfig, Process};
 use crate::proxy::upstream::{Endpoints, NameResolver};
 use crate::snapshot::{Policy, Snapshot};
 use crate::store::{MemoryStore, Store};
@@ -36,7 +36,7 @@ use control::DrainPhase;
 /// A running gateway; it drains when it is dropped.
 #[derive(Debug)]
 pub struct Gateway {
-    shared: Arc<Shared>,
+    process: Arc<Process>,
     admin: Arc<AdminState>,
     /// Where the access log and events go.
     output: Output,
@@ -133,12 +133,12 @@ impl Gateway {
         let store = Store::open(&snapshot.store, memory, clock.clone(), &process_key);
         let endpoints = Arc::new(Endpoints::new(clock.clone(), Arc::clone(&metrics)));
         let live = ActiveConfig::new(snapshot, &metrics, &endpoints, &process_key);
-        let shared = Shared::new(live, clock, store, metrics, endpoints, process_key);
-        let shared = Arc::new(shared);
-        let sockets_max = descriptors::bound(&shared, worker_count);
+        let process = Process::new(live, clock, store, metrics, endpoints, process_key);
+        let process = Arc::new(process);
+        let sockets_max = descriptors::bound(&process, worker_count);
         let (phase, seen_phase) = watch::channel(DrainPhase::Running);
         let mut gateway = Self {
-            shared,
+            process,
             admin,
             output,
             logging: None,
@@ -151,7 +151,7 @@ impl Gateway {
             control: None,
         };
         prepare(&mut gateway);
-        descriptors::warn_if_few(sockets_max, &gateway.shared);
+        descriptors::warn_if_few(sockets_max, &gateway.process);
         let handles = (0..worker_count)
             .map(|index| gateway.spawn_worker(index))
             .collect::<io::Result<Vec<_>>>()?;
@@ -167,41 +167,42 @@ impl Gateway {
 
     /// Logs the process's events where this gateway's access log goes; once per process.
     pub fn log_events(&mut self) {
-        let live = self.shared.live();
+        let live = self.process.live();
         let level = live.snapshot.log.level;
         let (logging, subscriber) = Logging::new(self.output.clone(), level, live.log_format);
         if tracing::subscriber::set_global_default(subscriber).is_ok() {
             self.logging = Some(logging);
         }
         warn(&std::mem::take(&mut self.warnings));
-        expiry::warn(&live.snapshot, self.shared.clock.wall());
+        expiry::warn(&live.snapshot, self.process.clock.wall());
     }
 
     /// Resolves the names of endpoints by `resolver` instead of the system.
     pub fn resolve_by(&self, resolver: NameResolver) {
-        self.shared.endpoints.resolve_by(resolver);
+        self.process.endpoints.resolve_by(resolver);
     }
 
     fn observe_store(&self) {
-        let shared = Arc::downgrade(&self.shared);
+        let process = Arc::downgrade(&self.process);
         let usage = move || {
-            shared
+            process
                 .upgrade()
-                .map(|shared| shared.store.usage())
+                .map(|process| process.store.usage())
                 .unwrap_or_default()
         };
-        self.shared.metrics.observe_store(usage);
+        self.process.metrics.observe_store(usage);
     }
 
     fn observe_certificates(&self) {
-        let shared = Arc::downgrade(&self.shared);
-        self.shared.metrics.observe_certificates(move || {
-            let Some(shared) = shared.upgrade() else {
+        let process = Arc::downgrade(&self.process);
+        self.process.metrics.observe_certificates(move || {
+            let Some(process) = process.upgrade() else {
                 return Vec::new();
             };
-            let live = shared.live();
-            let expiries = live.snapshot.expiries(shared.clock.wall());
-            let certificates = expiries.map(|it| (it.listener, it.certificate, it.seconds_left));
+            let live = process.live();
+            let expiries = live.snapshot.expiries(process.clock.wall());
+            let certificates =
+                expiries.map(|expiry| (expiry.listener, expiry.certificate, expiry.seconds_left));
             certificates.collect()
         });
     }
@@ -214,9 +215,9 @@ impl Gateway {
 
     /// Returns the scheme of URLs that lead to the listener of this name.
     pub fn scheme(&self, listener: &str) -> &'static str {
-        let live = self.shared.live();
+        let live = self.process.live();
         let mut listeners = live.snapshot.listeners.iter();
-        if listeners.any(|it| *it.name == *listener && it.tls.is_some()) {
+        if listeners.any(|one| *one.name == *listener && one.tls.is_some()) {
             "https"
         } else {
             "http"
@@ -241,21 +242,21 @@ impl Gateway {
     /// # Errors
     /// What is wrong with the file; the old configuration stays whole.
     pub fn reload(&mut self, text: &str) -> Result<(), Report> {
-        let store = &self.shared.store;
+        let store = &self.process.store;
         let loaded = load(text, &environment, &mut |series| store.series_id(series))
             .inspect_err(|_| self.reject_reload())?;
-        let old = Arc::clone(&self.shared.live());
+        let old = Arc::clone(&self.process.live());
         let changes = changes(&self.file, &loaded.file);
         let loaded = keep_until_restart(&self.file, &old.snapshot, loaded);
         let snapshot = loaded.snapshot;
         let series_ids = series_ids(&snapshot);
-        self.shared.store.reload(&snapshot.store);
-        let shared = &self.shared;
-        let (endpoints, key) = (&shared.endpoints, &shared.process_key);
-        let live = ActiveConfig::new(snapshot, &shared.metrics, endpoints, key);
-        shared.swap(live);
-        self.shared.store.retain(&series_ids);
-        self.shared.metrics.reloaded(Reload::Applied);
+        self.process.store.reload(&snapshot.store);
+        let process = &self.process;
+        let (endpoints, key) = (&process.endpoints, &process.random_key);
+        let live = ActiveConfig::new(snapshot, &process.metrics, endpoints, key);
+        process.swap(live);
+        self.process.store.retain(&series_ids);
+        self.process.metrics.reloaded(Reload::Applied);
         self.file = loaded.file;
         self.reopen_log();
         for key in &changes.needs_restart {
@@ -265,9 +266,9 @@ impl Gateway {
             tracing::info!(change, "reloaded");
         }
         warn(&loaded.warnings);
-        expiry::warn(&self.shared.live().snapshot, self.shared.clock.wall());
-        let sockets_max = descriptors::bound(&self.shared, self.workers.len());
-        descriptors::warn_if_few(sockets_max, &self.shared);
+        expiry::warn(&self.process.live().snapshot, self.process.clock.wall());
+        let sockets_max = descriptors::bound(&self.process, self.workers.len());
+        descriptors::warn_if_few(sockets_max, &self.process);
         tracing::info!(
             changes = changes.applied.len(),
             "the new configuration is in effect"
@@ -277,14 +278,14 @@ impl Gateway {
 
     /// Counts a reload that failed; files of the log and of passwords are opened again all the same.
     pub fn reject_reload(&self) {
-        self.shared.metrics.reloaded(Reload::Rejected);
-        self.shared.store.refresh_passwords();
+        self.process.metrics.reloaded(Reload::Rejected);
+        self.process.store.refresh_passwords();
         self.reopen_log();
     }
 
     /// Opens the log's file again, so that a file that was rotated away is closed.
     fn reopen_log(&self) {
-        let live = self.shared.live();
+        let live = self.process.live();
         let log = &live.snapshot.log;
         if let Err(error) = self.output.reopen(log.file.as_deref()) {
             tracing::error!(%error, "the log file cannot be reopened: lines still go to the old one");
@@ -298,7 +299,7 @@ impl Gateway {
     /// the grace, and joins every thread.
     pub fn shutdown(&mut self) {
         self.admin.is_ready.store(false, Relaxed);
-        let delay = self.shared.live().snapshot.general.shutdown_delay;
+        let delay = self.process.live().snapshot.general.shutdown_delay;
         self.phase.send_replace(DrainPhase::Draining(delay));
         for worker in self.workers.drain(..) {
             join(worker);
@@ -306,7 +307,7 @@ impl Gateway {
         self.phase.send_replace(DrainPhase::Done);
         if let Some(control) = self.control.take() {
             join(control);
-            match self.shared.unsettled() {
+            match self.process.unsettled() {
                 0 => tracing::info!("stopped"),
                 charges => tracing::warn!(
                     charges,
@@ -319,8 +320,8 @@ impl Gateway {
 
     /// Returns a function that makes a shutdown, under way or still to come, wait for no request.
     pub fn forcer(&self) -> impl Fn() + Send + 'static {
-        let shared = Arc::clone(&self.shared);
-        move || shared.force_shutdown()
+        let process = Arc::clone(&self.process);
+        move || process.force_shutdown()
     }
 }
 
@@ -350,7 +351,7 @@ fn warn(warnings: &[String]) {
 
 fn bind_all(snapshot: &Snapshot) -> Result<Vec<TcpListener>, StartError> {
     (snapshot.listeners.iter())
-        .map(|it| bind(it.address, || format!("listeners.{}.address", it.name)))
+        .map(|iter| bind(iter.address, || format!("listeners.{}.address", iter.name)))
         .collect()
 }
 

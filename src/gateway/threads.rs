@@ -12,25 +12,25 @@ use super::Gateway;
 use super::control::{DrainPhase, control};
 use crate::access_log::Writer;
 use crate::proxy::downstream::listener::{HANDOVER_MAX, WorkerHandle};
-use crate::proxy::run::run;
+use crate::proxy::worker_loop::run;
 
 impl Gateway {
     /// Starts a worker on a thread of its own.
     pub(super) fn spawn_worker(&mut self, index: usize) -> io::Result<WorkerHandle> {
         let (orders, taken) = mpsc::channel(HANDOVER_MAX);
-        let shared = Arc::clone(&self.shared);
-        let metrics = Arc::clone(&shared.metrics);
+        let process = Arc::clone(&self.process);
+        let metrics = Arc::clone(&process.metrics);
         let writer = Writer::new(self.output.clone());
         let thread = std::thread::Builder::new()
             .name(format!("worker-{index}"))
             .spawn(move || {
-                if let Err(error) = run(metrics.worker(index), shared, writer, taken) {
+                if let Err(error) = run(metrics.worker(index), process, writer, taken) {
                     tracing::error!(%error, "a worker cannot run");
                 }
             })?;
         self.workers.push(thread);
         Ok(WorkerHandle {
-            index: self.shared.metrics.worker(index),
+            index: self.process.metrics.worker(index),
             orders,
             load: Arc::new(AtomicUsize::new(0)),
         })
@@ -44,14 +44,14 @@ impl Gateway {
         workers: Vec<WorkerHandle>,
         phase: watch::Receiver<DrainPhase>,
     ) -> io::Result<()> {
-        let shared = Arc::clone(&self.shared);
+        let process = Arc::clone(&self.process);
         let admin = Arc::clone(&self.admin);
         let run = move || -> io::Result<()> {
             let runtime = Builder::new_current_thread()
                 .enable_all()
                 .build_local(LocalOptions::default())?;
             let ended = runtime.block_on(control(
-                shared,
+                process,
                 admin,
                 listeners,
                 admin_listener,

@@ -23,7 +23,7 @@ impl Adjustment {
     /// `remaining` is exact. `next` and `reset` are never too short, and are exact for gcra and
     /// leaky-bucket. Of other algorithms a decision does not say when the units before its own age out,
     /// nor of a whole quota when its window or bucket ends: there they may be too long.
-    pub fn told(self, decision: Decision, quota: &Quota, charged: u64) -> Decision {
+    pub fn adjusted(self, decision: Decision, quota: &Quota, charged: u64) -> Decision {
         match self {
             Self::GiveBack(amount) => after_release(decision, quota, amount.min(charged)),
             Self::Spend(0) => decision,
@@ -135,7 +135,7 @@ mod tests {
         ]
     }
 
-    /// Charges each cost that fits at its time, and compares what is told after a release and after a
+    /// Charges each cost that fits at its time, and compares the adjusted decision after a release and after a
     /// spend with what the state says that was released or spent.
     fn run<S: State + Clone>(
         quota: &Quota,
@@ -152,14 +152,19 @@ mod tests {
             let decision = state.decision(quota, cost, at, true);
             let mut released = state.clone();
             released.release(quota, charged, amount.min(cost), at);
-            let told = Adjustment::GiveBack(amount).told(decision, quota, cost);
-            after_release_is_right(quota, decision, told, released.decision(quota, 0, at, true))?;
+            let adjusted = Adjustment::GiveBack(amount).adjusted(decision, quota, cost);
+            after_release_is_right(
+                quota,
+                decision,
+                adjusted,
+                released.decision(quota, 0, at, true),
+            )?;
             let mut spent = state.clone();
             spent.spend(quota, amount, at);
-            let told = Adjustment::Spend(amount).told(decision, quota, cost);
+            let adjusted = Adjustment::Spend(amount).adjusted(decision, quota, cost);
             let expected = spent.decision(quota, 0, at, true);
             if amount > 0 {
-                after_spend_is_right(quota, (decision, cost, amount), told, expected)?;
+                after_spend_is_right(quota, (decision, cost, amount), adjusted, expected)?;
             }
         }
         Ok(())
@@ -168,7 +173,7 @@ mod tests {
     fn after_release_is_right(
         quota: &Quota,
         decision: Decision,
-        told: Decision,
+        adjusted: Decision,
         mut expected: Decision,
     ) -> Result<(), TestCaseError> {
         if matches!(
@@ -176,10 +181,10 @@ mod tests {
             Algorithm::SlidingWindow { .. } | Algorithm::SlidingLog
         ) && expected.reset > Micros(0)
         {
-            prop_assert!(told.reset >= expected.reset);
+            prop_assert!(adjusted.reset >= expected.reset);
             expected.reset = decision.reset;
         }
-        prop_assert_eq!(told, expected);
+        prop_assert_eq!(adjusted, expected);
         Ok(())
     }
 
@@ -189,10 +194,10 @@ mod tests {
     fn after_spend_is_right(
         quota: &Quota,
         (decision, cost, amount): Spent,
-        told: Decision,
+        adjusted: Decision,
         mut expected: Decision,
     ) -> Result<(), TestCaseError> {
-        prop_assert!(told.next >= expected.next && told.reset >= expected.reset);
+        prop_assert!(adjusted.next >= expected.next && adjusted.reset >= expected.reset);
         let (is_next_exact, is_reset_exact) = match quota.algorithm {
             Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => (true, true),
             Algorithm::FixedWindow => (decision.next.is_some(), decision.next.is_some()),
@@ -203,20 +208,20 @@ mod tests {
             }
         };
         if !is_next_exact {
-            expected.next = told.next;
+            expected.next = adjusted.next;
         }
         if !is_reset_exact {
-            expected.reset = told.reset;
+            expected.reset = adjusted.reset;
         }
-        prop_assert_eq!(told, expected);
+        prop_assert_eq!(adjusted, expected);
         Ok(())
     }
 
     proptest! {
-        /// What is told without asking the store is what the store would say, but for times that may be
+        /// What is computed without asking the store is what the store would say, but for times that may be
         /// too long.
         #[test]
-        fn what_is_told_is_what_the_state_says_and_never_too_soon(
+        fn an_adjusted_decision_is_what_the_state_says_and_never_too_soon(
             algorithm in algorithms(),
             limit in 1_u64..30,
             costs in prop::collection::vec((0_u64..20_000_000, 0_u64..8, 0_u64..40), 1..60),

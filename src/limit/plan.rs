@@ -87,7 +87,7 @@ pub struct Verdict {
     pub admit: bool,
     /// The longest retry among the enforced quotas that refuse; `Retry::NOW` if admitted.
     pub retry: Retry,
-    /// How long the admitted request is held: the longest wait among the enforced quotas.
+    /// How long the admitted request is delayed: the longest wait among the enforced quotas.
     pub wait: Micros,
     /// One answer per check, in order.
     pub answers: SmallVec<[CheckResult; 4]>,

@@ -44,7 +44,7 @@ pub enum Algorithm {
         /// Most units admitted at one instant from idle.
         burst: u64,
     },
-    /// gcra whose admitted requests are held so that they depart evenly.
+    /// gcra whose admitted requests are delayed so that they depart evenly.
     LeakyBucket {
         /// Most units that wait.
         queue: u64,
@@ -97,7 +97,7 @@ pub struct Decision {
     pub reset: Micros,
     /// When the same cost would be admitted; `Retry::NOW` if it was.
     pub retry: Retry,
-    /// How long the admitted request is held before it is forwarded.
+    /// How long the admitted request is delayed before it is forwarded.
     pub wait: Micros,
 }
 
@@ -141,7 +141,7 @@ impl Quota {
         self.capacity() * self.interval_us()
     }
 
-    /// Returns how long a request that was charged so is held before it is forwarded.
+    /// Returns how long a request that was charged so is delayed before it is forwarded.
     pub fn wait(&self, charged: &Charged) -> Micros {
         match self.algorithm {
             Algorithm::LeakyBucket { .. } if charged.amount > 0 => charged.debt,

@@ -21,7 +21,7 @@ pub struct Decided {
     /// What each policy of the route did, in the route's order.
     pub policies: SmallVec<[PolicyResult; 2]>,
     /// What each quota decided that the client is told of.
-    pub(super) told: SmallVec<[ShownDecision; 2]>,
+    pub(super) shown: SmallVec<[ShownDecision; 2]>,
     /// What an admitted request spent, until that is settled.
     pub(super) charge: Option<Charge>,
     /// Whether a decision was made without the store that should have made it.
@@ -49,7 +49,7 @@ pub struct PolicyResult {
     pub reservation: Option<Reservation>,
 }
 
-/// Units that a request reserves until the body of its answer has told what it costs.
+/// Units that a request reserves until the body of its answer has reported its cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Reservation {
     /// How many.
@@ -75,7 +75,7 @@ pub(super) struct ShownDecision {
 pub enum Admission {
     /// It may.
     Admitted {
-        /// How long it is held first.
+        /// How long it is delayed first.
         wait: Micros,
     },
     /// An enforced quota refuses.
@@ -120,31 +120,31 @@ impl Decided {
         &'s self,
         snapshot: &'s Snapshot,
     ) -> impl Iterator<Item = LimitInfo<'s>> + Clone {
-        self.told.iter().map(|told| LimitInfo {
-            quota: &self.policies[usize::from(told.of)].quotas(snapshot)[told.quota],
-            decision: told.decision,
+        self.shown.iter().map(|shown| LimitInfo {
+            quota: &self.policies[usize::from(shown.of)].quotas(snapshot)[shown.quota],
+            decision: shown.decision,
         })
     }
 
     /// Yields the names of the quotas that refused.
     pub fn violated<'s>(&'s self, snapshot: &'s Snapshot) -> impl Iterator<Item = &'s str> + Clone {
-        let refuses = |told: &&ShownDecision| {
-            self.policies[usize::from(told.of)].outcome == PolicyOutcome::Refused
-                && !told.decision.admit
+        let refuses = |shown: &&ShownDecision| {
+            self.policies[usize::from(shown.of)].outcome == PolicyOutcome::Refused
+                && !shown.decision.admit
         };
-        let name = |told: &ShownDecision| {
-            &*self.policies[usize::from(told.of)].quotas(snapshot)[told.quota].item
+        let name = |shown: &ShownDecision| {
+            &*self.policies[usize::from(shown.of)].quotas(snapshot)[shown.quota].item
         };
-        self.told.iter().filter(refuses).map(name)
+        self.shown.iter().filter(refuses).map(name)
     }
 
     /// Says which quota can never hold what the request reserves, if one that refused cannot: printable ASCII
     /// without `"` and `\`.
     pub fn too_large(&self, snapshot: &Snapshot) -> Option<String> {
-        self.told.iter().find_map(|told| {
-            let decision = &self.policies[usize::from(told.of)];
+        self.shown.iter().find_map(|shown| {
+            let decision = &self.policies[usize::from(shown.of)];
             let reserved = decision.reservation?.units;
-            let capacity = decision.quotas(snapshot)[told.quota].quota.capacity();
+            let capacity = decision.quotas(snapshot)[shown.quota].quota.capacity();
             let policy = &snapshot.policies[decision.policy];
             let (name, unit) = (&policy.name, &policy.unit);
             let is_cause = decision.outcome == PolicyOutcome::Refused && reserved > capacity;

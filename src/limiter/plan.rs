@@ -153,14 +153,15 @@ fn cost(
             Reserve::Unread(numbers) => cost.reserve_at_least(numbers),
         });
     }
-    let told = policy.told_cost.as_ref();
-    let Some(told) = told.and_then(|told| told.header_of(CostSource::Request)) else {
+    let reported = policy.reported_cost.as_ref();
+    let Some(reported) = reported.and_then(|reported| reported.header_of(CostSource::Request))
+    else {
         return Some(applied.cost);
     };
-    let mut values = headers.get_all(&told.header).iter();
+    let mut values = headers.get_all(&reported.header).iter();
     match (values.next(), values.next()) {
-        (None, _) => Some(told.reserve),
-        (Some(value), None) => told.read(value.as_bytes()),
+        (None, _) => Some(reported.reserve),
+        (Some(value), None) => reported.read(value.as_bytes()),
         (Some(_), Some(_)) => None,
     }
 }
@@ -215,7 +216,7 @@ impl<'s> Planned<'s> {
             if let Some(decision) = answer.decision
                 && owner.mode != PolicyMode::Shadow
             {
-                decided.told.push(ShownDecision {
+                decided.shown.push(ShownDecision {
                     of: owner.of,
                     quota: owner.quota,
                     decision,

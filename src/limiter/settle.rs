@@ -101,7 +101,7 @@ impl Decided {
         (settler.store).refund_later(&mut charge, adjustment, refund);
     }
 
-    /// Gives back what a request spent that is not held because there is no place.
+    /// Gives back what a request spent that is not delayed because there is no place.
     pub fn give_back(&mut self, snapshot: &Snapshot, store: &Session) {
         for decision in &mut self.policies {
             decision.cost = 0;
@@ -136,10 +136,10 @@ impl Decided {
         let Some(charge) = &mut self.charge else {
             return;
         };
-        for told in &mut self.told {
+        for shown in &mut self.shown {
             let series_id =
-                self.policies[usize::from(told.of)].quotas(snapshot)[told.quota].series_id;
-            told.decision = charge.told(series_id, told.decision, adjustment(told.of));
+                self.policies[usize::from(shown.of)].quotas(snapshot)[shown.quota].series_id;
+            shown.decision = charge.adjusted(series_id, shown.decision, adjustment(shown.of));
         }
         store.refund_later(charge, adjustment, refund);
     }
@@ -195,10 +195,10 @@ impl PolicyResult {
     fn settle(&mut self, policy: &Policy, answer: &ResponseFacts<'_>) -> Adjustment {
         let charged = self.cost;
         self.cost = if policy.counted_answers.counts(answer.status, answer.fault) {
-            let told = answer
+            let reported = answer
                 .headers
-                .and_then(|headers| self.told_by(policy, headers));
-            told.unwrap_or(charged)
+                .and_then(|headers| self.reported_by(policy, headers));
+            reported.unwrap_or(charged)
         } else {
             if let Some(reservation) = &mut self.reservation {
                 reservation.is_given_back = true;
@@ -209,11 +209,14 @@ impl PolicyResult {
     }
 
     /// Reads what the upstream tells of the cost, if it is asked.
-    fn told_by(&mut self, policy: &Policy, headers: &HeaderMap) -> Option<u64> {
-        let told = policy.told_cost.as_ref()?.header_of(CostSource::Response)?;
-        let mut values = headers.get_all(&told.header).iter();
+    fn reported_by(&mut self, policy: &Policy, headers: &HeaderMap) -> Option<u64> {
+        let reported = policy
+            .reported_cost
+            .as_ref()?
+            .header_of(CostSource::Response)?;
+        let mut values = headers.get_all(&reported.header).iter();
         let cost = match (values.next(), values.next()) {
-            (Some(value), None) => told.read(value.as_bytes()),
+            (Some(value), None) => reported.read(value.as_bytes()),
             _ => None,
         };
         self.is_cost_header_missing = cost.is_none();

@@ -144,7 +144,12 @@ const GAUGES: [EndpointSeries; 4] = [
     (
         "endpoint_connections_open",
         "Open connections to an endpoint.",
-        |one| (one.shards).current(|it| &it.connections_opened, |it| &it.connections_closed),
+        |one| {
+            (one.shards).current(
+                |shard| &shard.connections_opened,
+                |value| &value.connections_closed,
+            )
+        },
     ),
     (
         "endpoint_healthy",

@@ -3,7 +3,7 @@
 //! Every counter that a request touches is kept once per worker, on cache lines of its own, and
 //! summed when it is scraped, so counting is an uncontended relaxed add. Series are looked up by
 //! name only when a snapshot is made ([`Metrics::handles`]); a name keeps its counters across
-//! reloads. Gauges of what is open or held are two counters: entered and left.
+//! reloads. Gauges of what is open or delayed are two counters: entered and left.
 //!
 //! Label values are names of the configuration, addresses of its endpoints or words of this program,
 //! never a client's bytes.
@@ -108,8 +108,8 @@ struct StoreUsage(Box<dyn Fn() -> Usage + Send + Sync>);
 #[derive(Debug, Default)]
 struct ProcessShard {
     errors: ErrorCounts,
-    held_entered: AtomicU64,
-    held_left: AtomicU64,
+    delayed_entered: AtomicU64,
+    delayed_left: AtomicU64,
     panics: AtomicU64,
 }
 
@@ -240,14 +240,14 @@ impl Metrics {
         add(&self.series.process.of(worker).errors.0[reason.index()]);
     }
 
-    /// Counts a request that begins to be held.
-    pub fn held(&self, worker: WorkerIndex) {
-        add(&self.series.process.of(worker).held_entered);
+    /// Counts a request that begins to be delayed.
+    pub fn delayed(&self, worker: WorkerIndex) {
+        add(&self.series.process.of(worker).delayed_entered);
     }
 
-    /// Counts a request that is no longer held.
+    /// Counts a request that is no longer delayed.
     pub fn let_go(&self, worker: WorkerIndex) {
-        add(&self.series.process.of(worker).held_left);
+        add(&self.series.process.of(worker).delayed_left);
     }
 
     /// Counts a panic that ended a connection.

@@ -94,9 +94,10 @@ impl MetricSeries {
     }
 
     fn encode_process(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
-        let waiting = (self.process).current(|shard| &shard.held_entered, |shard| &shard.held_left);
+        let waiting =
+            (self.process).current(|shard| &shard.delayed_entered, |shard| &shard.delayed_left);
         let help = "Requests that are being delayed by leaky-bucket policies.";
-        gauge(encoder, "requests_held", help, waiting)?;
+        gauge(encoder, "requests_delayed", help, waiting)?;
         let help = "Panics that ended a connection.";
         counter(
             encoder,
@@ -219,7 +220,7 @@ mod tests {
         listener.handshake_failed(second, HandshakeFailure::Expired);
         metrics.error(second, Reason::QuotaExceeded);
         metrics.error(first, Reason::HeadTooLarge);
-        metrics.held(first);
+        metrics.delayed(first);
         metrics.panicked(second);
         metrics.reloaded(Reload::Rejected);
         metrics.observe_certificates(|| {

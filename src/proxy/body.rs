@@ -161,7 +161,7 @@ impl Drop for ResponseBody {
             return;
         };
         match &mut exchange.reading {
-            Some(reading) if self.has_ended => reading.ended(self.content.is_end_told()),
+            Some(reading) if self.has_ended => reading.ended(self.content.has_known_end()),
             _ => {}
         }
         if !self.is_over && !self.has_ended {

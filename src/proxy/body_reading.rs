@@ -20,7 +20,7 @@ pub(crate) struct BodyReading {
 }
 
 impl BodyReading {
-    /// Begins with what the request told.
+    /// Begins with what the request reported.
     pub(super) fn new(numbers: Numbers) -> Self {
         Self {
             numbers,
@@ -59,10 +59,10 @@ impl BodyReading {
         }
     }
 
-    /// Notes that the answer has ended, and whether that can be told from a broken connection.
-    pub(super) fn ended(&mut self, is_end_told: bool) {
+    /// Notes that the answer has ended, and whether that can be distinguished from a broken connection.
+    pub(super) fn ended(&mut self, has_known_end: bool) {
         if self.reader.is_some() {
-            self.end = is_end_told.then_some(()).ok_or(MissingCost::Cut);
+            self.end = has_known_end.then_some(()).ok_or(MissingCost::Cut);
         }
     }
 
@@ -78,7 +78,7 @@ impl BodyReading {
         }
     }
 
-    /// Returns what the bodies told, and how the answer ended.
+    /// Returns what the bodies reported, and how the answer ended.
     pub(super) fn finish(mut self) -> (Numbers, Result<(), MissingCost>) {
         self.numbers.response_bytes = Some(Decimal::from(self.answer_bytes));
         if let Some(reader) = self.reader {

@@ -74,7 +74,7 @@ impl Client {
     /// Whether the other end's certificate has expired.
     pub(crate) fn is_certificate_expired(&self) -> bool {
         self.certificate().is_some_and(|certificate| {
-            let clock = &self.worker.shared.clock;
+            let clock = &self.worker.process.clock;
             let now_secs = clock.wall_at(clock.now()).0 / Micros::from_secs(1).0;
             now_secs.cast_signed() > certificate.expires_secs
         })

@@ -26,9 +26,9 @@ pub(crate) enum Content {
 
 impl Content {
     /// Whether its end can be told from a connection that broke.
-    pub(crate) fn is_end_told(&self) -> bool {
+    pub(crate) fn has_known_end(&self) -> bool {
         match self {
-            Self::Upstream(response) => response.body().is_end_told(),
+            Self::Upstream(response) => response.body().has_known_end(),
             _ => true,
         }
     }

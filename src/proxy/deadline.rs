@@ -3,7 +3,7 @@
 //! A worker keeps one [`Sweep`] on its thread. Every connection, to a client or an origin,
 //! registers the deadlines it needs once, and then arms and disarms them by a plain store, so a
 //! request costs no timer. A deadline is never early, and at most one [`PERIOD`] late while the
-//! worker keeps up. What must be punctual (a held request) uses the runtime's timers instead.
+//! worker keeps up. What must be punctual (a delayed request) uses the runtime's timers instead.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};

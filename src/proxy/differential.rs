@@ -22,8 +22,8 @@ struct Woken(AtomicBool);
 /// DIFFERENTIAL_CASES=1` shows it again.
 pub fn for_each_seed(compare: impl Fn(&mut Draws) -> bool) -> (u64, u64) {
     let number = |name: &str, usual: u64| {
-        let told = env::var(name);
-        told.map_or(usual, |it| it.parse().expect("a number"))
+        let count = env::var(name);
+        count.map_or(usual, |value| value.parse().expect("a number"))
     };
     let first = number("DIFFERENTIAL_SEED", 0);
     let cases = number("DIFFERENTIAL_CASES", 20_000);
@@ -42,7 +42,7 @@ pub fn every_cut(bytes: &[u8]) -> impl Iterator<Item = VecDeque<Vec<u8>>> {
     let single = bytes.iter().map(|&byte| vec![byte]).collect();
     let two = (1..=bytes.len()).map(|at| {
         let (first, second) = bytes.split_at(at);
-        let pieces = [first, second].into_iter().filter(|it| !it.is_empty());
+        let pieces = [first, second].into_iter().filter(|one| !one.is_empty());
         pieces.map(<[u8]>::to_vec).collect()
     });
     std::iter::once(single).chain(two)

@@ -58,7 +58,7 @@ impl Exchange {
     /// Notes the upstream's answer, and settles what the request was charged.
     pub(super) fn answered(&mut self, response: &Response<Content>) {
         if let Some(reading) = &mut self.reading
-            && let Some(bodies) = self.record.route().and_then(|it| it.bodies.as_ref())
+            && let Some(bodies) = self.record.route().and_then(|route| route.bodies.as_ref())
         {
             reading.answered(bodies, self.record.method(), response);
         }

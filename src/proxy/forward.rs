@@ -109,7 +109,7 @@ impl Journey<'_> {
         let mut request = Outgoing::new(method, target::outgoing(target, path), headers, body);
         let id = common.is_some().then(|| self.request_id()).flatten();
         request.set_common(common, id);
-        request.tell_interim(client.interim_sink());
+        request.send_interim(client.interim_sink());
         let pools = &worker.pools;
         let sent = upstream::send(pools, upstream, &mut request, &terms, meter, attempts);
         let response = client.unless_gone(Box::pin(sent)).await;

@@ -7,5 +7,5 @@ use http::Response;
 /// A client that is told of interim answers before the head of its answer.
 pub trait InterimSink: Debug {
     /// Tells it of one; who calls this bounds how many there are, and their bytes.
-    fn tell(&self, interim: Response<()>);
+    fn send(&self, interim: Response<()>);
 }

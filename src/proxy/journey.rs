@@ -18,10 +18,10 @@ use super::body::ResponseBody;
 use super::check::{check, is_last};
 use super::client::Client;
 use super::content::Content;
+use super::delay::{Delayed, delay};
 use super::downstream::body::RequestBody;
 use super::downstream::request::{IncomingBody, RequestState};
 use super::exchange::Exchange;
-use super::hold::{Held, hold};
 use super::journey_state::{Journey, Stop};
 use super::refusal::{Afterwards, Dialect, Refusal};
 use super::request_headers::{after_route, before_forward, before_route};
@@ -208,7 +208,10 @@ impl Journey<'_> {
             path: path.as_str(),
             query,
             claims: claims.as_deref(),
-            client_cert: self.client.certificate().map(|it| &*it.sha256),
+            client_cert: self
+                .client
+                .certificate()
+                .map(|certificate| &*certificate.sha256),
             found: &found,
             router: &snapshot.router,
         };
@@ -229,7 +232,7 @@ impl Journey<'_> {
     fn claims(&self, route: &Route, headers: &HeaderMap) -> Option<Arc<TokenClaims>> {
         let tokens = &self.live.snapshot.tokens;
         let tokens = tokens.as_ref().filter(|_| route.reads.has_claims())?;
-        tokens.claims(headers, self.client.worker.shared.clock.wall())
+        tokens.claims(headers, self.client.worker.process.clock.wall())
     }
 
     /// Phases 2 to 4: lets the limiter decide; a request of a leaky bucket waits for its turn.
@@ -243,7 +246,7 @@ impl Journey<'_> {
             client, exchange, ..
         } = self;
         let (request, limiter) = (exchange.request().clone(), self.limiter);
-        let numbers = exchange.reading.as_ref().map(|it| &it.numbers);
+        let numbers = exchange.reading.as_ref().map(|reading| &reading.numbers);
         let decided = &mut exchange.decided;
         let admission = if let Some(refused) = unread {
             refused
@@ -258,11 +261,11 @@ impl Journey<'_> {
         }
         match self.admitted(admission)? {
             Micros(0) => Ok(()),
-            wait => self.hold(wait).await,
+            wait => self.delay(wait).await,
         }
     }
 
-    /// Returns how long an admitted request is held first.
+    /// Returns how long an admitted request is delayed first.
     ///
     /// # Errors
     /// What refuses it, if it is not admitted.
@@ -293,28 +296,28 @@ impl Journey<'_> {
     }
 
     /// Holds an admitted request until its turn.
-    async fn hold(&mut self, wait: Micros) -> Result<(), Stop> {
+    async fn delay(&mut self, wait: Micros) -> Result<(), Stop> {
         let Self {
             client,
             live,
             exchange,
             ..
         } = self;
-        exchange.record.held();
-        // Boxed, so that requests that are not held do not need room for it.
-        let held_max = self.listener.max_delayed;
-        let held = Box::pin(hold(client, exchange.request(), held_max, wait)).await;
-        match held {
-            Held::Released => {
+        exchange.record.delayed();
+        // Boxed, so that requests that are not delayed do not need room for it.
+        let delayed_max = self.listener.max_delayed;
+        let delayed = Box::pin(delay(client, exchange.request(), delayed_max, wait)).await;
+        match delayed {
+            Delayed::Released => {
                 exchange.record.let_go();
                 Ok(())
             }
-            Held::Gone => Err(Stop::Gone),
-            Held::Full => {
-                exchange.record.not_held();
+            Delayed::Gone => Err(Stop::Gone),
+            Delayed::Full => {
+                exchange.record.not_delayed();
                 let store = &client.worker.store;
                 exchange.decided.give_back(&live.snapshot, store);
-                Err(Refusal::held_full().into())
+                Err(Refusal::delayed_full().into())
             }
         }
     }

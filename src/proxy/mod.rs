@@ -1,33 +1,33 @@
 //! Proxying: from a client's bytes to an origin's and back.
 //!
-//! A worker [`run`]s connections: [`downstream`] reads requests from them, each request takes the
+//! A worker runs the [`worker_loop`]: [`downstream`] reads requests from its connections, each request takes the
 //! [`journey`], [`request_headers`] changes its head, and [`upstream`] sends it to an origin. The answer is a
 //! [`refusal`] or an origin's. It gets its limit fields in [`annotate`] and streams out as a
 //! [`body`]; when that ends, the [`exchange`] ends and its [`record`] is written.
 
-pub mod shared;
+pub mod process;
 
-pub(crate) mod run;
+pub(crate) mod worker_loop;
 
 pub(crate) mod journey;
 mod journey_state;
 
 pub mod annotate;
 mod body;
+mod body_cost;
 mod body_reading;
 mod check;
 mod client;
 mod content;
+mod delay;
 mod exchange;
 mod forward;
 pub mod forwarded;
-mod hold;
-mod reading;
 mod record;
 pub mod refusal;
 mod request_headers;
 mod request_id;
-mod tiers;
+mod upstream_limit_headers;
 mod worker;
 
 pub(crate) mod downstream;

@@ -53,8 +53,8 @@ struct Logged {
     trace_id: SmallVec<[u8; 32]>,
     /// The endpoint that failed, and why; texts of the configuration and of this program.
     failure: Option<Box<UpstreamFailure>>,
-    held_since: Option<Timestamp>,
-    held_us: Option<u64>,
+    delayed_since: Option<Timestamp>,
+    delayed_us: Option<u64>,
 }
 
 impl Record {
@@ -67,15 +67,15 @@ impl Record {
     ) -> Self {
         let is_logged = live.snapshot.log.access != AccessLog::Off;
         let logged = || Logged {
-            began: client.worker.shared.clock.now(),
+            began: client.worker.process.clock.now(),
             target: target.clone(),
             host: SmallVec::new(),
             address: client.peer,
             partition: SmallVec::new(),
             trace_id: SmallVec::new(),
             failure: None,
-            held_since: None,
-            held_us: None,
+            delayed_since: None,
+            delayed_us: None,
         };
         Self {
             method: method.clone(),
@@ -153,28 +153,28 @@ impl Record {
         }
     }
 
-    /// Notes that the request is held from now on.
-    pub(crate) fn held(&mut self) {
+    /// Notes that the request is delayed from now on.
+    pub(crate) fn delayed(&mut self) {
         let now = self.now();
         if let Some(logged) = &mut self.logged {
-            logged.held_since = Some(now);
+            logged.delayed_since = Some(now);
         }
     }
 
-    /// Notes that there was no place to hold the request.
-    pub(crate) fn not_held(&mut self) {
+    /// Notes that there was no place to delay the request.
+    pub(crate) fn not_delayed(&mut self) {
         if let Some(logged) = &mut self.logged {
-            logged.held_since = None;
+            logged.delayed_since = None;
         }
     }
 
-    /// Notes that the request is held no longer, if it was.
+    /// Notes that the request is delayed no longer, if it was.
     pub(crate) fn let_go(&mut self) {
-        let clock = &self.client.worker.shared.clock;
+        let clock = &self.client.worker.process.clock;
         if let Some(logged) = &mut self.logged
-            && let Some(since) = logged.held_since.take()
+            && let Some(since) = logged.delayed_since.take()
         {
-            logged.held_us = Some(clock.now().since(since).0);
+            logged.delayed_us = Some(clock.now().since(since).0);
         }
     }
 
@@ -234,7 +234,7 @@ impl Record {
     }
 
     fn now(&self) -> Timestamp {
-        self.client.worker.shared.clock.now()
+        self.client.worker.process.clock.now()
     }
 
     fn count(&self, decided: &Decided) {
@@ -267,7 +267,7 @@ impl Record {
             }
         }
         if let Some(reason) = self.reason {
-            worker.shared.metrics.error(worker.index, reason);
+            worker.process.metrics.error(worker.index, reason);
         }
     }
 
@@ -289,7 +289,7 @@ impl Record {
         }
         let reservations = || {
             let all = decided.policies.iter().filter_map(|one| one.reservation);
-            all.filter_map(|it| Some((it.units, it.settled?)))
+            all.filter_map(|all| Some((all.units, all.settled?)))
         };
         let names = snapshot.log.clients;
         let client = (self.client.shown.borrow_mut()).redacted(key, logged.address, names);
@@ -297,7 +297,7 @@ impl Record {
         let (visited, broke_off) = (attempts.endpoint(), attempts.cause());
         let failed_at = failure.and_then(|failure| failure.endpoint.as_deref());
         let entry = AccessEntry {
-            at: self.client.worker.shared.clock.wall_at(logged.began),
+            at: self.client.worker.process.clock.wall_at(logged.began),
             listener: &snapshot.listeners[self.client.listener].name,
             client: client.as_bytes(),
             partition: &logged.partition,
@@ -320,10 +320,12 @@ impl Record {
             reason: self.reason,
             endpoint: failed_at.or(visited.as_deref()),
             attempts: Some(attempts.count()),
-            cause: failure.map(|it| &*it.cause).or(broke_off.as_deref()),
+            cause: failure
+                .map(|failure| &*failure.cause)
+                .or(broke_off.as_deref()),
             duration_us: self.now().since(logged.began).0,
             upstream_us: attempts.took().map(|took| took.0),
-            held_us: logged.held_us,
+            delayed_us: logged.delayed_us,
             sent_bytes: self.sent_bytes,
             is_degraded: decided.is_degraded,
             request_id: id.map(HeaderValue::as_bytes).unwrap_or_default(),
@@ -350,7 +352,7 @@ pub(crate) fn log_refused_head(
     let shown = redacted_address(&live.partition_key, client.peer, snapshot.log.clients);
     write!(Bytes(&mut address), "{shown}").expect("memory takes every byte");
     let entry = AccessEntry {
-        at: worker.shared.clock.wall(),
+        at: worker.process.clock.wall(),
         listener: &snapshot.listeners[client.listener].name,
         client: &address,
         partition: b"",
@@ -372,7 +374,7 @@ pub(crate) fn log_refused_head(
         cause,
         duration_us: 0,
         upstream_us: None,
-        held_us: None,
+        delayed_us: None,
         sent_bytes: 0,
         is_degraded: false,
         request_id: b"",

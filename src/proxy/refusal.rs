@@ -167,8 +167,8 @@ impl Refusal {
     }
 
     /// The listener holds as many requests of leaky-bucket policies as it may.
-    pub fn held_full() -> Self {
-        Self::constant(&HELD_FULL)
+    pub fn delayed_full() -> Self {
+        Self::constant(&DELAYED_FULL)
     }
 
     /// The listener holds as many bytes of request bodies as it may.
@@ -312,7 +312,7 @@ macro_rules! reduced_capacity {
 static LIMITER_UNAVAILABLE: Page =
     reduced_capacity!(LimiterUnavailable, "The limiter is unavailable.");
 
-static HELD_FULL: Page = reduced_capacity!(HeldFull, "Too many requests are delayed.");
+static DELAYED_FULL: Page = reduced_capacity!(DelayedFull, "Too many requests are delayed.");
 
 static BODIES_FULL: Page =
     reduced_capacity!(BodiesFull, "Too much request content is being buffered.");

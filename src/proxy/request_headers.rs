@@ -13,12 +13,12 @@ use http::header::{HOST, UPGRADE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 
+use super::body_cost::ask_for_readable;
 use super::forwarded::{self, Sender};
 use super::journey_state::Journey;
-use super::reading::ask_for_readable;
 use super::refusal::Refusal;
 use super::upstream::CommonFields;
-use super::{request_id, tiers};
+use super::{request_id, upstream_limit_headers};
 use crate::request::{self, claims, hop_by_hop};
 use crate::snapshot::{Route, UpstreamKind};
 
@@ -100,9 +100,9 @@ pub(super) fn before_forward(
         ask_for_readable(headers);
     }
     // Whose request it is: nothing that a client says can have these removed any more.
-    let common = journey.tell_sender(route, headers, client);
+    let common = journey.name_sender(route, headers, client);
     // Which overrides matched, and which quotas are used up.
-    journey.tell_limits(headers);
+    journey.announce_limits(headers);
     // The operator has the last word …
     route.request_headers.apply_to_request(headers);
     // … but for the protocol that the connection is to be switched to.
@@ -147,7 +147,7 @@ impl Journey<'_> {
 
     /// Tells the upstream whose request it is, and that it came through a gateway: in its fields, or
     /// in those that are returned.
-    fn tell_sender(
+    fn name_sender(
         &self,
         route: &Route,
         headers: &mut HeaderMap,
@@ -180,10 +180,10 @@ impl Journey<'_> {
     }
 
     /// Tells the upstream which overrides matched, and which quotas are used up.
-    fn tell_limits(&self, headers: &mut HeaderMap) {
+    fn announce_limits(&self, headers: &mut HeaderMap) {
         let mut buffer = self.client.worker.scratch.borrow_mut();
         let (snapshot, decided) = (&self.live.snapshot, &self.exchange.decided);
-        tiers::tell_upstream(headers, snapshot, decided, &mut buffer);
+        upstream_limit_headers::set(headers, snapshot, decided, &mut buffer);
     }
 
     /// Whether the peer is believed in what it says of its clients.

@@ -1,7 +1,7 @@
 //! What the requests of one worker share; it lives on the worker's thread.
 //!
 //! Nothing on a request's path is shared with other workers except the snapshot, the store and a
-//! few counters; a connection stays with the worker it was handed to. [`run`](super::run) is its
+//! few counters; a connection stays with the worker it was handed to. [`run`](super::worker_loop) is its
 //! life.
 
 use std::cell::{Cell, RefCell};
@@ -12,8 +12,8 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::deadline::Sweep;
+use super::process::{ActiveConfig, Process};
 use super::read_buffer::ReadBuffer;
-use super::shared::{ActiveConfig, Shared};
 use super::upstream::Pools;
 use crate::access_log::Writer;
 use crate::fault::Reason;
@@ -23,7 +23,7 @@ use crate::store::Session;
 /// What the requests of one worker share.
 pub(crate) struct Worker {
     pub(crate) index: WorkerIndex,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) process: Arc<Process>,
     pub(crate) sweep: Rc<Sweep>,
     pub(crate) pools: Pools,
     pub(crate) access_log: Writer,
@@ -48,32 +48,32 @@ pub(crate) struct WorkerConfig(Arc<ActiveConfig>);
 
 impl Worker {
     /// Makes what a worker's requests share; must run on the worker's own runtime.
-    pub(super) fn new(index: WorkerIndex, shared: Arc<Shared>, access_log: Writer) -> Self {
-        let sweep = Rc::new(Sweep::new(shared.clock.clone()));
-        let live = Rc::new(WorkerConfig(Arc::clone(&shared.live())));
+    pub(super) fn new(index: WorkerIndex, process: Arc<Process>, access_log: Writer) -> Self {
+        let sweep = Rc::new(Sweep::new(process.clock.clone()));
+        let live = Rc::new(WorkerConfig(Arc::clone(&process.live())));
         Self {
             index,
             pools: Pools::new(
                 Rc::clone(&sweep),
-                shared.clock.clone(),
+                process.clock.clone(),
                 index,
-                Arc::clone(shared.sockets()),
+                Arc::clone(process.sockets()),
             ),
             sweep,
             access_log,
-            store: shared.store.session(),
+            store: process.store.session(),
             scratch: RefCell::default(),
             read_buffer: Rc::default(),
             live: RefCell::new(live),
             tunnels_end: watch::Sender::new(false),
             is_cutting: Cell::new(false),
-            shared,
+            process,
         }
     }
 
     /// Returns the configuration in force, for one request to keep.
     pub(crate) fn live(&self) -> Rc<WorkerConfig> {
-        let current = self.shared.live();
+        let current = self.process.live();
         let mut seen = self.live.borrow_mut();
         if !Arc::ptr_eq(&current, &seen.0) {
             *seen = Rc::new(WorkerConfig(Arc::clone(&current)));
@@ -109,7 +109,7 @@ impl Worker {
 
     /// Does what is done a few times a second instead of per request.
     pub(super) fn tick(&self) {
-        let now = self.shared.clock.now();
+        let now = self.process.clock.now();
         // Without requests, it would hold an earlier configuration.
         self.live();
         self.sweep.sweep();

@@ -64,7 +64,7 @@ pub(super) fn is_claim(name: &HeaderName) -> bool {
     let length = u32::try_from(name.as_str().len()).unwrap_or(u32::MAX);
     CLAIM_LENGTHS
         .checked_shr(length)
-        .is_some_and(|it| it & 1 == 1)
+        .is_some_and(|checked_shr| checked_shr & 1 == 1)
         && CLAIMS.iter().any(|names| reads_as_any(name, names))
 }
 

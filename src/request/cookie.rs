@@ -63,7 +63,7 @@ fn reads_as(written: &[u8], name: &str) -> bool {
 fn unquoted(value: &[u8]) -> Result<&[u8], Ambiguous> {
     let inner = value
         .strip_prefix(b"\"")
-        .and_then(|it| it.strip_suffix(b"\""));
+        .and_then(|rest| rest.strip_suffix(b"\""));
     let value = inner.unwrap_or(value);
     let is_allowed = |byte: &u8| byte.is_ascii_graphic() && !b"\",\\".contains(byte);
     value

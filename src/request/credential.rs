@@ -44,7 +44,9 @@ pub(super) fn beginning(text: &str) -> Option<Cow<'_, str>> {
     let Some((scheme, rest)) = split(text.as_bytes()) else {
         // A scheme is followed by a blank.
         let schemes = ["basic", "bearer"];
-        let is_scheme = schemes.iter().any(|it| text.eq_ignore_ascii_case(it));
+        let is_scheme = schemes
+            .iter()
+            .any(|scheme| text.eq_ignore_ascii_case(scheme));
         return (!is_scheme).then_some(text.into());
     };
     if scheme.eq_ignore_ascii_case(BASIC) && rest.iter().any(|byte| sextet(*byte).is_none()) {
@@ -159,7 +161,7 @@ mod tests {
             ("Basic a:b", None),
             ("Basic =", None),
         ] {
-            let expected = expected.map(|it| Cow::Borrowed(it.as_bytes()));
+            let expected = expected.map(|expected| Cow::Borrowed(expected.as_bytes()));
             assert_eq!(credential(value.as_bytes()).ok(), expected, "{value:?}");
         }
     }
@@ -171,7 +173,7 @@ mod tests {
         for length in 0..40_u8 {
             let padded = STANDARD.encode(
                 (0..length)
-                    .map(|it| it.wrapping_mul(37))
+                    .map(|length| length.wrapping_mul(37))
                     .collect::<Vec<u8>>(),
             );
             let bare = padded.trim_end_matches('=');

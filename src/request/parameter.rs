@@ -51,7 +51,8 @@ pub(super) fn spelling(written: &[u8], name: &str) -> Spelling {
         return Spelling::Same;
     }
     let mut read = decoded(written).skip_while(|byte| is_blank(*byte));
-    let is_alike = (name.iter()).all(|&byte| read.next().is_some_and(|it| fold(it) == fold(byte)));
+    let is_alike =
+        (name.iter()).all(|&byte| read.next().is_some_and(|read| fold(read) == fold(byte)));
     match read.next() {
         None | Some(b'[' | b'=') if is_alike => Spelling::Alike,
         Some(byte) if is_alike && is_blank(byte) => Spelling::Alike,

@@ -92,12 +92,12 @@ fn read_line(bytes: &[u8]) -> Result<HeaderProgress, BadProxyHeader> {
     port(destination_port)?;
     let port = port(source_port)?;
     let source = match family {
-        Some("TCP4") => both::<Ipv4Addr>(source, destination).map(|it| (it, port).into()),
-        Some("TCP6") => both::<Ipv6Addr>(source, destination).map(|it| (it, port).into()),
+        Some("TCP4") => both::<Ipv4Addr>(source, destination).map(|both| (both, port).into()),
+        Some("TCP6") => both::<Ipv6Addr>(source, destination).map(|both| (both, port).into()),
         _ => None,
     };
     source
-        .map(|it| HeaderProgress::Done(Some(it)))
+        .map(|source| HeaderProgress::Done(Some(source)))
         .ok_or(Malformed)
 }
 

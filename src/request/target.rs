@@ -56,7 +56,9 @@ pub(crate) fn outgoing(target: &Uri, path: &str) -> Uri {
         // An absolute target may have no path at all, and would be forwarded without one.
         ("/", None) => PathAndQuery::from_static("/"),
         (_, query) => {
-            let as_it_came = target.path_and_query().filter(|it| it.path() == path);
+            let as_it_came = target
+                .path_and_query()
+                .filter(|path_and_query| path_and_query.path() == path);
             as_it_came.cloned().unwrap_or_else(|| {
                 let query = query.map_or(String::new(), |query| format!("?{query}"));
                 PathAndQuery::try_from(format!("{path}{query}"))
@@ -153,7 +155,8 @@ mod tests {
         ] {
             let uri: Uri = target.parse().expect(target);
             let path = normalise(&uri).expect(target);
-            let change = strip_prefix.map_or(PathChange::None, |it| PathChange::Strip(it.into()));
+            let change =
+                strip_prefix.map_or(PathChange::None, |value| PathChange::Strip(value.into()));
             let path = changed(&uri, path.as_str(), &change, &found()).expect(target);
             let forwarded = outgoing(&uri, &path);
             assert_eq!(forwarded.to_string(), expected, "{target}");

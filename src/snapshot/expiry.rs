@@ -24,7 +24,7 @@ impl Snapshot {
         let encrypted = self
             .listeners
             .iter()
-            .filter_map(|it| Some((it, it.tls.as_ref()?)));
+            .filter_map(|listener| Some((listener, listener.tls.as_ref()?)));
         encrypted.flat_map(move |(listener, tls)| {
             tls.certificates.iter().map(move |certificate| Expiry {
                 listener: Arc::clone(&listener.name),

@@ -26,7 +26,7 @@ pub struct Listener {
     pub max_connections: usize,
     /// Most connections of one client at once.
     pub max_connections_per_client: Option<usize>,
-    /// Most requests held by leaky-bucket policies at once.
+    /// Most requests delayed by leaky-bucket policies at once.
     pub max_delayed: usize,
     /// Most bytes of request bodies at once that are read before they are decided.
     pub max_buffered_bytes: usize,

@@ -22,13 +22,13 @@ pub struct HeaderCost {
     pub source: CostSource,
     /// The field that says it, as a plain decimal.
     pub header: HeaderName,
-    /// Units that are charged while nobody has told.
+    /// Units that are charged while nobody has reported.
     pub reserve: u64,
-    /// What is told is held to these bounds.
+    /// What is reported is clamped to these bounds.
     pub bounds: RangeInclusive<u64>,
 }
 
-/// In whose header fields a cost is told.
+/// In whose header fields a cost is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CostSource {
     /// The client, with the request.
@@ -115,7 +115,7 @@ impl StatusRange {
 }
 
 impl HeaderCost {
-    /// Reads what a field tells: digits without a sign, a fraction or a leading zero, held to the bounds.
+    /// Reads what a field tells: digits without a sign, a fraction or a leading zero, clamped to the bounds.
     pub fn read(&self, value: &[u8]) -> Option<u64> {
         let is_plain = !value.is_empty()
             && value.iter().all(u8::is_ascii_digit)
@@ -124,8 +124,8 @@ impl HeaderCost {
             return None;
         }
         // What is too long for a number is above every bound.
-        let told = std::str::from_utf8(value).ok()?.parse().unwrap_or(u64::MAX);
-        Some(told.clamp(*self.bounds.start(), *self.bounds.end()))
+        let reported = std::str::from_utf8(value).ok()?.parse().unwrap_or(u64::MAX);
+        Some(reported.clamp(*self.bounds.start(), *self.bounds.end()))
     }
 }
 
@@ -141,7 +141,7 @@ mod tests {
             reserve: 1,
             bounds: 2..=1000,
         };
-        for (value, told) in [
+        for (value, reported) in [
             ("7", Some(7)),
             ("0", Some(2)),
             ("1", Some(2)),
@@ -159,7 +159,7 @@ mod tests {
             ("0x1", None),
             ("１", None),
         ] {
-            assert_eq!(cost.read(value.as_bytes()), told, "{value:?}");
+            assert_eq!(cost.read(value.as_bytes()), reported, "{value:?}");
         }
     }
 

@@ -38,10 +38,10 @@ struct LateParts {
 impl Charge {
     /// Returns what a client is told of a quota once its charge is adjusted.
     ///
-    /// It is computed from the decision ([`Adjustment::told`] says how exactly); the store is not asked
+    /// It is computed from the decision ([`Adjustment::adjusted`] says how exactly); the store is not asked
     /// again. A quota that cannot be settled is described as it was decided.
     #[must_use]
-    pub fn told(
+    pub fn adjusted(
         &self,
         series_id: SeriesId,
         decision: Decision,
@@ -49,7 +49,7 @@ impl Charge {
     ) -> Decision {
         let entry = (self.entries.iter()).find(|entry| entry.series_id == series_id);
         match entry.and_then(|entry| Some((entry.quota, entry.charged?))) {
-            Some((quota, charged)) => adjustment.told(decision, &quota, charged.amount),
+            Some((quota, charged)) => adjustment.adjusted(decision, &quota, charged.amount),
             None => decision,
         }
     }
@@ -142,8 +142,8 @@ impl LateCharge {
             adjustments,
             ..
         } = &mut *parts;
-        let told = awaited.iter().map(|&policy| (policy, adjustment(policy)));
-        adjustments.extend(told.filter(|(_, told)| *told != Adjustment::NONE));
+        let adjusted = awaited.iter().map(|&policy| (policy, adjustment(policy)));
+        adjustments.extend(adjusted.filter(|(_, adjustment)| *adjustment != Adjustment::NONE));
         settle(entries, adjustment)
     }
 

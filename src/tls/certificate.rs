@@ -27,7 +27,10 @@ impl ClientCertificate {
         let header = format!(":{}:", STANDARD.encode(leaf));
         let digest = digest(&SHA256, leaf);
         Some(Self {
-            chain: chain.iter().map(|it| it.clone().into_owned()).collect(),
+            chain: chain
+                .iter()
+                .map(|chain| chain.clone().into_owned())
+                .collect(),
             // Nobody is let in for ever by what cannot be read.
             expires_secs: X509Certificate::from_der(leaf)
                 .map_or(0, |(_, leaf)| leaf.validity().not_after.timestamp()),

@@ -111,7 +111,8 @@ impl ServerTls {
         let (mut names, mut certificates) = (CertificateNames::default(), Vec::new());
         let mut faults = Vec::new();
         for (index, (certificate, key)) in material.certificates.iter().enumerate() {
-            let added = identity(certificate, key, &provider).and_then(|it| names.add(it));
+            let added =
+                identity(certificate, key, &provider).and_then(|identity| names.add(identity));
             let certificate = Some(index);
             match added {
                 Ok(info) => certificates.push(info),
@@ -141,7 +142,9 @@ impl ServerTls {
             .with_protocol_versions(versions)
             .expect("the provider has suites of both versions");
         let names = Arc::new(names);
-        let verifier = client_ca.as_ref().map(|it| Arc::clone(&it.verifier));
+        let verifier = client_ca
+            .as_ref()
+            .map(|client_ca| Arc::clone(&client_ca.verifier));
         let verifier = verifier.unwrap_or_else(WebPkiClientVerifier::no_client_auth);
         let mut config = builder
             .with_client_cert_verifier(verifier)
@@ -166,7 +169,7 @@ impl ServerTls {
 
     /// Returns the digest of `client_ca`, if clients must have a certificate.
     pub fn client_ca(&self) -> Option<&blake3::Hash> {
-        self.client_ca.as_ref().map(|it| &it.digest)
+        self.client_ca.as_ref().map(|client_ca| &client_ca.digest)
     }
 
     /// Whether a handshake would let in a client with this certificate.
@@ -174,7 +177,7 @@ impl ServerTls {
         let Some(ClientAuthorities { verifier, .. }) = &self.client_ca else {
             return true;
         };
-        let chain = certificate.and_then(|it| it.chain.split_first());
+        let chain = certificate.and_then(|certificate| certificate.chain.split_first());
         let now = self.config.time_provider.current_time();
         (chain.zip(now))
             .is_some_and(|((leaf, rest), now)| verifier.verify_client_cert(leaf, rest, now).is_ok())
@@ -207,7 +210,7 @@ fn tickets() -> Arc<dyn ProducesTickets> {
 
 /// Says why a client's handshake failed.
 pub fn handshake_failure(error: &io::Error) -> HandshakeFailure {
-    let error = error.get_ref().and_then(|it| it.downcast_ref());
+    let error = error.get_ref().and_then(|get_ref| get_ref.downcast_ref());
     match error {
         // Below TLS.
         None => HandshakeFailure::Closed,
@@ -257,7 +260,9 @@ impl CertificateNames {
         let leaf = identity.end_entity_cert().map_err(|_| unreadable)?;
         let (_, leaf) = X509Certificate::from_der(leaf).map_err(|_| unreadable)?;
         let alternatives = leaf.subject_alternative_name().map_err(|_| unreadable)?;
-        let alternatives = alternatives.iter().flat_map(|it| &it.value.general_names);
+        let alternatives = alternatives
+            .iter()
+            .flat_map(|alternative| &alternative.value.general_names);
         let names = alternatives.filter_map(|name| match name {
             GeneralName::DNSName(name) => Some(name.to_ascii_lowercase()),
             _ => None,
@@ -313,7 +318,7 @@ impl ResolvesServerCert for CertificateNames {
         let selected = self.select(hello.server_name().unwrap_or_default());
         let mut keys = selected.iter().map(|&index| &self.keys[index]);
         let is_verifiable =
-            |it: &&Arc<CertifiedKey>| it.key.choose_scheme(hello.signature_schemes()).is_some();
+            |key: &&Arc<CertifiedKey>| key.key.choose_scheme(hello.signature_schemes()).is_some();
         let first = keys.clone().next();
         keys.find(is_verifiable).or(first).cloned()
     }

@@ -310,7 +310,11 @@ mod tests {
 }
 ";
     let modules = ["a", "a::b", "a::c", "a::here", "a::sibling", "b"];
-    let sources = Sources(modules.map(|it| (it.to_owned(), String::new())).into());
+    let sources = Sources(
+        modules
+            .map(|module| (module.to_owned(), String::new()))
+            .into(),
+    );
     let found: Vec<_> = sources.imports_of("a::here", text).into_iter().collect();
     assert_eq!(found, ["a", "a::b", "a::c", "a::here", "a::sibling", "b"]);
     let lines: Vec<_> = functions(text);
@@ -433,7 +437,7 @@ fn scopes(module: &str, text: &str) -> Vec<(Vec<String>, String)> {
         let inline = code
             .trim_end()
             .strip_suffix(" {")
-            .and_then(|it| it.split("mod ").nth(1));
+            .and_then(|strip_suffix| strip_suffix.split("mod ").nth(1));
         if let Some(name) =
             inline.filter(|name| name.chars().all(|c| c.is_alphanumeric() || c == '_'))
         {

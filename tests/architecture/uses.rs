@@ -230,7 +230,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
         let path = attribute.path();
         if !["doc", "cfg", "allow", "expect"]
             .iter()
-            .any(|it| path.is_ident(it))
+            .any(|one| path.is_ident(one))
         {
             visit::visit_attribute(self, attribute);
         }

@@ -85,7 +85,9 @@ pub fn http2(port: u16, requests: &Value) -> Value {
 /// comes first.
 fn command(script: &str, arguments: &[&str]) -> Command {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/edge/clients");
-    let is_node = Path::new(script).extension().is_some_and(|it| it == "mjs");
+    let is_node = Path::new(script)
+        .extension()
+        .is_some_and(|extension| extension == "mjs");
     let mut command = if is_node {
         Command::new("node")
     } else {

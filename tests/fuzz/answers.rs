@@ -111,9 +111,11 @@ fn read(got: &[u8]) -> Result<(), String> {
     let head = String::from_utf8_lossy(head);
     let mut lines = head.split("\r\n");
     let start = lines.next().unwrap_or_default();
-    let status = start.strip_prefix("HTTP/1.1 ").and_then(|it| it.get(..3));
+    let status = start
+        .strip_prefix("HTTP/1.1 ")
+        .and_then(|rest| rest.get(..3));
     let status: u16 = status
-        .and_then(|it| it.parse().ok())
+        .and_then(|status| status.parse().ok())
         .ok_or_else(|| format!("an odd first line: {start:?}"))?;
     let (mut lengths, mut codings, mut closes) = (Vec::new(), Vec::new(), false);
     for line in lines {

@@ -51,7 +51,10 @@ pub fn files(folders: &[&str]) -> Vec<Vec<u8>> {
         .flat_map(|folder| fs::read_dir(at(folder)).expect(folder));
     let mut paths: Vec<_> = entries
         .map(|entry| entry.expect("an entry").path())
-        .filter(|path| path.extension().is_some_and(|it| it == "toml"))
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "toml")
+        })
         .collect();
     paths.sort();
     let read = |path| fs::read(path).expect("a readable file");

@@ -283,7 +283,7 @@ proptest! {
                 Some(_) => {
                     never.0.spend(at, cost - first - second);
                     // Both parts come out of the same charge, the second with what the first left.
-                    let rest = charged.map(|it| Charged { amount: it.amount - first, ..it });
+                    let rest = charged.map(|charged| Charged { amount: charged.amount - first, ..charged });
                     due.push((step + 1 + delay, charged, first));
                     due.push((step + 2 + delay, rest, second));
                 }

@@ -250,7 +250,7 @@ fn run_case<S: Subject>(case: &Case, subject: impl Fn(Rows) -> S) -> Result<(), 
                 };
                 subject.settle(now(at_us), decision, &settled.of, &adjustment);
                 let mut found = found(&settled.verdict);
-                found.decisions = settled.told(&rows, adjustment);
+                found.decisions = settled.adjusted(&rows, adjustment);
                 let expected = Expected {
                     decisions: told,
                     ..self::found(&settled.verdict)
@@ -269,16 +269,20 @@ fn run_case<S: Subject>(case: &Case, subject: impl Fn(Rows) -> S) -> Result<(), 
 
 impl Decided {
     /// Returns what a client is told once the charge is settled.
-    fn told(&self, rows: &Rows, adjustment: impl Fn(PlanPolicy) -> Adjustment) -> Vec<Decision> {
+    fn adjusted(
+        &self,
+        rows: &Rows,
+        adjustment: impl Fn(PlanPolicy) -> Adjustment,
+    ) -> Vec<Decision> {
         let answers = self.of.iter().zip(&self.verdict.answers);
-        let told = answers.map(|(&row, answer)| {
+        let decisions = answers.map(|(&row, answer)| {
             let decision = answer.decision.expect("nothing fails here");
             let adjustment = adjustment(PlanPolicy(rows.policies[row]));
             answer.charged.map_or(decision, |charged| {
-                adjustment.told(decision, &rows.quotas[row].0, charged.amount)
+                adjustment.adjusted(decision, &rows.quotas[row].0, charged.amount)
             })
         });
-        told.collect()
+        decisions.collect()
     }
 }
 

@@ -121,12 +121,18 @@ fn with_digests_only_neither_address_nor_path_nor_key_is_seen() {
             assert!(!line.contains(secret), "{secret} in {line}");
         }
     }
-    let clients: Vec<_> = records.iter().map(|it| text(it, "client")).collect();
-    assert!(clients.iter().all(|it| is_digest(it)), "{clients:?}");
+    let clients: Vec<_> = records
+        .iter()
+        .map(|record| text(record, "client"))
+        .collect();
+    assert!(
+        clients.iter().all(|client| is_digest(client)),
+        "{clients:?}"
+    );
     assert_eq!(clients[0], clients[1], "one address, two digests");
     assert_ne!(clients[0], clients[2], "two addresses, one digest");
     let keys = [0, 2, 3].map(|at| text(&records[at], "partition"));
-    assert!(keys.iter().all(|it| is_digest(it)), "{keys:?}");
+    assert!(keys.iter().all(|key| is_digest(key)), "{keys:?}");
     assert_eq!(keys[0], keys[1], "one key, two digests");
     assert_ne!(keys[1], keys[2], "two keys, one digest");
 }
@@ -202,7 +208,7 @@ fn what_the_end_of_the_gateway_cuts_is_logged_as_its_own_fault() {
         let records = process.wait_for_records(1);
         let told: Vec<_> = records
             .iter()
-            .map(|it| (text(it, "reason"), text(it, "fault")))
+            .map(|record| (text(record, "reason"), text(record, "fault")))
             .collect();
         assert_eq!(told, [("shut_down", "gateway")], "{signal} {head:?}");
     }

@@ -25,20 +25,26 @@ fn access_log_says_which_endpoint_answered_and_at_which_attempt() {
         assert_eq!(get(process.public, "/", "").status, 200);
     }
     let records = process.wait_for_records(4);
-    let mut attempts: Vec<_> = records.iter().map(|it| it["attempts"].as_u64()).collect();
+    let mut attempts: Vec<_> = records
+        .iter()
+        .map(|record| record["attempts"].as_u64())
+        .collect();
     attempts.sort_unstable();
     assert_eq!(
         attempts,
         [Some(1), Some(1), Some(2), Some(2)],
         "{records:#?}"
     );
-    let answered: HashSet<_> = records.iter().map(|it| it["endpoint"].as_str()).collect();
+    let answered: HashSet<_> = records
+        .iter()
+        .map(|record| record["endpoint"].as_str())
+        .collect();
     assert_eq!(
         answered,
         HashSet::from([Some(&*origin.address.to_string())])
     );
     assert!(
-        records.iter().all(|it| it["reason"] == Value::Null),
+        records.iter().all(|record| record["reason"] == Value::Null),
         "{records:#?}"
     );
 }
@@ -82,7 +88,7 @@ fn metrics_tell_of_each_endpoint_what_it_had_and_whether_it_is_used() {
     }
     replicas[0].behave(Manner::HangsUp);
     let statuses: Vec<_> = (0..10).map(|_| client.get("/", "").status).collect();
-    assert_eq!(statuses.iter().filter(|it| **it == 502).count(), 3);
+    assert_eq!(statuses.iter().filter(|status| **status == 502).count(), 3);
     assert_eq!(metric("failures_total", ",cause=\"closed\"", 0), Some(3.0));
     assert_eq!(metric("ejections_total", "", 0), Some(1.0));
     eventually("it is shown as ejected", || {
@@ -180,16 +186,16 @@ fn reloads_under_load_fail_no_request_and_leave_no_descriptor_and_no_thread() {
     }
     let most = |part: &[(usize, usize)]| {
         let most = |column: fn(&(usize, usize)) -> usize| part.iter().map(column).max();
-        (most(|it| it.0), most(|it| it.1))
+        (most(|pair| pair.0), most(|pair| pair.1))
     };
     let (first, last) = (most(&taken[..RELOADS / 3]), most(&taken[2 * RELOADS / 3..]));
     // Each client has a connection, and each worker one for each of them to two origins.
     assert!(
-        last.0 <= first.0.map(|it| it + 16),
+        last.0 <= first.0.map(|value| value + 16),
         "descriptors: {first:?} {last:?}"
     );
     assert!(
-        last.1 <= first.1.map(|it| it + 2),
+        last.1 <= first.1.map(|value| value + 2),
         "threads: {first:?} {last:?}"
     );
 }

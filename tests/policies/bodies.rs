@@ -21,7 +21,7 @@ struct Reply {
     after: After,
 }
 
-const TOLD: &str = r#"{"id":"a","usage":{"total_tokens":25}}"#;
+const REPORTED: &str = r#"{"id":"a","usage":{"total_tokens":25}}"#;
 
 /// The policy of most tests: it reserves 10 and has 1000000.
 const POLICY: &str = "quota = '1000000 per hour'\nalgorithm = 'fixed-window'\npartition = []\n\
@@ -131,8 +131,8 @@ fn a_request_reserves_what_it_says_and_otherwise_the_default() {
         ("nested without end", json, &*nested, 5000),
         ("empty", json, "", 5000),
         ("compressed", gzip, r#"{"max_tokens":6000}"#, 5000),
-        ("told behind the end", json, &*late, 5000),
-        ("told before the end", json, &*first, 9513),
+        ("reported behind the end", json, &*late, 5000),
+        ("reported before the end", json, &*first, 9513),
     ];
     on_each_store(|start| {
         let origin = origin(&[]);
@@ -235,8 +235,8 @@ fn a_refusal_that_is_counted_by_what_the_request_says_reads_it() {
 #[test]
 fn what_became_of_a_reserve_is_in_the_access_log_and_the_metrics() {
     let replies = [
-        ("/told".to_owned(), json(TOLD)),
-        ("/untold".to_owned(), json("{}")),
+        ("/reported".to_owned(), json(REPORTED)),
+        ("/unreported".to_owned(), json("{}")),
         (
             "/much".to_owned(),
             json(r#"{"usage":{"total_tokens":1e9}}"#),
@@ -249,7 +249,7 @@ fn what_became_of_a_reserve_is_in_the_access_log_and_the_metrics() {
         client.get(target, "");
     }
     let records = process.wait_for_records(3);
-    let of = |key| records.iter().map(move |it| it[key].clone());
+    let of = |key| records.iter().map(move |record| record[key].clone());
     let of = |key| of(key).collect::<Vec<_>>();
     assert_eq!(of("reserved"), [10, 10, 10]);
     assert_eq!(of("cost"), [25, 10, 100_000]);
@@ -269,6 +269,6 @@ fn what_became_of_a_reserve_is_in_the_access_log_and_the_metrics() {
         r#"tollgate_cost_missing_total{policy="p",reason="no_number"} 1"#,
         r#"tollgate_cost_missing_total{policy="p",reason="cut"} 0"#,
     ] {
-        assert!(metrics.lines().any(|it| it == line), "{line}\n{metrics}");
+        assert!(metrics.lines().any(|one| one == line), "{line}\n{metrics}");
     }
 }

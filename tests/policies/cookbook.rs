@@ -246,8 +246,8 @@ fn jwks() {
         let mut left = |plan: &str, audience: &str| {
             let token = token(json!({ "sub": "u", "plan": plan, "aud": audience }));
             let answer = client.get("/", &format!("Authorization: Bearer {token}\r\n"));
-            let told = (answer.status == 200).then(|| remaining(&answer, "plan"));
-            (answer.status, told)
+            let reported = (answer.status == 200).then(|| remaining(&answer, "plan"));
+            (answer.status, reported)
         };
         assert_eq!(left("free", "api"), (200, Some(59)));
         assert_eq!(left("pro", "api"), (200, Some(598)));

@@ -5,7 +5,7 @@ use crate::support::ratelimit::remaining;
 use crate::support::{After, Client, Config, Origin, Refusing, Unreachable, eventually, get, secs};
 
 /// An origin whose answers tell what the path says: `/200/x-cost: 5` is 200 with that field.
-fn telling() -> Origin {
+fn reporting() -> Origin {
     Origin::scripted(|exchange| {
         exchange.read_body()?;
         let target = exchange.target();
@@ -71,7 +71,7 @@ fn a_request_header_tells_the_cost_within_its_bounds() {
 #[test]
 fn a_response_header_settles_what_was_reserved() {
     on_each_store(|start| {
-        let origin = telling();
+        let origin = reporting();
         let policy = "quota = '100 per hour'\nalgorithm = 'fixed-window'\npartition = []\n\
                       cost = 'response-header:x-cost'\nreserve = 10\nmax_cost = 50";
         let config = Config::limited(origin.url(), policy).admin("127.0.0.1:0");
@@ -99,7 +99,7 @@ fn a_response_header_settles_what_was_reserved() {
 #[test]
 fn a_cost_above_the_reserve_overshoots_and_then_refuses() {
     on_each_store(|start| {
-        let origin = telling();
+        let origin = reporting();
         let policy = "quota = '10 per minute'\nalgorithm = 'sliding-log'\npartition = []\n\
                       cost = 'response-header:x-cost'";
         let running = start(Config::limited(origin.url(), policy).one_worker());
@@ -116,7 +116,7 @@ fn a_cost_above_the_reserve_overshoots_and_then_refuses() {
 #[test]
 fn only_the_answers_of_count_status_count() {
     on_each_store(|start| {
-        let origin = telling();
+        let origin = reporting();
         let policy =
             "quota = '3 per minute'\nalgorithm = 'fixed-window'\ncount_status = [401, 403]";
         let running = start(Config::limited(origin.url(), policy).one_worker());
@@ -142,7 +142,7 @@ fn only_the_answers_of_count_status_count() {
 #[test]
 fn what_refund_on_names_comes_back() {
     on_each_store(|start| {
-        let origin = telling();
+        let origin = reporting();
         let refusing = Refusing::new();
         let policy =
             "quota = '5 per minute'\nalgorithm = 'gcra'\nrefund_on = [503, '4xx', 'connect']";

@@ -17,12 +17,12 @@ fn ask(client: &mut Client, origin: &Origin, key: &str) -> (u16, Option<i64>, Op
     let answer = client.get("/", &fields);
     let left = answer.field("ratelimit").map(|_| remaining(&answer, "p"));
     let requests = origin.requests();
-    let told = requests[before..].first().and_then(|request| {
+    let upstream = requests[before..].first().and_then(|request| {
         let tiers = request.head.fields("tollgate-tier");
         assert!(tiers.len() <= 1, "{tiers:?}");
         tiers.first().map(ToString::to_string)
     });
-    (answer.status, left, told)
+    (answer.status, left, upstream)
 }
 
 /// Replaces the digest behind `~`.
@@ -52,9 +52,13 @@ fn the_most_specific_override_decides_and_the_upstream_learns_which() {
             ("live_ann", 200, None, Some("live~#")),
             ("live_abe", 403, None, None),
         ] {
-            let (got, has, told) = ask(&mut client, &origin, key);
-            let told = told.as_deref().map(without_digest);
-            assert_eq!((got, has, told.as_deref()), (status, left, tier), "{key}");
+            let (got, has, upstream) = ask(&mut client, &origin, key);
+            let upstream = upstream.as_deref().map(without_digest);
+            assert_eq!(
+                (got, has, upstream.as_deref()),
+                (status, left, tier),
+                "{key}"
+            );
         }
         let mut many = || client.get("/", "X-Api-Key: live_many\r\n").status;
         assert_eq!([many(), many(), many(), many()], [200, 200, 200, 429]);

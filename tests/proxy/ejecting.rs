@@ -23,10 +23,10 @@ fn statuses(address: SocketAddr, requests: usize) -> Vec<u16> {
 fn failures(address: SocketAddr) -> usize {
     let statuses = statuses(address, 40);
     assert!(
-        statuses.iter().all(|it| [200, 502].contains(it)),
+        statuses.iter().all(|status| [200, 502].contains(status)),
         "{statuses:?}"
     );
-    statuses.iter().filter(|it| **it == 502).count()
+    statuses.iter().filter(|status| **status == 502).count()
 }
 
 /// How many requests fail from now on until 40 after the replica is used again.
@@ -35,7 +35,10 @@ fn failures_after_return(address: SocketAddr, replica: &Replica) -> usize {
     let before = replica.requests();
     let mut failed = 0;
     eventually("it is used again", || {
-        failed += statuses(address, 4).iter().filter(|it| **it != 200).count();
+        failed += statuses(address, 4)
+            .iter()
+            .filter(|status| **status != 200)
+            .count();
         (replica.requests() > before).then_some(())
     });
     failed + failures(address)
@@ -125,7 +128,7 @@ fn success_in_between_starts_the_count_again() {
     for _ in 0..5 {
         replicas[0].behave(Manner::HangsUp);
         let statuses = statuses(running.public, 4);
-        assert_eq!(statuses.iter().filter(|it| **it == 502).count(), 2);
+        assert_eq!(statuses.iter().filter(|status| **status == 502).count(), 2);
         replicas[0].behave(Manner::Answers);
         assert_eq!(self::statuses(running.public, 2), [200, 200]);
     }
@@ -139,7 +142,7 @@ fn statuses_are_no_failures() {
     for status in [500, 502, 503, 504, 429] {
         replicas[0].behave(Manner::AnswersWith(status));
         let statuses = statuses(running.public, 40);
-        assert_eq!(statuses.iter().filter(|it| **it == status).count(), 20);
+        assert_eq!(statuses.iter().filter(|one| **one == status).count(), 20);
     }
     assert_eq!(requests(&replicas), [100, 100]);
 }
@@ -154,7 +157,7 @@ fn last_endpoint_is_never_left_out() {
         }
         assert_eq!(failures(running.public), 40, "none is a 503");
         assert_eq!(requests(&replicas).iter().sum::<usize>(), 40);
-        let mut tried = replicas.iter().filter(|it| it.requests() > 3);
+        let mut tried = replicas.iter().filter(|replica| replica.requests() > 3);
         assert!(tried.next().is_some() && tried.next().is_none());
         for replica in &replicas {
             replica.behave(Manner::Answers);

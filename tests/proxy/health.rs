@@ -214,7 +214,7 @@ fn return_of_an_endpoint_is_used_within_two_intervals() {
         let checks = || {
             replicas
                 .iter()
-                .map(|it| it.checks().len())
+                .map(|replica| replica.checks().len())
                 .collect::<Vec<_>>()
         };
         let before = checks();
@@ -283,7 +283,7 @@ fn endpoint_that_dies_under_load_costs_at_most_the_requests_that_were_on_it() {
             stop.store(true, Ordering::SeqCst);
             let failed = clients
                 .into_iter()
-                .map(|it| it.join().expect("clients do not panic"));
+                .map(|client| client.join().expect("clients do not panic"));
             failed.sum::<usize>()
         });
         assert!(failed <= failed_max, "{method}: {failed}");

@@ -127,9 +127,9 @@ impl Origins {
         let requests = self.0[*origin].requests();
         let on_it = requests
             .iter()
-            .filter(|it| it.connection == request.connection);
+            .filter(|one| one.connection == request.connection);
         on_it
-            .take_while(|it| it.target() != request.target())
+            .take_while(|on_it| on_it.target() != request.target())
             .count()
             > 0
     }
@@ -179,7 +179,7 @@ fn check(fault: Fault, connections: Connections, is_sent_again: impl Fn(&str, &s
         let seen = origins.seen(&target);
         let endpoints: HashSet<_> = seen.iter().map(|(origin, _)| origin).collect();
         // A second attempt may be on a fresh connection.
-        let is_kept = seen.iter().any(|it| origins.was_kept(it));
+        let is_kept = seen.iter().any(|seen| origins.was_kept(seen));
         let found = (answer.status, seen.len(), endpoints.len(), spent, is_kept);
         let expects_kept = connections == Connections::Kept;
         let expected = if is_sent_again(method, body) {

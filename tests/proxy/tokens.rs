@@ -334,7 +334,8 @@ fn keys_are_read_again_on_sighup_and_tokens_of_old_ones_are_forgotten() {
         let field = format!("Authorization: Bearer {token}\r\n");
         Client::connect(process.public).get("/", &field).status
     };
-    let [of_old, of_new] = [&old, &new].map(|it| it.token(&json!({"sub": it.algorithm()})));
+    let [of_old, of_new] =
+        [&old, &new].map(|value| value.token(&json!({"sub": value.algorithm()})));
     assert_eq!([ask(&of_old), ask(&of_new)], [FIRST, NOBODY]);
 
     let keys = folder.path().join("keys");

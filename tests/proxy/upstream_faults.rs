@@ -255,7 +255,7 @@ fn answer_to_http_1_0_that_broke_off_ends_with_a_reset() {
         }
         let end = client.wire.read_to_fin();
         assert_eq!(end.is_ok(), is_whole, "{name}: {end:?}");
-        assert!(end.is_ok_and(|it| it.is_empty()) == is_whole, "{name}");
+        assert!(end.is_ok_and(|end| end.is_empty()) == is_whole, "{name}");
     }
 }
 

@@ -116,21 +116,21 @@ fn config(proxy: &Proxy, on_failure: &str) -> Config {
 #[test]
 fn killed_server_is_missed_by_no_client() {
     let mut drill = Drill::start("local");
-    drill.go(|it| it.server.kill(), |it| it.server.restart());
+    drill.go(|drill| drill.server.kill(), |drill| drill.server.restart());
 }
 
 #[test]
 fn stopped_server_is_missed_by_no_client() {
     let mut drill = Drill::start("local");
-    drill.go(|it| it.server.stop(), |it| it.server.resume());
+    drill.go(|drill| drill.server.stop(), |drill| drill.server.resume());
 }
 
 #[test]
 fn network_that_swallows_everything_is_missed_by_no_client() {
     let mut drill = Drill::start("local");
     drill.go(
-        |it| it.proxy.set(Fault::BlackHole),
-        |it| it.proxy.set(Fault::None),
+        |drill| drill.proxy.set(Fault::BlackHole),
+        |drill| drill.proxy.set(Fault::None),
     );
 }
 
@@ -138,11 +138,11 @@ fn network_that_swallows_everything_is_missed_by_no_client() {
 fn network_that_refuses_and_resets_is_missed_by_no_client() {
     let mut drill = Drill::start("local");
     drill.go(
-        |it| {
-            it.proxy.set(Fault::Refuse);
-            it.proxy.reset_all();
+        |drill| {
+            drill.proxy.set(Fault::Refuse);
+            drill.proxy.reset_all();
         },
-        |it| it.proxy.set(Fault::None),
+        |drill| drill.proxy.set(Fault::None),
     );
 }
 
@@ -153,15 +153,18 @@ fn network_slower_than_the_deadline_is_missed_by_no_client() {
         by: Duration::from_secs(3),
         jitter: Duration::ZERO,
     };
-    drill.go(|it| it.proxy.set(slow), |it| it.proxy.set(Fault::None));
+    drill.go(
+        |drill| drill.proxy.set(slow),
+        |drill| drill.proxy.set(Fault::None),
+    );
 }
 
 #[test]
 fn replies_cut_in_the_middle_are_missed_by_no_client() {
     let mut drill = Drill::start("local");
     drill.go(
-        |it| it.proxy.set(Fault::Cut { after: 3 }),
-        |it| it.proxy.set(Fault::None),
+        |drill| drill.proxy.set(Fault::Cut { after: 3 }),
+        |drill| drill.proxy.set(Fault::None),
     );
 }
 
@@ -169,15 +172,16 @@ fn replies_cut_in_the_middle_are_missed_by_no_client() {
 fn server_busy_with_a_script_is_missed_by_no_client() {
     let mut drill = Drill::start("local");
     drill.go(
-        |it| {
-            it.server
+        |drill| {
+            drill
+                .server
                 .command(&["CONFIG", "SET", "busy-reply-threshold", "100"]);
-            let mut busy = it.server.connect().expect("the server answers");
+            let mut busy = drill.server.connect().expect("the server answers");
             let sent = busy.send(&["EVAL", "while true do end", "0"]);
             sent.expect("the server reads what it is sent");
         },
-        |it| {
-            it.server.command(&["SCRIPT", "KILL"]);
+        |drill| {
+            drill.server.command(&["SCRIPT", "KILL"]);
         },
     );
 }
@@ -200,8 +204,10 @@ fn server_that_loads_its_data_is_missed_by_no_client() {
             let sent = reloading.send(&["DEBUG", "RELOAD"]);
             sent.expect("the server reads what it is sent");
         },
-        |it| {
-            it.server.command(&["CONFIG", "SET", "key-load-delay", "0"]);
+        |drill| {
+            drill
+                .server
+                .command(&["CONFIG", "SET", "key-load-delay", "0"]);
         },
     );
     assert_eq!(reloading.read().expect("an answer").text(), "OK");
@@ -215,16 +221,16 @@ fn server_that_cannot_save_its_data_is_missed_by_no_client() {
     let in_its_place = drill.server.directory().join("dump.rdb");
     std::fs::create_dir(in_its_place).expect("the directory is writable");
     drill.go(
-        |it| {
-            it.server.command(&["CONFIG", "SET", "save", "3600 1"]);
-            it.server.command(&["BGSAVE"]);
+        |drill| {
+            drill.server.command(&["CONFIG", "SET", "save", "3600 1"]);
+            drill.server.command(&["BGSAVE"]);
             eventually("it fails to save", || {
-                let info = it.server.info("persistence");
+                let info = drill.server.info("persistence");
                 (info["rdb_last_bgsave_status"] == "err").then_some(())
             });
         },
-        |it| {
-            it.server.command(&["CONFIG", "SET", "save", ""]);
+        |drill| {
+            drill.server.command(&["CONFIG", "SET", "save", ""]);
         },
     );
 }
@@ -233,11 +239,11 @@ fn server_that_cannot_save_its_data_is_missed_by_no_client() {
 fn server_that_only_reads_is_missed_by_no_client() {
     let mut drill = Drill::start("local");
     drill.go(
-        |it| {
-            it.server.command(&["REPLICAOF", "127.0.0.1", "1"]);
+        |drill| {
+            drill.server.command(&["REPLICAOF", "127.0.0.1", "1"]);
         },
-        |it| {
-            it.server.command(&["REPLICAOF", "NO", "ONE"]);
+        |drill| {
+            drill.server.command(&["REPLICAOF", "NO", "ONE"]);
         },
     );
 }
@@ -246,13 +252,14 @@ fn server_that_only_reads_is_missed_by_no_client() {
 fn server_with_another_password_is_missed_by_no_client() {
     let mut drill = Drill::start("local");
     drill.go(
-        |it| {
-            it.server
+        |drill| {
+            drill
+                .server
                 .command(&["CONFIG", "SET", "requirepass", "another"]);
-            it.proxy.reset_all();
+            drill.proxy.reset_all();
         },
-        |it| {
-            it.server.command(&["CONFIG", "SET", "requirepass", ""]);
+        |drill| {
+            drill.server.command(&["CONFIG", "SET", "requirepass", ""]);
         },
     );
 }
@@ -261,13 +268,15 @@ fn server_with_another_password_is_missed_by_no_client() {
 fn server_with_too_many_clients_is_missed_by_no_client() {
     let mut drill = Drill::start("local");
     drill.go(
-        |it| {
+        |drill| {
             // The tests' own connection is the one that may stay.
-            it.server.command(&["CONFIG", "SET", "maxclients", "1"]);
-            it.proxy.reset_all();
+            drill.server.command(&["CONFIG", "SET", "maxclients", "1"]);
+            drill.proxy.reset_all();
         },
-        |it| {
-            it.server.command(&["CONFIG", "SET", "maxclients", "100"]);
+        |drill| {
+            drill
+                .server
+                .command(&["CONFIG", "SET", "maxclients", "100"]);
         },
     );
 }
@@ -328,8 +337,8 @@ fn late_reply_never_answers_another_request() {
                         for _ in 0..turns {
                             let answer = client.get(&format!("/{name}"), "");
                             assert_eq!(answer.status, 200, "{answer:?}");
-                            let told = remaining(&answer, name);
-                            assert!(left.contains(&told), "{told} is left of {name}");
+                            let remaining = remaining(&answer, name);
+                            assert!(left.contains(&remaining), "{remaining} is left of {name}");
                         }
                     });
                 }

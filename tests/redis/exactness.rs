@@ -88,7 +88,7 @@ fn ask_at_once(fleet: &Fleet, quota: usize) -> Tally {
 /// How many requests the gateways hold.
 fn held(fleet: &Fleet) -> usize {
     let held = fleet.gateways.iter().map(|gateway| {
-        let held = gateway.series::<usize>("tollgate_requests_held");
+        let held = gateway.series::<usize>("tollgate_requests_delayed");
         held.expect("a gauge")
     });
     held.sum()

@@ -58,31 +58,34 @@ fn client_with_a_key_goes_on_and_newcomers_have_the_local_share() {
     // Strangers beside her, so that the two share calls of a worker now and then.
     for left in (0..QUOTA - EARLIER).rev() {
         assert!(gate.ask_as(&format!("stranger-{left}")).is_degraded);
-        let told = gate.ask_as("alice");
-        assert!(!told.is_degraded, "{left} left");
+        let reply = gate.ask_as("alice");
+        assert!(!reply.is_degraded, "{left} left");
         assert_eq!(
-            (told.answer.status, remaining(&told.answer, "p")),
+            (reply.answer.status, remaining(&reply.answer, "p")),
             (200, left)
         );
     }
-    let told = gate.ask_as("alice");
-    assert_eq!((told.answer.status, told.is_degraded), (429, false));
+    let reply = gate.ask_as("alice");
+    assert_eq!((reply.answer.status, reply.is_degraded), (429, false));
     let bob = || {
-        let told = gate.ask_as("bob");
-        assert!(told.is_degraded);
-        told.admitted()
+        let reply = gate.ask_as("bob");
+        assert!(reply.is_degraded);
+        reply.admitted()
     };
     let admitted: u64 = (0..2 * QUOTA).map(|_| bob()).sum();
     assert_eq!(admitted, QUOTA.unsigned_abs(), "his share");
     assert_eq!(keys(&redis), before, "no new keys");
     gate.assert_no_breaker_opened();
-    let told: Vec<String> = ["OOM", "out of memory", "maxmemory"]
+    let warnings: Vec<String> = ["OOM", "out of memory", "maxmemory"]
         .iter()
         .flat_map(|word| gate.lines_with(word))
         .collect();
-    let mut told: Vec<&String> = told.iter().filter(|line| line.contains("WARN")).collect();
-    told.dedup();
-    assert_eq!(told.len(), 1, "{told:#?}");
+    let mut warnings: Vec<&String> = warnings
+        .iter()
+        .filter(|line| line.contains("WARN"))
+        .collect();
+    warnings.dedup();
+    assert_eq!(warnings.len(), 1, "{warnings:#?}");
     let full = gate.samples(&["tollgate_store_out_of_memory_total"]);
     let full_now: u64 = full.iter().map(|(_, value)| value).sum();
     assert!(full_now > full_before, "the metric tells: {full:?}");
@@ -162,11 +165,11 @@ fn flood_of_strangers_takes_nothing_from_a_client_with_a_key() {
         assert_eq!(get(gate.process.public, "/", &field).status, 200);
         if number % 500 == 0 {
             left -= 1;
-            let told = gate.ask_as("alice");
+            let reply = gate.ask_as("alice");
             let seen = (
-                told.answer.status,
-                remaining(&told.answer, "p"),
-                told.is_degraded,
+                reply.answer.status,
+                remaining(&reply.answer, "p"),
+                reply.is_degraded,
             );
             assert_eq!(seen, (200, left, false), "after {number} strangers");
         }

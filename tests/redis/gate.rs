@@ -16,7 +16,7 @@ pub struct Gate {
 
 /// An answer, and whether it was given without Redis.
 #[derive(Debug)]
-pub struct Told {
+pub struct GateReply {
     pub answer: Answer,
     pub is_degraded: bool,
 }
@@ -34,12 +34,12 @@ impl Gate {
 
     /// Asks under a route `ROUTE/*`, on a connection of its own.
     #[track_caller]
-    pub fn ask(&self, route: &str, fields: &str) -> Told {
+    pub fn ask(&self, route: &str, fields: &str) -> GateReply {
         let number = self.asked.fetch_add(1, Ordering::SeqCst);
         let target = format!("{route}/{number}");
         let answer = get(self.process.public, &target, fields);
         let line = (self.process).wait_for_line(&[&format!("\"path\":\"{target}\"")]);
-        Told {
+        GateReply {
             answer,
             is_degraded: line.contains("\"degraded\":true"),
         }
@@ -47,7 +47,7 @@ impl Gate {
 
     /// Asks as that client under the route `/*`.
     #[track_caller]
-    pub fn ask_as(&self, client: &str) -> Told {
+    pub fn ask_as(&self, client: &str) -> GateReply {
         self.ask("", &format!("{CLIENT}: {client}\r\n"))
     }
 
@@ -120,7 +120,7 @@ impl Gate {
     }
 }
 
-impl Told {
+impl GateReply {
     /// Whether the request was admitted, as a number to sum.
     pub fn admitted(&self) -> u64 {
         u64::from(self.answer.status == 200)

@@ -371,8 +371,8 @@ fn server_whose_fastest_answer_took_over_half_the_timeout_is_told_of() {
             bench.clock.advance(Micros::from_secs(10));
             bench.store.sweep();
             let servers = bench.store.usage().redis.expect("it is Redis").servers;
-            let told: Vec<_> = servers.iter().map(|server| server.is_far).collect();
-            assert_eq!(told, [is_far], "{took_ms} ms");
+            let found: Vec<_> = servers.iter().map(|server| server.is_far).collect();
+            assert_eq!(found, [is_far], "{took_ms} ms");
         }
     });
 }

@@ -87,12 +87,12 @@ impl Tenancy {
             let before = self.keys_of(policy);
             self.named += 1;
             let name = format!("name-{}", self.named);
-            let told = self
+            let reply = self
                 .gate
                 .ask(&format!("/{policy}"), &format!("{field}: {name}\r\n"));
             let after = self.keys_of(policy);
             let place = before.iter().zip(&after).position(|(x, y)| x < y);
-            if !told.is_degraded && place.is_some_and(&fits) {
+            if !reply.is_degraded && place.is_some_and(&fits) {
                 return name;
             }
         }
@@ -102,8 +102,8 @@ impl Tenancy {
     #[track_caller]
     fn new_client_over_quota(&mut self, fits: impl Fn(usize) -> bool) -> String {
         let name = self.new_name("client", CLIENT, fits);
-        let told = self.gate.ask("/client", &format!("{CLIENT}: {name}\r\n"));
-        assert_eq!(told.answer.status, 200, "its last unit");
+        let reply = self.gate.ask("/client", &format!("{CLIENT}: {name}\r\n"));
+        assert_eq!(reply.answer.status, 200, "its last unit");
         name
     }
 

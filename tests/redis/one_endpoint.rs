@@ -64,9 +64,9 @@ fn plans_are_exact_where_one_endpoint_hides_shards() {
     });
     assert_eq!(admitted, QUOTA - 1, "beside the first");
     gate.assert_no_breaker_opened();
-    let told: Vec<String> = ["slot", "SLOT"]
+    let lines: Vec<String> = ["slot", "SLOT"]
         .iter()
         .flat_map(|x| gate.lines_with(x))
         .collect();
-    assert_eq!(told.len(), 1, "{told:#?}");
+    assert_eq!(lines.len(), 1, "{lines:#?}");
 }

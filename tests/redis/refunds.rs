@@ -99,8 +99,8 @@ fn units_count_as_refunded_once_redis_has_them() {
     it.proxy.set(Fault::None);
     assert_eq!(it.all_refunded(), before + 1);
     eventually("all of the quota is back", || {
-        let told = it.gate.ask_as("alice");
-        (remaining(&told.answer, "p") == QUOTA).then_some(())
+        let reply = it.gate.ask_as("alice");
+        (remaining(&reply.answer, "p") == QUOTA).then_some(())
     });
 }
 

@@ -95,10 +95,10 @@ fn each_policy_is_settled_by_its_own_amount() {
             1 => Adjustment::Spend(5),
             _ => Adjustment::NONE,
         };
-        let told: Vec<_> = (plan.iter().zip(&verdict.answers))
+        let adjusted: Vec<_> = (plan.iter().zip(&verdict.answers))
             .map(|(check, answer)| {
                 let decision = answer.decision.expect("it is counted");
-                charge.told(check.series_id, decision, adjustment(check.policy))
+                charge.adjusted(check.series_id, decision, adjustment(check.policy))
             })
             .collect();
         session.settle_later(&mut charge, adjustment);
@@ -108,7 +108,7 @@ fn each_policy_is_settled_by_its_own_amount() {
             .iter()
             .map(|check| Check { cost: 0, ..*check })
             .collect();
-        assert_eq!(told, session.peek(&looks).await.to_vec());
+        assert_eq!(adjusted, session.peek(&looks).await.to_vec());
     });
 }
 

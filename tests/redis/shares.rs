@@ -26,9 +26,9 @@ fn gate(server: &Server, store: &str) -> Gate {
 fn spend(gate: &Gate, client: &str, without_redis: bool) -> u64 {
     let mut admitted = 0;
     eventually("the client is refused", || {
-        let told = gate.ask_as(client);
-        admitted += told.admitted();
-        (told.answer.status == 429 && told.is_degraded == without_redis).then_some(())
+        let reply = gate.ask_as(client);
+        admitted += reply.admitted();
+        (reply.answer.status == 429 && reply.is_degraded == without_redis).then_some(())
     });
     admitted
 }

@@ -278,11 +278,11 @@ fn degraded_answers_are_marked_in_the_log_and_a_change_takes_one_line() {
     let records = process.wait_for_records(5);
     let marked = records.iter().filter(|record| record["degraded"] == true);
     assert_eq!(marked.count(), 5, "{records:#?}");
-    let told = "Redis fails: it is not asked until the cooldown ends";
-    process.wait_for_line(&[told]);
+    let warning = "Redis fails: it is not asked until the cooldown ends";
+    process.wait_for_line(&[warning]);
     let lines = process.lines();
-    let told = lines.iter().filter(|line| line.contains(told));
-    assert_eq!(told.count(), 1, "{lines:#?}");
+    let warnings = lines.iter().filter(|line| line.contains(warning));
+    assert_eq!(warnings.count(), 1, "{lines:#?}");
 }
 
 /// A request that is held when the grace is over never reaches its origin, so its policies get back what they can,
@@ -310,7 +310,7 @@ fn what_is_cut_at_the_end_of_the_grace_is_settled_before_the_process_ends() {
         let mut held = Client::connect(process.public);
         held.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
         eventually("a request is held", || {
-            (process.series("tollgate_requests_held") == Some(1)).then_some(())
+            (process.series("tollgate_requests_delayed") == Some(1)).then_some(())
         });
         if is_away {
             redis.stop();

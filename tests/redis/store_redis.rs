@@ -325,11 +325,11 @@ fn charge_that_nobody_can_wait_for_comes_back_all_the_same() {
         }];
         let (verdict, mut charge, _) = decide(&session, &plan).await;
         let decided = verdict.answers[0].decision.expect("it is counted");
-        let told = charge.told(SeriesId(0), decided, Adjustment::GiveBack(3));
+        let adjusted = charge.adjusted(SeriesId(0), decided, Adjustment::GiveBack(3));
         session.settle_later(&mut charge, |_| Adjustment::GiveBack(3));
         comes_to_be(&session, plan[0], 9).await;
         let asked = session.peek(&[Check { cost: 0, ..plan[0] }]).await[0];
-        assert_eq!(told, asked, "what is told without asking");
+        assert_eq!(adjusted, asked, "what is told without asking");
     });
 }
 
@@ -469,7 +469,7 @@ fn client_that_leaves_before_its_refusal_does_not_keep_it_from_being_remembered(
         let (verdict, _, is_degraded) = decide(&session, &plan).await;
         assert!(!verdict.admit && !is_degraded);
         assert_eq!(verdict.retry, Retry::After(ONE.window));
-        let remaining = (verdict.answers.iter()).map(|it| Some(it.decision?.remaining));
+        let remaining = (verdict.answers.iter()).map(|iter| Some(iter.decision?.remaining));
         assert_eq!(remaining.collect::<Vec<_>>(), [Some(0), None]);
         assert_eq!(usage().remembered, 1);
     });

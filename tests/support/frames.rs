@@ -185,7 +185,8 @@ impl Peer {
     pub fn body(&mut self, stream: u32) -> Vec<u8> {
         let mut body = Vec::new();
         loop {
-            let piece = self.wait(|it| it.stream == stream && matches!(it.kind, DATA | RST_STREAM));
+            let piece = self
+                .wait(|frame| frame.stream == stream && matches!(frame.kind, DATA | RST_STREAM));
             assert_eq!(piece.kind, DATA, "the answer breaks off: {piece:?}");
             body.extend_from_slice(&piece.payload);
             if piece.flags & END_STREAM != 0 {
@@ -201,14 +202,18 @@ impl Peer {
     /// Waits for the reset of a stream, and returns its code.
     #[track_caller]
     pub fn reset(&mut self, stream: u32) -> u8 {
-        self.wait(|it| it.kind == RST_STREAM && it.stream == stream)
+        self.wait(|frame| frame.kind == RST_STREAM && frame.stream == stream)
             .payload[3]
     }
 
     /// Reads the next frame from the wire; none at the connection's end.
     pub fn next(&mut self) -> Option<Frame> {
         let head = self.exactly(9)?;
-        let number = |bytes: &[u8]| bytes.iter().fold(0, |sum, &it| sum << 8 | u32::from(it));
+        let number = |bytes: &[u8]| {
+            bytes
+                .iter()
+                .fold(0, |sum, &byte| sum << 8 | u32::from(byte))
+        };
         let frame = Frame {
             kind: head[3],
             flags: head[4],

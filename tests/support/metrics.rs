@@ -27,7 +27,7 @@ pub trait Metered {
             let value = line
                 .rsplit(' ')
                 .next()
-                .and_then(|it| it.parse::<u64>().ok());
+                .and_then(|line| line.parse::<u64>().ok());
             value.unwrap_or_else(|| panic!("not a whole number: {line:?}"))
         });
         values.sum()

@@ -87,7 +87,9 @@ fn locked_versions_are_those_that_advisories_ask_for() {
             continue;
         };
         let numbers = version.split(['.', '-', '+']).take(3);
-        let numbers: Vec<u64> = numbers.map(|it| it.parse().expect("a number")).collect();
+        let numbers: Vec<u64> = numbers
+            .map(|number| number.parse().expect("a number"))
+            .collect();
         assert!(numbers.as_slice() >= least.as_slice(), "{name} {version}");
     }
 }

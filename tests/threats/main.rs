@@ -6,9 +6,9 @@
 mod support;
 
 mod advisories;
+mod delayed;
 mod early_answers;
 mod framing;
-mod held;
 mod identity;
 mod paths;
 mod resources;

@@ -7,7 +7,7 @@
 use crate::support::{After, Answer, Client, Config, Gate, Metered, Origin, Running, start};
 
 /// What the client of a bad answer gets.
-enum Told {
+enum Seen {
     /// 502 in the origin's place; its own connection goes on.
     BadGateway,
     /// What was meant for it and no byte more; its own connection goes on.
@@ -22,18 +22,18 @@ struct Case {
     answer: Vec<u8>,
     /// Whether the origin closes after its answer, rather than waiting for another request.
     after: After,
-    told: Told,
+    seen: Seen,
 }
 
 const CLEAN: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nclean";
 
-fn case(name: &'static str, answer: impl Into<Vec<u8>>, told: Told) -> Case {
+fn case(name: &'static str, answer: impl Into<Vec<u8>>, seen: Seen) -> Case {
     Case {
         name,
         method: "GET",
         answer: answer.into(),
         after: After::Keep,
-        told,
+        seen,
     }
 }
 
@@ -68,7 +68,7 @@ impl Case {
             self.method
         ));
         self.check_first(&mut client, &running)?;
-        if !matches!(self.told, Told::Beginning) {
+        if !matches!(self.seen, Seen::Beginning) {
             is_clean(&client.try_answer().map_err(|x| format!("second: {x}"))?)?;
         }
         is_clean(&Client::connect(running.public).get("/third", ""))?;
@@ -82,21 +82,21 @@ impl Case {
 
     fn check_first(&self, client: &mut Client, running: &Running) -> Result<(), String> {
         let unread = |error: std::io::Error| error.to_string();
-        match self.told {
-            Told::BadGateway => {
+        match self.seen {
+            Seen::BadGateway => {
                 let answer = client.try_answer().map_err(unread)?;
                 expect(answer.status, 502)?;
                 running.wait_for_metric(r#"reason="bad_response",fault="upstream"} 1"#);
                 Ok(())
             }
-            Told::Status(status, body) => {
+            Seen::Status(status, body) => {
                 let answer = match self.method {
                     "HEAD" => client.answer_to_head(),
                     _ => client.try_answer().map_err(unread)?,
                 };
                 expect((answer.status, answer.text().as_str()), (status, body))
             }
-            Told::Beginning => match client.try_answer() {
+            Seen::Beginning => match client.try_answer() {
                 Ok(answer) => Err(format!("it looks complete: {answer:?}")),
                 Err(error) if crate::support::wire::is_timeout(&error) => Err("it hangs".into()),
                 Err(_) => expect(client.rest().as_slice(), b""),
@@ -131,7 +131,7 @@ fn an_answer_whose_length_is_unclear_is_a_502_and_its_connection_ends() {
         case(
             name,
             format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n{body}"),
-            Told::BadGateway,
+            Seen::BadGateway,
         )
     };
     check(&[
@@ -191,14 +191,14 @@ fn an_answer_whose_length_is_unclear_is_a_502_and_its_connection_ends() {
         case(
             "a coding in HTTP/1.0",
             "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
-            Told::BadGateway,
+            Seen::BadGateway,
         ),
     ]);
 }
 
 #[test]
 fn an_answer_that_is_not_http_is_a_502_and_its_connection_ends() {
-    let head = |name, head: &[u8]| case(name, [head, b"\r\n\r\n"].concat(), Told::BadGateway);
+    let head = |name, head: &[u8]| case(name, [head, b"\r\n\r\n"].concat(), Seen::BadGateway);
     let long = format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(40 * 1024));
     let many = format!("HTTP/1.1 200 OK\r\n{}X: 1", "X: 1\r\n".repeat(200));
     check(&[
@@ -254,53 +254,53 @@ fn bytes_beyond_an_answer_are_nobodys_answer() {
         case(
             "two answers",
             format!("{ok}{poison}"),
-            Told::Status(200, "ok"),
+            Seen::Status(200, "ok"),
         ),
         case(
             "a body that is too long",
             format!("{ok}!"),
-            Told::Status(200, "ok"),
+            Seen::Status(200, "ok"),
         ),
         case(
             "an empty line",
             format!("{ok}\r\n"),
-            Told::Status(200, "ok"),
+            Seen::Status(200, "ok"),
         ),
         case(
             "beyond the last chunk",
             format!("{chunked}{poison}"),
-            Told::Status(200, "ok"),
+            Seen::Status(200, "ok"),
         ),
         case(
             "204 and an answer",
             format!("HTTP/1.1 204 No Content\r\n\r\n{poison}"),
-            Told::Status(204, ""),
+            Seen::Status(204, ""),
         ),
         case(
             "204 with a body",
             "HTTP/1.1 204 No Content\r\nContent-Length: 6\r\n\r\npoison",
-            Told::Status(204, ""),
+            Seen::Status(204, ""),
         ),
         case(
             "204 with chunks",
             "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n6\r\npoison\r\n0\r\n\r\n",
-            Told::Status(204, ""),
+            Seen::Status(204, ""),
         ),
         case(
             "304 with a body",
             "HTTP/1.1 304 Not Modified\r\nContent-Length: 6\r\n\r\npoison",
-            Told::Status(304, ""),
+            Seen::Status(304, ""),
         ),
         case(
             "HEAD with a body",
             "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison",
-            Told::Status(200, ""),
+            Seen::Status(200, ""),
         )
         .to("HEAD"),
         case(
             "HEAD with chunks",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n6\r\npoison\r\n0\r\n\r\n",
-            Told::Status(200, ""),
+            Seen::Status(200, ""),
         )
         .to("HEAD"),
     ]);
@@ -310,7 +310,7 @@ fn bytes_beyond_an_answer_are_nobodys_answer() {
 fn an_answer_that_breaks_off_never_looks_complete() {
     let chunked = |name, chunks: &str| {
         let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-        case(name, format!("{head}{chunks}"), Told::Beginning)
+        case(name, format!("{head}{chunks}"), Seen::Beginning)
     };
     let tail = "0\r\n\r\n";
     check(&[
@@ -341,7 +341,7 @@ fn an_answer_that_breaks_off_never_looks_complete() {
 fn a_head_whose_body_is_broken_already_is_a_502() {
     let broken = |name, chunks: &str| {
         let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-        case(name, format!("{head}{chunks}"), Told::BadGateway)
+        case(name, format!("{head}{chunks}"), Seen::BadGateway)
     };
     check(&[
         broken("a first size that is none", "Z\r\nshort\r\n0\r\n\r\n"),

@@ -1,8 +1,8 @@
 //! What a reload changes about a policy, and which counters survive it.
 
-use crate::config::file::{At, OverridesFile, RawPolicy};
+use crate::config::display;
+use crate::config::file::{OverridesFile, RawPolicy, Spanned};
 use crate::config::options::{Change, Effect, POLICY};
-use crate::config::spelling;
 use crate::config::value::GrantText;
 
 /// Says what changes between two policies of one name.
@@ -48,12 +48,12 @@ fn rows(was: &OverridesFile, is: &OverridesFile) -> String {
 }
 
 /// Says which quotas changed their number, came and went; a window is what identifies one.
-fn quotas(old: &[At<GrantText>], new: &[At<GrantText>]) -> Vec<Change> {
+fn quotas(old: &[Spanned<GrantText>], new: &[Spanned<GrantText>]) -> Vec<Change> {
     let is_one = |one: &GrantText, other: &GrantText| match (one, other) {
         (GrantText::Quota(one), GrantText::Quota(other)) => one.window == other.window,
         _ => one == other,
     };
-    let find = |list: &[At<GrantText>], one: &GrantText| {
+    let find = |list: &[Spanned<GrantText>], one: &GrantText| {
         let place = list.iter().position(|other| is_one(&other.value, one));
         place.map(|at| list[at].value.clone())
     };
@@ -62,21 +62,21 @@ fn quotas(old: &[At<GrantText>], new: &[At<GrantText>]) -> Vec<Change> {
         let key = "";
         changes.push(Change { key, text, effect });
     };
-    for At { value: was, .. } in old {
+    for Spanned { value: was, .. } in old {
         if let (GrantText::Quota(was), Some(is)) = (was, find(new, was))
             && let GrantText::Quota(quota) = &is
             && quota.limit != was.limit
         {
-            let text = format!("{} → {}", was.limit, spelling::grant(&is));
+            let text = format!("{} → {}", was.limit, display::grant(&is));
             add(text, Effect::CountersKept);
         }
     }
-    let only = |these: &[At<GrantText>], those: &[At<GrantText>]| -> Vec<String> {
+    let only = |these: &[Spanned<GrantText>], those: &[Spanned<GrantText>]| -> Vec<String> {
         let only = these.iter().filter(|one| find(those, &one.value).is_none());
-        only.map(|one| spelling::grant(&one.value)).collect()
+        only.map(|one| display::grant(&one.value)).collect()
     };
     let (gone, come) = (only(old, new), only(new, old));
-    let is_quota = |at: &At<GrantText>| matches!(at.value, GrantText::Quota(_));
+    let is_quota = |at: &Spanned<GrantText>| matches!(at.value, GrantText::Quota(_));
     if let ([was], [is]) = (gone.as_slice(), come.as_slice()) {
         let all_quotas = old.iter().chain(new).all(is_quota);
         let note = if all_quotas {

@@ -3,9 +3,9 @@
 //! Which servers there are, and what keys begin with, is settled at the start. The credentials and
 //! the certificates belong to the servers: they apply while these stay, and wait with them.
 
+use crate::config::display;
 use crate::config::file::RawStore;
 use crate::config::options::{Change, Effect, STORE};
-use crate::config::spelling;
 use crate::config::value::StoreUrl;
 use crate::store::settings::Location;
 
@@ -62,5 +62,5 @@ fn is_of_servers(key: &str) -> bool {
 }
 
 fn names_same_servers(old: &RawStore, new: &RawStore) -> bool {
-    spelling::store_url(&old.url) == spelling::store_url(&new.url)
+    display::store_url(&old.url) == display::store_url(&new.url)
 }

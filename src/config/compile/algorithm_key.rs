@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
+use crate::config::display;
 use crate::config::file::AlgorithmName;
 use crate::config::report::Report;
-use crate::config::spelling;
 
 /// Refuses a key of `owner` with another algorithm.
 pub(super) fn check_key(
@@ -16,7 +16,7 @@ pub(super) fn check_key(
     if algorithm == owner {
         return;
     }
-    let [text, owner] = [algorithm, owner].map(|name| spelling::word(spelling::ALGORITHMS, &name));
+    let [text, owner] = [algorithm, owner].map(|name| display::word(display::ALGORITHMS, &name));
     let message = format!("`{key}` does not go with `{text}`");
     let expected = format!("a key for `{owner}` only");
     (report.mistake(place, message, expected))

@@ -11,7 +11,7 @@ use crate::cost::{Amount, BodyCost, NumberSource};
 use crate::snapshot::{CountedAnswers, HeaderCost, RefusalPage, RefusalStyle, ReportedCost};
 
 /// Compiles a cost that somebody tells; none if the file says a number.
-pub(super) fn told_cost(table: &Table<RawPolicy>, report: &mut Report) -> Option<ReportedCost> {
+pub(super) fn reported_cost(table: &Table<RawPolicy>, report: &mut Report) -> Option<ReportedCost> {
     check_keys(table, report);
     let policy = &table.value;
     let (least, most) = bounds_unless_said(&policy.cost)?;
@@ -21,7 +21,7 @@ pub(super) fn told_cost(table: &Table<RawPolicy>, report: &mut Report) -> Option
     );
     let units = |amount: &Amount<NumberSource>| match amount {
         Amount::Units(units) => Some(*units),
-        Amount::Told(_) => None,
+        Amount::Reported(_) => None,
     };
     let unknown = policy.cost_unknown.as_ref();
     for (key, units) in [
@@ -41,7 +41,7 @@ pub(super) fn told_cost(table: &Table<RawPolicy>, report: &mut Report) -> Option
     let bounds = least.min(most)..=most;
     match &policy.cost {
         CostText::Units(_) => None,
-        CostText::Told(source, header) => Some(ReportedCost::Header(HeaderCost {
+        CostText::Reported(source, header) => Some(ReportedCost::Header(HeaderCost {
             source: *source,
             header: header.clone(),
             reserve: units(&policy.reserve).unwrap_or_default(),
@@ -62,7 +62,7 @@ pub(super) fn told_cost(table: &Table<RawPolicy>, report: &mut Report) -> Option
 fn bounds_unless_said(cost: &CostText) -> Option<(u64, u64)> {
     match cost {
         CostText::Units(_) => None,
-        CostText::Told(..) => Some((1, 1000)),
+        CostText::Reported(..) => Some((1, 1000)),
         CostText::Body(_) => Some((0, 10_000_000)),
     }
 }
@@ -77,10 +77,10 @@ fn check_keys(table: &Table<RawPolicy>, report: &mut Report) {
         CostText::Body(sum) => Some(sum),
         _ => None,
     };
-    let unknown = policy.cost_unknown.as_ref().and_then(Amount::told);
+    let unknown = policy.cost_unknown.as_ref().and_then(Amount::reported);
     for (key, sum) in [
         ("cost", cost),
-        ("reserve", policy.reserve.told()),
+        ("reserve", policy.reserve.reported()),
         ("cost_unknown", unknown),
     ] {
         if sum.is_some_and(|sum| sum.terms.is_empty()) {
@@ -100,14 +100,14 @@ fn check_keys(table: &Table<RawPolicy>, report: &mut Report) {
                 refuse((table, key), message, expected, hint, report);
             }
         }
-        CostText::Told(..) => {
+        CostText::Reported(..) => {
             let hint = "remove it, or set `cost = \"response-json:POINTER\"`";
             for key in of_bodies {
                 let message = format!("`{key}` does not go with a `cost` from a header");
                 let expected = "a key for costs from a body";
                 refuse((table, key), message, expected, hint, report);
             }
-            if policy.reserve.told().is_some() {
+            if policy.reserve.reported().is_some() {
                 let message = "a `reserve` from a body does not go with a `cost` from a header";
                 refuse(
                     (table, "reserve"),
@@ -125,7 +125,7 @@ fn check_keys(table: &Table<RawPolicy>, report: &mut Report) {
 /// Refuses a reserve without its default, and keys that one has no use for that is a number.
 fn check_reserve(table: &Table<RawPolicy>, report: &mut Report) {
     let policy = &table.value;
-    if policy.reserve.told().is_some() {
+    if policy.reserve.reported().is_some() {
         if policy.reserve_default.is_none() {
             let message = "a `reserve` from a body needs a `reserve_default`".to_owned();
             let expected = "a table with `reserve_default`";
@@ -146,7 +146,7 @@ fn check_reserve(table: &Table<RawPolicy>, report: &mut Report) {
             NumberSource::RequestJson(_) | NumberSource::RequestBytes
         )
     };
-    let unknown = policy.cost_unknown.as_ref().and_then(Amount::told);
+    let unknown = policy.cost_unknown.as_ref().and_then(Amount::reported);
     if unknown.is_some_and(|sum| sum.sources().any(of_requests)) {
         let message = "`cost_unknown` reads requests, but `reserve` does not".to_owned();
         let expected = "a number or `response-bytes`";

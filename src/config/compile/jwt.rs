@@ -4,10 +4,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::hashed::hashed;
+use crate::config::display;
 use crate::config::file::{File, RawJwt, Table};
 use crate::config::options::JWT;
 use crate::config::report::Report;
-use crate::config::spelling;
 use crate::request::Part;
 use crate::request::jwt::{KeyFault, SigningAlgorithm, TokenVerifier, VerifyingKey};
 use crate::snapshot::{Policy, Snapshot};
@@ -111,7 +111,7 @@ fn keys(table: &Table<RawJwt>, report: &mut Report) -> Option<Vec<VerifyingKey>>
 /// Names the algorithms of keys, each once.
 fn algorithms(keys: &[VerifyingKey]) -> String {
     let names = SigningAlgorithm::NAMES.iter();
-    let of_keys = names.filter(|(_, it)| keys.iter().any(|key| key.algorithm() == *it));
+    let of_keys = names.filter(|(_, name)| keys.iter().any(|key| key.algorithm() == *name));
     let names: Vec<&str> = of_keys.map(|(name, _)| *name).collect();
     names.join(", ")
 }
@@ -144,7 +144,7 @@ pub(super) fn warnings(file: &File, snapshot: &Snapshot, found: &mut Vec<String>
             .iter()
             .any(|key| key.algorithm() == *algorithm)
         {
-            let name = spelling::word(&SigningAlgorithm::NAMES, algorithm);
+            let name = display::word(&SigningAlgorithm::NAMES, algorithm);
             found.push(format!("jwt: no key verifies {name}"));
         }
     }

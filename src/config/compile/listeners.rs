@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::hashed::hashed;
-use crate::config::file::{At, File, Pem, RawCertificate, RawListener, Table};
+use crate::config::file::{File, Pem, RawCertificate, RawListener, Spanned, Table};
 use crate::config::options::LISTENER;
 use crate::config::report::Report;
 use crate::request::Part;
@@ -133,9 +133,9 @@ fn tls(table: &Table<RawListener>, report: &mut Report) -> Option<ServerTls> {
 
 /// Returns the files of a certificate and its key.
 fn pair<'c>(
-    one: &'c At<RawCertificate>,
+    one: &'c Spanned<RawCertificate>,
     report: &mut Report,
-) -> Option<(&'c At<Pem>, &'c At<Pem>)> {
+) -> Option<(&'c Spanned<Pem>, &'c Spanned<Pem>)> {
     let RawCertificate { certificate, key } = &one.value;
     if let (Some(certificate), Some(key)) = (certificate, key) {
         return Some((certificate, key));

@@ -64,7 +64,7 @@ pub fn compile(
     if !report.is_empty() {
         return Err(report);
     }
-    // If there is no place to hold a request, what it was charged by any policy comes back.
+    // If there is no place to delay a request, what it was charged by any policy comes back.
     let holds_requests = policies.iter().any(|policy| {
         let mut quotas = policy.grants().flat_map(Grant::quotas);
         quotas.any(|part| matches!(part.quota.algorithm, Algorithm::LeakyBucket { .. }))
@@ -130,7 +130,10 @@ fn decisive_headers_of<'n>(
 ) -> Vec<HeaderName> {
     let asked = raw.headers.iter().map(|(name, _)| name);
     // It says whether a body can be read.
-    let reads_requests = route.bodies.as_ref().is_some_and(|it| it.reads_requests);
+    let reads_requests = route
+        .bodies
+        .as_ref()
+        .is_some_and(|body| body.reads_requests);
     let coding = reads_requests.then_some(&CONTENT_ENCODING);
     let read = route.reads.headers().iter().chain(coding);
     let names: HashSet<&HeaderName> = read.chain(asked).chain(hashed).collect();
@@ -277,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn charges_can_come_back_if_the_policy_is_settled_or_requests_are_held() {
+    fn charges_can_come_back_if_the_policy_is_settled_or_requests_are_delayed() {
         let can_come_back = |policies: &str| -> Vec<bool> {
             let file = format!("{FILE}\n{policies}");
             let loaded = load(&file, &|_| None, &mut |_| SeriesId(0)).expect("a good file");

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use crate::config::file::{At, File, Table, UnreadParts};
+use crate::config::file::{File, Spanned, Table, UnreadParts};
 use crate::config::report::Report;
 use crate::config::secrets::redacted;
 use crate::config::value::did_you_mean;
@@ -52,7 +52,7 @@ impl<'f> TableNames<'f> {
     }
 
     /// Finds the policies that a list names: indices in the list's order, each once.
-    pub(super) fn policies(&self, list: &[At<String>], report: &mut Report) -> Vec<PolicyUse> {
+    pub(super) fn policies(&self, list: &[Spanned<String>], report: &mut Report) -> Vec<PolicyUse> {
         let mut uses: Vec<PolicyUse> = Vec::new();
         let mut seen = HashSet::new();
         for name in list {
@@ -75,12 +75,21 @@ impl<'f> TableNames<'f> {
     }
 
     /// Finds the upstream of a route.
-    pub(super) fn upstream(&self, name: &At<String>, report: &mut Report) -> Option<UpstreamIndex> {
+    pub(super) fn upstream(
+        &self,
+        name: &Spanned<String>,
+        report: &mut Report,
+    ) -> Option<UpstreamIndex> {
         self.find(&self.upstreams, name, report)
             .map(UpstreamIndex::from)
     }
 
-    fn find(&self, tables: &Tables<'_>, name: &At<String>, report: &mut Report) -> Option<usize> {
+    fn find(
+        &self,
+        tables: &Tables<'_>,
+        name: &Spanned<String>,
+        report: &mut Report,
+    ) -> Option<usize> {
         let found = tables.by_name.get(name.value.as_str()).copied();
         let Tables { kind, table, .. } = tables;
         if found.is_none() && !self.lost.may_be(table, &name.value) {

@@ -11,13 +11,13 @@ use super::algorithm_key::check_key;
 use super::quotas::{self, Counting};
 use super::rows::{CsvField, Row, Rows, rows};
 use crate::clock::Micros;
-use crate::config::file::{AlgorithmName, At, OverridesFile, RawGrant, RawPolicy, Table};
+use crate::config::display;
+use crate::config::file::{AlgorithmName, OverridesFile, RawGrant, RawPolicy, Spanned, Table};
 use crate::config::options::POLICY;
 use crate::config::read::say;
 use crate::config::report::{OtherFile, Place, Report};
 use crate::config::secrets::{may_be_key, quoted, secret_parts};
-use crate::config::spelling;
-use crate::config::value::{Chooser, GrantText, Wrong, grant};
+use crate::config::value::{Chooser, GrantText, ValueError, grant};
 use crate::limit::Algorithm;
 use crate::request::{EqualPatterns, Part, Partition, Pattern, Patterns};
 use crate::snapshot::{Grant, Overrides, Policy};
@@ -56,7 +56,7 @@ pub(super) fn compile(
     let mut of_file = Report::default();
     let mut compiler = OverrideCompiler::new(table, chooser);
     for (origin, one) in raw.overrides.0.iter().enumerate() {
-        let At { value, span } = &one.pattern;
+        let Spanned { value, span } = &one.pattern;
         let raw = &one.grant.value;
         compiler.check_keys(raw, report);
         if raw.quota.is_empty() {
@@ -108,7 +108,7 @@ fn check_alone(table: &Table<RawPolicy>, policy: &Policy, report: &mut Report) {
     {
         let message = format!(
             "`{}` would apply to all clients",
-            spelling::grant(&word.value)
+            display::grant(&word.value)
         );
         let hint = (policy.grant == Grant::Unlimited)
             .then(|| "`mode = \"off\"` turns a policy off".to_owned());
@@ -203,10 +203,7 @@ impl<'f> OverrideCompiler<'f> {
         ] {
             let Some(at) = at else { continue };
             if let Some(word) = word {
-                let message = format!(
-                    "`{key}` does not go with `{}`",
-                    spelling::grant(&word.value)
-                );
+                let message = format!("`{key}` does not go with `{}`", display::grant(&word.value));
                 report.mistake(&at.span, message, "a quota");
             } else {
                 check_key((key, &at.span), owner, self.table.value.algorithm, report);
@@ -222,7 +219,7 @@ impl<'f> OverrideCompiler<'f> {
         let (mut quota, mistakes) = (Vec::new(), report.count());
         for field in &row.grant {
             match grant(&field.text) {
-                Ok(value) => quota.push(At {
+                Ok(value) => quota.push(Spanned {
                     value,
                     span: field.place.clone(),
                 }),
@@ -241,7 +238,7 @@ impl<'f> OverrideCompiler<'f> {
     }
 
     /// Says what is wrong with a grant, which may be a client's key if columns were swapped.
-    fn say(&self, mut wrong: Wrong, field: &CsvField<'_>, report: &mut Report) {
+    fn say(&self, mut wrong: ValueError, field: &CsvField<'_>, report: &mut Report) {
         let text = if may_be_key(&field.text) {
             // It may repeat what is not to be shown.
             wrong.hint = wrong.hint.filter(|hint| !hint.contains(" per "));

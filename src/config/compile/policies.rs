@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::algorithm_key::check_key;
 use super::{costs, overrides, quotas};
+use crate::config::display;
 use crate::config::file::{AlgorithmName, File, RawPolicy, Table};
 use crate::config::options::POLICY;
 use crate::config::report::Report;
-use crate::config::spelling;
 use crate::limit::Count;
 use crate::snapshot::Policy;
 
@@ -23,7 +23,7 @@ fn one(table: &Table<RawPolicy>, report: &mut Report) -> Policy {
         name: Arc::clone(&table.name),
         grant: quotas::compile(table, report),
         candidates: quotas::candidates(table, report),
-        told_cost: costs::told_cost(table, report),
+        reported_cost: costs::reported_cost(table, report),
         counted_answers: costs::counted_answers(table, report),
         refusal: costs::refusal(table, report),
         ..table.value.policy.clone()
@@ -40,7 +40,7 @@ fn check_keys(table: &Table<RawPolicy>, report: &mut Report) {
         return;
     }
     let algorithm = table.value.algorithm;
-    let text = spelling::word(spelling::ALGORITHMS, &algorithm);
+    let text = display::word(display::ALGORITHMS, &algorithm);
     for (key, owner) in [
         ("burst", AlgorithmName::Gcra),
         ("queue", AlgorithmName::LeakyBucket),

@@ -7,10 +7,10 @@
 use std::ops::Range;
 
 use crate::clock::Micros;
-use crate::config::file::{AlgorithmName, At, RawGrant, RawPolicy, Table};
+use crate::config::display;
+use crate::config::file::{AlgorithmName, RawGrant, RawPolicy, Spanned, Table};
 use crate::config::options::{BUCKETS_MAX, POLICY};
 use crate::config::report::Report;
-use crate::config::spelling;
 use crate::config::value::{GrantText, QuotaText};
 use crate::limit::plan::SeriesId;
 use crate::limit::quota::COUNT_MAX;
@@ -41,7 +41,7 @@ impl<'f> Counting<'f> {
 
     /// As an override of the policy says: what it leaves out has its default.
     pub(super) fn of_override(policy: &'f RawPolicy, grant: &'f RawGrant) -> Self {
-        let at = |at: &'f Option<At<u64>>| at.as_ref().map(|at| (at.value, &at.span));
+        let at = |at: &'f Option<Spanned<u64>>| at.as_ref().map(|at| (at.value, &at.span));
         let (burst, queue) = (at(&grant.burst), at(&grant.queue));
         Self {
             policy,
@@ -74,14 +74,14 @@ impl<'f> Counting<'f> {
 /// Compiles a list of quotas, or the word that stands for one; series ids are not assigned yet.
 pub(super) fn grant(
     name: &str,
-    list: &[At<GrantText>],
+    list: &[Spanned<GrantText>],
     counting: &Counting<'_>,
     report: &mut Report,
 ) -> Grant {
-    let word = |at: &&At<GrantText>| !matches!(at.value, GrantText::Quota(_));
+    let word = |at: &&Spanned<GrantText>| !matches!(at.value, GrantText::Quota(_));
     if let Some(word) = list.iter().find(word) {
         if list.len() > 1 {
-            let message = format!("`{}` is combined with quotas", spelling::grant(&word.value));
+            let message = format!("`{}` is combined with quotas", display::grant(&word.value));
             report.mistake(&word.span, message, "quotas, or this word alone");
         }
         return match word.value {
@@ -158,8 +158,8 @@ fn check_windows(quotas: &[Text<'_>], report: &mut Report) {
         let same = |(earlier, _): &&Text<'_>| earlier.window == quota.window;
         if let Some((earlier, _)) = quotas[..at].iter().find(same) {
             let least = earlier.limit.min(quota.limit);
-            let span = spelling::span(quota.window);
-            let window = spelling::window(quota.window);
+            let span = display::span(quota.window);
+            let window = display::window(quota.window);
             let message = format!("two quotas of one policy have the same window, {span}");
             (report.mistake(place, message, "a different window"))
                 .hint(format!("keep the smaller: `\"{least} per {window}\"`"));
@@ -208,7 +208,7 @@ fn check_buckets(place: &Range<usize>, window: Micros, buckets: u32, report: &mu
     let above = (buckets + 1..=BUCKETS_MAX).find(divides);
     let nearest = below.into_iter().chain(above);
     let nearest: Vec<_> = nearest.map(|n| format!("`buckets = {n}`")).collect();
-    let span = spelling::span(window);
+    let span = display::span(window);
     let message =
         format!("{buckets} buckets do not divide a window of {span} into whole microseconds");
     (report.mistake(place, message, "a divisor of the window"))
@@ -226,11 +226,11 @@ fn check_interval(place: &Range<usize>, quota: &Quota, report: &mut Report) {
     let exact = |interval: &u64| quota.window.0.is_multiple_of(*interval);
     let slower = (interval_us..=quota.window.0).find(exact);
     let faster = (1..interval_us).rev().find(exact);
-    let window = spelling::window(quota.window);
+    let window = display::window(quota.window);
     let nearest = slower.into_iter().chain(faster);
     let nearest = nearest.map(|us| format!("`\"{} per {window}\"`", quota.window.0 / us));
     let nearest: Vec<_> = nearest.collect();
-    let (interval, rate) = (spelling::span(Micros(interval_us)), spelling::rate(quota));
+    let (interval, rate) = (display::span(Micros(interval_us)), display::rate(quota));
     let message = format!("a unit every {interval} is over 1 % slower than {rate}");
     let expected = "a rate with an interval of whole microseconds";
     (report.mistake(place, message, expected))
@@ -252,7 +252,7 @@ fn check_reach(
     let most = (COUNT_MAX / (2 * interval_us)).saturating_sub(extra);
     let message =
         format!("a `{key}` of {units} reaches further into the future than time can be counted");
-    let interval = spelling::span(Micros(interval_us));
+    let interval = display::span(Micros(interval_us));
     let expected = format!("at most {most} at a unit every {interval}");
     report.mistake(place, message, expected);
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::config::file::{At, RawRoute, Table};
+use crate::config::file::{RawRoute, Spanned, Table};
 use crate::config::options::ROUTE;
 use crate::config::report::{Mistake, Report};
 use crate::request::route::PatternError;
@@ -14,7 +14,7 @@ pub(super) fn is_incomplete(table: &Table<RawRoute>) -> bool {
 
 /// Places a pattern's mistake in the file: at its bytes, if the text is written there as it is.
 pub(super) fn in_pattern<'r>(
-    text: &At<String>,
+    text: &Spanned<String>,
     error: PatternError,
     report: &'r mut Report,
 ) -> &'r mut Mistake {

@@ -11,7 +11,7 @@ use super::bodies::BodiesRead;
 use super::names::{PolicyUse, TableNames};
 use super::paths::path_change;
 use super::route_mistakes::{in_pattern, is_incomplete};
-use crate::config::file::{At, File, RawRoute, RawUpstream, Table};
+use crate::config::file::{File, RawRoute, RawUpstream, Spanned, Table};
 use crate::config::report::Report;
 use crate::config::secrets::redacted;
 use crate::config::value::CostText;
@@ -191,10 +191,10 @@ impl RouteCompiler<'_, '_> {
             let body_cost = body_cost.map(|cost| Arc::new(bodies.place(cost)));
             AppliedPolicy {
                 policy: use_.policy,
-                cost: match (policy(use_).cost.clone(), &compiled.told_cost) {
+                cost: match (policy(use_).cost.clone(), &compiled.reported_cost) {
                     (CostText::Units(units), _) => route.cost.unwrap_or(units),
-                    (_, Some(ReportedCost::Header(told))) => told.reserve,
-                    (_, Some(ReportedCost::Body(told))) => told.reserve_min(),
+                    (_, Some(ReportedCost::Header(reported))) => reported.reserve,
+                    (_, Some(ReportedCost::Body(reported))) => reported.reserve_min(),
                     (_, None) => 1,
                 },
                 body_cost,
@@ -265,7 +265,7 @@ fn lacking_params<'c>(
     })
 }
 
-fn fields(changes: &FieldChanges, removed: &[At<HeaderName>]) -> FieldChanges {
+fn fields(changes: &FieldChanges, removed: &[Spanned<HeaderName>]) -> FieldChanges {
     FieldChanges {
         remove: removed.iter().map(|at| at.value.clone()).collect(),
         ..changes.clone()

@@ -9,10 +9,10 @@ use http::HeaderName;
 use rustls::pki_types::ServerName;
 
 use super::tls::{TlsServers, tls};
+use crate::config::display;
 use crate::config::file::{BalanceName, File, RawEndpoint, RawRoute, RawUpstream, Table};
 use crate::config::options::{UPSTREAM, UPSTREAM_HEALTH, UPSTREAM_TLS};
 use crate::config::report::Report;
-use crate::config::spelling;
 use crate::request::AddressSource;
 use crate::snapshot::{
     Balance, Endpoint, Health, HttpUpstream, Listener, Route, Scheme, Snapshot, Upstream,
@@ -44,7 +44,7 @@ fn kind(table: &Table<RawUpstream>, report: &mut Report) -> UpstreamKind {
         };
         if upstream.endpoints.len() == 1 {
             if let Some(place) = table.place("tls") {
-                needless(place, None, report);
+                needless_tls(place, None, report);
             }
             return builtin;
         }
@@ -60,7 +60,7 @@ fn kind(table: &Table<RawUpstream>, report: &mut Report) -> UpstreamKind {
         let expected = "at least one URL, or `builtin:echo`";
         report.mistake(place, message, expected);
     }
-    given_twice(table, report);
+    refuse_repeated_endpoints(table, report);
     UpstreamKind::Http(HttpUpstream {
         tls: encryption(table, &endpoints, report),
         endpoints,
@@ -71,7 +71,7 @@ fn kind(table: &Table<RawUpstream>, report: &mut Report) -> UpstreamKind {
 }
 
 /// Refuses an endpoint that stands there twice: it would get twice its share, and be two to ejection.
-fn given_twice(table: &Table<RawUpstream>, report: &mut Report) {
+fn refuse_repeated_endpoints(table: &Table<RawUpstream>, report: &mut Report) {
     let mut known = HashMap::new();
     for endpoint in &table.value.endpoints {
         let RawEndpoint::Http(Endpoint {
@@ -121,7 +121,7 @@ fn balance(table: &Table<RawUpstream>, report: &mut Report) -> Balance {
         (BalanceName::RoundRobin | BalanceName::LeastRequests, Some(_), _, Some(place))
             if !is_incomplete =>
         {
-            let text = spelling::word(spelling::BALANCES, &name);
+            let text = display::word(display::BALANCES, &name);
             let message = format!("`hash_by` does not go with `balance = \"{text}\"`");
             (report.mistake(place, message, "a key for `balance = \"hash\"` only"))
                 .hint("remove it, or set `balance = \"hash\"`");
@@ -180,7 +180,7 @@ fn encryption(
         (Some(place), None) => {
             // An endpoint that is wrong may be one with `https`.
             if !table.is_incomplete(UPSTREAM.about.title) {
-                needless(place, endpoints.first(), report);
+                needless_tls(place, endpoints.first(), report);
             }
             return None;
         }
@@ -192,7 +192,7 @@ fn encryption(
     })
 }
 
-fn needless(place: &Range<usize>, first: Option<&Endpoint>, report: &mut Report) {
+fn needless_tls(place: &Range<usize>, first: Option<&Endpoint>, report: &mut Report) {
     let message = "`tls` is given, but no endpoint uses TLS";
     let mistake = report.mistake(place, message, "an endpoint that begins with `https`");
     mistake.hint(match first {
@@ -214,19 +214,22 @@ pub(super) fn warnings(file: &File, snapshot: &Snapshot, found: &mut Vec<String>
             ));
         }
     }
-    redirected_in_circles(file, snapshot, found);
-    served_in_clear(file, snapshot, found);
-    asked_for_other_hosts(snapshot, found);
+    warn_redirect_loop(file, snapshot, found);
+    warn_cleartext_beside_redirect(file, snapshot, found);
+    warn_preserved_host_differs(snapshot, found);
 }
 
 /// What comes over TLS cannot be sent to TLS.
-fn redirected_in_circles(file: &File, snapshot: &Snapshot, found: &mut Vec<String>) {
+fn warn_redirect_loop(file: &File, snapshot: &Snapshot, found: &mut Vec<String>) {
     let kinds = || snapshot.upstreams.iter().map(|upstream| &upstream.kind);
-    let hides_scheme = |it: &&Arc<Listener>| {
-        let identity = &it.identity;
+    let hides_scheme = |listener: &&Arc<Listener>| {
+        let identity = &listener.identity;
         !identity.trusted_proxies.is_empty() && identity.source != AddressSource::XForwardedFor
     };
-    let deaf = snapshot.listeners.iter().filter(|it| it.tls.is_none());
+    let deaf = snapshot
+        .listeners
+        .iter()
+        .filter(|listener| listener.tls.is_none());
     for listener in deaf.filter(hides_scheme) {
         if kinds().any(|kind| *kind == UpstreamKind::RedirectHttps) {
             found.push(format!(
@@ -236,8 +239,9 @@ fn redirected_in_circles(file: &File, snapshot: &Snapshot, found: &mut Vec<Strin
             ));
         }
     }
-    let may_be_secure =
-        |it: &Arc<Listener>| it.tls.is_some() || !it.identity.trusted_proxies.is_empty();
+    let may_be_secure = |listener: &Arc<Listener>| {
+        listener.tls.is_some() || !listener.identity.trusted_proxies.is_empty()
+    };
     if !snapshot.listeners.iter().any(may_be_secure) {
         return;
     }
@@ -264,16 +268,18 @@ fn redirected_in_circles(file: &File, snapshot: &Snapshot, found: &mut Vec<Strin
 }
 
 /// Where a redirection covers a route, but the route is more specific, it wins.
-fn served_in_clear(file: &File, snapshot: &Snapshot, found: &mut Vec<String>) {
+fn warn_cleartext_beside_redirect(file: &File, snapshot: &Snapshot, found: &mut Vec<String>) {
     let redirects = |route: &Route| {
         let upstream = &snapshot.upstreams[route.upstream];
         upstream.kind == UpstreamKind::RedirectHttps
     };
     let routes = || file.routes.iter().zip(&snapshot.routes);
-    let host = |route: &RawRoute| route.host.as_ref().map(|it| it.value.clone());
+    let host = |route: &RawRoute| route.host.as_ref().map(|host| host.value.clone());
     for (Table { value: own, .. }, route) in routes().filter(|(_, route)| !redirects(route)) {
         let is_exempt = |path: &str| path.starts_with(ACME_CHALLENGES);
-        if is_for_scheme(own, "https") || own.path.as_ref().is_some_and(|it| is_exempt(&it.value)) {
+        if is_for_scheme(own, "https")
+            || own.path.as_ref().is_some_and(|path| is_exempt(&path.value))
+        {
             continue;
         }
         let mut redirections = routes().filter(|(Table { value: other, .. }, redirection)| {
@@ -325,7 +331,7 @@ fn is_for_scheme(route: &RawRoute, scheme: &str) -> bool {
 }
 
 /// A certificate's name says nothing of the hosts that an origin serves.
-fn asked_for_other_hosts(snapshot: &Snapshot, found: &mut Vec<String>) {
+fn warn_preserved_host_differs(snapshot: &Snapshot, found: &mut Vec<String>) {
     for route in snapshot.routes.iter().filter(|route| route.preserve_host) {
         let upstream = &snapshot.upstreams[route.upstream];
         let UpstreamKind::Http(http) = &upstream.kind else {

@@ -7,8 +7,8 @@ use ipnet::Ipv6Net;
 use typed_index_collections::TiVec;
 
 use super::{jwt, store, upstreams};
+use crate::config::display;
 use crate::config::file::{File, RawRoute};
-use crate::config::spelling;
 use crate::config::value::bytes_text;
 use crate::index::{PolicyIndex, UpstreamIndex};
 use crate::limit::Count;
@@ -39,25 +39,33 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
             found.push(format!("no route uses policy `{}`", policy.name));
         }
         found.extend(warn_spoofable_partition(policy));
-        found.extend(spelled_at_will(policy));
+        found.extend(warn_spelling_dependent_partition(policy));
         found.extend(warn_client_chosen_tier(policy));
         found.extend(warn_client_chosen_cost(policy));
-        found.extend(refused_by_others(policy));
-        found.extend(never_matched(file, policy));
-        found.extend(larger_than_share(policy, snapshot.store.min_nodes));
-        found.extend(warn_queue_without_room(policy, &snapshot.listeners.raw));
+        found.extend(warn_shared_lockout(policy));
+        found.extend(warn_unmatched_override(file, policy));
+        found.extend(warn_max_cost_above_share(policy, snapshot.store.min_nodes));
+        found.extend(warn_reserve_body_above_buffer(
+            policy,
+            &snapshot.listeners.raw,
+        ));
     }
     for (table, route) in file.routes.iter().zip(&snapshot.routes) {
-        found.extend(read_otherwise(&table.value, &route.name));
+        found.extend(warn_ambiguous_header_match(&table.value, &route.name));
     }
     for route in &snapshot.routes {
         for applied in &route.policies {
             let policy = &snapshot.policies[applied.policy];
-            found.extend(never_affordable(route, policy, applied.cost));
+            found.extend(warn_unaffordable_cost(route, policy, applied.cost));
         }
     }
-    believed_in_vain(file, &mut found);
-    found.extend(snapshot.listeners.iter().flat_map(|it| never_shown(it)));
+    warn_ineffective_trust(file, &mut found);
+    found.extend(
+        snapshot
+            .listeners
+            .iter()
+            .flat_map(|listener| warn_unused_certificates(listener)),
+    );
     let admin = snapshot.admin.address;
     if let Some(address) = admin.filter(|address| !address.ip().is_loopback()) {
         found.push(format!(
@@ -71,7 +79,7 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
 }
 
 /// What listeners believe of others in vain, or of everybody.
-fn believed_in_vain(file: &File, found: &mut Vec<String>) {
+fn warn_ineffective_trust(file: &File, found: &mut Vec<String>) {
     for table in &file.listeners {
         let (name, identity) = (&table.name, &table.value.listener.identity);
         let (source, trusted_proxies) = (&identity.source, &identity.trusted_proxies);
@@ -98,13 +106,15 @@ fn believed_in_vain(file: &File, found: &mut Vec<String>) {
 }
 
 /// A certificate without names answers for no host, unless it is the first.
-fn never_shown(listener: &Listener) -> impl Iterator<Item = String> {
+fn warn_unused_certificates(listener: &Listener) -> impl Iterator<Item = String> {
     let certificates = listener.tls.iter().flat_map(|tls| &tls.certificates);
-    let nameless = certificates.skip(1).filter(|it| !it.has_names);
-    nameless.map(|it| {
+    let nameless = certificates
+        .skip(1)
+        .filter(|certificate| !certificate.has_names);
+    nameless.map(|nameless| {
         format!(
             "listener `{}`: the certificate of `{}` is never used, because it names no host",
-            listener.name, it.name
+            listener.name, nameless.name
         )
     })
 }
@@ -126,13 +136,13 @@ fn warn_spoofable_partition(policy: &Policy) -> Option<String> {
 }
 
 /// Of some fields there are many spellings that origins take for the same, or none gets that far.
-fn spelled_at_will(policy: &Policy) -> Option<String> {
+fn warn_spelling_dependent_partition(policy: &Policy) -> Option<String> {
     let mut parts = policy
         .partition
         .parts()
         .chain(policy.overrides_by().parts());
     let name = parts.find_map(|part| match part {
-        Part::Header(name) if *name == COOKIE || never_comes(name) => Some(name),
+        Part::Header(name) if *name == COOKIE || never_arrives(name) => Some(name),
         _ => None,
     })?;
     let policy = &policy.name;
@@ -149,16 +159,16 @@ fn spelled_at_will(policy: &Policy) -> Option<String> {
 }
 
 /// Whether no request has a field of this name when it is read. Of TE, `trailers` stays.
-fn never_comes(name: &HeaderName) -> bool {
+fn never_arrives(name: &HeaderName) -> bool {
     is_taken_out(name) && *name != TE
 }
 
 /// A route may ask for a header that origins read in other spellings too, or that never comes.
-fn read_otherwise(raw: &RawRoute, route: &str) -> Option<String> {
+fn warn_ambiguous_header_match(raw: &RawRoute, route: &str) -> Option<String> {
     let mut headers = raw.headers.iter();
     let (name, _) = headers
         .find(|(name, value)| is_taken_out(name) || (*name == AUTHORIZATION && value.is_some()))?;
-    Some(if never_comes(name) {
+    Some(if never_arrives(name) {
         format!("route `{route}` matches no request: `{name}` is removed before routes are matched")
     } else {
         format!(
@@ -179,15 +189,18 @@ fn warn_client_chosen_tier(policy: &Policy) -> Option<String> {
         "policy `{}`: clients choose their tier, because `{}` is accepted from every peer, not \
          only from `trusted_proxies`: something in front of the gateway must set it for every client",
         policy.name,
-        spelling::part(part)
+        display::part(part)
     ))
 }
 
 /// Who tells the cost of its own requests pays what it likes.
 fn warn_client_chosen_cost(policy: &Policy) -> Option<String> {
-    let told = policy.told_cost.as_ref()?.header_of(CostSource::Request)?;
-    let (name, header) = (&policy.name, &told.header);
-    let (least, most) = (told.bounds.start(), told.bounds.end());
+    let reported = policy
+        .reported_cost
+        .as_ref()?
+        .header_of(CostSource::Request)?;
+    let (name, header) = (&policy.name, &reported.header);
+    let (least, most) = (reported.bounds.start(), reported.bounds.end());
     Some(format!(
         "policy `{name}`: clients choose what a request costs, from {least} to {most}, unless something \
          in front of the gateway sets `{header}`"
@@ -196,10 +209,10 @@ fn warn_client_chosen_cost(policy: &Policy) -> Option<String> {
 
 /// An answer that costs more than a quota, or than a node's share of it while Redis is away, overshoots it
 /// alone; a reserve as large is refused.
-fn larger_than_share(policy: &Policy, nodes: u32) -> Option<String> {
+fn warn_max_cost_above_share(policy: &Policy, nodes: u32) -> Option<String> {
     let most = *policy.body_cost()?.bounds.end();
     let quotas = policy.grants().flat_map(Grant::quotas);
-    let share = quotas.map(|it| it.quota.limit).min()? / u64::from(nodes.max(1));
+    let share = quotas.map(|quota| quota.quota.limit).min()? / u64::from(nodes.max(1));
     let whose = match nodes {
         0 | 1 => "its smallest quota".to_owned(),
         nodes => format!("the share of one of {nodes} gateways in its smallest quota"),
@@ -213,12 +226,13 @@ fn larger_than_share(policy: &Policy, nodes: u32) -> Option<String> {
     })
 }
 
-/// A request is refused that is longer than all that may be held at once.
-fn warn_queue_without_room(policy: &Policy, listeners: &[Arc<Listener>]) -> Option<String> {
+/// A request is refused that is longer than all that may be buffered at once.
+fn warn_reserve_body_above_buffer(policy: &Policy, listeners: &[Arc<Listener>]) -> Option<String> {
     let cost = policy
         .body_cost()
-        .filter(|cost| cost.reserve.told().is_some())?;
-    let holds_less = |it: &&Arc<Listener>| (it.max_buffered_bytes as u64) < cost.max_reserve_body;
+        .filter(|cost| cost.reserve.reported().is_some())?;
+    let holds_less =
+        |listener: &&Arc<Listener>| (listener.max_buffered_bytes as u64) < cost.max_reserve_body;
     let listener = listeners.iter().find(holds_less)?;
     (policy.mode == Some(PolicyMode::Enforce)).then(|| {
         format!(
@@ -233,7 +247,7 @@ fn warn_queue_without_room(policy: &Policy, listeners: &[Arc<Listener>]) -> Opti
 }
 
 /// Where clients share a quota that counts refused requests, one that goes on asking keeps all out.
-fn refused_by_others(policy: &Policy) -> Option<String> {
+fn warn_shared_lockout(policy: &Policy) -> Option<String> {
     let mut quotas = policy.grant.quotas().iter();
     let counts_all = quotas.any(|part| part.quota.count == Count::All);
     let names_client = |part: &Part| {
@@ -253,7 +267,7 @@ fn refused_by_others(policy: &Policy) -> Option<String> {
 }
 
 /// A client's IPv6 address is known by its first bits only, so a longer network is nobody's.
-fn never_matched(file: &File, policy: &Policy) -> Option<String> {
+fn warn_unmatched_override(file: &File, policy: &Policy) -> Option<String> {
     let network = policy.overrides.as_ref()?.patterns.longest_ipv6()?;
     let prefixes = (file.listeners.iter()).map(|table| table.value.listener.identity.ipv6_prefix);
     let most = prefixes.max().filter(|most| *most < network.prefix_len())?;
@@ -266,7 +280,7 @@ fn never_matched(file: &File, policy: &Policy) -> Option<String> {
 }
 
 /// A cost above what a quota can ever hold is always refused.
-fn never_affordable(route: &Route, policy: &Policy, cost: u64) -> Option<String> {
+fn warn_unaffordable_cost(route: &Route, policy: &Policy, cost: u64) -> Option<String> {
     let capacities = policy
         .grant
         .quotas()

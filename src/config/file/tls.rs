@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::At;
+use super::Spanned;
 use crate::tls::TlsVersion;
 
 /// The files of a `tls` table towards servers, each read if it is named.
@@ -36,7 +36,7 @@ impl fmt::Debug for Pem {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RawServerTls {
     /// `certificates`; none: the listener has no TLS.
-    pub certificates: Vec<At<RawCertificate>>,
+    pub certificates: Vec<Spanned<RawCertificate>>,
     /// `min_version`
     pub min_version: TlsVersion,
     /// `client_ca`
@@ -47,7 +47,7 @@ pub struct RawServerTls {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RawCertificate {
     /// `certificate`
-    pub certificate: Option<At<Pem>>,
+    pub certificate: Option<Spanned<Pem>>,
     /// `key`
-    pub key: Option<At<Pem>>,
+    pub key: Option<Spanned<Pem>>,
 }

@@ -6,7 +6,7 @@ use http::StatusCode;
 use http::uri::PathAndQuery;
 use rustls::pki_types::ServerName;
 
-use super::{At, RawTls};
+use super::{RawTls, Spanned};
 use crate::request::Partition;
 use crate::snapshot::{Endpoint, Health, HttpUpstream};
 
@@ -14,7 +14,7 @@ use crate::snapshot::{Endpoint, Health, HttpUpstream};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RawUpstream {
     /// `endpoints`
-    pub endpoints: Vec<At<RawEndpoint>>,
+    pub endpoints: Vec<Spanned<RawEndpoint>>,
     /// `balance`
     pub balance: BalanceName,
     /// `hash_by`; none: the file does not say

@@ -4,37 +4,37 @@ use std::sync::LazyLock;
 
 use super::TableSpec;
 use super::kind::{ValueSpec, decimal, number_or_text, text};
-use crate::config::file::At;
+use crate::config::display;
+use crate::config::file::Spanned;
 use crate::config::read::{OneItem, Scalar};
-use crate::config::spelling;
 use crate::config::value::{
-    COST_SOURCES, CostText, RESERVE_SOURCES, Sources, TOLD_NUMBERS, UNKNOWN_SOURCES, WEIGHTS,
-    Wrong, amount, sources, told_number, weight,
+    COST_SOURCES, CostText, REPORTED_NUMBERS, RESERVE_SOURCES, Sources, UNKNOWN_SOURCES,
+    ValueError, WEIGHTS, amount, reported_number, sources, weight,
 };
 use crate::cost::{Amount, NumberSource, Sum, Term, Weight};
 
 /// `cost`
 pub(super) fn cost() -> ValueSpec<CostText> {
-    let plain = number_or_text("1", crate::config::value::cost, spelling::cost);
+    let plain = number_or_text("1", crate::config::value::cost, display::cost);
     let kind = or_terms(
         plain,
         &COST_TERM,
         COST_SOURCES,
         CostText::Body,
-        spelling::cost,
+        display::cost,
     );
     kind.or(CostText::Units(1))
 }
 
 /// `reserve`
 pub(super) fn reserve() -> ValueSpec<Amount<NumberSource>> {
-    let plain = number_or_text("1", |text| amount(text, RESERVE_SOURCES), spelling::amount);
+    let plain = number_or_text("1", |text| amount(text, RESERVE_SOURCES), display::amount);
     let kind = or_terms(
         plain,
         &RESERVE_TERM,
         RESERVE_SOURCES,
-        Amount::Told,
-        spelling::amount,
+        Amount::Reported,
+        display::amount,
     );
     kind.or(Amount::Units(1))
 }
@@ -44,14 +44,14 @@ pub(super) fn unknown() -> ValueSpec<Option<Amount<NumberSource>>> {
     let plain = number_or_text(
         "1000",
         |text| amount(text, UNKNOWN_SOURCES),
-        spelling::amount,
+        display::amount,
     );
     let kind = or_terms(
         plain,
         &UNKNOWN_TERM,
         UNKNOWN_SOURCES,
-        Amount::Told,
-        spelling::amount,
+        Amount::Reported,
+        display::amount,
     );
     kind.or_none("the reserve")
 }
@@ -76,7 +76,10 @@ fn or_terms<V: PartialEq + Send + Sync + 'static>(
         let terms = scalar.items(&such_as, OneItem::InList, |mut item| {
             item.table(keys).or_else(|| named(allowed).read(item))
         })?;
-        let terms = terms.into_iter().map(|At { value, .. }| value).collect();
+        let terms = terms
+            .into_iter()
+            .map(|Spanned { value, .. }| value)
+            .collect();
         Some(make(Sum { terms }))
     };
     ValueSpec::new(&example, read, spell)
@@ -86,13 +89,13 @@ fn or_terms<V: PartialEq + Send + Sync + 'static>(
 fn named(allowed: Sources) -> ValueSpec<Term<NumberSource>> {
     let parse = move |text: &str| {
         let sources = sources(text, allowed)?;
-        Ok::<_, Wrong>(Term {
+        Ok::<_, ValueError>(Term {
             sources,
             ..Term::default()
         })
     };
     text(allowed.words[0], parse, |term| {
-        spelling::sources(&term.sources)
+        display::sources(&term.sources)
     })
 }
 
@@ -112,14 +115,17 @@ fn term(example: &'static str, allowed: Sources) -> TableSpec<Term<NumberSource>
     let from = text(
         example,
         move |text| sources(text, allowed),
-        |them: &Vec<NumberSource>| spelling::sources(them),
+        |them: &Vec<NumberSource>| display::sources(them),
     );
     TableSpec::<Term<NumberSource>>::of("term", "a term")
         .key("from", from)
         .sets(|term| &mut term.sources)
         .key("times", decimal(WEIGHTS, weight).or(Weight::ONE))
         .sets(|term| &mut term.times)
-        .key("or", decimal(TOLD_NUMBERS, told_number).or_none("untold"))
+        .key(
+            "or",
+            decimal(REPORTED_NUMBERS, reported_number).or_none("untold"),
+        )
         .sets(|term| &mut term.or)
         .not_yet("take")
 }

@@ -12,15 +12,15 @@ use super::bounds::UP_TO_A_DAY;
 use super::kind::{ValueSpec, duration, free_text, list, number, text, word};
 use super::{Effect, TableSpec};
 use crate::access_log::AccessLog;
+use crate::config::display;
 use crate::config::file::Top;
-use crate::config::spelling;
-use crate::config::value::{Wrong, admin_address, own_field};
+use crate::config::value::{ValueError, admin_address, own_field};
 use crate::request::ClientNames;
 use crate::snapshot::{Admin, Log, RateLimitHeaders};
 
 /// What stands before the first table.
 pub static TOP: LazyLock<TableSpec<Top>> = LazyLock::new(|| {
-    let headers = word(spelling::RATELIMIT_HEADERS, &[]).or(RateLimitHeaders::Ietf);
+    let headers = word(display::RATELIMIT_HEADERS, &[]).or(RateLimitHeaders::Ietf);
     let seconds = |seconds| duration(UP_TO_A_DAY).or(Duration::from_secs(seconds));
     TableSpec::<Top>::of("file", "the file's top level")
         .key("workers", number(1..=1024).or_none("one per core"))
@@ -63,7 +63,8 @@ fn request_id() -> ValueSpec<Option<HeaderName>> {
 
 /// `[admin]`
 pub static ADMIN: LazyLock<TableSpec<Admin>> = LazyLock::new(|| {
-    let off = |address: &Option<SocketAddr>| address.map_or("off".to_owned(), |it| it.to_string());
+    let off =
+        |address: &Option<SocketAddr>| address.map_or("off".to_owned(), |value| value.to_string());
     let address = text("127.0.0.1:8090", admin_address, off);
     let default = SocketAddr::from((Ipv4Addr::LOCALHOST, 8090));
     TableSpec::<Admin>::of("table", "[admin]")
@@ -76,27 +77,24 @@ pub static ADMIN: LazyLock<TableSpec<Admin>> = LazyLock::new(|| {
 
 /// `[log]`
 pub static LOG: LazyLock<TableSpec<Log>> = LazyLock::new(|| {
-    let path = |text: &str| match text {
-        "" => {
-            Err(Wrong::new("is not a path", "a path").hint("for standard output leave `file` out"))
-        }
-        path => Ok(PathBuf::from(path)),
-    };
+    let path =
+        |text: &str| match text {
+            "" => Err(ValueError::new("is not a path", "a path")
+                .hint("for standard output leave `file` out")),
+            path => Ok(PathBuf::from(path)),
+        };
     let file = text("/var/log/tollgate.log", path, |path| {
         path.display().to_string()
     });
-    let format = word(spelling::LOG_FORMATS, &[]).or_none("text on a terminal, otherwise json");
+    let format = word(display::LOG_FORMATS, &[]).or_none("text on a terminal, otherwise json");
     TableSpec::<Log>::of("table", "[log]")
-        .key("level", word(spelling::LEVELS, &[]).or(Level::INFO))
+        .key("level", word(display::LEVELS, &[]).or(Level::INFO))
         .sets(|log| &mut log.level)
         .doc("The lowest level to log:")
         .key("format", format)
         .sets(|log| &mut log.format)
         .doc("\"text\" or \"json\".")
-        .key(
-            "access",
-            word(spelling::ACCESS_LOGS, &[]).or(AccessLog::All),
-        )
+        .key("access", word(display::ACCESS_LOGS, &[]).or(AccessLog::All))
         .sets(|log| &mut log.access)
         .doc("Which requests are logged:")
         .key("file", file.or_none("standard output"))
@@ -104,7 +102,7 @@ pub static LOG: LazyLock<TableSpec<Log>> = LazyLock::new(|| {
         .doc("The log file.")
         .key(
             "clients",
-            word(spelling::CLIENT_NAMES, &[]).or(ClientNames::Short),
+            word(display::CLIENT_NAMES, &[]).or(ClientNames::Short),
         )
         .sets(|log| &mut log.clients)
         .doc("How clients that a header, cookie or the like identifies appear:")

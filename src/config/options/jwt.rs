@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::TableSpec;
 use super::kind::{duration, key_file, list, list_or_one, text, word};
+use crate::config::display;
 use crate::config::file::RawJwt;
-use crate::config::spelling;
-use crate::config::value::{Wrong, header_name};
+use crate::config::value::{ValueError, header_name};
 use crate::request::jwt::{SigningAlgorithm, TokenRules};
 
 /// `[jwt]`
@@ -21,11 +21,11 @@ pub static JWT: LazyLock<TableSpec<RawJwt>> = LazyLock::new(|| {
         |them| {
             let words = them
                 .iter()
-                .map(|it| spelling::word(&SigningAlgorithm::NAMES, it));
-            spelling::list(words)
+                .map(|one| display::word(&SigningAlgorithm::NAMES, one));
+            display::list(words)
         },
     );
-    let names = |them: &Vec<Box<str>>| spelling::list(them);
+    let names = |them: &Vec<Box<str>>| display::list(them);
     let audience = list_or_one(name("api.example.com")).plain(|them| them, names);
     TableSpec::<RawJwt>::of("table", "[jwt]")
         .key("keys", list_or_one(key_file("/etc/tollgate/issuer.pem")))
@@ -54,9 +54,9 @@ pub static JWT: LazyLock<TableSpec<RawJwt>> = LazyLock::new(|| {
         .doc("How far the issuer's clock may be off.")
 });
 
-fn non_empty(text: &str) -> Result<Box<str>, Wrong> {
+fn non_empty(text: &str) -> Result<Box<str>, ValueError> {
     match text {
-        "" => Err(Wrong::new("is empty", "the value of the claim")),
+        "" => Err(ValueError::new("is empty", "the value of the claim")),
         text => Ok(text.into()),
     }
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 
-use crate::config::file::{At, Pem};
+use crate::config::display;
+use crate::config::file::{Pem, Spanned};
 use crate::config::read::{Form, OneItem, Scalar, Template};
-use crate::config::spelling;
-use crate::config::value::{self, Wrong, bytes_text};
+use crate::config::value::{self, ValueError, bytes_text};
 use crate::store::settings::{Password, Secret};
 
 /// What a value may be, and what stands for one that the file leaves out.
@@ -65,11 +65,11 @@ impl<V: PartialEq + 'static> ValueSpec<V> {
     }
 
     /// Keeps the place of the value beside it.
-    pub(super) fn at(self) -> ValueSpec<At<V>> {
+    pub(super) fn spanned(self) -> ValueSpec<Spanned<V>> {
         let (read, spell) = (self.read, self.spell);
         let read = move |scalar: Scalar<'_, '_>| {
             let span = scalar.span();
-            read(scalar).map(|value| At { value, span })
+            read(scalar).map(|value| Spanned { value, span })
         };
         ValueSpec::new(&self.example, read, move |at| spell(&at.value))
     }
@@ -98,7 +98,7 @@ impl<V: PartialEq + 'static> ValueSpec<V> {
 /// A string that parses itself; `example` is one.
 pub(super) fn text<V: PartialEq + 'static>(
     example: &'static str,
-    parse: impl Fn(&str) -> Result<V, Wrong> + Send + Sync + 'static,
+    parse: impl Fn(&str) -> Result<V, ValueError> + Send + Sync + 'static,
     spell: impl Fn(&V) -> String + Send + Sync + 'static,
 ) -> ValueSpec<V> {
     scalar(Form::Text(example), parse, spell)
@@ -106,7 +106,7 @@ pub(super) fn text<V: PartialEq + 'static>(
 
 fn scalar<V: PartialEq + 'static>(
     form: Form,
-    parse: impl Fn(&str) -> Result<V, Wrong> + Send + Sync + 'static,
+    parse: impl Fn(&str) -> Result<V, ValueError> + Send + Sync + 'static,
     spell: impl Fn(&V) -> String + Send + Sync + 'static,
 ) -> ValueSpec<V> {
     let example = form.example();
@@ -145,7 +145,7 @@ pub(super) fn password(example: &'static str) -> ValueSpec<Option<Password>> {
 /// A string that parses itself, and of whose files `remember` keeps how to read them again.
 pub(super) fn with_files<V: PartialEq + 'static>(
     form: Form,
-    parse: impl Fn(&str) -> Result<V, Wrong> + Send + Sync + 'static,
+    parse: impl Fn(&str) -> Result<V, ValueError> + Send + Sync + 'static,
     remember: impl Fn(V, Template) -> V + Send + Sync + 'static,
     spell: impl Fn(&V) -> String + Send + Sync + 'static,
 ) -> ValueSpec<V> {
@@ -159,8 +159,8 @@ pub(super) fn key_file(example: &'static str) -> ValueSpec<Pem> {
     text(example, read_key_file, |pem| pem.path.display().to_string())
 }
 
-fn read_key_file(path: &str) -> Result<Pem, Wrong> {
-    let wrong = |problem| Wrong::new(problem, "a PEM file").unquoted("this file");
+fn read_key_file(path: &str) -> Result<Pem, ValueError> {
+    let wrong = |problem| ValueError::new(problem, "a PEM file").unquoted("this file");
     // Opening a pipe would wait for whoever writes to it.
     if fs::metadata(path).is_ok_and(|file| !file.is_file()) {
         return Err(wrong("is not a regular file"));
@@ -177,14 +177,14 @@ pub(super) fn word<V: Clone + PartialEq + Send + Sync + 'static>(
     to_come: &'static [&'static str],
 ) -> ValueSpec<V> {
     let parse = |text: &str| value::word(text, words, to_come);
-    let spell = |value: &V| spelling::word(words, value).to_owned();
+    let spell = |value: &V| display::word(words, value).to_owned();
     text(words[0].0, parse, spell)
 }
 
 /// `true` or `false`.
 pub(super) fn boolean() -> ValueSpec<bool> {
     let parse = |text: &str| {
-        let wrong = |_| Wrong::new("is neither `true` nor `false`", "`true` or `false`");
+        let wrong = |_| ValueError::new("is neither `true` nor `false`", "`true` or `false`");
         text.trim().parse().map_err(wrong)
     };
     scalar(Form::Boolean, parse, ToString::to_string)
@@ -208,7 +208,7 @@ pub(super) fn number<N: TryFrom<u64> + Display + PartialEq + 'static>(
             _ => "is not a number",
         };
         let number = number.and_then(|number| N::try_from(number).ok());
-        number.ok_or_else(|| Wrong::new(problem, expected.as_str()))
+        number.ok_or_else(|| ValueError::new(problem, expected.as_str()))
     };
     scalar(form, parse, ToString::to_string).within(bounds)
 }
@@ -216,7 +216,7 @@ pub(super) fn number<N: TryFrom<u64> + Display + PartialEq + 'static>(
 /// A string that parses itself, or a number that stands for the string of its digits.
 pub(super) fn number_or_text<V: PartialEq + 'static>(
     example: &'static str,
-    parse: impl Fn(&str) -> Result<V, Wrong> + Send + Sync + 'static,
+    parse: impl Fn(&str) -> Result<V, ValueError> + Send + Sync + 'static,
     spell: impl Fn(&V) -> String + Send + Sync + 'static,
 ) -> ValueSpec<V> {
     scalar(Form::NumberOrText(example), parse, spell)
@@ -225,7 +225,7 @@ pub(super) fn number_or_text<V: PartialEq + 'static>(
 /// A number that may have decimals and parses itself; `expected` says what it may be.
 pub(super) fn decimal<V: PartialEq + Display + 'static>(
     expected: &'static str,
-    parse: impl Fn(&str) -> Result<V, Wrong> + Send + Sync + 'static,
+    parse: impl Fn(&str) -> Result<V, ValueError> + Send + Sync + 'static,
 ) -> ValueSpec<V> {
     scalar(Form::Fraction(expected), parse, ToString::to_string)
 }
@@ -244,26 +244,27 @@ pub(super) fn share_from_0() -> ValueSpec<f64> {
 
 /// A duration within `range`.
 pub(super) fn duration(range: RangeInclusive<Duration>) -> ValueSpec<Duration> {
-    let spell = |duration: &Duration| spelling::duration(*duration);
+    let spell = |duration: &Duration| display::duration(*duration);
     bounded(Form::Text("30s"), "duration", range, value::duration, spell)
 }
 
 /// A duration within `range`, or `off`.
 pub(super) fn duration_or_off(range: RangeInclusive<Duration>) -> ValueSpec<Option<Duration>> {
-    let bounds = [range.start(), range.end()].map(|it| spelling::duration(*it));
+    let bounds = [range.start(), range.end()].map(|value| display::duration(*value));
     let expected = format!("a duration from {} to {}, or `off`", bounds[0], bounds[1]);
     let parse = move |text: &str| match text {
         "off" => Ok(None),
         _ => match value::duration(text) {
-            Ok(it) if range.contains(&it) => Ok(Some(it)),
-            Ok(_) => Err(Wrong::new("is out of range", expected.as_str())),
-            Err(wrong) => Err(Wrong {
+            Ok(duration) if range.contains(&duration) => Ok(Some(duration)),
+            Ok(_) => Err(ValueError::new("is out of range", expected.as_str())),
+            Err(wrong) => Err(ValueError {
                 expected: expected.clone(),
                 ..wrong
             }),
         },
     };
-    let spell = |it: &Option<Duration>| it.map_or_else(|| "off".to_owned(), spelling::duration);
+    let spell =
+        |duration: &Option<Duration>| duration.map_or_else(|| "off".to_owned(), display::duration);
     scalar(Form::Text("30s"), parse, spell).within(bounds)
 }
 
@@ -275,7 +276,7 @@ where
 {
     let spell = |size: &N| u64::try_from(*size).map_or_else(|_| String::new(), bytes_text);
     let parse = |text: &str| {
-        let too_large = |_| Wrong::new("is too large", "a size such as `64KiB`");
+        let too_large = |_| ValueError::new("is too large", "a size such as `64KiB`");
         N::try_from(value::size(text)?).map_err(too_large)
     };
     bounded(Form::NumberOrText("64KiB"), "size", range, parse, spell)
@@ -285,45 +286,45 @@ fn bounded<V: PartialOrd + Send + Sync + 'static>(
     form: Form,
     noun: &str,
     range: RangeInclusive<V>,
-    parse: impl Fn(&str) -> Result<V, Wrong> + Send + Sync + 'static,
+    parse: impl Fn(&str) -> Result<V, ValueError> + Send + Sync + 'static,
     spell: impl Fn(&V) -> String + Send + Sync + 'static,
 ) -> ValueSpec<V> {
     let bounds = [range.start(), range.end()].map(&spell);
     let expected = format!("a {noun} from {} to {}", bounds[0], bounds[1]);
     let parse = move |text: &str| match parse(text)? {
         value if range.contains(&value) => Ok(value),
-        _ => Err(Wrong::new("is out of range", expected.as_str())),
+        _ => Err(ValueError::new("is out of range", expected.as_str())),
     };
     scalar(form, parse, spell).within(bounds)
 }
 
 /// A list of what `one` reads; `[]` if it is left out.
-pub(super) fn list<V: PartialEq + 'static>(one: ValueSpec<V>) -> ValueSpec<Vec<At<V>>> {
+pub(super) fn list<V: PartialEq + 'static>(one: ValueSpec<V>) -> ValueSpec<Vec<Spanned<V>>> {
     items(one, OneItem::InList).or(Vec::new())
 }
 
 /// A list of what `one` reads, or the one that would be in it; the file must give one.
-pub(super) fn list_or_one<V: PartialEq + 'static>(one: ValueSpec<V>) -> ValueSpec<Vec<At<V>>> {
+pub(super) fn list_or_one<V: PartialEq + 'static>(one: ValueSpec<V>) -> ValueSpec<Vec<Spanned<V>>> {
     items(one, OneItem::Plain)
 }
 
 /// A list of tables that `one` reads; the file must give one.
-pub(super) fn tables<V: PartialEq + 'static>(one: ValueSpec<V>) -> ValueSpec<Vec<At<V>>> {
+pub(super) fn tables<V: PartialEq + 'static>(one: ValueSpec<V>) -> ValueSpec<Vec<Spanned<V>>> {
     items(one, OneItem::Table)
 }
 
-fn items<V: PartialEq + 'static>(one: ValueSpec<V>, how: OneItem) -> ValueSpec<Vec<At<V>>> {
+fn items<V: PartialEq + 'static>(one: ValueSpec<V>, how: OneItem) -> ValueSpec<Vec<Spanned<V>>> {
     let (read, spell) = (one.read, one.spell);
     let example = format!("[{}]", one.example);
     let such_as = example.clone();
     let read = move |scalar: Scalar<'_, '_>| scalar.items(&such_as, how, &read);
-    let spell = move |item: &At<V>| spell(&item.value);
+    let spell = move |item: &Spanned<V>| spell(&item.value);
     ValueSpec::new(&example, read, move |items| {
-        spelling::list(items.iter().map(&spell))
+        display::list(items.iter().map(&spell))
     })
 }
 
-impl<V: PartialEq + 'static> ValueSpec<Vec<At<V>>> {
+impl<V: PartialEq + 'static> ValueSpec<Vec<Spanned<V>>> {
     /// Forgets where each item stands.
     pub(super) fn plain<L: PartialEq + 'static>(
         self,
@@ -346,7 +347,7 @@ pub(super) fn headers() -> ValueSpec<Vec<(HeaderName, Option<String>)>> {
         example,
         |scalar| scalar.pairs(example, value::routed_header_name, value::header_value),
         // A value may be a secret.
-        |headers: &Vec<_>| spelling::list(headers.iter().map(|(name, _)| name)),
+        |headers: &Vec<_>| display::list(headers.iter().map(|(name, _)| name)),
     )
     .or(Vec::new())
 }
@@ -354,13 +355,13 @@ pub(super) fn headers() -> ValueSpec<Vec<(HeaderName, Option<String>)>> {
 /// A table of fields with their one value, such as `example`; `name` reads their names.
 pub(super) fn fields(
     example: &'static str,
-    name: fn(&str) -> Result<HeaderName, Wrong>,
+    name: fn(&str) -> Result<HeaderName, ValueError>,
 ) -> ValueSpec<Vec<(HeaderName, HeaderValue)>> {
     ValueSpec::new(
         example,
         move |scalar| scalar.pairs(example, name, value::field_value),
         // A value may be a secret.
-        |fields: &Vec<_>| spelling::list(fields.iter().map(|(name, _)| name)),
+        |fields: &Vec<_>| display::list(fields.iter().map(|(name, _)| name)),
     )
     .or(Vec::new())
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::bounds::{BODY_BYTES, TIMEOUTS};
 use super::kind::{ValueSpec, boolean, duration, key_file, list, number, size, tables, text, word};
 use super::{Effect, TableSpec};
-use crate::config::file::{At, RawCertificate, RawListener};
+use crate::config::display;
+use crate::config::file::{RawCertificate, RawListener, Spanned};
 use crate::config::read::Scalar;
-use crate::config::spelling;
 use crate::config::value::{client_address, network, socket_address};
 use crate::request::{AddressSource, ClientIdentity};
 use crate::snapshot::Listener;
@@ -19,64 +19,64 @@ use crate::tls::TlsVersion;
 pub static LISTENER: LazyLock<TableSpec<RawListener>> = LazyLock::new(|| {
     let seconds = |seconds| duration(TIMEOUTS).or(Duration::from_secs(seconds));
     let network = text("10.0.0.0/8", network, ToString::to_string);
-    let networks = list(network).plain(|nets| nets, |nets| spelling::list(nets));
+    let networks = list(network).plain(|nets| nets, |nets| display::list(nets));
     let per_client = number(1..=CONNECTIONS_MAX);
-    let source = text("x-forwarded-for", client_address, spelling::address_source);
+    let source = text("x-forwarded-for", client_address, display::address_source);
     let address = text("127.0.0.1:8080", socket_address, ToString::to_string);
     TableSpec::<RawListener>::of("listener", "[listeners.NAME]")
         .key("address", address)
-        .sets(|it| &mut it.listener.address)
+        .sets(|table| &mut table.listener.address)
         .doc("The address to listen on.")
         .effect(Effect::NeedsRestart)
         .key("http2", boolean().or(true))
-        .sets(|it| &mut it.listener.http2)
+        .sets(|table| &mut table.listener.http2)
         .doc("Whether to accept HTTP/2 as well: negotiated by ALPN over TLS, recognized by its preface in cleartext.")
         .key("proxy_protocol", boolean().or(false))
-        .sets(|it| &mut it.listener.proxy_protocol)
+        .sets(|table| &mut table.listener.proxy_protocol)
         .doc("Whether every connection starts with a PROXY protocol header.")
         .key("trusted_proxies", networks.or(Vec::new()))
-        .sets(|it| &mut it.listener.identity.trusted_proxies)
+        .sets(|table| &mut table.listener.identity.trusted_proxies)
         .doc("Addresses and networks of proxies that are trusted to report the client's address.")
         .key("client_address", source.or(AddressSource::XForwardedFor))
-        .sets(|it| &mut it.listener.identity.source)
+        .sets(|table| &mut table.listener.identity.source)
         .doc("Where trusted proxies report it:")
         .key("ipv6_prefix", number(1..=128).or(64))
-        .sets(|it| &mut it.listener.identity.ipv6_prefix)
+        .sets(|table| &mut table.listener.identity.ipv6_prefix)
         .doc("How many leading bits of an IPv6 address identify one client.")
         .effect(Effect::CountersAfresh)
         .key("max_connections", number(1..=CONNECTIONS_MAX).or(10_000))
-        .sets(|it| &mut it.listener.max_connections)
+        .sets(|table| &mut table.listener.max_connections)
         .doc("Most connections at once.")
         .key("max_connections_per_client", per_client.or_none("none"))
-        .sets(|it| &mut it.listener.max_connections_per_client)
+        .sets(|table| &mut table.listener.max_connections_per_client)
         .doc("Most connections at once per client.")
         .key("max_delayed", number(0..=CONNECTIONS_MAX).or(1_000))
-        .sets(|it| &mut it.listener.max_delayed)
+        .sets(|table| &mut table.listener.max_delayed)
         .doc("Most requests delayed by leaky-bucket policies at once.")
         .key("max_buffered_bytes", size(0..=1 << 40).or(64 << 20))
-        .sets(|it| &mut it.listener.max_buffered_bytes)
+        .sets(|table| &mut table.listener.max_buffered_bytes)
         .doc("Most bytes of request bodies buffered at once to decide their requests.")
         .key("handshake_timeout", seconds(10))
-        .sets(|it| &mut it.listener.handshake_timeout)
+        .sets(|table| &mut table.listener.handshake_timeout)
         .doc("Time allowed for a TLS handshake.")
         .key("header_timeout", seconds(10))
-        .sets(|it| &mut it.listener.header_timeout)
+        .sets(|table| &mut table.listener.header_timeout)
         .doc("Time allowed for a request's header section to arrive.")
         .key("idle_timeout", seconds(75))
-        .sets(|it| &mut it.listener.idle_timeout)
+        .sets(|table| &mut table.listener.idle_timeout)
         .doc("Time allowed between two requests on a connection.")
         .key("body_timeout", seconds(30))
-        .sets(|it| &mut it.listener.body_timeout)
+        .sets(|table| &mut table.listener.body_timeout)
         .doc("Time allowed without progress by the client while a body is read or written.")
         .key("tunnel_timeout", seconds(3600))
-        .sets(|it| &mut it.listener.tunnel_timeout)
+        .sets(|table| &mut table.listener.tunnel_timeout)
         .doc("Time allowed without a byte on an upgraded connection.")
         // hyper reads a head into 8 KiB at least.
         .key("max_header_bytes", size(8 << 10..=1 << 20).or(32 << 10))
-        .sets(|it| &mut it.listener.max_header_bytes)
+        .sets(|table| &mut table.listener.max_header_bytes)
         .doc("Most bytes in a request's header section.")
         .key("max_body_bytes", size(BODY_BYTES).or_none("none"))
-        .sets(|it| &mut it.listener.max_body_bytes)
+        .sets(|table| &mut table.listener.max_body_bytes)
         .doc("Most bytes in a request's body.")
         .table("tls", tls())
         .not_yet("ipv4_prefix")
@@ -84,22 +84,22 @@ pub static LISTENER: LazyLock<TableSpec<RawListener>> = LazyLock::new(|| {
 
 /// `[listeners.NAME.tls]`
 fn tls() -> TableSpec<RawListener> {
-    let versions = word(spelling::TLS_VERSIONS, &[]).or(TlsVersion::Tls12);
+    let versions = word(display::TLS_VERSIONS, &[]).or(TlsVersion::Tls12);
     let authorities = key_file("/etc/tollgate/clients-ca.pem").or_none("none");
     TableSpec::<RawListener>::of("`tls` of listener", "[listeners.NAME.tls]")
         .key("certificates", certificates())
-        .sets(|it| &mut it.tls.certificates)
+        .sets(|table| &mut table.tls.certificates)
         .doc("Certificates, each with its key.")
         .key("min_version", versions)
-        .sets(|it| &mut it.tls.min_version)
+        .sets(|table| &mut table.tls.min_version)
         .doc("The oldest TLS version to accept:")
         .key("client_ca", authorities)
-        .sets(|it| &mut it.tls.client_ca)
+        .sets(|table| &mut table.tls.client_ca)
         .doc("CA certificates for client certificates.")
 }
 
 /// `certificates`
-fn certificates() -> ValueSpec<Vec<At<RawCertificate>>> {
+fn certificates() -> ValueSpec<Vec<Spanned<RawCertificate>>> {
     let example =
         r#"{ certificate = "/etc/tollgate/public.pem", key = "/etc/tollgate/public.key" }"#;
     let read = move |mut scalar: Scalar<'_, '_>| {
@@ -118,12 +118,12 @@ fn certificates() -> ValueSpec<Vec<At<RawCertificate>>> {
 
 /// One of `certificates`.
 static CERTIFICATE: LazyLock<TableSpec<RawCertificate>> = LazyLock::new(|| {
-    let file = |example| key_file(example).at().or_none("none");
+    let file = |example| key_file(example).spanned().or_none("none");
     TableSpec::<RawCertificate>::of("certificate", "a certificate")
         .key("certificate", file("/etc/tollgate/public.pem"))
-        .sets(|it| &mut it.certificate)
+        .sets(|table| &mut table.certificate)
         .key("key", file("/etc/tollgate/public.key"))
-        .sets(|it| &mut it.key)
+        .sets(|table| &mut table.key)
 });
 
 /// A listener of which nothing is known; each key has its default in the table, and the address none.

@@ -5,19 +5,19 @@ use std::sync::LazyLock;
 
 use super::TableSpec;
 use super::kind::{ValueSpec, list_or_one, number, text};
-use crate::config::file::{At, OverridesFile, RawGrant, RawOverride, RawOverrides};
+use crate::config::display;
+use crate::config::file::{OverridesFile, RawGrant, RawOverride, RawOverrides, Spanned};
 use crate::config::secrets::{may_be_key, quoted};
-use crate::config::spelling;
-use crate::config::value::{GrantText, Wrong, file, grant};
+use crate::config::value::{GrantText, ValueError, file, grant};
 use crate::limit::quota::COUNT_MAX;
 
 /// `quota`: one or several.
-pub(super) fn grants() -> ValueSpec<Vec<At<GrantText>>> {
-    list_or_one(text("100 per minute", grant, spelling::grant))
+pub(super) fn grants() -> ValueSpec<Vec<Spanned<GrantText>>> {
+    list_or_one(text("100 per minute", grant, display::grant))
 }
 
 /// The same of an override, where a client's key may stand by mistake.
-fn grants_of_override() -> ValueSpec<Vec<At<GrantText>>> {
+fn grants_of_override() -> ValueSpec<Vec<Spanned<GrantText>>> {
     let read = |text: &str| {
         grant(text).map_err(|wrong| {
             if !may_be_key(text) || quoted(text) == text {
@@ -27,7 +27,7 @@ fn grants_of_override() -> ValueSpec<Vec<At<GrantText>>> {
             wrong.unquoted("this value").maybe_hint(hint)
         })
     };
-    list_or_one(text("100 per minute", read, spelling::grant))
+    list_or_one(text("100 per minute", read, display::grant))
 }
 
 /// `overrides`
@@ -59,11 +59,14 @@ pub(super) fn overrides() -> ValueSpec<RawOverrides> {
 static OVERRIDE: LazyLock<TableSpec<RawGrant>> = LazyLock::new(|| {
     TableSpec::<RawGrant>::of("override", "an override")
         .key("quota", grants_of_override())
-        .sets(|it| &mut it.quota)
-        .key("burst", number(1..=COUNT_MAX).at().or_none("the quota"))
-        .sets(|it| &mut it.burst)
-        .key("queue", number(0..=COUNT_MAX).at().or_none("0"))
-        .sets(|it| &mut it.queue)
+        .sets(|table| &mut table.quota)
+        .key(
+            "burst",
+            number(1..=COUNT_MAX).spanned().or_none("the quota"),
+        )
+        .sets(|table| &mut table.burst)
+        .key("queue", number(0..=COUNT_MAX).spanned().or_none("0"))
+        .sets(|table| &mut table.queue)
         .not_yet("initial_credits")
 });
 
@@ -72,8 +75,8 @@ pub(super) fn overrides_file() -> ValueSpec<OverridesFile> {
     text("overrides.csv", read, |file| file.path.clone())
 }
 
-fn read(path: &str) -> Result<OverridesFile, Wrong> {
-    let wrong = |problem| Wrong::new(problem, "a file of overrides").unquoted("this file");
+fn read(path: &str) -> Result<OverridesFile, ValueError> {
+    let wrong = |problem| ValueError::new(problem, "a file of overrides").unquoted("this file");
     // Opening a pipe would wait for whoever writes to it.
     if fs::metadata(path).is_ok_and(|file| !file.is_file()) {
         return Err(wrong("is not a regular file"));

@@ -7,78 +7,78 @@ use super::bounds::{BODY_BYTES, TIMEOUTS};
 use super::kind::{
     boolean, duration, duration_or_off, fields, free_text, headers, list, number, size, text, word,
 };
+use crate::config::display;
 use crate::config::file::RawRoute;
-use crate::config::spelling;
 use crate::config::value::{answer_field, method, name, request_field, upgrade};
 use crate::limit::quota::COST_MAX;
 use crate::snapshot::EncodedSlash;
 
 /// `[[routes]]`
 pub static ROUTE: LazyLock<TableSpec<RawRoute>> = LazyLock::new(|| {
-    let slash = word(spelling::ENCODED_SLASH, &[]).or(EncodedSlash::Reject);
-    let text_at = |example| free_text(example).at().or_none("none");
+    let slash = word(display::ENCODED_SLASH, &[]).or(EncodedSlash::Reject);
+    let text_at = |example| free_text(example).spanned().or_none("none");
     let protocol = text("websocket", upgrade, ToString::to_string);
-    let upgrades = list(protocol).plain(|names| names, |names| spelling::list(names));
+    let upgrades = list(protocol).plain(|names| names, |names| display::list(names));
     let timeout = || duration(TIMEOUTS).or_none("the upstream's");
     let silence = duration_or_off(TIMEOUTS).or_none("the upstream's");
-    let called = text("checkout", name, String::clone).at();
+    let called = text("checkout", name, String::clone).spanned();
     TableSpec::<RawRoute>::of("route", "[[routes]]")
         .key("name", called.or_none("its path"))
-        .sets(|it| &mut it.name)
+        .sets(|table| &mut table.name)
         .doc("The route's name in logs and metrics, and in partitions by `route`.")
         .key("path", text_at("/v1/*"))
-        .sets(|it| &mut it.path)
+        .sets(|table| &mut table.path)
         .doc("The path to match: \"/v1/product\" is exact, \"{id}\" matches one segment, a final \"*\" matches the rest.")
         .key("path_regex", text_at("/v[0-9]+/.*"))
-        .sets(|it| &mut it.path_regex)
+        .sets(|table| &mut table.path_regex)
         .doc("A regular expression that must match the whole path, in the syntax of Rust's regex crate.")
         .key("host", text_at("api.example.com"))
-        .sets(|it| &mut it.host)
+        .sets(|table| &mut table.host)
         .doc("The host to match: exact, or \"*.example.com\".")
         .key("methods", list(text("GET", method, ToString::to_string)))
-        .sets(|it| &mut it.methods)
+        .sets(|table| &mut table.methods)
         .doc("Methods to match.")
         .key("headers", headers())
-        .sets(|it| &mut it.headers)
+        .sets(|table| &mut table.headers)
         .doc("Headers that must be present, with this value, or with any value if it is \"*\".")
         .key("upstream", text_at("api"))
-        .sets(|it| &mut it.upstream)
+        .sets(|table| &mut table.upstream)
         .doc("The name of an upstream.")
         .key("policies", list(free_text("per-client")))
-        .sets(|it| &mut it.policies)
+        .sets(|table| &mut table.policies)
         .doc("Names of policies.")
         .key("strip_prefix", text_at("/api"))
-        .sets(|it| &mut it.strip_prefix)
+        .sets(|table| &mut table.strip_prefix)
         .doc("Literal segments to remove from the start of the path before forwarding.")
         .key("rewrite", text_at("/users/{id}/*"))
-        .sets(|it| &mut it.rewrite)
+        .sets(|table| &mut table.rewrite)
         .doc("The path to forward, built from the `{param}`s and the final \"*\" of `path`.")
         .key("preserve_host", boolean().or(true))
-        .sets(|it| &mut it.route.preserve_host)
+        .sets(|table| &mut table.route.preserve_host)
         .doc("Whether the upstream gets the client's Host header.")
         .key("upgrades", upgrades.or(vec!["websocket".into()]))
-        .sets(|it| &mut it.route.upgrades)
+        .sets(|table| &mut table.route.upgrades)
         .doc("Protocols that a connection may be upgraded to: in any version, or in one if it is named, as in \"SPDY/3.1\".")
         .key("cost", number(0..=COST_MAX).or_none("the policies' own"))
-        .sets(|it| &mut it.cost)
+        .sets(|table| &mut table.cost)
         .doc("Units that a request spends here, whatever its policies say.")
         .key("default_policies", boolean().or(true))
-        .sets(|it| &mut it.default_policies)
+        .sets(|table| &mut table.default_policies)
         .doc("Whether the top-level `default_policies` apply here.")
         .key("response_timeout", timeout())
-        .sets(|it| &mut it.response_timeout)
+        .sets(|table| &mut table.response_timeout)
         .doc("Time allowed until the response's header section.")
         .key("body_timeout", silence)
-        .sets(|it| &mut it.body_timeout)
+        .sets(|table| &mut table.body_timeout)
         .doc("Time allowed without a byte of the response's body, or \"off\".")
         .key("max_body_bytes", size(BODY_BYTES).or_none("the listener's"))
-        .sets(|it| &mut it.route.max_body_bytes)
+        .sets(|table| &mut table.route.max_body_bytes)
         .doc("Most bytes in a request's body.")
         .key("encoded_slash", slash)
-        .sets(|it| &mut it.route.encoded_slash)
+        .sets(|table| &mut table.route.encoded_slash)
         .doc("What to do with an encoded slash in the path:")
         .key("case_insensitive", boolean().or(false))
-        .sets(|it| &mut it.case_insensitive)
+        .sets(|table| &mut table.case_insensitive)
         .doc("Whether literal segments match in any case.")
         .table("request_headers", request_headers())
         .table("response_headers", response_headers())
@@ -91,10 +91,10 @@ fn request_headers() -> TableSpec<RawRoute> {
     let example = "{ x-api-version = \"2\" }";
     TableSpec::<RawRoute>::of("table", "[routes.request_headers]")
         .key("set", fields(example, request_field))
-        .sets(|it| &mut it.route.request_headers.set)
+        .sets(|table| &mut table.route.request_headers.set)
         .doc("Headers to set for the upstream.")
         .key("remove", list(name))
-        .sets(|it| &mut it.request_headers_removed)
+        .sets(|table| &mut table.request_headers_removed)
         .doc("Headers to remove before the upstream gets the request.")
 }
 
@@ -106,9 +106,9 @@ fn response_headers() -> TableSpec<RawRoute> {
             "set",
             fields("{ cache-control = \"no-store\" }", answer_field),
         )
-        .sets(|it| &mut it.route.response_headers.set)
+        .sets(|table| &mut table.route.response_headers.set)
         .doc("Headers to set on responses, refusals included.")
         .key("remove", list(name))
-        .sets(|it| &mut it.response_headers_removed)
+        .sets(|table| &mut table.response_headers_removed)
         .doc("Headers to remove from responses.")
 }

@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use super::kind::{duration, key_file, number, password, secret, share, size, text, with_files};
 use super::{Effect, TableSpec};
+use crate::config::display;
 use crate::config::file::RawStore;
 use crate::config::read::{Form, Template};
-use crate::config::spelling;
 use crate::config::value::{RedisUrl, StoreUrl, prefix, store_url, username};
 use crate::store::settings::{Password, Settings};
 
 /// `[store]`
 pub static STORE: LazyLock<TableSpec<RawStore>> = LazyLock::new(|| {
     let form = Form::Text("memory:");
-    let url = with_files(form, store_url, remember_files, spelling::store_url);
+    let url = with_files(form, store_url, remember_files, display::store_url);
     let user = || text("tollgate", username, ToString::to_string).or_none("none");
     let prefix = text("tollgate", prefix, ToString::to_string).or("tollgate".into());
     let (redis, keys) = ("${file:/run/secrets/redis}", "${file:/run/secrets/keys}");

@@ -10,9 +10,9 @@ use super::kind::{
     ValueSpec, duration, key_file, list, list_or_one, number, number_or_text, share_from_0, size,
     text, word,
 };
+use crate::config::display;
 use crate::config::file::{BalanceName, RawEndpoint, RawUpstream};
 use crate::config::read::Scalar;
-use crate::config::spelling;
 use crate::config::value::{
     endpoint, endpoint_url, health_host, health_path, part_choice, server_name, status_range,
 };
@@ -22,42 +22,42 @@ use crate::snapshot::{Endpoint, StatusRange};
 /// `[upstreams.NAME]`
 pub static UPSTREAM: LazyLock<TableSpec<RawUpstream>> = LazyLock::new(|| {
     let seconds = |seconds| duration(TIMEOUTS).or(Duration::from_secs(seconds));
-    let balance = word(spelling::BALANCES, &[]);
-    let parts = text("cookie:session", part_choice, spelling::choice);
-    let hash = list(parts).plain(Partition, spelling::partition);
+    let balance = word(display::BALANCES, &[]);
+    let parts = text("cookie:session", part_choice, display::choice);
+    let hash = list(parts).plain(Partition, display::partition);
     TableSpec::<RawUpstream>::of("upstream", "[upstreams.NAME]")
         .key("endpoints", list_or_one(one_endpoint()))
-        .sets(|it| &mut it.endpoints)
+        .sets(|table| &mut table.endpoints)
         .doc("URLs of origins:")
         .key("balance", balance.or(BalanceName::RoundRobin))
-        .sets(|it| &mut it.balance)
+        .sets(|table| &mut table.balance)
         .doc("How an endpoint is chosen:")
         .key("hash_by", hash.or_none("none"))
-        .sets(|it| &mut it.hash)
+        .sets(|table| &mut table.hash)
         .doc("What to hash, written as in `partition`: requests with the same values go to the same endpoint.")
         .key("connect_timeout", seconds(3))
-        .sets(|it| &mut it.http.connect_timeout)
+        .sets(|table| &mut table.http.connect_timeout)
         .doc("Time allowed to connect.")
         .key("response_timeout", seconds(30))
-        .sets(|it| &mut it.response_timeout)
+        .sets(|table| &mut table.response_timeout)
         .doc("Time allowed from sending the request to receiving the response's header section.")
         .key("body_timeout", seconds(60))
-        .sets(|it| &mut it.body_timeout)
+        .sets(|table| &mut table.body_timeout)
         .doc("Time allowed without a byte of the response's body.")
         .key("retries", number(0..=10).or(1))
-        .sets(|it| &mut it.http.retries)
+        .sets(|table| &mut table.http.retries)
         .doc("How often a request is retried, on another endpoint if there is one.")
         .key("retry_budget", share_from_0().or(0.2))
-        .sets(|it| &mut it.http.retry_budget)
+        .sets(|table| &mut table.http.retry_budget)
         .doc("Most retries, as a share of the requests of the last 10 s.")
         .key("max_requests", number(1..=REQUESTS_MAX).or_none("none"))
-        .sets(|it| &mut it.http.max_requests)
+        .sets(|table| &mut table.http.max_requests)
         .doc("Most requests at once, in the whole process.")
         .key("max_header_bytes", size(8 << 10..=1 << 20).or(32 << 10))
-        .sets(|it| &mut it.http.max_header_bytes)
+        .sets(|table| &mut table.http.max_header_bytes)
         .doc("Most bytes in a response's header section, and in its trailers.")
         .key("resolve_every", duration(RESOLVING).or(Duration::from_secs(30)))
-        .sets(|it| &mut it.http.resolve_every)
+        .sets(|table| &mut table.http.resolve_every)
         .doc("How often the names of endpoints are resolved again.")
         .table("pool", pool())
         .table("health", health())
@@ -67,7 +67,7 @@ pub static UPSTREAM: LazyLock<TableSpec<RawUpstream>> = LazyLock::new(|| {
 
 /// One of `endpoints`: a URL, or a table with one.
 fn one_endpoint() -> ValueSpec<RawEndpoint> {
-    let plain = text("http://127.0.0.1:9000", endpoint, spelling::endpoint);
+    let plain = text("http://127.0.0.1:9000", endpoint, display::endpoint);
     let example = plain.example.clone();
     let read = move |mut scalar: Scalar<'_, '_>| match scalar.table(&ENDPOINT) {
         Some(EndpointTable { url, weight }) => {
@@ -75,7 +75,7 @@ fn one_endpoint() -> ValueSpec<RawEndpoint> {
         }
         None => plain.read(scalar),
     };
-    ValueSpec::new(&example, read, spelling::endpoint)
+    ValueSpec::new(&example, read, display::endpoint)
 }
 
 /// An endpoint that is a table.
@@ -87,43 +87,43 @@ struct EndpointTable {
 
 static ENDPOINT: LazyLock<TableSpec<EndpointTable>> = LazyLock::new(|| {
     let read = |text: &str| endpoint_url(text).map(Some);
-    let spell = |url: &Option<Endpoint>| url.as_ref().map_or_else(String::new, spelling::origin);
+    let spell = |url: &Option<Endpoint>| url.as_ref().map_or_else(String::new, display::origin);
     TableSpec::<EndpointTable>::of("an endpoint", "an endpoint")
         .key("url", text("http://127.0.0.1:9000", read, spell))
-        .sets(|it| &mut it.url)
+        .sets(|table| &mut table.url)
         .key("weight", number(1..=WEIGHT_MAX).or(1))
-        .sets(|it| &mut it.weight)
+        .sets(|table| &mut table.weight)
 });
 
 fn pool() -> TableSpec<RawUpstream> {
     TableSpec::<RawUpstream>::of("table", "[upstreams.NAME.pool]")
         .key("max_idle", number(0..=65_536).or(256))
-        .sets(|it| &mut it.http.max_idle)
+        .sets(|table| &mut table.http.max_idle)
         .doc("Most idle connections per endpoint and worker.")
         .key(
             "idle_timeout",
             duration(TIMEOUTS).or(Duration::from_mins(1)),
         )
-        .sets(|it| &mut it.http.idle_timeout)
+        .sets(|table| &mut table.http.idle_timeout)
         .doc("How long a connection may stay idle.")
 }
 
 fn tls() -> TableSpec<RawUpstream> {
     let authorities = key_file("/etc/tollgate/origin-ca.pem").or_none("the system's");
     let certificate = key_file("/etc/tollgate/gateway.pem").or_none("none");
-    let name = text("api.internal", server_name, spelling::server_name);
+    let name = text("api.internal", server_name, display::server_name);
     TableSpec::<RawUpstream>::of("table", UPSTREAM_TLS)
         .key("ca", authorities)
-        .sets(|it| &mut it.tls.ca)
+        .sets(|table| &mut table.tls.ca)
         .doc("CA certificates that verify the origins' certificates.")
         .key("certificate", certificate)
-        .sets(|it| &mut it.tls.certificate)
+        .sets(|table| &mut table.tls.certificate)
         .doc("The gateway's own (client) certificate.")
         .key("key", key_file("/etc/tollgate/gateway.key").or_none("none"))
-        .sets(|it| &mut it.tls.key)
+        .sets(|table| &mut table.tls.key)
         .doc("The private key of that certificate.")
         .key("server_name", name.or_none("each endpoint's"))
-        .sets(|it| &mut it.server_name)
+        .sets(|table| &mut table.server_name)
         .doc("The name that the origins' certificates must be valid for.")
         .not_yet("verify")
 }
@@ -131,43 +131,43 @@ fn tls() -> TableSpec<RawUpstream> {
 fn health() -> TableSpec<RawUpstream> {
     let count = || number(1..=COUNTS_MAX);
     let path = text("/healthz", health_path, ToString::to_string);
-    let host = text("api.example.com", health_host, spelling::field_value);
-    let status = number_or_text("2xx", status_range, spelling::status_range);
+    let host = text("api.example.com", health_host, display::field_value);
+    let status = number_or_text("2xx", status_range, display::status_range);
     let status = list(status).plain(
         |ranges| ranges,
-        |ranges: &Vec<_>| spelling::list(ranges.iter().map(spelling::status_range)),
+        |ranges: &Vec<_>| display::list(ranges.iter().map(display::status_range)),
     );
     TableSpec::<RawUpstream>::of("table", UPSTREAM_HEALTH)
         .key("path", path.or_none("none"))
-        .sets(|it| &mut it.health_path)
+        .sets(|table| &mut table.health_path)
         .doc("The path to request with GET.")
         .key("host", host.or_none("the endpoint's"))
-        .sets(|it| &mut it.health.host)
+        .sets(|table| &mut table.health.host)
         .doc("The Host header of checks.")
         .key("status", status.or(HEALTHY.to_vec()))
-        .sets(|it| &mut it.health.status)
+        .sets(|table| &mut table.health.status)
         .doc("Statuses that mean healthy.")
         .key("interval", duration(SPANS).or(Duration::from_secs(5)))
-        .sets(|it| &mut it.health.interval)
+        .sets(|table| &mut table.health.interval)
         .doc("Time between two checks of an endpoint.")
         .key("timeout", duration(SPANS).or(Duration::from_secs(2)))
-        .sets(|it| &mut it.health.timeout)
+        .sets(|table| &mut table.health.timeout)
         .doc("Time allowed for a check.")
         .key("healthy_after", count().or(2))
-        .sets(|it| &mut it.health.healthy_after)
+        .sets(|table| &mut table.health.healthy_after)
         .doc("How many checks in a row must succeed before an endpoint is used again.")
         .key("unhealthy_after", count().or(3))
-        .sets(|it| &mut it.health.unhealthy_after)
+        .sets(|table| &mut table.health.unhealthy_after)
         .doc("How many checks in a row must fail before an endpoint is taken out.")
 }
 
 fn eject() -> TableSpec<RawUpstream> {
     TableSpec::<RawUpstream>::of("table", "[upstreams.NAME.eject]")
         .key("failures", number(1..=FAILURES_MAX).or(5))
-        .sets(|it| &mut it.http.eject.failures)
+        .sets(|table| &mut table.http.eject.failures)
         .doc("How many requests in a row must fail.")
         .key("for", duration(SPANS).or(Duration::from_secs(10)))
-        .sets(|it| &mut it.http.eject.time)
+        .sets(|table| &mut table.http.eject.time)
         .doc("How long an endpoint stays ejected.")
 }
 

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use crate::config::display;
 use crate::config::file::{RawRoute, Table};
-use crate::config::spelling;
 
 /// Names each route that has no name of its own by what it matches, no two the same.
 pub(super) fn named(mut routes: Vec<Table<RawRoute>>) -> Vec<Table<RawRoute>> {
@@ -38,7 +38,7 @@ fn name(route: &RawRoute) -> String {
     // A header's value can be a secret and stays out of labels.
     if !route.headers.is_empty() {
         let names = route.headers.iter().map(|(name, _)| name.to_string());
-        let _ = write!(name, " {}", spelling::list(names));
+        let _ = write!(name, " {}", display::list(names));
     }
     name
 }

@@ -4,13 +4,18 @@ use std::ops::Range;
 
 use crate::config::report::Report;
 use crate::config::secrets::redacted;
-use crate::config::value::Wrong;
+use crate::config::value::ValueError;
 
 /// Says what is wrong with a text of the file that holds no variables.
 ///
 /// A password in it is overwritten before the text becomes part of the sentence, and a hint, which
 /// may repeat the text, is left out then.
-pub(in crate::config) fn say(report: &mut Report, wrong: Wrong, text: &str, span: Range<usize>) {
+pub(in crate::config) fn say(
+    report: &mut Report,
+    wrong: ValueError,
+    text: &str,
+    span: Range<usize>,
+) {
     let redacted = redacted(text);
     let subject = match wrong.subject {
         Some(subject) => subject.to_owned(),

@@ -3,22 +3,21 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use toml::Spanned;
 use toml::de::{DeInteger, DeValue};
 
 use super::say::say;
 use super::source::FileSource;
 use super::variables::{Template, expand};
-use crate::config::file::At;
+use crate::config::file::Spanned;
 use crate::config::report::{Mistake, Report};
 use crate::config::secrets::redacted;
-use crate::config::value::Wrong;
+use crate::config::value::ValueError;
 
 /// A value that one key wants.
 pub struct Scalar<'t, 'r> {
     /// What messages call it: `` `quota` ``, or an item of it.
     pub(super) subject: String,
-    pub(super) node: &'t Spanned<DeValue<'t>>,
+    pub(super) node: &'t toml::Spanned<DeValue<'t>>,
     pub(super) source: FileSource<'t>,
     pub(super) report: &'r mut Report,
 }
@@ -65,7 +64,11 @@ impl<'t> Scalar<'t, '_> {
     }
 
     /// Reads a value of this form, whose text parses itself.
-    pub fn read<T>(mut self, form: &Form, parse: impl Fn(&str) -> Result<T, Wrong>) -> Option<T> {
+    pub fn read<T>(
+        mut self,
+        form: &Form,
+        parse: impl Fn(&str) -> Result<T, ValueError>,
+    ) -> Option<T> {
         let raw = self.raw();
         let is_text = matches!(
             form,
@@ -108,7 +111,7 @@ impl<'t> Scalar<'t, '_> {
     pub fn read_with_files<T>(
         self,
         form: &Form,
-        parse: impl Fn(&str) -> Result<T, Wrong>,
+        parse: impl Fn(&str) -> Result<T, ValueError>,
         remember: impl Fn(T, Template) -> T,
     ) -> Option<T> {
         let files = match self.node.get_ref() {
@@ -138,7 +141,7 @@ impl<'t> Scalar<'t, '_> {
         example: &str,
         one: OneItem,
         read: impl Fn(Scalar<'_, '_>) -> Option<T>,
-    ) -> Option<Vec<At<T>>> {
+    ) -> Option<Vec<Spanned<T>>> {
         let nodes: Vec<_> = match self.node.get_ref() {
             DeValue::Array(items) => items.iter().collect(),
             DeValue::String(_) if one == OneItem::Plain => vec![self.node],
@@ -160,7 +163,7 @@ impl<'t> Scalar<'t, '_> {
         let items = nodes.into_iter().filter_map(|node| {
             let value = read(self.part(format!("an item of {}", self.subject), node))?;
             let span = node.span();
-            Some(At { value, span })
+            Some(Spanned { value, span })
         });
         Some(items.collect())
     }
@@ -169,8 +172,8 @@ impl<'t> Scalar<'t, '_> {
     pub fn pairs<K: PartialEq, V>(
         mut self,
         example: &str,
-        parse_name: impl Fn(&str) -> Result<K, Wrong>,
-        parse: impl Fn(&str) -> Result<V, Wrong>,
+        parse_name: impl Fn(&str) -> Result<K, ValueError>,
+        parse: impl Fn(&str) -> Result<V, ValueError>,
     ) -> Option<Vec<(K, V)>> {
         let DeValue::Table(entries) = self.node.get_ref() else {
             self.mistyped("a table", format!("`{example}`"));
@@ -204,7 +207,7 @@ impl<'t> Scalar<'t, '_> {
         example: &str,
         quoted: impl Fn(&str) -> String,
         read: impl Fn(Scalar<'_, '_>) -> Option<V>,
-    ) -> Option<Vec<(At<String>, At<V>)>> {
+    ) -> Option<Vec<(Spanned<String>, Spanned<V>)>> {
         let DeValue::Table(entries) = self.node.get_ref() else {
             self.mistyped("a table", format!("`{example}`"));
             return None;
@@ -229,8 +232,8 @@ impl<'t> Scalar<'t, '_> {
             let read = read(self.part(format!("`{}`", quoted(&value)), node));
             all.extend(read.map(|read| {
                 (
-                    At { value, span },
-                    At {
+                    Spanned { value, span },
+                    Spanned {
                         value: read,
                         span: node.span(),
                     },
@@ -240,7 +243,7 @@ impl<'t> Scalar<'t, '_> {
         Some(all)
     }
 
-    fn part(&mut self, subject: String, node: &'t Spanned<DeValue<'t>>) -> Scalar<'t, '_> {
+    fn part(&mut self, subject: String, node: &'t toml::Spanned<DeValue<'t>>) -> Scalar<'t, '_> {
         Scalar {
             subject,
             node,
@@ -287,7 +290,12 @@ impl<'t> Scalar<'t, '_> {
     }
 
     /// Says what is wrong of what the file has, never of what a variable stands for.
-    fn checked<T>(&mut self, written: &str, text: &str, parsed: Result<T, Wrong>) -> Option<T> {
+    fn checked<T>(
+        &mut self,
+        written: &str,
+        text: &str,
+        parsed: Result<T, ValueError>,
+    ) -> Option<T> {
         let mut wrong = match parsed {
             Ok(value) => return Some(value),
             Err(wrong) => wrong,

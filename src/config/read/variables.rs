@@ -6,13 +6,13 @@
 use std::borrow::Cow;
 use std::fs;
 
-use crate::config::value::{Wrong, file};
+use crate::config::value::{ValueError, file};
 
 /// Looks a variable of the environment up.
 pub type Env<'e> = dyn Fn(&str) -> Option<String> + 'e;
 
 /// A variable that stands for nothing, as the file writes it, and why.
-pub(super) type Undefined<'t> = (&'t str, Wrong);
+pub(super) type Undefined<'t> = (&'t str, ValueError);
 
 /// A string of the file whose `${file:…}` variables can be read again; other variables cannot change
 /// while the process runs.
@@ -132,7 +132,7 @@ pub(super) fn expand<'t>(
                 Err(wrong) => undefined.push((variable, wrong)),
             },
             TemplatePiece::Unclosed(variable) => {
-                let wrong = Wrong::new("is not closed", "`}` after its name").hint(PLAIN);
+                let wrong = ValueError::new("is not closed", "`}` after its name").hint(PLAIN);
                 undefined.push((variable, wrong));
             }
         }
@@ -149,9 +149,9 @@ fn path(variable: &str) -> Option<&str> {
     variable.strip_prefix("${file:")?.strip_suffix('}')
 }
 
-fn resolve(variable: &str, env: &Env<'_>) -> Result<String, Wrong> {
+fn resolve(variable: &str, env: &Env<'_>) -> Result<String, ValueError> {
     if let Some(path) = path(variable) {
-        let wrong = Wrong::new("cannot be read", "a file with the value");
+        let wrong = ValueError::new("cannot be read", "a file with the value");
         return secret(path).map_err(|why| wrong.hint(why));
     }
     let inner = &variable[2..variable.len() - 1];
@@ -161,7 +161,7 @@ fn resolve(variable: &str, env: &Env<'_>) -> Result<String, Wrong> {
     };
     if !is_name(name) {
         let expected = "`${NAME}`, `${NAME:-default}` or `${file:/path}`";
-        return Err(Wrong::new("is not a variable", expected).hint(PLAIN));
+        return Err(ValueError::new("is not a variable", expected).hint(PLAIN));
     }
     match (env(name), default) {
         // As in a shell, `:-` also stands in for an empty variable.
@@ -169,7 +169,7 @@ fn resolve(variable: &str, env: &Env<'_>) -> Result<String, Wrong> {
         (Some(value), _) => Ok(value),
         (None, Some(default)) => Ok(default.to_owned()),
         (None, None) => Err(
-            Wrong::new("is not defined", "a variable of the environment")
+            ValueError::new("is not defined", "a variable of the environment")
                 .hint(format!("set it, or give a default: `${{{name}:-…}}`")),
         ),
     }

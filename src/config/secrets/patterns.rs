@@ -102,7 +102,8 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
                 && !is_public
             {
                 let secrets = secret_parts(name).into_iter();
-                let secrets = secrets.map(|it| place.start + it.start..place.start + it.end);
+                let secrets =
+                    secrets.map(|secret| place.start + secret.start..place.start + secret.end);
                 found.extend(secrets.map(|secret| (policy.to_vec(), secret)));
             }
         });

@@ -5,13 +5,13 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use http::HeaderName;
 use ipnet::IpNet;
 
-use super::{Wrong, header_after_prefix, word};
+use super::{ValueError, header_after_prefix, word};
 use crate::request::AddressSource;
 
 /// Parses an address to listen on, such as `127.0.0.1:8080` or `[::]:8080`.
-pub fn socket_address(text: &str) -> Result<SocketAddr, Wrong> {
+pub fn socket_address(text: &str) -> Result<SocketAddr, ValueError> {
     let wrong = || {
-        Wrong::new(
+        ValueError::new(
             "is not an address to listen on",
             "an IP address and a port such as `127.0.0.1:8080` or `[::]:8080`",
         )
@@ -53,7 +53,7 @@ pub fn socket_address(text: &str) -> Result<SocketAddr, Wrong> {
 }
 
 /// Parses the admin port's address; none is `off`.
-pub fn admin_address(text: &str) -> Result<Option<SocketAddr>, Wrong> {
+pub fn admin_address(text: &str) -> Result<Option<SocketAddr>, ValueError> {
     if text == "off" {
         return Ok(None);
     }
@@ -69,14 +69,14 @@ pub fn admin_address(text: &str) -> Result<Option<SocketAddr>, Wrong> {
 }
 
 /// Parses a network such as `10.0.0.0/8`, or an address, which is a network of one.
-pub fn network(text: &str) -> Result<IpNet, Wrong> {
+pub fn network(text: &str) -> Result<IpNet, ValueError> {
     if let Ok(network) = text.parse::<IpNet>() {
         return Ok(network.trunc());
     }
     if let Ok(ip) = text.parse::<IpAddr>() {
         return Ok(ip.into());
     }
-    let wrong = Wrong::new(
+    let wrong = ValueError::new(
         "is not a network",
         "a network such as `10.0.0.0/8`, or an address",
     );
@@ -91,7 +91,7 @@ pub fn network(text: &str) -> Result<IpNet, Wrong> {
 }
 
 /// Parses where a trusted peer says whose request it forwards.
-pub fn client_address(text: &str) -> Result<AddressSource, Wrong> {
+pub fn client_address(text: &str) -> Result<AddressSource, ValueError> {
     if let Some(name) = text.strip_prefix("header:") {
         return header_after_prefix(name).map(AddressSource::Header);
     }

@@ -1,11 +1,11 @@
 //! Sizes in bytes.
 
-use super::Wrong;
+use super::ValueError;
 
 /// Parses a size such as `64KiB`, `10MB`, or plain bytes.
-pub fn size(text: &str) -> Result<u64, Wrong> {
+pub fn size(text: &str) -> Result<u64, ValueError> {
     let text = text.trim();
-    let wrong = Wrong::new(
+    let wrong = ValueError::new(
         "is not a size",
         "a size such as `64KiB`, `10MB` or `1048576`",
     );
@@ -23,7 +23,7 @@ pub fn size(text: &str) -> Result<u64, Wrong> {
     match known {
         Some((_, bytes)) => count
             .checked_mul(*bytes)
-            .ok_or_else(|| Wrong::new("is too large", "a size such as `64KiB`")),
+            .ok_or_else(|| ValueError::new("is too large", "a size such as `64KiB`")),
         None if matches!(unit, "K" | "k" | "M" | "m" | "G" | "g" | "T" | "t") => {
             let unit = unit.to_ascii_uppercase();
             Err(wrong.hint(format!(
@@ -37,23 +37,23 @@ pub fn size(text: &str) -> Result<u64, Wrong> {
 }
 
 /// Parses a share such as `0.5`: more than none, and at most all.
-pub fn ratio(text: &str) -> Result<f64, Wrong> {
+pub fn ratio(text: &str) -> Result<f64, ValueError> {
     share(text, RATIOS, |ratio| ratio > 0.0)
 }
 
 /// Parses a share that may be none.
-pub fn ratio_from_0(text: &str) -> Result<f64, Wrong> {
+pub fn ratio_from_0(text: &str) -> Result<f64, ValueError> {
     share(text, RATIOS_FROM_0, |ratio| ratio >= 0.0)
 }
 
-fn share(text: &str, expected: &str, is_enough: impl Fn(f64) -> bool) -> Result<f64, Wrong> {
+fn share(text: &str, expected: &str, is_enough: impl Fn(f64) -> bool) -> Result<f64, ValueError> {
     match text.trim().parse::<f64>() {
         Ok(ratio) if is_enough(ratio) && ratio <= 1.0 => Ok(ratio),
         Ok(ratio) => {
             let hint = (ratio > 1.0).then(|| "one half is `0.5`".to_owned());
-            Err(Wrong::new("is out of range", expected).maybe_hint(hint))
+            Err(ValueError::new("is out of range", expected).maybe_hint(hint))
         }
-        Err(_) => Err(Wrong::new("is not a share", expected)),
+        Err(_) => Err(ValueError::new("is not a share", expected)),
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{HeaderName, StatusCode};
 
-use super::{Wrong, header_name};
+use super::{ValueError, header_name};
 use crate::clock::Micros;
 use crate::cost::{Amount, BadWeight, Decimal, JsonPointer, NumberSource, Sum, Term, Weight};
 use crate::limit::quota::COST_MAX;
@@ -16,12 +16,12 @@ pub enum CostText {
     /// A number.
     Units(u64),
     /// `request-header:NAME` or `response-header:NAME`.
-    Told(CostSource, HeaderName),
+    Reported(CostSource, HeaderName),
     /// Terms of `response-json:POINTER`.
     Body(Sum<NumberSource>),
 }
 
-/// What a number may be told by, as a key takes it.
+/// What a number may be reported by, as a key takes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Sources {
     /// Their words.
@@ -48,12 +48,12 @@ impl Default for CostText {
 }
 
 /// Parses `cost`.
-pub fn cost(text: &str) -> Result<CostText, Wrong> {
+pub fn cost(text: &str) -> Result<CostText, ValueError> {
     let text = text.trim();
     if is_number(text) {
         return units(text).map(CostText::Units);
     }
-    let wrong = || Wrong::new("is not a cost", COSTS);
+    let wrong = || ValueError::new("is not a cost", COSTS);
     let (source, name) = text.split_once(':').ok_or_else(wrong)?;
     let source = match source.trim() {
         "request-header" => CostSource::Request,
@@ -77,21 +77,21 @@ pub fn cost(text: &str) -> Result<CostText, Wrong> {
             return Err(wrong().maybe_hint(super::did_you_mean(other, known)));
         }
     };
-    Ok(CostText::Told(source, header_name(name.trim())?))
+    Ok(CostText::Reported(source, header_name(name.trim())?))
 }
 
 /// Parses a number of units, or the one source of a term.
-pub fn amount(text: &str, allowed: Sources) -> Result<Amount<NumberSource>, Wrong> {
+pub fn amount(text: &str, allowed: Sources) -> Result<Amount<NumberSource>, ValueError> {
     let text = text.trim();
     if is_number(text) {
         return units(text).map(Amount::Units);
     }
-    sources(text, allowed).map(one_term).map(Amount::Told)
+    sources(text, allowed).map(one_term).map(Amount::Reported)
 }
 
-/// Parses where a term is told: `request-bytes`, or `response-json:/a | /b`, of which the largest counts.
-pub fn sources(text: &str, allowed: Sources) -> Result<Vec<NumberSource>, Wrong> {
-    let wrong = || Wrong::new("is not a source of a cost here", allowed.expected);
+/// Parses where a term is reported: `request-bytes`, or `response-json:/a | /b`, of which the largest counts.
+pub fn sources(text: &str, allowed: Sources) -> Result<Vec<NumberSource>, ValueError> {
+    let wrong = || ValueError::new("is not a source of a cost here", allowed.expected);
     let (word, pointers) = match text.trim().split_once(':') {
         Some((word, pointers)) => (word.trim_end(), Some(pointers)),
         None => (text.trim(), None),
@@ -110,7 +110,7 @@ pub fn sources(text: &str, allowed: Sources) -> Result<Vec<NumberSource>, Wrong>
     let pointers = pointers.unwrap_or_default().split('|').map(|pointer| {
         let wrong = |why: crate::cost::BadPointer| {
             let expected = "JSON Pointers such as `/usage/total_tokens`";
-            Wrong::new("has a wrong JSON Pointer", expected).hint(why.to_string())
+            ValueError::new("has a wrong JSON Pointer", expected).hint(why.to_string())
         };
         JsonPointer::parse(pointer.trim()).map(make).map_err(wrong)
     });
@@ -127,21 +127,21 @@ fn one_term(sources: Vec<NumberSource>) -> Sum<NumberSource> {
 }
 
 /// Parses `times`.
-pub fn weight(text: &str) -> Result<Weight, Wrong> {
+pub fn weight(text: &str) -> Result<Weight, ValueError> {
     let problem = |bad| match bad {
         BadWeight::NotANumber => "is not a decimal number",
         BadWeight::TooLarge => "is out of range",
         BadWeight::TooManyDecimals => "has too many decimals",
     };
-    Weight::parse(text).map_err(|bad| Wrong::new(problem(bad), WEIGHTS))
+    Weight::parse(text).map_err(|bad| ValueError::new(problem(bad), WEIGHTS))
 }
 
 /// Parses `or`.
-pub fn told_number(text: &str) -> Result<Decimal, Wrong> {
+pub fn reported_number(text: &str) -> Result<Decimal, ValueError> {
     match Decimal::parse(text.as_bytes()) {
         Some((false, number)) => Ok(number),
-        Some((true, _)) => Err(Wrong::new("is negative", TOLD_NUMBERS)),
-        None => Err(Wrong::new("is not a decimal number", TOLD_NUMBERS)),
+        Some((true, _)) => Err(ValueError::new("is negative", REPORTED_NUMBERS)),
+        None => Err(ValueError::new("is not a decimal number", REPORTED_NUMBERS)),
     }
 }
 
@@ -149,16 +149,17 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn units(text: &str) -> Result<u64, Wrong> {
+fn units(text: &str) -> Result<u64, ValueError> {
     let units = text.parse().ok().filter(|units| *units <= COST_MAX);
-    let out_of_range = || Wrong::new("is out of range", format!("a number from 0 to {COST_MAX}"));
+    let out_of_range =
+        || ValueError::new("is out of range", format!("a number from 0 to {COST_MAX}"));
     units.ok_or_else(out_of_range)
 }
 
 /// Parses an item of `count_status`: `401`, or a class such as `4xx`.
-pub fn status_range(text: &str) -> Result<StatusRange, Wrong> {
+pub fn status_range(text: &str) -> Result<StatusRange, ValueError> {
     let wrong = || {
-        Wrong::new(
+        ValueError::new(
             "is not a status",
             "a status such as `401`, or a class such as `4xx`",
         )
@@ -185,30 +186,32 @@ pub fn status_range(text: &str) -> Result<StatusRange, Wrong> {
 }
 
 /// Parses an item of `refund_on`.
-pub fn refund_on(text: &str) -> Result<RefundOn, Wrong> {
+pub fn refund_on(text: &str) -> Result<RefundOn, ValueError> {
     match text {
         "connect" => Ok(RefundOn::Connect),
         "timeout" => Ok(RefundOn::Timeout),
         _ => status_range(text).map(RefundOn::Status).map_err(|_| {
             let expected = "a status such as `503`, a class such as `5xx`, `connect` or `timeout`";
-            let wrong = Wrong::new("is not a reason for a refund", expected);
+            let wrong = ValueError::new("is not a reason for a refund", expected);
             wrong.maybe_hint(super::did_you_mean(text, ["connect", "timeout"]))
         }),
     }
 }
 
 /// Parses the status of a policy's own refusals.
-pub fn refusal_status(text: &str) -> Result<StatusCode, Wrong> {
+pub fn refusal_status(text: &str) -> Result<StatusCode, ValueError> {
     let status = text
         .parse::<u16>()
         .ok()
         .filter(|status| (400..=599).contains(status));
     let status = status.and_then(|status| StatusCode::from_u16(status).ok());
-    status.ok_or_else(|| Wrong::new("is not the status of a refusal", "a status from 400 to 599"))
+    status.ok_or_else(|| {
+        ValueError::new("is not the status of a refusal", "a status from 400 to 599")
+    })
 }
 
 /// Parses `retry_jitter`: a duration, or a percentage of the wait.
-pub fn retry_jitter(text: &str) -> Result<Jitter, Wrong> {
+pub fn retry_jitter(text: &str) -> Result<Jitter, ValueError> {
     let expected = "a duration such as `5s`, or up to `100%` of the wait";
     if let Some(percent) = text.trim().strip_suffix('%') {
         let percent = percent
@@ -216,7 +219,7 @@ pub fn retry_jitter(text: &str) -> Result<Jitter, Wrong> {
             .parse()
             .ok()
             .filter(|percent| *percent <= 100);
-        let wrong = || Wrong::new("is not a share of the wait", expected);
+        let wrong = || ValueError::new("is not a share of the wait", expected);
         return percent.map(Jitter::Percent).ok_or_else(wrong);
     }
     match super::duration(text) {
@@ -224,8 +227,8 @@ pub fn retry_jitter(text: &str) -> Result<Jitter, Wrong> {
             let us = u64::try_from(time.as_micros()).expect("a day fits");
             Ok(Jitter::Time(Micros(us)))
         }
-        Ok(_) => Err(Wrong::new("is out of range", "at most `24h`")),
-        Err(wrong) => Err(Wrong::new(wrong.problem, expected).maybe_hint(wrong.hint)),
+        Ok(_) => Err(ValueError::new("is out of range", "at most `24h`")),
+        Err(wrong) => Err(ValueError::new(wrong.problem, expected).maybe_hint(wrong.hint)),
     }
 }
 
@@ -254,7 +257,7 @@ pub const UNKNOWN_SOURCES: Sources = Sources {
 pub const WEIGHTS: &str = "a number from -1000000000 to 1000000000 with at most 9 decimals";
 
 /// What `or` may be.
-pub const TOLD_NUMBERS: &str = "a number that is not negative";
+pub const REPORTED_NUMBERS: &str = "a number that is not negative";
 const JITTER_MAX: Duration = Duration::from_hours(24);
 
 #[cfg(test)]
@@ -263,14 +266,17 @@ mod tests {
 
     #[test]
     fn a_cost_is_a_number_or_the_field_that_tells_it() {
-        let told = |source, name| Ok(CostText::Told(source, HeaderName::from_static(name)));
+        let reported = |source, name| Ok(CostText::Reported(source, HeaderName::from_static(name)));
         for (text, parsed) in [
             ("0", Ok(CostText::Units(0))),
             ("2147483648", Ok(CostText::Units(1 << 31))),
-            ("request-header:X-Cost", told(CostSource::Request, "x-cost")),
+            (
+                "request-header:X-Cost",
+                reported(CostSource::Request, "x-cost"),
+            ),
             (
                 "response-header: x-cost",
-                told(CostSource::Response, "x-cost"),
+                reported(CostSource::Response, "x-cost"),
             ),
             ("2147483649", Err("is out of range")),
             ("-1", Err("is not a cost")),
@@ -290,8 +296,8 @@ mod tests {
     fn a_term_is_told_at_pointers_or_by_a_length() {
         let of = |allowed, text| sources(text, allowed).map_err(|wrong| wrong.problem);
         let pointer = |text| JsonPointer::parse(text).expect("a pointer");
-        let both =
-            ["/usage/total_tokens", "/a~1b"].map(|it| NumberSource::ResponseJson(pointer(it)));
+        let both = ["/usage/total_tokens", "/a~1b"]
+            .map(|value| NumberSource::ResponseJson(pointer(value)));
         let found = of(COST_SOURCES, "response-json:/usage/total_tokens | /a~1b");
         assert_eq!(found, Ok(both.to_vec()));
         let not_here = Err("is not a source of a cost here");
@@ -340,10 +346,10 @@ mod tests {
             assert_eq!(wrong, problem, "{text}");
         }
         assert_eq!(
-            told_number("12.5").map(|it| it.to_string()),
+            reported_number("12.5").map(|number| number.to_string()),
             Ok("12.5".to_owned())
         );
-        assert!(told_number("-1").is_err() && told_number("nan").is_err());
+        assert!(reported_number("-1").is_err() && reported_number("nan").is_err());
     }
 
     #[test]

@@ -6,13 +6,13 @@ use http::uri::{Authority, PathAndQuery};
 use http::{HeaderValue, StatusCode};
 use rustls::pki_types::ServerName;
 
-use super::{Wrong, nearest};
+use super::{ValueError, nearest};
 use crate::config::file::RawEndpoint;
 use crate::request::route::HostPattern;
 use crate::snapshot::{Endpoint, Scheme};
 
 /// Parses an upstream's endpoint such as `http://127.0.0.1:9000`, or a built-in answer.
-pub fn endpoint(text: &str) -> Result<RawEndpoint, Wrong> {
+pub fn endpoint(text: &str) -> Result<RawEndpoint, ValueError> {
     match text.strip_prefix("builtin:") {
         Some(name) => builtin(name),
         None => endpoint_url(text).map(RawEndpoint::Http),
@@ -20,10 +20,10 @@ pub fn endpoint(text: &str) -> Result<RawEndpoint, Wrong> {
 }
 
 /// Parses the URL of an origin such as `http://127.0.0.1:9000`.
-pub fn endpoint_url(text: &str) -> Result<Endpoint, Wrong> {
-    let wrong = || Wrong::new("is not an endpoint", ENDPOINTS);
+pub fn endpoint_url(text: &str) -> Result<Endpoint, ValueError> {
+    let wrong = || ValueError::new("is not an endpoint", ENDPOINTS);
     if text.starts_with("builtin:") {
-        let wrong = Wrong::new("is a built-in response, which has no weight", ENDPOINTS);
+        let wrong = ValueError::new("is a built-in response, which has no weight", ENDPOINTS);
         return Err(wrong.hint(format!("write `endpoints = [\"{text}\"]`")));
     }
     let Some((scheme, rest)) = text.split_once("://") else {
@@ -35,25 +35,25 @@ pub fn endpoint_url(text: &str) -> Result<Endpoint, Wrong> {
     };
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     if authority.contains('@') {
-        return Err(Wrong::new("contains a user name or a password", ENDPOINTS)
+        return Err(ValueError::new("contains a user name or a password", ENDPOINTS)
             .unquoted("this URL")
             .hint("leave out everything before `@`; credentials for the upstream come from the client"));
     }
-    let Some(scheme) = SCHEMES.into_iter().find(|it| it.word() == scheme) else {
+    let Some(scheme) = SCHEMES.into_iter().find(|one| one.word() == scheme) else {
         let meant = nearest(scheme, SCHEMES.map(Scheme::word));
         let hint = meant.map(|meant| format!("did you mean `{meant}://{rest}`?"));
         return Err(wrong().maybe_hint(hint));
     };
     if !matches!(path, "" | "/") {
         let scheme = scheme.word();
-        return Err(Wrong::new("has a path", "scheme, host and port only")
+        return Err(ValueError::new("has a path", "scheme, host and port only")
             .hint(format!("did you mean `{scheme}://{authority}`?")));
     }
     origin(scheme, authority)
 }
 
-fn origin(scheme: Scheme, text: &str) -> Result<Endpoint, Wrong> {
-    let wrong = || Wrong::new("is not an endpoint", ENDPOINTS);
+fn origin(scheme: Scheme, text: &str) -> Result<Endpoint, ValueError> {
+    let wrong = || ValueError::new("is not an endpoint", ENDPOINTS);
     let authority: Authority = text.parse().map_err(|_| wrong())?;
     // `Authority` takes a port that is no number for a part of it; `port_u16` tells them apart.
     let after_host = &text[authority.host().len()..];
@@ -94,20 +94,20 @@ fn is_odd_address(host: &str) -> bool {
     let is_number = last.bytes().all(|byte| byte.is_ascii_digit())
         || last
             .strip_prefix("0x")
-            .is_some_and(|hex| hex.bytes().all(|it| it.is_ascii_hexdigit()));
+            .is_some_and(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
     is_number && host.parse::<IpAddr>().is_err()
 }
 
 /// Parses the name that an origin's certificate is for: a name such as `api.internal`, or an address.
-pub fn server_name(text: &str) -> Result<ServerName<'static>, Wrong> {
+pub fn server_name(text: &str) -> Result<ServerName<'static>, ValueError> {
     let expected = "a name such as `api.internal`, or an address";
     ServerName::try_from(text.to_owned())
-        .map_err(|_| Wrong::new("is not the name of a server", expected))
+        .map_err(|_| ValueError::new("is not the name of a server", expected))
 }
 
 /// Parses what a check asks for: a path and perhaps a query.
-pub fn health_path(text: &str) -> Result<PathAndQuery, Wrong> {
-    let wrong = || Wrong::new("is not a path", "a path such as `/healthz`");
+pub fn health_path(text: &str) -> Result<PathAndQuery, ValueError> {
+    let wrong = || ValueError::new("is not a path", "a path such as `/healthz`");
     if !text.starts_with('/') {
         let hint =
             "write only the path, beginning with a slash; scheme and host are the endpoint's";
@@ -120,8 +120,8 @@ pub fn health_path(text: &str) -> Result<PathAndQuery, Wrong> {
 }
 
 /// Parses the Host of checks: a name or an address, and perhaps a port.
-pub fn health_host(text: &str) -> Result<HeaderValue, Wrong> {
-    let wrong = || Wrong::new("is not a host", "a host such as `api.example.com`");
+pub fn health_host(text: &str) -> Result<HeaderValue, ValueError> {
+    let wrong = || ValueError::new("is not a host", "a host such as `api.example.com`");
     let authority: Authority = text.parse().map_err(|_| wrong())?;
     let host = authority.host();
     let after_host = text.get(host.len()..).unwrap_or("@");
@@ -131,7 +131,7 @@ pub fn health_host(text: &str) -> Result<HeaderValue, Wrong> {
     value.filter(|_| is_host && is_port).ok_or_else(wrong)
 }
 
-fn builtin(name: &str) -> Result<RawEndpoint, Wrong> {
+fn builtin(name: &str) -> Result<RawEndpoint, ValueError> {
     let expected = "`builtin:echo`, `builtin:status/204` or `builtin:redirect-https`";
     if let Some(status) = name.strip_prefix("status/") {
         let status = status
@@ -142,7 +142,7 @@ fn builtin(name: &str) -> Result<RawEndpoint, Wrong> {
             Some(status) if (200..=599).contains(&status.as_u16()) => {
                 Ok(RawEndpoint::Status(status))
             }
-            _ => Err(Wrong::new(
+            _ => Err(ValueError::new(
                 "has no valid status for a response",
                 "a status from 200 to 599 such as `builtin:status/204`",
             )),
@@ -154,7 +154,7 @@ fn builtin(name: &str) -> Result<RawEndpoint, Wrong> {
         other => {
             let meant = nearest(other, ["echo", "redirect-https"]);
             let meant = meant.map(|meant| format!("did you mean `builtin:{meant}`?"));
-            Err(Wrong::new("is not built in", expected).maybe_hint(meant))
+            Err(ValueError::new("is not built in", expected).maybe_hint(meant))
         }
     }
 }

@@ -2,11 +2,11 @@
 
 use http::{HeaderName, HeaderValue};
 
-use super::{Wrong, header_name};
+use super::{ValueError, header_name};
 
 /// Parses a field that a route may change in answers: none that says where the answer ends, or belongs
 /// to the connection.
-pub fn answer_field(text: &str) -> Result<HeaderName, Wrong> {
+pub fn answer_field(text: &str) -> Result<HeaderName, ValueError> {
     let name = one_name(text)?;
     let belongs_to_message = [
         "connection",
@@ -21,14 +21,14 @@ pub fn answer_field(text: &str) -> Result<HeaderName, Wrong> {
     ];
     if belongs_to_message.contains(&name.as_str()) {
         let expected = "a field other than those that HTTP itself sets";
-        return Err(Wrong::new("cannot be changed", expected));
+        return Err(ValueError::new("cannot be changed", expected));
     }
     Ok(name)
 }
 
 /// Parses a field that a route may change in requests: none that says where the request ends, belongs to
 /// the connection, or is the gateway's word.
-pub fn request_field(text: &str) -> Result<HeaderName, Wrong> {
+pub fn request_field(text: &str) -> Result<HeaderName, ValueError> {
     let name = one_name(text)?;
     // Some origins read `_` as `-`.
     let read = name.as_str().replace('_', "-");
@@ -46,20 +46,20 @@ pub fn request_field(text: &str) -> Result<HeaderName, Wrong> {
         }
         _ => return Ok(name),
     };
-    Err(Wrong::new("cannot be changed in requests", ONE_FIELD).hint(hint))
+    Err(ValueError::new("cannot be changed in requests", ONE_FIELD).hint(hint))
 }
 
 /// Parses a name; `*` may stand in one, but not for others.
-fn one_name(text: &str) -> Result<HeaderName, Wrong> {
+fn one_name(text: &str) -> Result<HeaderName, ValueError> {
     if text.contains('*') {
-        let wrong = Wrong::new("is not the name of one field", ONE_FIELD);
+        let wrong = ValueError::new("is not the name of one field", ONE_FIELD);
         return Err(wrong.hint("wildcards do not work here: name each field"));
     }
     header_name(text)
 }
 
 /// Parses the name of a field of the operator's own, which means nothing else.
-pub fn own_field(text: &str) -> Result<HeaderName, Wrong> {
+pub fn own_field(text: &str) -> Result<HeaderName, ValueError> {
     let name = answer_field(text)?;
     let means_more = [
         "authorization",
@@ -84,18 +84,18 @@ pub fn own_field(text: &str) -> Result<HeaderName, Wrong> {
     let is_one = |name: &str| prefixes.iter().any(|prefix| name.starts_with(prefix));
     if means_more.contains(&name.as_str()) || is_one(name.as_str()) {
         let expected = "a field of your own such as `x-request-id`";
-        return Err(Wrong::new("means something else", expected));
+        return Err(ValueError::new("means something else", expected));
     }
     Ok(name)
 }
 
 /// Parses a field's value.
-pub fn field_value(text: &str) -> Result<HeaderValue, Wrong> {
+pub fn field_value(text: &str) -> Result<HeaderValue, ValueError> {
     let value = HeaderValue::from_str(text)
         .ok()
         .filter(|_| text.trim() == text);
     value.ok_or_else(|| {
-        Wrong::new(
+        ValueError::new(
             "cannot be a field's value",
             "a value without control characters or spaces around it",
         )

@@ -1,6 +1,6 @@
 //! What a policy or an override lets a client do: one of `quota`.
 
-use super::{QuotaText, Wrong, did_you_mean, quota};
+use super::{QuotaText, ValueError, did_you_mean, quota};
 
 /// What a client may do: one of `quota`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub enum GrantText {
 }
 
 /// Parses one of `quota`: a quota, `unlimited` or `blocked`.
-pub fn grant(text: &str) -> Result<GrantText, Wrong> {
+pub fn grant(text: &str) -> Result<GrantText, ValueError> {
     match text {
         UNLIMITED => Ok(GrantText::Unlimited),
         BLOCKED => Ok(GrantText::Blocked),

@@ -1,7 +1,7 @@
 //! What `overrides` say: which clients they are about, and what these may do.
 
-use super::{Wrong, did_you_mean, method, nearest, network, one_of, part_choice};
-use crate::config::spelling;
+use super::{ValueError, did_you_mean, method, nearest, network, one_of, part_choice};
+use crate::config::display;
 use crate::request::{BadPattern, Choice, Part, PartPattern, Partition, Pattern};
 
 /// What chooses the overrides of a policy.
@@ -18,16 +18,16 @@ impl Chooser<'_> {
     /// of each part, such as `header:x-api-key=live_*, ip=10.0.0.0/8`.
     ///
     /// After a comma a part begins only where the name of one follows, and `=`; so values may have both.
-    pub fn pattern(&self, text: &str) -> Result<Pattern, Wrong> {
+    pub fn pattern(&self, text: &str) -> Result<Pattern, ValueError> {
         if let [Choice(parts)] = &*self.by.0
             && let [part] = &**parts
         {
-            let name = spelling::part(part);
+            let name = display::part(part);
             if text
                 .strip_prefix(&*name)
                 .is_some_and(|rest| rest.starts_with('='))
             {
-                return Err(Wrong::new("names its part", "the value alone")
+                return Err(ValueError::new("names its part", "the value alone")
                     .hint(format!("leave `{name}=` out: the policy has no other part")));
             }
             return Ok(vec![Some(self.part(part, text)?)]);
@@ -37,7 +37,7 @@ impl Chooser<'_> {
         for (name, value) in self.named(text)? {
             let (item, alternative, part) = self.find(name)?;
             if std::mem::replace(&mut is_named[item], true) {
-                return Err(Wrong::new(
+                return Err(ValueError::new(
                     "names one part of the partition twice",
                     "each part once",
                 ));
@@ -51,10 +51,10 @@ impl Chooser<'_> {
     }
 
     /// Splits a pattern into the parts that it names, each with its value.
-    fn named<'t>(&self, text: &'t str) -> Result<Vec<(&'t str, &'t str)>, Wrong> {
+    fn named<'t>(&self, text: &'t str) -> Result<Vec<(&'t str, &'t str)>, ValueError> {
         let name_at = |at: usize| Some(text[at..].split_once('=')?.0.trim());
         let Some(name) = name_at(0) else {
-            return Err(Wrong::new("does not name its part", self.expected()));
+            return Err(ValueError::new("does not name its part", self.expected()));
         };
         let (mut named, mut name, mut start) = (Vec::new(), name, 0);
         for (comma, _) in text.match_indices(',') {
@@ -68,18 +68,18 @@ impl Chooser<'_> {
     }
 
     /// Finds a part by its name: the item, which of its alternatives, and the part.
-    fn find(&self, name: &str) -> Result<(usize, usize, &Part), Wrong> {
+    fn find(&self, name: &str) -> Result<(usize, usize, &Part), ValueError> {
         let names = || {
             self.by
                 .0
                 .iter()
                 .flat_map(|choice| &choice.0)
-                .map(spelling::part)
+                .map(display::part)
         };
         let unknown = || {
             let names: Vec<String> = names().collect();
             let hint = did_you_mean(name, names.iter().map(String::as_str));
-            Wrong::new(
+            ValueError::new(
                 "names a part that the partition does not have",
                 self.expected(),
             )
@@ -96,7 +96,7 @@ impl Chooser<'_> {
         found.ok_or_else(unknown)
     }
 
-    fn part(&self, part: &Part, text: &str) -> Result<PartPattern, Wrong> {
+    fn part(&self, part: &Part, text: &str) -> Result<PartPattern, ValueError> {
         let text = text.trim();
         let is_glob = text.ends_with('*');
         let pattern = match part {
@@ -124,7 +124,7 @@ impl Chooser<'_> {
     fn expected(&self) -> String {
         let parts = self.by.0.iter().flat_map(|choice| &choice.0);
         let parts: Vec<String> = parts
-            .map(|part| format!("{}=VALUE", spelling::part(part)))
+            .map(|part| format!("{}=VALUE", display::part(part)))
             .collect();
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         one_of(&parts)
@@ -146,17 +146,17 @@ fn is_name(text: &str) -> bool {
     }
 }
 
-fn bad(bad: BadPattern) -> Wrong {
+fn bad(bad: BadPattern) -> ValueError {
     match bad {
-        BadPattern::Empty => Wrong::new("is empty", VALUES)
+        BadPattern::Empty => ValueError::new("is empty", VALUES)
             .unquoted("this pattern")
             .hint("an empty value counts as missing; `*` is every value"),
-        BadPattern::StarInside => Wrong::new("has a `*` before its end", VALUES),
-        BadPattern::Host => Wrong::new(
+        BadPattern::StarInside => ValueError::new("has a `*` before its end", VALUES),
+        BadPattern::Host => ValueError::new(
             "is not a host",
             "a host such as `api.example.com`, without a port, or `api.*`",
         ),
-        BadPattern::Credential => Wrong::new(
+        BadPattern::Credential => ValueError::new(
             "is not a credential that a request can have",
             "a scheme and what follows it, such as `Bearer abc`, `Bearer *` or `Basic YTpi`",
         )
@@ -180,7 +180,7 @@ mod tests {
         Partition(choices.collect())
     }
 
-    fn pattern(items: &[&str], text: &str) -> Result<Pattern, Wrong> {
+    fn pattern(items: &[&str], text: &str) -> Result<Pattern, ValueError> {
         let by = &partition(items);
         Chooser {
             by,

@@ -3,11 +3,11 @@
 use http::header::HOST;
 use http::{HeaderName, HeaderValue, Method};
 
-use super::{Wrong, nearest};
+use super::{ValueError, nearest};
 use crate::request::{Choice, Part};
 
 /// Parses one item of `partition`: a part, or several of which the first that is present counts.
-pub fn part_choice(text: &str) -> Result<Choice, Wrong> {
+pub fn part_choice(text: &str) -> Result<Choice, ValueError> {
     let parts: Result<_, _> = text
         .split('|')
         .map(|part| self::part(part.trim()))
@@ -15,8 +15,8 @@ pub fn part_choice(text: &str) -> Result<Choice, Wrong> {
     parts.map(Choice)
 }
 
-fn part(text: &str) -> Result<Part, Wrong> {
-    let wrong = || Wrong::new("does not name a client", PARTS);
+fn part(text: &str) -> Result<Part, ValueError> {
+    let wrong = || ValueError::new("does not name a client", PARTS);
     let (kind, name) = match text.split_once(':') {
         Some((kind, name)) => (kind.trim(), Some(name.trim())),
         None => (text, None),
@@ -71,10 +71,10 @@ fn part_hint(text: &str, kind: &str, name: Option<&str>) -> Option<String> {
 }
 
 /// A cookie's name is a token (RFC 6265, section 4.1.1).
-fn cookie(name: &str) -> Result<Box<str>, Wrong> {
+fn cookie(name: &str) -> Result<Box<str>, ValueError> {
     let is_token = HeaderName::from_bytes(name.as_bytes()).is_ok();
     is_token.then(|| name.into()).ok_or_else(|| {
-        Wrong::new(
+        ValueError::new(
             "names no cookie",
             "a cookie's name such as `session` after `cookie:`",
         )
@@ -82,12 +82,12 @@ fn cookie(name: &str) -> Result<Box<str>, Wrong> {
 }
 
 /// A parameter's name as it is once it is percent-decoded.
-fn parameter(name: &str) -> Result<Box<str>, Wrong> {
+fn parameter(name: &str) -> Result<Box<str>, ValueError> {
     let is_part = |c: char| c.is_ascii_graphic() && !"&=;%#".contains(c);
     if !name.is_empty() && name.chars().all(is_part) {
         return Ok(name.into());
     }
-    let wrong = Wrong::new(
+    let wrong = ValueError::new(
         "names no parameter of a query",
         "a parameter's name such as `key` after `query:`",
     );
@@ -96,11 +96,11 @@ fn parameter(name: &str) -> Result<Box<str>, Wrong> {
 }
 
 /// A claim's name, which the log shows as it is.
-fn claim(name: &str) -> Result<Box<str>, Wrong> {
+fn claim(name: &str) -> Result<Box<str>, ValueError> {
     let is_shown = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
     let wrong = || {
         let expected = "a claim's name such as `sub` after `jwt:`, in ASCII";
-        Wrong::new("names no claim", expected)
+        ValueError::new("names no claim", expected)
     };
     name.bytes()
         .all(is_shown)
@@ -114,8 +114,8 @@ fn is_param(name: &str) -> bool {
 }
 
 /// Parses a method; methods are case-sensitive (RFC 9110, section 9.1).
-pub fn method(text: &str) -> Result<Method, Wrong> {
-    let wrong = || Wrong::new("is not a method", "a method such as `GET` or `POST`");
+pub fn method(text: &str) -> Result<Method, ValueError> {
+    let wrong = || ValueError::new("is not a method", "a method such as `GET` or `POST`");
     let method = Method::from_bytes(text.as_bytes()).map_err(|_| wrong())?;
     let upper = text.to_ascii_uppercase();
     let known = [
@@ -129,26 +129,26 @@ pub fn method(text: &str) -> Result<Method, Wrong> {
 
 /// Parses a protocol that a connection may be upgraded to: its name, or its name and version; case does
 /// not matter.
-pub fn upgrade(text: &str) -> Result<Box<str>, Wrong> {
+pub fn upgrade(text: &str) -> Result<Box<str>, ValueError> {
     let expected = "a protocol such as `websocket` or `SPDY/3.1`";
     let protocol = text.to_ascii_lowercase();
     let mut tokens = protocol.splitn(2, '/');
     if matches!(tokens.next(), Some("h2c" | "http" | "tls")) {
-        let wrong = Wrong::new("cannot be upgraded to", expected);
+        let wrong = ValueError::new("cannot be upgraded to", expected);
         return Err(wrong.hint("HTTP/2 and TLS are the listener's: `http2`, `tls`"));
     }
     // A header's name is a token too.
     let is_token = |token: &str| HeaderName::from_bytes(token.as_bytes()).is_ok();
     if !protocol.splitn(2, '/').all(is_token) {
-        return Err(Wrong::new("is not a protocol", expected));
+        return Err(ValueError::new("is not a protocol", expected));
     }
     Ok(protocol.into())
 }
 
 /// Parses a header's name.
-pub fn header_name(text: &str) -> Result<HeaderName, Wrong> {
+pub fn header_name(text: &str) -> Result<HeaderName, ValueError> {
     HeaderName::from_bytes(text.as_bytes()).map_err(|_| {
-        let wrong = Wrong::new(
+        let wrong = ValueError::new(
             "is not a header's name",
             "a header's name such as `x-api-key`",
         );
@@ -159,11 +159,11 @@ pub fn header_name(text: &str) -> Result<HeaderName, Wrong> {
 }
 
 /// Parses the name of a header that a route asks for.
-pub fn routed_header_name(text: &str) -> Result<HeaderName, Wrong> {
+pub fn routed_header_name(text: &str) -> Result<HeaderName, ValueError> {
     match header_name(text)? {
         HOST => {
             let expected = "a header's name other than `host`";
-            let wrong = Wrong::new("is not compared as a header", expected);
+            let wrong = ValueError::new("is not compared as a header", expected);
             Err(wrong.hint("did you mean the route's `host`?"))
         }
         name => Ok(name),
@@ -171,21 +171,21 @@ pub fn routed_header_name(text: &str) -> Result<HeaderName, Wrong> {
 }
 
 /// Parses the name in `header:NAME`.
-pub fn header_after_prefix(name: &str) -> Result<HeaderName, Wrong> {
+pub fn header_after_prefix(name: &str) -> Result<HeaderName, ValueError> {
     header_name(name).map_err(|wrong| {
         let meant = wrong.hint.map(|hint| hint.replacen('`', "`header:", 1));
-        Wrong::new("names no header", "a header's name after `header:`").maybe_hint(meant)
+        ValueError::new("names no header", "a header's name after `header:`").maybe_hint(meant)
     })
 }
 
 /// Parses what a route wants of a header; none is `*`, any value.
-pub fn header_value(text: &str) -> Result<Option<String>, Wrong> {
+pub fn header_value(text: &str) -> Result<Option<String>, ValueError> {
     if text == "*" {
         return Ok(None);
     }
     match HeaderValue::from_str(text) {
         Ok(_) if text.trim() == text => Ok(Some(text.to_owned())),
-        _ => Err(Wrong::new(
+        _ => Err(ValueError::new(
             "can never be a header's value",
             "a value without control characters or spaces around it, or `*` for any",
         )),

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 pub use credentials::{password, secret, username};
 
-use super::{Wrong, nearest};
+use super::{ValueError, nearest};
 use crate::store::settings::{Address, Deployment, Password};
 use credentials::credentials;
 use wrong::{ESCAPES, wrong};
@@ -58,7 +58,7 @@ pub enum Encryption {
 /// Parses `memory:`, `redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]` or one of its kin.
 ///
 /// A scheme with `valkey` in place of `redis` is the same: the protocol does not differ.
-pub fn store_url(text: &str) -> Result<StoreUrl, Wrong> {
+pub fn store_url(text: &str) -> Result<StoreUrl, ValueError> {
     if text == "memory:" {
         return Ok(StoreUrl::Memory);
     }
@@ -96,12 +96,12 @@ pub fn store_url(text: &str) -> Result<StoreUrl, Wrong> {
 }
 
 /// Checks what every key of the store begins with.
-pub fn prefix(text: &str) -> Result<Arc<str>, Wrong> {
+pub fn prefix(text: &str) -> Result<Arc<str>, ValueError> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/".contains(&byte);
     if (1..=PREFIX_LEN_MAX).contains(&text.len()) && text.bytes().all(is_plain) {
         return Ok(text.into());
     }
-    Err(Wrong::new(
+    Err(ValueError::new(
         "cannot be a prefix of keys",
         "1 to 64 letters, digits, `-`, `_`, `.`, `:` or `/`",
     ))
@@ -117,7 +117,7 @@ enum UrlKind {
 
 impl UrlKind {
     /// Reads the servers, and what follows the first `/` behind them.
-    fn deployment(self, hosts: &str, path: &str) -> Result<(Deployment, u32), Wrong> {
+    fn deployment(self, hosts: &str, path: &str) -> Result<(Deployment, u32), ValueError> {
         match self {
             Self::Single => {
                 let mut servers = addresses(hosts, REDIS_PORT)?;
@@ -150,7 +150,7 @@ impl UrlKind {
 }
 
 /// Reads `PATH[?db=DATABASE]`.
-fn unix(text: &str) -> Result<RedisUrl, Wrong> {
+fn unix(text: &str) -> Result<RedisUrl, ValueError> {
     let (path, query) = text.split_once('?').unwrap_or((text, ""));
     let path = match path.strip_prefix("//") {
         Some(path) if path.starts_with('/') => path,
@@ -188,7 +188,7 @@ fn unix(text: &str) -> Result<RedisUrl, Wrong> {
 }
 
 /// Reads hosts with commas between them; none twice.
-fn addresses(text: &str, default_port: u16) -> Result<Vec<Address>, Wrong> {
+fn addresses(text: &str, default_port: u16) -> Result<Vec<Address>, ValueError> {
     let mut addresses: Vec<Address> = Vec::new();
     for text in text.split(',') {
         let address = address(text, default_port)?;
@@ -203,7 +203,7 @@ fn addresses(text: &str, default_port: u16) -> Result<Vec<Address>, Wrong> {
     Ok(addresses)
 }
 
-fn address(text: &str, default_port: u16) -> Result<Address, Wrong> {
+fn address(text: &str, default_port: u16) -> Result<Address, ValueError> {
     let colons = text.matches(':').count();
     let (host, port) = match text.strip_prefix('[').map(|rest| rest.split_once(']')) {
         Some(Some((host, after))) if host.parse::<Ipv6Addr>().is_ok() => match after {
@@ -252,7 +252,7 @@ fn is_host(text: &str) -> bool {
         && (!looks_like_v4 || text.parse::<Ipv4Addr>().is_ok())
 }
 
-fn database(text: &str) -> Result<u32, Wrong> {
+fn database(text: &str) -> Result<u32, ValueError> {
     if text.is_empty() {
         return Ok(0);
     }

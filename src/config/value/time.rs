@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Wrong, nearest};
+use super::{ValueError, nearest};
 use crate::clock::Micros;
 use crate::limit::quota::COUNT_MAX;
 
@@ -18,8 +18,8 @@ pub struct QuotaText {
 }
 
 /// Parses a duration such as `50ms`, `30s`, `1h`, `1m30s`.
-pub fn duration(text: &str) -> Result<Duration, Wrong> {
-    let wrong = Wrong::new("is not a duration", DURATIONS);
+pub fn duration(text: &str) -> Result<Duration, ValueError> {
+    let wrong = ValueError::new("is not a duration", DURATIONS);
     match span(text) {
         Ok(span) => Ok(Duration::from_micros(span.us)),
         Err(DurationFault::NoUnit) => {
@@ -27,32 +27,35 @@ pub fn duration(text: &str) -> Result<Duration, Wrong> {
         }
         Err(DurationFault::Unit(unit)) => Err(wrong.hint(unit_hint(unit))),
         Err(DurationFault::Fraction) => Err(wrong.hint(FRACTION_HINT)),
-        Err(DurationFault::TooLong) => Err(Wrong::new("is too long", DURATIONS)),
+        Err(DurationFault::TooLong) => Err(ValueError::new("is too long", DURATIONS)),
         Err(DurationFault::Other) => Err(wrong),
     }
 }
 
 /// Parses a quota such as `500 per 2s`, `100 per minute`, `5 per 10 minutes`.
-pub fn quota(text: &str) -> Result<QuotaText, Wrong> {
+pub fn quota(text: &str) -> Result<QuotaText, ValueError> {
     let words: Vec<&str> = text.split_whitespace().collect();
     match words[..] {
         [_, "in", "flight"] | [_, "per", "calendar", ..] => {
-            return Err(Wrong::to_come(QUOTAS));
+            return Err(ValueError::to_come(QUOTAS));
         }
         [_, "per", .., "month" | "months" | "year" | "years"] => {
             let hint = "months and years differ in length; say how many days: `per 30 days`";
-            return Err(Wrong::new("is not a quota", QUOTAS).hint(hint));
+            return Err(ValueError::new("is not a quota", QUOTAS).hint(hint));
         }
         _ => {}
     }
-    let not_a_quota = || Wrong::new("is not a quota", QUOTAS).maybe_hint(quota_hint(text));
+    let not_a_quota = || ValueError::new("is not a quota", QUOTAS).maybe_hint(quota_hint(text));
     let [limit, "per", ref window @ ..] = words[..] else {
         return Err(not_a_quota());
     };
     let limit = whole(limit).ok_or_else(not_a_quota)?;
     let Ok(limit @ 1..=COUNT_MAX) = limit.parse() else {
         let expected = format!("a limit from 1 to {COUNT_MAX}");
-        return Err(Wrong::new("has a limit that is out of range", expected));
+        return Err(ValueError::new(
+            "has a limit that is out of range",
+            expected,
+        ));
     };
     let window = window.join(" ");
     let span = if let Some(unit) = unit(&window) {
@@ -66,7 +69,7 @@ pub fn quota(text: &str) -> Result<QuotaText, Wrong> {
             window: Micros(span.us),
             window_text: span.short,
         }),
-        Ok(_) | Err(DurationFault::TooLong) => Err(Wrong::new(
+        Ok(_) | Err(DurationFault::TooLong) => Err(ValueError::new(
             "has a window that is out of range",
             "a window from 1ms to 366d",
         )),

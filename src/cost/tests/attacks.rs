@@ -2,7 +2,7 @@
 
 use super::super::BodyFormat::{self, EventStream, Json};
 use super::super::{BodyNumbers, Decimal, NumberReader};
-use super::{compiled, read, told};
+use super::{compiled, read, reported};
 
 /// Reads `head`, `piece` this often, and `tail`.
 fn repeated(format: BodyFormat, head: &str, piece: &str, times: usize, tail: &str) -> BodyNumbers {
@@ -67,7 +67,7 @@ fn what_is_long_or_deep_is_read_past() {
             r#"0],"a":7}"#,
         ),
     ] {
-        let expected = told("7 _", true);
+        let expected = reported("7 _", true);
         assert_eq!(repeated(Json, head, piece, times, tail), expected, "{name}");
         let (head, tail) = (format!("data: {head}"), format!("{tail}\n\n"));
         assert_eq!(
@@ -89,7 +89,7 @@ fn a_million_open_brackets_are_a_count() {
         (0..1000).for_each(|_| reader.read(closing.as_bytes()));
         let close: String = open.chars().rev().filter_map(closer).collect();
         reader.read(close.as_bytes());
-        assert_eq!(reader.finish(), told("_ _", true), "{open}");
+        assert_eq!(reader.finish(), reported("_ _", true), "{open}");
     }
 }
 
@@ -104,7 +104,7 @@ fn closer(open: char) -> Option<char> {
 #[test]
 fn a_number_beyond_256_bytes_leaves_the_body_unread() {
     let longest = format!("{{\"a\":{}}}", "1".repeat(256));
-    assert_eq!(read("/a", Json, &longest), told("1e40", true));
+    assert_eq!(read("/a", Json, &longest), reported("1e40", true));
     for digits in [
         "1".repeat(257),
         "1".repeat(10_000),
@@ -112,7 +112,12 @@ fn a_number_beyond_256_bytes_leaves_the_body_unread() {
     ] {
         let mut reader = NumberReader::new(compiled("/a"), Json);
         reader.read(format!("{{\"a\":3,\"a\":{digits}}}").as_bytes());
-        assert_eq!(reader.finish(), told("3", false), "{} digits", digits.len());
+        assert_eq!(
+            reader.finish(),
+            reported("3", false),
+            "{} digits",
+            digits.len()
+        );
     }
 }
 

@@ -1,7 +1,7 @@
 //! What counts in JSON, and what does not.
 
 use super::super::BodyFormat::Json;
-use super::{read, told};
+use super::{read, reported};
 
 #[test]
 fn a_number_counts_exactly_where_its_pointer_leads() {
@@ -29,7 +29,11 @@ fn a_number_counts_exactly_where_its_pointer_leads() {
         ("/abc /ab /abcd", r#"{"ab":1,"abcd":3}"#, "_ 1 3"),
         ("/a", "{\"a\":\t1\r\n}", "1"),
     ] {
-        assert_eq!(read(pointers, Json, body), told(numbers, true), "{body}");
+        assert_eq!(
+            read(pointers, Json, body),
+            reported(numbers, true),
+            "{body}"
+        );
     }
 }
 
@@ -49,7 +53,7 @@ fn the_largest_number_counts_and_nothing_else_undoes_it() {
         ("{\"a\":1}\r\n{\"a\":3}\r\n", "3"),
         (r#"{"a":9.99}{"a":1e1}{"a":0.1E+2}"#, "10"),
     ] {
-        assert_eq!(read("/a", Json, body), told(number, true), "{body}");
+        assert_eq!(read("/a", Json, body), reported(number, true), "{body}");
     }
 }
 
@@ -67,7 +71,11 @@ fn elements_of_a_top_level_array_count_like_documents_and_by_position() {
         ("/0/0", "[[4,9],[[1],2]]", "4"),
         ("/a", "[{\"a\":1}]\n[{\"a\":2}]", "2"),
     ] {
-        assert_eq!(read(pointers, Json, body), told(numbers, true), "{body}");
+        assert_eq!(
+            read(pointers, Json, body),
+            reported(numbers, true),
+            "{body}"
+        );
     }
 }
 
@@ -88,7 +96,11 @@ fn positions_in_arrays_are_keys_without_leading_zeros() {
         ("/a/x", r#"{"a":[1,2]}"#, "_"),
         ("/a/2", r#"{"a":[[],{},5,"]",[{}]],"b":1}"#, "5"),
     ] {
-        assert_eq!(read(pointers, Json, body), told(numbers, true), "{body}");
+        assert_eq!(
+            read(pointers, Json, body),
+            reported(numbers, true),
+            "{body}"
+        );
     }
 }
 
@@ -124,7 +136,7 @@ fn keys_are_unescaped_before_they_are_compared() {
         ("/x\u{1f600}", r#"{"\ud83dx\ude00":1}"#, "_"),
         ("/nu", r#"{"\nu":1,"\u006eu":2}"#, "2"),
     ] {
-        assert_eq!(read(pointers, Json, body), told(number, true), "{body}");
+        assert_eq!(read(pointers, Json, body), reported(number, true), "{body}");
     }
 }
 
@@ -162,14 +174,14 @@ fn what_is_broken_or_cut_is_not_whole_and_keeps_what_it_told() {
         ("{\"a\":1}\nERROR {\"a\":9}\n{\"a\":2}", "2"),
         ("\u{feff}", "_"),
     ] {
-        assert_eq!(read("/a", Json, body), told(number, false), "{body}");
+        assert_eq!(read("/a", Json, body), reported(number, false), "{body}");
     }
 }
 
 #[test]
 fn a_byte_order_mark_is_skipped_but_not_a_part_of_one() {
     let whole = read("/a", Json, b"\xEF\xBB\xBF{\"a\":1}");
-    assert_eq!(whole, told("1", true));
+    assert_eq!(whole, reported("1", true));
     let part = read("/a", Json, b"\xEF\xBB{\"a\":1}");
-    assert_eq!(part, told("_", false));
+    assert_eq!(part, reported("_", false));
 }

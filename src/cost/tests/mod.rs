@@ -31,16 +31,16 @@ fn read(pointers: &str, format: BodyFormat, body: impl AsRef<[u8]>) -> BodyNumbe
 }
 
 fn compiled(pointers: &str) -> Arc<Pointers> {
-    let pointers = pointers.split(' ').map(|it| it.trim_start_matches('-'));
+    let pointers = pointers.split(' ').map(|part| part.trim_start_matches('-'));
     let pointers: Result<Vec<_>, _> = pointers.map(JsonPointer::parse).collect();
     Arc::new(Pointers::new(&pointers.expect("pointers")).expect("few pointers"))
 }
 
 /// The reading with these numbers, `_` being none, of a body that is whole or not.
-fn told(numbers: &str, is_whole: bool) -> BodyNumbers {
+fn reported(numbers: &str, is_whole: bool) -> BodyNumbers {
     let numbers = numbers
         .split(' ')
-        .map(|it| (it != "_").then(|| decimal(it)));
+        .map(|part| (part != "_").then(|| decimal(part)));
     BodyNumbers {
         numbers: numbers.collect(),
         is_whole,

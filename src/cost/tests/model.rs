@@ -1,4 +1,4 @@
-//! Laws over random documents: what is told is what a walk over the whole document finds.
+//! Laws over random documents: what is reported is what a walk over the whole document finds.
 
 use proptest::prelude::*;
 use serde_json::value::RawValue;
@@ -33,12 +33,12 @@ proptest! {
         tree.write(&mut text);
         prop_assert!(serde_json::from_str::<&RawValue>(&text).is_ok(), "{text}");
         let expected = BodyNumbers {
-            numbers: pointers.iter().map(|it| tree.largest(it)).collect(),
+            numbers: pointers.iter().map(|pointer| tree.largest(pointer)).collect(),
             is_whole: true,
         };
-        let pointers: Vec<_> = pointers.iter().map(|it| format!("/{}", it.join("/"))).collect();
+        let pointers: Vec<_> = pointers.iter().map(|pointer| format!("/{}", pointer.join("/"))).collect();
         let pointers = pointers.join(" ");
-        let mut cuts: Vec<_> = cuts.iter().map(|it| it.index(text.len() + 1)).collect();
+        let mut cuts: Vec<_> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();
         cuts.sort_unstable();
         prop_assert_eq!(&read(&pointers, Json, &text, &cuts), &expected);
         let event = format!("data: {text}\r\n\r\n");
@@ -102,7 +102,7 @@ impl Tree {
 
     fn walk(&self, keys: &[&str], found: &mut Vec<Decimal>) {
         match (self, keys) {
-            (Self::Leaf(leaf), []) if leaf.starts_with(|it: char| it.is_ascii_digit()) => {
+            (Self::Leaf(leaf), []) if leaf.starts_with(|first: char| first.is_ascii_digit()) => {
                 found.push(decimal(leaf));
             }
             (Self::Array(elements), [key, rest @ ..]) => {

@@ -62,7 +62,7 @@ fn what_json_calls_no_number_is_none() {
     ] {
         assert_eq!(Decimal::parse(text.as_bytes()), None, "{text}");
     }
-    assert_eq!(Decimal::parse(b"-1").map(|it| it.0), Some(true));
+    assert_eq!(Decimal::parse(b"-1").map(|number| number.0), Some(true));
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn terms_are_added_exactly_and_rounded_up_once() {
         let sum = Sum { terms };
         let cost = sum.cost(
             |at| Some(&numbers[*at]),
-            MissingTerm::Untold,
+            MissingTerm::Unreported,
             &(0..=u64::MAX),
         );
         let expected = Cost {
@@ -147,7 +147,7 @@ fn a_cost_is_capped_to_its_bounds() {
         ("1e999999999", 100, true),
     ] {
         let number = decimal(number);
-        let cost = sum.cost(|_| Some(&number), MissingTerm::Untold, &(5..=100));
+        let cost = sum.cost(|_| Some(&number), MissingTerm::Unreported, &(5..=100));
         let expected = Cost {
             units,
             is_whole: true,
@@ -166,12 +166,12 @@ fn a_term_without_a_number_counts_its_or_only_where_the_body_ended_well() {
     };
     let numbers = [Some(decimal("10")), None, Some(decimal("30"))];
     for (terms, missing, units, is_whole) in [
-        (vec![term(&[0], None)], MissingTerm::Untold, 20, true),
-        (vec![term(&[0, 2], None)], MissingTerm::Untold, 60, true),
-        (vec![term(&[1, 0], None)], MissingTerm::Untold, 20, true),
+        (vec![term(&[0], None)], MissingTerm::Unreported, 20, true),
+        (vec![term(&[0, 2], None)], MissingTerm::Unreported, 60, true),
+        (vec![term(&[1, 0], None)], MissingTerm::Unreported, 20, true),
         (vec![term(&[1], None)], MissingTerm::Or, 0, false),
         (vec![term(&[1], Some(7))], MissingTerm::Or, 14, true),
-        (vec![term(&[1], Some(7))], MissingTerm::Untold, 0, false),
+        (vec![term(&[1], Some(7))], MissingTerm::Unreported, 0, false),
         (vec![term(&[0], Some(7))], MissingTerm::Or, 20, true),
         (
             vec![term(&[0], None), term(&[1], None)],

@@ -1,12 +1,16 @@
 //! The answers of the APIs whose tokens are counted.
 
 use super::super::BodyFormat::{self, EventStream, Json};
-use super::{read, told};
+use super::{read, reported};
 
 #[test]
 fn the_usage_of_each_api_is_found_in_documents_and_streams() {
     for (name, pointers, format, body, numbers) in CASES {
-        assert_eq!(read(pointers, *format, body), told(numbers, true), "{name}");
+        assert_eq!(
+            read(pointers, *format, body),
+            reported(numbers, true),
+            "{name}"
+        );
     }
 }
 
@@ -16,12 +20,15 @@ fn a_decoy_in_what_a_model_says_does_not_count() {
         "content":"{\"usage\":{\"total_tokens\":999}}, \"usage\": {\"total_tokens\": 999}",
         "usage":{"total_tokens":999}}}],"x":{"usage":{"total_tokens":999}},
         "usage":{"prompt":{"total_tokens":999},"total_tokens":12}}"#;
-    assert_eq!(read("/usage/total_tokens", Json, body), told("12", true));
+    assert_eq!(
+        read("/usage/total_tokens", Json, body),
+        reported("12", true)
+    );
     let stream = "data: {\"delta\":\"\\n\\ndata: {\\\"usage\\\":{\\\"total_tokens\\\":999}}\\n\\n\"}\n\n\
         data: {\"usage\":{\"total_tokens\":12}}\n\ndata: [DONE]\n\n";
     assert_eq!(
         read("/usage/total_tokens", EventStream, stream),
-        told("12", true)
+        reported("12", true)
     );
 }
 

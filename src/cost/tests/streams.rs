@@ -1,7 +1,7 @@
 //! What counts in event streams.
 
 use super::super::BodyFormat::EventStream;
-use super::{read, told};
+use super::{read, reported};
 
 #[test]
 fn events_are_taken_apart_whatever_ends_their_lines() {
@@ -29,13 +29,17 @@ fn events_are_taken_apart_whatever_ends_their_lines() {
     ] {
         for ending in ["\n", "\r", "\r\n"] {
             let body = lines.replace('|', ending);
-            assert_eq!(read("/a", EventStream, &body), told("3", true), "{body:?}");
+            assert_eq!(
+                read("/a", EventStream, &body),
+                reported("3", true),
+                "{body:?}"
+            );
             let marked = format!("\u{feff}{body}");
             let is_field = body.starts_with("data");
             if is_field {
                 assert_eq!(
                     read("/a", EventStream, &marked),
-                    told("3", true),
+                    reported("3", true),
                     "{marked:?}"
                 );
             }
@@ -46,7 +50,7 @@ fn events_are_taken_apart_whatever_ends_their_lines() {
 #[test]
 fn lines_of_data_are_joined_by_a_line_feed() {
     let body = "data: 1\ndata: 2\n\ndata: 1\r\rdata: 5\r\n\r\n";
-    assert_eq!(read("-", EventStream, body), told("5", true));
+    assert_eq!(read("-", EventStream, body), reported("5", true));
 }
 
 #[test]
@@ -68,7 +72,7 @@ fn a_broken_event_ends_with_itself() {
     ] {
         assert_eq!(
             read("/a", EventStream, body),
-            told(numbers, is_whole),
+            reported(numbers, is_whole),
             "{body:?}"
         );
     }

@@ -29,14 +29,14 @@ pub(crate) struct RequestBody {
     /// Fields that its trailers may not have, besides those that no trailers may have.
     decisive: Option<Arc<[HeaderName]>>,
     /// What has been read of it and comes before the rest.
-    held: Option<Box<HeldBody>>,
+    buffered: Option<Box<BufferedBody>>,
     /// Whether all of it has been read.
     is_read: bool,
 }
 
 /// What has been read of a body before its request was decided.
 #[derive(Debug, Default)]
-struct HeldBody {
+struct BufferedBody {
     data: Bytes,
     /// A piece that had no room with the others.
     last: Bytes,
@@ -45,14 +45,14 @@ struct HeldBody {
 
 /// Memory for what is read, and its room, which is free when the memory is.
 #[derive(Debug)]
-struct HeldBuffer {
+struct BodyBuffer {
     bytes: Vec<u8>,
     room: HeldBytes,
 }
 
-/// Why a body is not held to its end.
+/// Why a body is not buffered to its end.
 #[derive(Debug)]
-pub(crate) enum HoldError {
+pub(crate) enum BufferError {
     /// The listener holds as many bytes as it may.
     Full,
     /// It did not end in time.
@@ -73,7 +73,7 @@ impl RequestBody {
             allowance: u64::MAX,
             is_awaited,
             decisive: None,
-            held: None,
+            buffered: None,
             is_read: false,
         }
     }
@@ -103,46 +103,46 @@ impl RequestBody {
         self.allowance = bytes_max;
     }
 
-    /// Reads it to its end, or until more than `held_max` bytes have come, within `timeout`; says whether it
+    /// Reads it to its end, or until more than `buffered_max` bytes have come, within `timeout`; says whether it
     /// ended. `read` sees each piece. What has come goes to whoever reads it next, even after an error.
-    pub(crate) async fn hold(
+    pub(crate) async fn buffer(
         &mut self,
-        held_max: u64,
+        buffered_max: u64,
         room: HeldBytes,
         deadline: &Deadline,
         timeout: Duration,
         read: impl FnMut(&[u8]),
-    ) -> Result<bool, HoldError> {
+    ) -> Result<bool, BufferError> {
         // It is asked for now.
         self.is_awaited = true;
         let bytes = Vec::new();
-        let (mut buffer, mut held) = (HeldBuffer { bytes, room }, HeldBody::default());
-        let filling = self.fill(&mut buffer, &mut held, held_max, read);
+        let (mut buffer, mut buffered) = (BodyBuffer { bytes, room }, BufferedBody::default());
+        let filling = self.fill(&mut buffer, &mut buffered, buffered_max, read);
         let filled = deadline.within(timeout, filling).await;
-        let is_whole = self.is_read && held.last.is_empty();
+        let is_whole = self.is_read && buffered.last.is_empty();
         if !buffer.bytes.is_empty() {
-            held.data = Bytes::from_owner(buffer);
+            buffered.data = Bytes::from_owner(buffer);
         }
-        if held.length() > 0 || held.trailers.is_some() {
-            self.held = Some(Box::new(held));
+        if buffered.length() > 0 || buffered.trailers.is_some() {
+            self.buffered = Some(Box::new(buffered));
         }
-        filled.unwrap_or(Err(HoldError::Late))?;
+        filled.unwrap_or(Err(BufferError::Late))?;
         Ok(is_whole)
     }
 
     /// Reads on until it ends, or a piece has no room.
     async fn fill(
         &mut self,
-        buffer: &mut HeldBuffer,
-        held: &mut HeldBody,
-        held_max: u64,
+        buffer: &mut BodyBuffer,
+        buffered: &mut BufferedBody,
+        buffered_max: u64,
         mut read: impl FnMut(&[u8]),
-    ) -> Result<(), HoldError> {
-        let announced = self.incoming.size_hint().exact().unwrap_or(held_max);
+    ) -> Result<(), BufferError> {
+        let announced = self.incoming.size_hint().exact().unwrap_or(buffered_max);
         self.is_read = self.incoming.is_end_stream();
         while !self.is_read {
             let frame = std::future::poll_fn(|cx| Pin::new(&mut *self).poll_frame(cx)).await;
-            let Some(frame) = frame.transpose().map_err(HoldError::Broken)? else {
+            let Some(frame) = frame.transpose().map_err(BufferError::Broken)? else {
                 self.is_read = true;
                 break;
             };
@@ -150,17 +150,17 @@ impl RequestBody {
             match frame.into_data() {
                 Ok(piece) => {
                     read(&piece);
-                    let is_long = (buffer.bytes.len() + piece.len()) as u64 > held_max;
-                    if is_long || !buffer.append(&piece, announced.min(held_max)) {
-                        held.last = piece;
+                    let is_long = (buffer.bytes.len() + piece.len()) as u64 > buffered_max;
+                    if is_long || !buffer.append(&piece, announced.min(buffered_max)) {
+                        buffered.last = piece;
                         return if is_long {
                             Ok(())
                         } else {
-                            Err(HoldError::Full)
+                            Err(BufferError::Full)
                         };
                     }
                 }
-                Err(frame) => held.trailers = frame.into_trailers().ok(),
+                Err(frame) => buffered.trailers = frame.into_trailers().ok(),
             }
         }
         Ok(())
@@ -174,21 +174,21 @@ impl RequestBody {
     }
 
     /// Takes the next of what has been read.
-    fn take_held(&mut self) -> Option<Frame<Bytes>> {
-        let held = self.held.as_mut()?;
-        let data = if held.data.is_empty() {
-            &mut held.last
+    fn take_buffered(&mut self) -> Option<Frame<Bytes>> {
+        let buffered = self.buffered.as_mut()?;
+        let data = if buffered.data.is_empty() {
+            &mut buffered.last
         } else {
-            &mut held.data
+            &mut buffered.data
         };
         let frame = if data.is_empty() {
-            held.trailers.take().map(Frame::trailers)
+            buffered.trailers.take().map(Frame::trailers)
         } else {
-            let piece = data.len().min(HELD_PIECE_BYTES);
+            let piece = data.len().min(BUFFERED_PIECE_BYTES);
             Some(Frame::data(data.split_to(piece)))
         };
-        if held.length() == 0 && held.trailers.is_none() {
-            self.held = None;
+        if buffered.length() == 0 && buffered.trailers.is_none() {
+            self.buffered = None;
         }
         frame
     }
@@ -200,7 +200,7 @@ impl RequestBody {
     /// Over HTTP/2, an answer could come before it. But its stream would then be reset, and some clients
     /// (curl until 8) take that for a failure and show no answer.
     pub(crate) async fn drain(mut self) {
-        self.held = None;
+        self.buffered = None;
         let bytes = self.size_hint().exact();
         let is_short = bytes.is_some_and(|bytes| bytes <= DRAIN_BYTES_MAX);
         if self.is_end_stream() || !self.is_awaited || !is_short {
@@ -219,7 +219,7 @@ impl RequestBody {
     }
 }
 
-impl HeldBuffer {
+impl BodyBuffer {
     /// Copies a piece, which would keep all that was read with it, behind what is there, if that has room; says
     /// whether it had. No more than `bytes_max` are expected to come.
     fn append(&mut self, piece: &[u8], bytes_max: u64) -> bool {
@@ -239,20 +239,20 @@ impl HeldBuffer {
     }
 }
 
-impl HeldBody {
+impl BufferedBody {
     fn length(&self) -> usize {
         self.data.len() + self.last.len()
     }
 }
 
-impl AsRef<[u8]> for HeldBuffer {
+impl AsRef<[u8]> for BodyBuffer {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
 /// What was read together goes on in pieces no larger than a connection yields.
-const HELD_PIECE_BYTES: usize = 64 * 1024;
+const BUFFERED_PIECE_BYTES: usize = 64 * 1024;
 /// A refused request's body that is announced to be no longer than this is read to its end.
 const DRAIN_BYTES_MAX: u64 = 64 * 1024;
 /// How long the answer to a refused request waits for such a body.
@@ -266,7 +266,7 @@ impl Body for RequestBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
-        if let Some(mut frame) = self.take_held() {
+        if let Some(mut frame) = self.take_buffered() {
             self.strip(&mut frame);
             return Poll::Ready(Some(Ok(frame)));
         }
@@ -307,7 +307,7 @@ impl Body for RequestBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.held.is_none() && (self.is_read || self.incoming.is_end_stream())
+        self.buffered.is_none() && (self.is_read || self.incoming.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -316,13 +316,13 @@ impl Body for RequestBody {
         } else {
             self.incoming.size_hint()
         };
-        let Some(held) = &self.held else {
+        let Some(buffered) = &self.buffered else {
             return rest;
         };
         match rest.exact() {
             // What has trailers is not framed by its length.
-            Some(rest) if held.trailers.is_none() => {
-                SizeHint::with_exact(rest + held.length() as u64)
+            Some(rest) if buffered.trailers.is_none() => {
+                SizeHint::with_exact(rest + buffered.length() as u64)
             }
             _ => SizeHint::default(),
         }

@@ -1,4 +1,4 @@
-//! How many connections and held requests there may be, for each listener and for all together.
+//! How many connections and delayed requests there may be, for each listener and for all together.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -14,7 +14,7 @@ use crate::metrics::{ListenerMetrics, Metrics, WorkerIndex};
 use crate::proxy::sockets::Sockets;
 use crate::snapshot::Listener;
 
-/// How many connections and held requests the listeners of a process have, and may have.
+/// How many connections and delayed requests the listeners of a process have, and may have.
 #[derive(Debug)]
 pub(crate) struct Capacity {
     /// In the snapshot's order.
@@ -32,8 +32,8 @@ pub(crate) struct ListenerLoad {
     open: AtomicUsize,
     /// Its `max_connections`.
     open_max: AtomicUsize,
-    held: AtomicUsize,
-    held_bytes: AtomicUsize,
+    delayed: AtomicUsize,
+    buffered_bytes: AtomicUsize,
     freed: Notify,
     /// The second in which a failed handshake was last logged.
     handshake_logged_secs: AtomicU64,
@@ -62,7 +62,7 @@ pub(crate) struct ConnectionPermit {
 
 /// A request's place among those that a listener holds; freed when dropped.
 #[derive(Debug)]
-pub(crate) struct HeldPermit<'l>(&'l ListenerLoad);
+pub(crate) struct DelayPermit<'l>(&'l ListenerLoad);
 
 /// Room for a request's body among those that a listener holds; freed when dropped.
 #[derive(Debug)]
@@ -85,8 +85,8 @@ impl Capacity {
             metrics: metrics.listener(&listener.name),
             open: AtomicUsize::new(0),
             open_max: AtomicUsize::new(listener.max_connections),
-            held: AtomicUsize::new(0),
-            held_bytes: AtomicUsize::new(0),
+            delayed: AtomicUsize::new(0),
+            buffered_bytes: AtomicUsize::new(0),
             freed: Notify::new(),
             handshake_logged_secs: AtomicU64::new(u64::MAX),
             clients: Arc::default(),
@@ -103,8 +103,8 @@ impl Capacity {
         &self.listeners[index]
     }
 
-    /// Begins to hold a body, of which nothing has come yet, among at most `bytes_max` of this listener.
-    pub(crate) fn held_bytes(
+    /// Begins to buffer a body, of which nothing has come yet, among at most `bytes_max` of this listener.
+    pub(crate) fn buffered_bytes(
         self: &Arc<Self>,
         listener: ListenerIndex,
         bytes_max: usize,
@@ -194,12 +194,12 @@ impl ListenerLoad {
         self.handshake_logged_secs.swap(secs, Relaxed) != secs
     }
 
-    /// Takes a place among at most `held_max` held requests; none if all are taken.
-    pub(crate) fn hold(&self, held_max: usize) -> Option<HeldPermit<'_>> {
-        if self.held.fetch_add(1, Relaxed) < held_max {
-            return Some(HeldPermit(self));
+    /// Takes a place among at most `delayed_max` delayed requests; none if all are taken.
+    pub(crate) fn delay(&self, delayed_max: usize) -> Option<DelayPermit<'_>> {
+        if self.delayed.fetch_add(1, Relaxed) < delayed_max {
+            return Some(DelayPermit(self));
         }
-        self.held.fetch_sub(1, Relaxed);
+        self.delayed.fetch_sub(1, Relaxed);
         None
     }
 }
@@ -217,10 +217,10 @@ impl Among {
 impl HeldBytes {
     /// Takes room for `bytes` in all, no fewer than before, if there is any; says whether there was.
     pub(crate) fn grow_to(&mut self, bytes: usize) -> bool {
-        let held = &self.capacity.listeners[self.listener].held_bytes;
+        let buffered = &self.capacity.listeners[self.listener].buffered_bytes;
         let more = bytes - self.bytes;
-        if held.fetch_add(more, Relaxed) + more > self.bytes_max {
-            held.fetch_sub(more, Relaxed);
+        if buffered.fetch_add(more, Relaxed) + more > self.bytes_max {
+            buffered.fetch_sub(more, Relaxed);
             return false;
         }
         self.bytes = bytes;
@@ -230,14 +230,14 @@ impl HeldBytes {
 
 impl Drop for HeldBytes {
     fn drop(&mut self) {
-        let held = &self.capacity.listeners[self.listener].held_bytes;
-        held.fetch_sub(self.bytes, Relaxed);
+        let buffered = &self.capacity.listeners[self.listener].buffered_bytes;
+        buffered.fetch_sub(self.bytes, Relaxed);
     }
 }
 
-impl Drop for HeldPermit<'_> {
+impl Drop for DelayPermit<'_> {
     fn drop(&mut self) {
-        self.0.held.fetch_sub(1, Relaxed);
+        self.0.delayed.fetch_sub(1, Relaxed);
     }
 }
 

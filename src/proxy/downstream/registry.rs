@@ -143,7 +143,10 @@ impl Registry {
     pub(crate) fn drain(&self) {
         self.is_draining.set(true);
         let connections = self.connections.borrow();
-        for served in connections.values().filter_map(|it| it.served.as_ref()) {
+        for served in connections
+            .values()
+            .filter_map(|value| value.served.as_ref())
+        {
             if let ConnectionState::Lingering { socket, .. } = &served.state {
                 socket.hasten_close();
             }
@@ -168,7 +171,10 @@ impl Registry {
     /// Ends the connections that have sent nothing since this was called before.
     pub(crate) fn evict_silent(&self) {
         let mut connections = self.connections.borrow_mut();
-        for served in connections.values_mut().filter_map(|it| it.served.as_mut()) {
+        for served in connections
+            .values_mut()
+            .filter_map(|values_mut| values_mut.served.as_mut())
+        {
             let is_silent = served.state.is_silent();
             if std::mem::replace(&mut served.was_silent, is_silent) && is_silent {
                 served.state.evict();
@@ -204,15 +210,15 @@ impl Registry {
         let lists = waiting
             .iter_mut()
             .filter(|(at, list)| among.includes(**at) && !list.is_empty());
-        let (at, list) = lists.min_by_key(|(_, list)| list.last().map(|it| it.since))?;
-        list.pop().map(|it| (*at, it))
+        let (at, list) = lists.min_by_key(|(_, list)| list.last().map(|list| list.since))?;
+        list.pop().map(|pop| (*at, pop))
     }
 
     /// Evicts a connection unless it has had a request since the scan.
     fn evict(&self, waiting: WaitingConnection) -> bool {
         let connections = self.connections.borrow();
         let entry = connections.get(&waiting.id);
-        let Some(served) = entry.and_then(|it| it.served.as_ref()) else {
+        let Some(served) = entry.and_then(|entry| entry.served.as_ref()) else {
             return false;
         };
         let waits_still = served.state.waiting_since() == Some(waiting.since);
@@ -227,7 +233,7 @@ impl Registry {
         let mut waiting = self.waiting.borrow_mut();
         waiting.clear();
         for (&id, entry) in &*self.connections.borrow() {
-            let Some(state) = entry.served.as_ref().map(|it| &it.state) else {
+            let Some(state) = entry.served.as_ref().map(|served| &served.state) else {
                 continue;
             };
             let Some(since) = state.waiting_since() else {
@@ -239,7 +245,7 @@ impl Registry {
             }
         }
         for list in waiting.values_mut() {
-            list.sort_unstable_by_key(|it| std::cmp::Reverse(it.since));
+            list.sort_unstable_by_key(|list| std::cmp::Reverse(list.since));
         }
     }
 }

@@ -29,9 +29,9 @@ const UNTRUSTED: Sender<'_> = Sender {
 fn what_is_remembered_of_a_request_is_a_copy() {
     let headers = fields(&[("host", "shop.example")]);
     let mut latest = LatestFields::default();
-    let told = common(&headers, &UNTRUSTED, &mut latest).expect("fields");
-    let kept = latest.0.and_then(|told| told.host).expect("a host");
-    let values = told.iter().map(|(_, value)| value).chain([&kept]);
+    let fields = common(&headers, &UNTRUSTED, &mut latest).expect("fields");
+    let kept = latest.0.and_then(|fields| fields.host).expect("a host");
+    let values = fields.iter().map(|(_, value)| value).chain([&kept]);
     let sent = headers[HOST].as_bytes();
     assert_eq!(kept, "shop.example");
     assert!(
@@ -106,9 +106,13 @@ fn what_is_remembered_is_for_the_same_host_only() {
         &[("host", "a.test")],
     ] {
         let headers = fields(lines);
-        let told = common(&headers, &UNTRUSTED, &mut latest).expect("fields");
-        let told = told.iter().cloned();
-        let sent: HeaderMap = headers.into_iter().filter_map(named).chain(told).collect();
+        let fields = common(&headers, &UNTRUSTED, &mut latest).expect("fields");
+        let fields = fields.iter().cloned();
+        let sent: HeaderMap = headers
+            .into_iter()
+            .filter_map(named)
+            .chain(fields)
+            .collect();
         assert_eq!(sent, annotated(lines, None));
     }
 }

@@ -13,7 +13,7 @@ fn every_body_is_json_that_repeats_its_status() {
         ..RefusalStyle::default()
     };
     let others = [
-        Refusal::held_full(),
+        Refusal::delayed_full(),
         Refusal::upstream_full(),
         Refusal::no_descriptors(),
         Refusal::unidentified("per-key"),
@@ -36,7 +36,7 @@ fn refusals_are_the_documented_table() {
     let mut table = String::new();
     let reduced_capacity = [
         Refusal::limiter_unavailable(Micros(0)),
-        Refusal::held_full(),
+        Refusal::delayed_full(),
         Refusal::upstream_full(),
         Refusal::no_descriptors(),
     ];
@@ -69,7 +69,7 @@ fn refusals_are_the_documented_table() {
          response_timeout upstream 504 Keep\n\
          no_endpoint upstream 503 Keep\n\
          limiter_unavailable gateway 503 Keep\n\
-         held_full gateway 503 Keep\n\
+         delayed_full gateway 503 Keep\n\
          upstream_full gateway 503 Keep\n\
          no_descriptors gateway 503 Keep\n"
     );

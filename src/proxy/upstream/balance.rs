@@ -92,14 +92,15 @@ impl Origins {
                 return only.origin.state.is_healthy().then_some(&only.origin);
             }
         }
-        let is_new = |it: &Candidate| !tried.iter().any(|one| Rc::ptr_eq(one, &it.origin));
-        let is_healthy = |it: &Candidate| it.origin.state.is_healthy();
+        let is_new =
+            |candidate: &Candidate| !tried.iter().any(|one| Rc::ptr_eq(one, &candidate.origin));
+        let is_healthy = |candidate: &Candidate| candidate.origin.state.is_healthy();
         let chosen = self
             .choose_available(hash, &is_new)
-            .or_else(|| self.choose_of(hash, &|it| is_healthy(it) && is_new(it)))
+            .or_else(|| self.choose_of(hash, &|value| is_healthy(value) && is_new(value)))
             .or_else(|| self.choose_available(hash, &|_| true))
             .or_else(|| self.choose_of(hash, &is_healthy));
-        chosen.map(|it| &it.origin)
+        chosen.map(|chosen| &chosen.origin)
     }
 
     /// Chooses among those that are available. Of those that were ejected, others may get the one request
@@ -111,7 +112,9 @@ impl Origins {
     ) -> Option<&Candidate> {
         let (now, timeout) = (self.now.get(), self.upstream.http().connect_timeout);
         loop {
-            let is_available = |it: &Candidate| it.origin.state.is_available(now) && may_be(it);
+            let is_available = |candidate: &Candidate| {
+                candidate.origin.state.is_available(now) && may_be(candidate)
+            };
             let chosen = self.choose_of(hash, &is_available)?;
             if chosen.origin.state.admit(timeout, now) {
                 return Some(chosen);
@@ -126,11 +129,11 @@ impl Origins {
         hash: Option<u64>,
     ) -> Option<&Rc<Origin>> {
         let first = &tried.first()?.state;
-        let chosen = self.choose_available(hash, &|it| {
-            it.origin.state.shares_name(first)
-                && !tried.iter().any(|one| Rc::ptr_eq(one, &it.origin))
+        let chosen = self.choose_available(hash, &|value| {
+            value.origin.state.shares_name(first)
+                && !tried.iter().any(|one| Rc::ptr_eq(one, &value.origin))
         });
-        chosen.map(|it| &it.origin)
+        chosen.map(|chosen| &chosen.origin)
     }
 
     fn choose_of(

@@ -35,15 +35,15 @@ pub struct UpstreamBody {
     /// How long the origin may send nothing; none: any time.
     timeout: Option<Duration>,
     /// Whether its end can be told from a connection that broke.
-    is_end_told: bool,
+    has_known_end: bool,
 }
 
 impl UpstreamBody {
     /// Wraps a body.
     pub(super) fn new(received: Received, timeout: Option<Duration>) -> Self {
         Self {
-            is_end_told: match &received {
-                Received::Http1(receiving, _) => receiving.is_end_told(),
+            has_known_end: match &received {
+                Received::Http1(receiving, _) => receiving.has_known_end(),
                 Received::Http2(_) => true,
             },
             received,
@@ -54,10 +54,10 @@ impl UpstreamBody {
     }
 
     /// Whether its end can be told from a connection that broke.
-    pub fn is_end_told(&self) -> bool {
+    pub fn has_known_end(&self) -> bool {
         match &self.received {
-            Received::Http1(..) => self.is_end_told,
-            Received::Http2(receiving) => receiving.is_end_told(),
+            Received::Http1(..) => self.has_known_end,
+            Received::Http2(receiving) => receiving.has_known_end(),
         }
     }
 

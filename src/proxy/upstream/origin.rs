@@ -146,7 +146,9 @@ impl Origin {
         self.idle
             .borrow_mut()
             .retain(|idle| idle.until > now && idle.connection.seems_quiet());
-        self.shared.borrow_mut().retain(|it| it.is_kept(now));
+        self.shared
+            .borrow_mut()
+            .retain(|shared| shared.is_kept(now));
     }
 
     /// Connects to the first of the endpoint's addresses that accepts.
@@ -210,7 +212,7 @@ impl Origin {
     /// Counts the idle connections.
     pub(super) fn idle(&self) -> usize {
         let shared = self.shared.borrow();
-        self.idle.borrow().len() + shared.iter().filter(|it| it.is_idle()).count()
+        self.idle.borrow().len() + shared.iter().filter(|shared| shared.is_idle()).count()
     }
 
     /// Notes that no more requests come here; those that are here may outlive this.
@@ -222,7 +224,7 @@ impl Origin {
     /// Closes the idle connections.
     pub(super) fn close_idle(&self) {
         self.idle.borrow_mut().clear();
-        self.shared.borrow_mut().retain(|it| !it.is_idle());
+        self.shared.borrow_mut().retain(|shared| !shared.is_idle());
     }
 
     /// Returns what a request may be sent in that asks for an upgrade, or does not.
@@ -277,14 +279,18 @@ impl Origin {
     /// Takes a place on a connection over HTTP/2 that has room.
     pub(super) fn slot(&self, http: &HttpUpstream) -> Option<Slot> {
         let shared = self.shared.borrow();
-        let slot =
-            |it: &Rc<http2::Http2Connection>| it.slot(http.max_header_bytes, idle_timeout(http));
+        let slot = |connection: &Rc<http2::Http2Connection>| {
+            connection.slot(http.max_header_bytes, idle_timeout(http))
+        };
         shared.iter().find_map(slot)
     }
 
     /// Whether no request is on the connection over HTTP/2 that the next one would share.
     pub(super) fn has_idle_shared(&self) -> bool {
-        self.shared.borrow().first().is_some_and(|it| it.is_idle())
+        self.shared
+            .borrow()
+            .first()
+            .is_some_and(|shared| shared.is_idle())
     }
 
     /// Keeps a connection that can carry another request for `idle_timeout`, unless there are

@@ -124,7 +124,7 @@ mod tests {
             let members = JsonMembers::read(text);
             assert_eq!(members.is_some(), is_one, "{text}");
             assert_eq!(
-                members.is_some_and(|it| it.are_unique()),
+                members.is_some_and(|member| member.are_unique()),
                 is_unique,
                 "{text}"
             );

@@ -136,7 +136,7 @@ fn of_pem(file: &[u8]) -> Result<Vec<VerifyingKey>, KeyFault> {
     if !keys.is_empty() {
         return Ok(keys);
     }
-    let is_pem = file.windows(BEGIN.len()).any(|it| it == BEGIN);
+    let is_pem = file.windows(BEGIN.len()).any(|window| window == BEGIN);
     Err(if is_pem {
         KeyFault::NoKey
     } else {
@@ -213,7 +213,10 @@ fn of_jwk(jwk: &Jwk) -> Option<VerifyingKey> {
         }
         _ => return None,
     };
-    if common.key_algorithm.is_some_and(|it| it != name) {
+    if common
+        .key_algorithm
+        .is_some_and(|key_algorithm| key_algorithm != name)
+    {
         return None;
     }
     let id = common.key_id.as_deref().map(Into::into);

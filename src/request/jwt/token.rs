@@ -32,7 +32,9 @@ impl<'t> UnverifiedToken<'t> {
         }
         // The payload of a nested token is no claims (RFC 7519, section 5.2).
         let content = header.value("cty").map(string);
-        if content.is_some_and(|it| it.is_none_or(|it| it.eq_ignore_ascii_case("jwt"))) {
+        if content
+            .is_some_and(|content| content.is_none_or(|value| value.eq_ignore_ascii_case("jwt")))
+        {
             return None;
         }
         let key_id = match header.value("kid") {

@@ -258,7 +258,7 @@ fn a_pattern_is_shown_in_clear_unless_it_is_a_clients_value() {
         (PartPattern::text(&header("x-api-key"), "live_*"), "live_*"),
         (
             PartPattern::text(&header("x-api-key"), "live_secret")
-                .map(|it| it.in_clear("live\u{1b}é\n")),
+                .map(|text| text.in_clear("live\u{1b}é\n")),
             "live???",
         ),
     ] {

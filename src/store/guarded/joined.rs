@@ -211,7 +211,7 @@ impl DecidedPart {
             };
             if comes_back(&plan[place], refusals) {
                 let all = Adjustment::GiveBack(charged.amount);
-                *decision = all.told(*decision, &entry.quota, charged.amount);
+                *decision = all.adjusted(*decision, &entry.quota, charged.amount);
                 back.entries.push(*entry);
             }
             entry.charged = None;

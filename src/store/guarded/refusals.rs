@@ -115,8 +115,8 @@ impl Refusals {
             self.with(check, now, |entry| {
                 let is_repeated = entry.is_repeated(now);
                 let found = if is_repeated { &mut refused } else { &mut due };
-                let told = (entry.known).told(&entry.quota, check.cost, entry.asked, now);
-                found.push((place, told));
+                let refusal = (entry.known).refusal(&entry.quota, check.cost, entry.asked, now);
+                found.push((place, refusal));
             });
         }
         match (refused.is_empty(), due.is_empty()) {

@@ -114,7 +114,7 @@ fn certificates_are_called_by_their_first_name_or_subject() {
     let known: Vec<_> = tls
         .certificates
         .iter()
-        .map(|it| (&*it.name, it.has_names))
+        .map(|certificate| (&*certificate.name, certificate.has_names))
         .collect();
     let expected = [
         ("example.com", true),
@@ -253,7 +253,7 @@ fn http2_is_spoken_if_both_offer_it() {
         (&without, &[h2, h1], Some(h1)),
     ] {
         let mut client = any_client();
-        client.alpn_protocols = offered.iter().map(|it| it.to_vec()).collect();
+        client.alpn_protocols = offered.iter().map(|offered| offered.to_vec()).collect();
         let agreed = agree(tls, client, "example.com");
         assert_eq!(agreed.protocol.as_deref(), expected, "{offered:?}");
     }

@@ -56,8 +56,12 @@ fn identity(source: AddressSource) -> ClientIdentity {
 
 /// Walks from the right past what is trusted; none if there is nothing, or nothing to be believed.
 fn walk(entries: &[Option<IpAddr>], identity: &ClientIdentity) -> Option<IpAddr> {
-    let trusted = |entry: &Option<IpAddr>| entry.is_some_and(|it| is_trusted(it, identity));
-    let past = entries.iter().rev().take_while(|it| trusted(it)).count();
+    let trusted = |entry: &Option<IpAddr>| entry.is_some_and(|entry| is_trusted(entry, identity));
+    let past = entries
+        .iter()
+        .rev()
+        .take_while(|entry| trusted(entry))
+        .count();
     if past >= HOPS_MAX && entries.len() > HOPS_MAX {
         return None;
     }
@@ -87,7 +91,7 @@ fn entries(headers: &HeaderMap, source: &AddressSource) -> Option<Vec<Option<IpA
     let entries = entries.filter(|entry| !entry.is_empty());
     Some(
         entries
-            .map(|it| address(str::from_utf8(it).ok()?))
+            .map(|entry| address(str::from_utf8(entry).ok()?))
             .collect(),
     )
 }
@@ -106,7 +110,9 @@ fn address(text: &str) -> Option<IpAddr> {
     if !port.is_none_or(is_port) {
         return None;
     }
-    let brackets = host.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+    let brackets = host
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
     let address = match brackets {
         Some(host) => IpAddr::V6(host.parse::<Ipv6Addr>().ok()?),
         None => IpAddr::V4(host.parse::<Ipv4Addr>().ok()?),
@@ -170,13 +176,15 @@ fn forwarded(line: &[u8]) -> Option<Vec<Option<IpAddr>>> {
 
 /// `token "=" ( token | quoted-string )`, and what is behind it. Quotes are left out.
 fn pair(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
-    let length = |text: &[u8], of: fn(u8) -> bool| text.iter().take_while(|it| of(**it)).count();
+    let length =
+        |text: &[u8], of: fn(u8) -> bool| text.iter().take_while(|text| of(**text)).count();
     let (name, value) = text.split_at(length(text, is_token));
     let value = value.strip_prefix(b"=").filter(|_| !name.is_empty())?;
     let Some(quoted) = value.strip_prefix(b"\"") else {
         // An address without the quotes that its `:` asks for is read all the same.
-        let (value, after) =
-            value.split_at(length(value, |it| is_token(it) || b":[]".contains(&it)));
+        let (value, after) = value.split_at(length(value, |value| {
+            is_token(value) || b":[]".contains(&value)
+        }));
         return (!value.is_empty()).then_some((name, value, after));
     };
     let mut at = 0;

@@ -2,8 +2,8 @@
 
 use tollgate::cli::check::summary;
 use tollgate::config::changes::{Changes, changes, keep_until_restart};
+use tollgate::config::display;
 use tollgate::config::report::Report;
-use tollgate::config::spelling;
 use tollgate::config::value::{Encryption, StoreUrl, store_url};
 use tollgate::config::{Loaded, load};
 use tollgate::limit::plan::SeriesId;
@@ -89,7 +89,7 @@ fn accepted(text: &str, loaded: &Loaded) {
     }
     let location = &loaded.snapshot.store.location;
     if let Location::Redis(redis) = location {
-        same_servers(redis, &spelling::store_url(&one.store.value.url));
+        same_servers(redis, &display::store_url(&one.store.value.url));
         // Said once and taken for a password, it is said nowhere else.
         let is_secret = |password: &Password| password.text().contains(SECRET);
         if redis.password.as_ref().is_some_and(is_secret)

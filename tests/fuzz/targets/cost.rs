@@ -24,8 +24,8 @@ pub fn holds(data: &[u8]) {
     };
     let body = parts.next().unwrap_or_default();
     let texts: Vec<&str> = texts.split(' ').collect();
-    let parsed: Result<Vec<_>, _> = texts.iter().map(|it| JsonPointer::parse(it)).collect();
-    let Some(Ok(pointers)) = parsed.ok().map(|it| Pointers::new(&it)) else {
+    let parsed: Result<Vec<_>, _> = texts.iter().map(|text| JsonPointer::parse(text)).collect();
+    let Some(Ok(pointers)) = parsed.ok().map(|parsed| Pointers::new(&parsed)) else {
         return;
     };
     let pointers = Arc::new(pointers);
@@ -60,7 +60,7 @@ fn compare(reading: &BodyNumbers, pointers: &[&str], documents: Option<&[&RawVal
         let found = documents
             .unwrap_or_default()
             .iter()
-            .map(|it| numbers(it, pointer));
+            .map(|default| numbers(default, pointer));
         Some(found.collect::<Option<Vec<_>>>()?.concat())
     };
     let found: Option<Vec<_>> = pointers.iter().map(all).collect();
@@ -70,24 +70,27 @@ fn compare(reading: &BodyNumbers, pointers: &[&str], documents: Option<&[&RawVal
     };
     let is_read = (found.iter().flatten()).all(|number| number.len() <= NUMBER_BYTES_MAX);
     assert_eq!(reading.is_whole, !documents.is_empty() && is_read);
-    let expected: Vec<_> = found.iter().map(|it| largest(it)).collect();
+    let expected: Vec<_> = found.iter().map(|found| largest(found)).collect();
     assert_eq!(*reading.numbers, expected);
 }
 
 /// Compares with the data of all events, or, if one is no document, with those that are.
 fn compare_events(reading: &BodyNumbers, pointers: &[&str], body: &str) {
     let data = data(body);
-    let data: Vec<_> = (data.iter().map(|it| it.trim_matches([' ', '\n', '\t'])))
-        .filter(|it| !it.is_empty() && *it != "[DONE]")
+    let data: Vec<_> = (data.iter().map(|data| data.trim_matches([' ', '\n', '\t'])))
+        .filter(|one| !one.is_empty() && *one != "[DONE]")
         .collect();
-    let all = data.iter().filter_map(|it| documents(it));
-    let documents: Vec<_> = all.filter(|it| it.len() == 1).flatten().collect();
+    let all = data.iter().filter_map(|data| documents(data));
+    let documents: Vec<_> = all.filter(|all| all.len() == 1).flatten().collect();
     if documents.len() == data.len() {
         compare(reading, pointers, Some(&documents));
         return;
     }
     for (pointer, number) in pointers.iter().zip(&reading.numbers) {
-        let found: Vec<_> = (documents.iter().filter_map(|it| numbers(it, pointer))).collect();
+        let found: Vec<_> = (documents
+            .iter()
+            .filter_map(|document| numbers(document, pointer)))
+        .collect();
         assert!(*number >= largest(&found.concat()), "{pointer}");
     }
 }
@@ -134,7 +137,7 @@ fn walk<'d>(value: &'d RawValue, keys: &[String], found: &mut Vec<&'d str>) -> O
     let text = value.get();
     let Some((key, keys)) = keys.split_first() else {
         found.extend(
-            text.starts_with(|it: char| it == '-' || it.is_ascii_digit())
+            text.starts_with(|first: char| first == '-' || first.is_ascii_digit())
                 .then_some(text),
         );
         return Some(());
@@ -158,14 +161,17 @@ fn walk<'d>(value: &'d RawValue, keys: &[String], found: &mut Vec<&'d str>) -> O
 }
 
 fn largest(numbers: &[&str]) -> Option<Decimal> {
-    let counts = |it: &&&str| it.len() <= NUMBER_BYTES_MAX && !is_negative(it);
-    let largest = numbers.iter().filter(counts).max_by_key(|it| columns(it))?;
+    let counts = |text: &&&str| text.len() <= NUMBER_BYTES_MAX && !is_negative(text);
+    let largest = numbers
+        .iter()
+        .filter(counts)
+        .max_by_key(|number| columns(number))?;
     let (_, number) = Decimal::parse(largest.as_bytes()).expect("a number");
     Some(number)
 }
 
 fn is_negative(number: &str) -> bool {
-    number.starts_with('-') && columns(number).contains(|it| matches!(it, '1'..='9'))
+    number.starts_with('-') && columns(number).contains(|column| matches!(column, '1'..='9'))
 }
 
 /// Writes a number without its sign out in columns, so that the order of texts is that of numbers.

@@ -45,7 +45,7 @@ pub fn holds(data: &[u8]) {
         cause: None,
         duration_us: u64::MAX,
         upstream_us: None,
-        held_us: Some(0),
+        delayed_us: Some(0),
         sent_bytes: number,
         is_degraded: true,
         request_id: texts["request_id"],

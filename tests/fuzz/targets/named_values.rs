@@ -19,7 +19,7 @@ pub fn holds(data: &[u8]) {
     if name.is_empty() || !name.bytes().all(is_part) {
         return;
     }
-    let found = query_value(query, name).map(|it| it.map(Into::into));
+    let found = query_value(query, name).map(|query_value| query_value.map(Into::into));
     check(name, query.as_bytes(), found, '&', QUERY_READERS);
 
     let mut headers = HeaderMap::new();
@@ -30,7 +30,7 @@ pub fn holds(data: &[u8]) {
     }
     let values = headers.get_all(COOKIE).iter();
     let cookies = values.map(HeaderValue::as_bytes).collect::<Vec<_>>();
-    let found = cookie_value(&headers, name).map(|it| it.map(Into::into));
+    let found = cookie_value(&headers, name).map(|cookie_value| cookie_value.map(Into::into));
     check(name, &cookies.join(&b"; "[..]), found, ';', COOKIE_READERS);
 }
 
@@ -151,8 +151,8 @@ fn decode(text: &[u8]) -> Vec<u8> {
     while at < text.len() {
         let digits = text
             .get(at + 1..at + 3)
-            .and_then(|it| str::from_utf8(it).ok());
-        let is_hex = |it: &&str| it.bytes().all(|byte| byte.is_ascii_hexdigit());
+            .and_then(|text| str::from_utf8(text).ok());
+        let is_hex = |text: &&str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
         match digits.filter(is_hex) {
             Some(digits) if text[at] == b'%' => {
                 out.push(u8::from_str_radix(digits, 16).expect("hex digits"));
@@ -181,7 +181,7 @@ fn php(name: &[u8]) -> Vec<u8> {
         .unwrap_or(name.len());
     let name = &name[start..];
     let (open, close) = [b'[', b']']
-        .map(|it| name.iter().position(|byte| *byte == it))
+        .map(|value| name.iter().position(|byte| *byte == value))
         .into();
     let end = match (open, close) {
         (Some(open), Some(close)) if open < close => open,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::header::HeaderMap;
 use http::{HeaderName, Method};
-use tollgate::config::spelling;
+use tollgate::config::display;
 use tollgate::config::value::part_choice;
 use tollgate::request::path::normalise;
 use tollgate::request::route::{Found, Lookup, PathPattern, Router, Rule};
@@ -103,7 +103,7 @@ fn look(router: &Router, policy: &Policy, request: &Request) -> (Identity, Ident
     for names in [ClientNames::Short, ClientNames::Digest] {
         // A choice of several parts names the one that was taken.
         let text = redacted(&KEY, &policy.partition, &facts, names).to_string();
-        let of_file = spelling::partition(&policy.partition).len();
+        let of_file = display::partition(&policy.partition).len();
         let of_client = policy.partition.0.len() * VALUE_BYTES_MAX;
         assert!(text == "all" || text.len() <= of_file + of_client, "{text}");
         let is_named = policy.partition.0.iter().any(|choice| choice.0.len() > 1);
@@ -129,7 +129,11 @@ fn look(router: &Router, policy: &Policy, request: &Request) -> (Identity, Ident
     for name in header_names(&policy.partition) {
         assert!(joined.get_all(name).iter().count() <= 1, "{name}");
         let reads = |other: &&HeaderName| other.as_str().replace('_', "-") == name.as_str();
-        let alike = joined.keys().filter(reads).filter(|it| *it != name).count();
+        let alike = joined
+            .keys()
+            .filter(reads)
+            .filter(|key| *key != name)
+            .count();
         assert!(alike == 0 || name.as_str().contains('_'), "{joined:?}");
     }
     (identity, identified)
@@ -232,7 +236,9 @@ fn in_case(text: &str, facts: &Facts<'_>) -> String {
 /// The segment that stands where the route's pattern has `{name}`.
 fn param(found: &Found, path: &str, name: &str) -> Option<String> {
     let pattern = ROUTES[usize::from(found.route)].split('/');
-    let index = pattern.clone().position(|it| it == format!("{{{name}}}"))?;
+    let index = pattern
+        .clone()
+        .position(|pattern| pattern == format!("{{{name}}}"))?;
     path.split('/').nth(index).map(str::to_owned)
 }
 
@@ -244,7 +250,10 @@ fn policy(text: &str) -> Option<Policy> {
         "refuse" => Missing::Refuse,
         _ => return None,
     };
-    let items = items.split(',').take(ITEMS_MAX).filter(|it| !it.is_empty());
+    let items = items
+        .split(',')
+        .take(ITEMS_MAX)
+        .filter(|part| !part.is_empty());
     let choices: Result<Vec<Choice>, _> = items.map(part_choice).collect();
     Some(Policy {
         name: Arc::from("p"),

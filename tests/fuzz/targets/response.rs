@@ -209,10 +209,15 @@ impl<'s> Walk<'s> {
     fn size_line(&mut self, extension_bytes: &mut usize) -> Result<u64, End> {
         let end = self.rest.iter().position(|&byte| byte == b'\r');
         let line = self.take(end.unwrap_or(self.rest.len()));
-        let digits = line.iter().take_while(|it| it.is_ascii_hexdigit()).count();
+        let digits = line
+            .iter()
+            .take_while(|line| line.is_ascii_hexdigit())
+            .count();
         let behind = &line[digits..];
         check(digits <= 16 && (digits > 0 || line.is_empty() && end.is_none()))?;
-        let spaces = behind.iter().take_while(|it| matches!(it, b' ' | b'\t'));
+        let spaces = behind
+            .iter()
+            .take_while(|behind| matches!(behind, b' ' | b'\t'));
         let (spaces, extensions) = behind.split_at(spaces.count());
         *extension_bytes += spaces.len();
         if let Some((first, extensions)) = extensions.split_first() {

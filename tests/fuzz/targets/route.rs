@@ -37,7 +37,12 @@ pub fn holds(data: &[u8]) {
             Lookup::NoRoute => panic!("the last rule matches all"),
             Lookup::MethodCase => {
                 assert!(!matches!(method.as_str(), "POST"), "{method}");
-                assert!(request.segments.first().is_some_and(|it| it.1 == "only"));
+                assert!(
+                    request
+                        .segments
+                        .first()
+                        .is_some_and(|segment| segment.1 == "only")
+                );
                 assert!(method.as_str().eq_ignore_ascii_case("POST"));
                 return;
             }
@@ -52,11 +57,11 @@ pub fn holds(data: &[u8]) {
         let names = RULES[usize::from(found.route)]
             .2
             .split('/')
-            .filter(|it| !it.is_empty());
+            .filter(|part| !part.is_empty());
         for (pattern, (raw, _)) in names.zip(&request.segments) {
             let name = pattern
                 .strip_prefix('{')
-                .and_then(|it| it.strip_suffix('}'));
+                .and_then(|rest| rest.strip_suffix('}'));
             if let Some(name) = name {
                 let value = router.param(&found, name, path.as_str());
                 assert_eq!(value, Some(raw.as_str()), "{name} of {request:?}");
@@ -128,12 +133,12 @@ impl Request<'_> {
             && self.method.eq_ignore_ascii_case("POST")
             && self.method != "POST";
         let other = RULES.iter().position(|rule| decoded.matches(rule));
-        is_method_case || other.is_some_and(|it| it != found && !self.is_at(&RULES[it]))
+        is_method_case || other.is_some_and(|other| other != found && !self.is_at(&RULES[other]))
     }
 
     /// Whether the path is the rule's.
     fn is_at(&self, &(_, _, path, any_case): &Row) -> bool {
-        let pattern: Vec<&str> = path.split('/').filter(|it| !it.is_empty()).collect();
+        let pattern: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
         let fixed = pattern.len() - usize::from(pattern.last() == Some(&"*"));
         let length_matches = if fixed == pattern.len() {
             self.segments.len() == fixed
@@ -151,6 +156,8 @@ impl Request<'_> {
 }
 
 fn segments(path: &str) -> Vec<(String, String)> {
-    let names = path.split('/').filter(|it| !it.is_empty());
-    names.map(|it| (it.to_owned(), compared(it))).collect()
+    let names = path.split('/').filter(|part| !part.is_empty());
+    names
+        .map(|name| (name.to_owned(), compared(name)))
+        .collect()
 }

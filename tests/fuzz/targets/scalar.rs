@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use tollgate::config::display;
 use tollgate::config::file::RawEndpoint;
-use tollgate::config::spelling;
-use tollgate::config::value::{self, Wrong};
+use tollgate::config::value::{self, ValueError};
 use tollgate::request::Partition;
 use tollgate::request::path::normalise;
 use tollgate::request::route::{HostPattern, PathPattern, PatternError};
@@ -14,22 +14,24 @@ pub fn holds(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else {
         return;
     };
-    same(text, value::duration, |it| format!("{}ms", it.as_millis()));
-    same(text, value::size, |it| value::bytes_text(*it));
+    same(text, value::duration, |value| {
+        format!("{}ms", value.as_millis())
+    });
+    same(text, value::size, |one| value::bytes_text(*one));
     same(text, value::network, ToString::to_string);
     same(text, value::socket_address, ToString::to_string);
-    same(text, value::client_address, spelling::address_source);
+    same(text, value::client_address, display::address_source);
     same(text, value::name, ToString::to_string);
     same(text, value::method, ToString::to_string);
     same(text, value::header_name, ToString::to_string);
-    same(text, value::quota, |it| {
-        format!("{} per {}", it.limit, it.window_text)
+    same(text, value::quota, |value| {
+        format!("{} per {}", value.limit, value.window_text)
     });
-    same(text, value::part_choice, |it| {
-        let list = spelling::partition(&Partition(vec![it.clone()]));
+    same(text, value::part_choice, |value| {
+        let list = display::partition(&Partition(vec![value.clone()]));
         list.trim_matches(['[', ']', '"']).to_owned()
     });
-    same(text, value::endpoint, |it| match it {
+    same(text, value::endpoint, |value| match value {
         RawEndpoint::Echo => "builtin:echo".to_owned(),
         RawEndpoint::Status(status) => format!("builtin:status/{}", status.as_u16()),
         RawEndpoint::RedirectHttps => "builtin:redirect-https".to_owned(),
@@ -67,7 +69,7 @@ pub fn holds(data: &[u8]) {
 /// Asserts that what `read` takes reads the same as it is spelled.
 fn same<T: PartialEq + std::fmt::Debug>(
     text: &str,
-    read: impl Fn(&str) -> Result<T, Wrong>,
+    read: impl Fn(&str) -> Result<T, ValueError>,
     spell: impl Fn(&T) -> String,
 ) {
     match read(text) {
@@ -76,7 +78,7 @@ fn same<T: PartialEq + std::fmt::Debug>(
     }
 }
 
-fn wrong(error: Option<Wrong>) {
+fn wrong(error: Option<ValueError>) {
     let Some(error) = error else { return };
     assert!(!error.problem.is_empty() && !error.expected.is_empty());
 }

@@ -1,27 +1,34 @@
 //! What an answer costs that tells, that does not, and that cannot be read.
 
-use super::{POLICY, Reply, TOLD, chunked, cut, json, left, of_type, origin, raw};
+use super::{POLICY, REPORTED, Reply, chunked, cut, json, left, of_type, origin, raw};
 use crate::stores::on_each_store;
 use crate::support::ratelimit::remaining;
 use crate::support::{Client, Config, eventually};
 
 /// Answers that tell what they cost.
-fn told() -> Vec<(&'static str, Reply, i64)> {
+fn reported() -> Vec<(&'static str, Reply, i64)> {
     let stream = "text/event-stream";
     let event = "data: {\"usage\":{\"total_tokens\":40}}\n\n";
     let done = "data: [DONE]\n\n";
     let begun = "data: {\"choices\":[{\"delta\":\"a\"}],\"usage\":null}\n\n";
     vec![
-        ("a document", json(TOLD), 25),
+        ("a document", json(REPORTED), 25),
         (
             "its type has parameters",
-            of_type("application/JSON; charset=utf-8", TOLD),
+            of_type("application/JSON; charset=utf-8", REPORTED),
             25,
         ),
-        ("a problem", of_type("application/problem+json", TOLD), 25),
+        (
+            "a problem",
+            of_type("application/problem+json", REPORTED),
+            25,
+        ),
         (
             "in chunks",
-            chunked("application/json", &[&TOLD[..9], &TOLD[9..30], &TOLD[30..]]),
+            chunked(
+                "application/json",
+                &[&REPORTED[..9], &REPORTED[9..30], &REPORTED[30..]],
+            ),
             25,
         ),
         (
@@ -77,11 +84,11 @@ fn told() -> Vec<(&'static str, Reply, i64)> {
 }
 
 /// Whole answers that do not.
-fn untold() -> Vec<(&'static str, Reply, i64)> {
+fn unreported() -> Vec<(&'static str, Reply, i64)> {
     let stream = "text/event-stream";
     let done = "data: [DONE]\n\n";
     let begun = "data: {\"choices\":[{\"delta\":\"a\"}],\"usage\":null}\n\n";
-    let length = TOLD.len();
+    let length = REPORTED.len();
     vec![
         ("nothing", json(r#"{"usage":{}}"#), 10),
         ("null", json(r#"{"usage":{"total_tokens":null}}"#), 10),
@@ -109,10 +116,14 @@ fn untold() -> Vec<(&'static str, Reply, i64)> {
             json(r#"{"a":{"usage":{"total_tokens":1}}}"#),
             10,
         ),
-        ("a decoy in another type", of_type("text/plain", TOLD), 10),
+        (
+            "a decoy in another type",
+            of_type("text/plain", REPORTED),
+            10,
+        ),
         (
             "no type",
-            raw(&format!("200 OK\r\nContent-Length: {length}"), TOLD),
+            raw(&format!("200 OK\r\nContent-Length: {length}"), REPORTED),
             10,
         ),
         ("no JSON", json("<html>"), 10),
@@ -133,13 +144,13 @@ fn unreadable() -> Vec<(&'static str, Reply, i64)> {
             body,
         )
     };
-    let length = TOLD.len();
+    let length = REPORTED.len();
     vec![
         (
             "compressed",
             with(
                 &format!("Content-Encoding: gzip\r\nContent-Length: {length}"),
-                TOLD,
+                REPORTED,
             ),
             10,
         ),
@@ -147,7 +158,7 @@ fn unreadable() -> Vec<(&'static str, Reply, i64)> {
             "not compressed",
             with(
                 &format!("Content-Encoding: identity\r\nContent-Length: {length}"),
-                TOLD,
+                REPORTED,
             ),
             25,
         ),
@@ -157,7 +168,7 @@ fn unreadable() -> Vec<(&'static str, Reply, i64)> {
                 &format!(
                     "206 Partial Content\r\nContent-Type: application/json\r\nContent-Length: {length}"
                 ),
-                TOLD,
+                REPORTED,
             ),
             10,
         ),
@@ -167,7 +178,7 @@ fn unreadable() -> Vec<(&'static str, Reply, i64)> {
             10,
         ),
         (
-            "cut when it has told",
+            "cut when it has reported",
             cut(with("Transfer-Encoding: chunked", "26\r\n")),
             10,
         ),
@@ -224,7 +235,7 @@ pub(super) fn costs(policy: &str, table: &[(&str, Reply, i64)]) {
             assert_eq!(
                 remaining(&answer, "p"),
                 before - 10,
-                "{what}: the reserve is told"
+                "{what}: the reserve is reported"
             );
             // Some are cut.
             let _ = asking.finish(&mut answer);
@@ -236,5 +247,5 @@ pub(super) fn costs(policy: &str, table: &[(&str, Reply, i64)]) {
 
 #[test]
 fn an_answer_costs_what_it_tells_and_otherwise_the_most_that_can_be_said() {
-    costs(POLICY, &[told(), untold(), unreadable()].concat());
+    costs(POLICY, &[reported(), unreported(), unreadable()].concat());
 }

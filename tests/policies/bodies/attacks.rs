@@ -5,7 +5,7 @@ use std::io::Result;
 use http::Method;
 
 use super::answers::costs;
-use super::{POLICY, RESERVING, TOLD, chunked, cut, json, left, of_type, origin, raw};
+use super::{POLICY, REPORTED, RESERVING, chunked, cut, json, left, of_type, origin, raw};
 use crate::stores::on_each_store;
 use crate::support::http2::Http2;
 use crate::support::ratelimit::remaining;
@@ -84,7 +84,7 @@ fn a_gigabyte_of_text_and_a_million_arrays_are_read_in_little_memory() {
 
 #[test]
 fn an_answer_without_a_body_that_can_be_read_costs_its_reserve() {
-    let length = TOLD.len();
+    let length = REPORTED.len();
     let replies = [
         (
             "/head".to_owned(),
@@ -110,14 +110,14 @@ fn an_answer_without_a_body_that_can_be_read_costs_its_reserve() {
                 &format!(
                     "200 OK\r\nContent-Type: application/json\r\nContent-Type: text/plain\r\nContent-Length: {length}"
                 ),
-                TOLD,
+                REPORTED,
             ),
         ),
         (
             "/upgrade".to_owned(),
             cut(raw(
                 "101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket",
-                TOLD,
+                REPORTED,
             )),
         ),
     ];
@@ -136,7 +136,7 @@ fn an_answer_without_a_body_that_can_be_read_costs_its_reserve() {
                 "/upgrade" => {
                     let fields = "Connection: upgrade\r\nUpgrade: websocket\r\n";
                     assert_eq!(asking.get(target, fields).status, 101);
-                    asking.until(TOLD);
+                    asking.until(REPORTED);
                     drop(asking);
                 }
                 _ => {
@@ -196,16 +196,16 @@ fn an_answer_that_does_not_tell_costs_at_least_what_is_said_for_that() {
     costs(
         &format!("{POLICY}\ncost_unknown = 50"),
         &[
-            ("told", json(TOLD), 25),
-            ("untold", json("{}"), 50),
+            ("reported", json(REPORTED), 25),
+            ("unreported", json("{}"), 50),
             ("cut behind more", broken.clone(), 900),
-            ("cut behind less", cut(raw(head, TOLD)), 50),
+            ("cut behind less", cut(raw(head, REPORTED)), 50),
         ],
     );
     costs(
         &format!("{POLICY}\ncost_unknown = [{{ from = 'response-bytes', times = 2 }}]"),
         &[
-            ("told", json(TOLD), 25),
+            ("reported", json(REPORTED), 25),
             ("of another type", text, 140),
             ("short", json("{}"), 10),
             ("cut", cut(raw(head, &"x".repeat(30))), 60),
@@ -215,11 +215,11 @@ fn an_answer_that_does_not_tell_costs_at_least_what_is_said_for_that() {
 
 #[test]
 fn what_is_given_back_by_status_goes_before_what_the_body_tells() {
-    let length = TOLD.len();
+    let length = REPORTED.len();
     let failed = |status| {
         let head =
             format!("{status} No\r\nContent-Type: application/json\r\nContent-Length: {length}");
-        (format!("/{status}"), raw(&head, TOLD))
+        (format!("/{status}"), raw(&head, REPORTED))
     };
     let replies = [404, 500].map(failed);
     on_each_store(|start| {
@@ -251,9 +251,9 @@ fn what_is_given_back_by_status_goes_before_what_the_body_tells() {
 #[test]
 fn a_policy_that_marks_settles_as_one_that_refuses() {
     on_each_store(|start| {
-        let length = TOLD.len();
-        let told = format!("Content-Type: application/json\r\nContent-Length: {length}");
-        let origin = Origin::answering(format!("HTTP/1.1 200 OK\r\n{told}\r\n\r\n{TOLD}"));
+        let length = REPORTED.len();
+        let reported = format!("Content-Type: application/json\r\nContent-Length: {length}");
+        let origin = Origin::answering(format!("HTTP/1.1 200 OK\r\n{reported}\r\n\r\n{REPORTED}"));
         let policy = POLICY.replace("1000000 per hour", "40 per hour");
         let running = start(config(&origin, &format!("{policy}\nmode = 'mark'")));
         let mut client = Client::connect(running.public);
@@ -270,9 +270,9 @@ fn a_policy_that_marks_settles_as_one_that_refuses() {
 
 #[test]
 fn what_is_marked_is_billed_but_charged_to_no_quota() {
-    let length = TOLD.len();
+    let length = REPORTED.len();
     let head = format!("Content-Type: application/json\r\nContent-Length: {length}");
-    let origin = Origin::answering(format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n{TOLD}"));
+    let origin = Origin::answering(format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n{REPORTED}"));
     let policy = POLICY.replace("1000000 per hour", "40 per hour");
     let process = Process::start(&config(&origin, &format!("{policy}\nmode = 'mark'")));
     let mut client = Client::connect(process.public);
@@ -280,14 +280,17 @@ fn what_is_marked_is_billed_but_charged_to_no_quota() {
         client.get("/", "");
     }
     let records = process.wait_for_records(3);
-    let costs: Vec<_> = records.iter().map(|it| it["cost"].clone()).collect();
+    let costs: Vec<_> = records
+        .iter()
+        .map(|record| record["cost"].clone())
+        .collect();
     assert_eq!(costs, [25, 25, 25]);
     let metrics = process.metrics();
     for line in [
         r#"tollgate_reserved_units_total{policy="p"} 20"#,
         r#"tollgate_charged_units_total{policy="p"} 50"#,
     ] {
-        assert!(metrics.lines().any(|it| it == line), "{line}\n{metrics}");
+        assert!(metrics.lines().any(|one| one == line), "{line}\n{metrics}");
     }
 }
 

@@ -29,7 +29,7 @@ struct Conversation {
     over_http2: bool,
     reserve: i64,
     /// What the answer tells, if it does.
-    told: i64,
+    reported: i64,
     turn: Turn,
 }
 
@@ -56,19 +56,19 @@ impl Conversation {
     /// Returns what it must cost.
     fn cost(self) -> i64 {
         match self.turn {
-            Turn::Document | Turn::Stream => self.told,
+            Turn::Document | Turn::Stream => self.reported,
             Turn::Silent | Turn::Compressed | Turn::NoContent | Turn::LeftUnanswered => {
                 self.reserve
             }
             Turn::Failed | Turn::LeftAsking => 0,
-            Turn::Cut | Turn::Left => self.told.max(self.reserve),
+            Turn::Cut | Turn::Left => self.reported.max(self.reserve),
         }
     }
 
     /// Returns the request's body, which tells the origin what to do.
     fn asks(self) -> String {
         let turn = format!("{:?}", self.turn);
-        json!({ "turn": turn, "told": self.told, "max_tokens": self.reserve }).to_string()
+        json!({ "turn": turn, "reported": self.reported, "max_tokens": self.reserve }).to_string()
     }
 
     fn take_place(self, gateway: SocketAddr, origin: &Origin) {
@@ -141,7 +141,9 @@ impl Conversation {
         let body = self.asks();
         eventually("the origin is asked", || {
             let requests = origin.requests();
-            let is_asked = requests.iter().any(|it| it.body == body.as_bytes());
+            let is_asked = requests
+                .iter()
+                .any(|request| request.body == body.as_bytes());
             is_asked.then_some(())
         });
     }
@@ -152,11 +154,11 @@ fn origin() -> Origin {
     Origin::scripted(|exchange| {
         exchange.read_body()?;
         let asked: Value = serde_json::from_slice(&exchange.body())?;
-        let told = json!({ "usage": { "total_tokens": asked["told"] } }).to_string();
+        let reported = json!({ "usage": { "total_tokens": asked["reported"] } }).to_string();
         let turn = asked["turn"].as_str().unwrap_or_default().to_owned();
-        let event = format!("data: {told}\n\n");
+        let event = format!("data: {reported}\n\n");
         match &*turn {
-            "Document" => answer(exchange, "200 OK", "application/json", &told)?,
+            "Document" => answer(exchange, "200 OK", "application/json", &reported)?,
             "Stream" => {
                 let events = format!("data: {{\"usage\":null}}\n\n{event}data: [DONE]\n\n");
                 answer(exchange, "200 OK", "text/event-stream", &events)?;
@@ -164,10 +166,10 @@ fn origin() -> Origin {
             "Silent" => answer(exchange, "200 OK", "text/event-stream", "data: {}\n\n")?,
             "Compressed" => {
                 let field = "application/json\r\nContent-Encoding: br";
-                answer(exchange, "200 OK", field, &told)?;
+                answer(exchange, "200 OK", field, &reported)?;
             }
             "NoContent" => exchange.write("HTTP/1.1 204 No Content\r\n\r\n")?,
-            "Failed" => answer(exchange, "500 No", "application/json", &told)?,
+            "Failed" => answer(exchange, "500 No", "application/json", &reported)?,
             "LeftUnanswered" => {
                 exchange.until_closed();
                 return Ok(After::Close);
@@ -221,12 +223,12 @@ fn conversations(count: usize) -> Vec<Conversation> {
     ]);
     let one = (any::<bool>(), 0..2000_i64, turn);
     let mut runner = TestRunner::deterministic();
-    let conversations = (0..).take(count).map(|told| {
+    let conversations = (0..).take(count).map(|reported| {
         let (over_http2, reserve, turn) = one.new_tree(&mut runner).expect("a value").current();
         Conversation {
             over_http2,
             reserve,
-            told,
+            reported,
             turn,
         }
     });
@@ -235,7 +237,7 @@ fn conversations(count: usize) -> Vec<Conversation> {
 
 /// Returns what is left of the quota, by a request that reserves and costs nothing.
 fn left(gateway: SocketAddr) -> i64 {
-    let zero = r#"{"turn":"Document","told":0,"max_tokens":0}"#;
+    let zero = r#"{"turn":"Document","reported":0,"max_tokens":0}"#;
     remaining(&Client::connect(gateway).post("/", "", zero), "p")
 }
 
@@ -257,7 +259,10 @@ fn converse(gateways: &[SocketAddr], origin: &Origin) {
             });
         }
     });
-    let cost: i64 = conversations.iter().map(|it| it.cost()).sum();
+    let cost: i64 = conversations
+        .iter()
+        .map(|conversation| conversation.cost())
+        .sum();
     eventually(&format!("all cost {cost}"), || {
         (QUOTA - left(gateways[0]) == cost).then_some(())
     });
@@ -296,9 +301,9 @@ fn gated() -> (Gate, Origin) {
             exchange.read_body()?;
             gate.wait();
             let asked: Value = serde_json::from_slice(&exchange.body())?;
-            let units = asked["told"].as_i64().unwrap_or(1);
-            let told = json!({ "usage": { "total_tokens": units } }).to_string();
-            answer(exchange, "200 OK", "application/json", &told)?;
+            let units = asked["reported"].as_i64().unwrap_or(1);
+            let reported = json!({ "usage": { "total_tokens": units } }).to_string();
+            answer(exchange, "200 OK", "application/json", &reported)?;
             Ok(After::Keep)
         }
     });
@@ -311,7 +316,7 @@ const TEN: i64 = 10_999;
 /// Sends fifty requests at once, of which ten are admitted, and cost 1 each in the end.
 fn ask_fifty_times(gateways: &[SocketAddr], gate: &Gate) {
     let addresses = gateways.iter().cycle().take(50);
-    let mut clients: Vec<_> = addresses.map(|it| Client::connect(*it)).collect();
+    let mut clients: Vec<_> = addresses.map(|address| Client::connect(*address)).collect();
     let body = r#"{"max_tokens":1000}"#;
     let length = body.len();
     for client in &mut clients {

@@ -24,7 +24,7 @@ fn bodies_are_held_within_bounds() {
     assert!(
         full.problem()["detail"]
             .as_str()
-            .is_some_and(|it| it.contains("being buffered"))
+            .is_some_and(|text| text.contains("being buffered"))
     );
     // One that leaves spends nothing and gives its room back.
     drop(waiting.pop());
@@ -81,7 +81,11 @@ fn a_policy_that_refuses_nobody_reserves_the_default_for_what_cannot_be_held() {
         running.advance(secs(3));
         let answer = client.ask("\":0} ");
         assert_eq!(answer.status, 200, "{mode}");
-        let bodies: Vec<_> = origin.requests().into_iter().map(|it| it.body).collect();
+        let bodies: Vec<_> = origin
+            .requests()
+            .into_iter()
+            .map(|request| request.body)
+            .collect();
         assert_eq!(bodies, [long.as_bytes(), b"{\"max_tokens\":0} "], "{mode}");
         if mode == "mark" {
             assert_eq!(remaining(&answer, "p"), 1_000_000 - 5000);
@@ -90,7 +94,7 @@ fn a_policy_that_refuses_nobody_reserves_the_default_for_what_cannot_be_held() {
 }
 
 #[test]
-fn a_request_that_reserves_nothing_is_not_held() {
+fn a_request_that_reserves_nothing_is_not_delayed() {
     let origin = origin(&[]);
     let policy = format!(
         "{RESERVING}\noverrides_by = 'header:x-plan'\noverrides = {{ free = 'unlimited' }}"

@@ -42,16 +42,16 @@ fn https() {
     let text = recipe("https", &origin).replace("/etc/tollgate/", folder);
     let text = text.replace("0.0.0.0:443", "127.0.0.1:0");
     let text = text.replace("0.0.0.0:80", "127.0.0.1:0");
-    let told = "%{http_code} %{redirect_url}";
+    let reported = "%{http_code} %{redirect_url}";
     on_each_store_text(&text, |running| {
         let clear = running.gateway.address("clear").expect("a listener");
         let before = origin.requests().len();
-        let answer = curl(clear, "http://example.com:8080/a?b", told);
+        let answer = curl(clear, "http://example.com:8080/a?b", reported);
         assert_eq!(answer, "308 https://example.com/a?b");
         let forged = get(clear, "/", "X-Forwarded-Proto: https\r\n");
         assert_eq!(forged.status, 308);
         assert_eq!(origin.requests().len(), before);
-        let answer = curl(running.public, "https://example.com/a?b", told);
+        let answer = curl(running.public, "https://example.com/a?b", reported);
         assert_eq!(answer, "200 ");
     });
     // Without the condition, what comes over TLS would be sent to where it comes from.
@@ -59,7 +59,10 @@ fn https() {
     let (_, https) = https.split_once("[[routes]]").expect("two routes");
     let https = https.replace("headers = { x-forwarded-proto = \"http\" }", "");
     let running = start_text(&format!("{api}[[routes]]{https}"));
-    assert_eq!(curl(running.public, "https://example.com/", told), "508 ");
+    assert_eq!(
+        curl(running.public, "https://example.com/", reported),
+        "508 "
+    );
 }
 
 /// Returns the recipe with two origins, and both of them.
@@ -83,7 +86,8 @@ fn weights() {
         let after = origins.each_ref().map(of_clients);
         assert_eq!([after[0] - before[0], after[1] - before[1]], [60, 20]);
         eventually("both are checked", || {
-            let is_checked = |origin: &Origin| origin.targets().iter().any(|it| it == "/healthz");
+            let is_checked =
+                |origin: &Origin| origin.targets().iter().any(|target| target == "/healthz");
             origins.iter().all(is_checked).then_some(())
         });
         let answer = client.get("/", "");
@@ -163,8 +167,8 @@ fn balancer() {
             client.send(format!("PROXY TCP4 {address} 192.0.2.1 50000 443\r\n"));
             remaining(&client.get("/", ""), "per-ip")
         };
-        let told = ["203.0.113.9", "203.0.113.9", "203.0.113.8"].map(left);
-        assert_eq!(told, [99, 98, 99]);
+        let reported = ["203.0.113.9", "203.0.113.9", "203.0.113.8"].map(left);
+        assert_eq!(reported, [99, 98, 99]);
         let mut stranger = Client::connect_from([127, 0, 0, 9], running.public);
         stranger.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
         assert_eq!(stranger.rest(), b"");

@@ -35,8 +35,8 @@ impl Recipe<'_> {
             let answer = client.post(target, self.client, body);
             let status = if body.contains("fail") { 400 } else { 200 };
             assert_eq!(answer.status, status, "{target} {body}");
-            let told = remaining(&answer, self.policy);
-            assert_eq!(left - told, *reserved, "{target} {body}");
+            let reported = remaining(&answer, self.policy);
+            assert_eq!(left - reported, *reserved, "{target} {body}");
             let (status, content_type, whole) = model(target, body.as_bytes());
             assert_eq!(answer.text(), whole);
             assert_eq!(answer.field("content-type"), Some(content_type), "{status}");
@@ -306,7 +306,10 @@ fn users_within_the_budget_of_their_tenant() {
         let fields = format!("Authorization: Bearer {token}\r\n");
         let mut client = Client::connect(running.public);
         let answers = [0, 1].map(|_| client.post("/v1/chat/completions", &fields, "{}"));
-        assert_eq!(answers.each_ref().map(|it| it.status), [200, 429]);
+        assert_eq!(
+            answers.each_ref().map(|each_ref| each_ref.status),
+            [200, 429]
+        );
         let error = answers[1].json()["error"].clone();
         assert_eq!(error["message"], "Your budget is spent");
     });

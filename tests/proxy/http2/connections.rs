@@ -140,7 +140,9 @@ fn a_gateway_that_ends_answers_what_is_under_way_and_waits_for_no_ping() {
     let mut answers = [client.until(DATA), client.until(DATA)];
     answers.sort_by_key(|frame| frame.stream);
     assert_eq!(
-        answers.each_ref().map(|it| (it.stream, &*it.payload)),
+        answers
+            .each_ref()
+            .map(|each_ref| (each_ref.stream, &*each_ref.payload)),
         [(1, &b"ok"[..]), (3, b"ok")]
     );
     assert_eq!(client.end(), NO_ERROR);

@@ -45,7 +45,11 @@ impl Frames {
     /// Returns the next frame, or none at the connection's end.
     pub fn next(&mut self) -> Option<Frame> {
         let head = self.client.wire.take(9).ok()?;
-        let number = |bytes: &[u8]| bytes.iter().fold(0, |sum, &it| sum << 8 | u32::from(it));
+        let number = |bytes: &[u8]| {
+            bytes
+                .iter()
+                .fold(0, |sum, &byte| sum << 8 | u32::from(byte))
+        };
         let payload = self.client.wire.take(number(&head[..3]) as usize).ok()?;
         Some(Frame {
             kind: head[3],

@@ -91,10 +91,13 @@ fn a_field_whose_name_is_no_token_reaches_no_origin() {
                     continue;
                 }
                 assert!(matches!(status, None | Some(400)), "{case}: {status:?}");
-                assert!(seen.iter().all(|it| !it.is_complete), "{case}: {seen:?}");
+                assert!(
+                    seen.iter().all(|seen| !seen.is_complete),
+                    "{case}: {seen:?}"
+                );
                 let mut fields = seen
                     .iter()
-                    .flat_map(|it| it.head.fields.iter().chain(&it.trailers));
+                    .flat_map(|seen| seen.head.fields.iter().chain(&seen.trailers));
                 assert!(
                     !fields.any(|(name, _)| name.starts_with('x') && name.ends_with('y')),
                     "{case}: {seen:?}"

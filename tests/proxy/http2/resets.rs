@@ -44,9 +44,19 @@ fn cancel_at_once(
     request: impl Fn(u32) -> Vec<u8>,
 ) {
     let begun: Vec<u32> = streams.take(count).collect();
-    client.send_all(&begun.iter().flat_map(|&it| request(it)).collect::<Vec<_>>());
+    client.send_all(
+        &begun
+            .iter()
+            .flat_map(|&begun| request(begun))
+            .collect::<Vec<_>>(),
+    );
     client.ping();
-    client.send_all(&begun.iter().flat_map(|&it| reset(it)).collect::<Vec<_>>());
+    client.send_all(
+        &begun
+            .iter()
+            .flat_map(|&begun| reset(begun))
+            .collect::<Vec<_>>(),
+    );
 }
 
 fn reset(stream: u32) -> Vec<u8> {
@@ -155,12 +165,14 @@ fn resets_relayed_by_a_trusted_proxy_count_only_before_their_request_is_decided(
     assert_told(&running, 0, &log);
     // Not decided before their bodies have been read.
     for _ in 0..2 {
-        cancel_at_once(&mut client, &mut streams, 100, |it| head(POST, 0, it));
+        cancel_at_once(&mut client, &mut streams, 100, |stream| {
+            head(POST, 0, stream)
+        });
     }
     client.ping();
     running.settle();
     client.ping();
-    cancel_at_once(&mut client, &mut streams, 1, |it| head(POST, 0, it));
+    cancel_at_once(&mut client, &mut streams, 1, |stream| head(POST, 0, stream));
     assert_eq!(client.end(), ENHANCE_YOUR_CALM);
     assert_told(&running, 1, &log);
     // Not read before they are reset.

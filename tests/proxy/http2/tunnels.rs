@@ -216,7 +216,7 @@ fn a_client_that_opens_no_window_is_ended_by_tunnel_timeout_alone() {
     running.advance(secs(4));
     assert!(side.is_silent(), "early");
     assert_eq!(
-        stream.take(1 << 20).map(|it| it.len() >= 1 << 20),
+        stream.take(1 << 20).map(|stream| stream.len() >= 1 << 20),
         Ok(true),
         "it has not been cut"
     );

@@ -138,7 +138,7 @@ fn streams_of_events_whose_room_is_taken_back_are_reset_in_time_and_those_that_w
         running.advance(secs(1));
         taker.take();
     }
-    let waiting = taker.taken.values().filter(|it| **it == ANSWER_BYTES);
+    let waiting = taker.taken.values().filter(|value| **value == ANSWER_BYTES);
     assert!(taker.reset > 0);
     assert_eq!(waiting.count() + taker.reset, ANSWERS as usize);
     running.advance(secs(60));

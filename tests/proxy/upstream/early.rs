@@ -69,7 +69,7 @@ fn answer_that_is_there_when_the_upload_fails_is_passed_on() {
                 let early = answered_early(&gateway, &origin, is_reused, answer).await;
                 let status = early.as_ref().map(http::Response::status).ok();
                 assert!(
-                    status.is_some_and(|it| answer.contains(it.as_str())),
+                    status.is_some_and(|status| answer.contains(status.as_str())),
                     "{answer}"
                 );
                 assert_eq!(read(early).await, "too much", "{answer}");

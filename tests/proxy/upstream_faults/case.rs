@@ -225,7 +225,9 @@ impl Fault {
         let is_in_time = match self.time {
             Time::Stands => seconds == Some(0),
             // Not before the time is over, nor long after it.
-            Time::Passes | Time::Paces(_) => seconds.is_some_and(|it| (2..=5).contains(&it)),
+            Time::Passes | Time::Paces(_) => {
+                seconds.is_some_and(|second| (2..=5).contains(&second))
+            }
         };
         if !is_in_time {
             return Err(format!("it took {seconds:?} s"));

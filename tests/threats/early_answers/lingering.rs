@@ -154,7 +154,7 @@ fn failures_behind(running: &Stepped, name: &str, requests: &str, statuses: &[u1
         client.send([requests.as_bytes(), &vec![b'x'; behind]].concat());
         let answers = statuses
             .iter()
-            .map(|_| client.try_answer().map(|it| it.status));
+            .map(|_| client.try_answer().map(|try_answer| try_answer.status));
         let answers: Result<Vec<_>, _> = answers.collect();
         let end = client.wire.read_to_fin();
         let is_whole = matches!(

@@ -160,7 +160,7 @@ fn connection_cannot_name_a_field_that_the_route_goes_by() {
         let running = start(&config(Config::to(origin.url())));
         for (connection, version) in SPELLINGS
             .into_iter()
-            .flat_map(|it| [(it, "1.1"), (it, "1.0")])
+            .flat_map(|spelling| [(spelling, "1.1"), (spelling, "1.0")])
         {
             let connection = naming(connection, field);
             let checked = || {

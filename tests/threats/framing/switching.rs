@@ -89,10 +89,10 @@ fn nothing_behind_a_wish_to_upgrade_reaches_the_origin_before_its_answer() {
             let answers = [client.answer(), client.answer()];
             expect(
                 "statuses",
-                answers.each_ref().map(|it| it.status),
+                answers.each_ref().map(|each_ref| each_ref.status),
                 [200, 200],
             )?;
-            let left = answers.each_ref().map(|it| remaining(it, "p"));
+            let left = answers.each_ref().map(|each_ref| remaining(each_ref, "p"));
             expect("left", left, [QUOTA - 1, QUOTA - 2])?;
             for (at, seen) in bench.origin.requests().iter().enumerate() {
                 let upgrades = seen.head.fields("upgrade");

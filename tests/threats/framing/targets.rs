@@ -49,7 +49,10 @@ fn methods_and_versions_that_are_none_are_refused() {
         b"GET",
         b"/ HTTP/1.1",
     ];
-    let mut table: Vec<Row> = lines.iter().map(|it| (line(it), 400, "syntax")).collect();
+    let mut table: Vec<Row> = lines
+        .iter()
+        .map(|text| (line(text), 400, "syntax"))
+        .collect();
     // HTTP/0.9, which knows neither fields nor an empty line.
     table.extend(rows(&["GET /\n", "GET /\r\n", "GET / \r\n"], 400, "syntax"));
     rejected(&table);

@@ -367,7 +367,7 @@ fn a_password_is_logged_as_a_digest_alone() {
     let records = process.wait_for_records(2);
     let partitions: Vec<_> = records
         .iter()
-        .map(|it| it["partition"].to_string())
+        .map(|record| record["partition"].to_string())
         .collect();
     assert!(
         !partitions[0].contains('~') && partitions[0].len() == 10,

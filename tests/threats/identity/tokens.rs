@@ -72,7 +72,7 @@ impl Bench {
             .rsa
             .pem()
             .lines()
-            .filter(|it| !it.starts_with('-'))
+            .filter(|line| !line.starts_with('-'))
             .collect::<String>();
         let der = STANDARD.decode(der).expect("base64");
         let confused = |secret: Vec<u8>, kid: &str| {

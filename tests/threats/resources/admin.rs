@@ -98,7 +98,7 @@ fn whoever_holds_connections_does_not_shut_health_checks_out() {
     }
     let open = held
         .iter_mut()
-        .filter_map(|it| it.is_silent().then_some(()));
+        .filter_map(|held| held.is_silent().then_some(()));
     assert!(open.count() <= 64, "more are open than may be");
 }
 
@@ -143,7 +143,7 @@ fn two_gateways_in_a_circle_are_a_508() {
     ];
     assert_eq!(get(first.public, "/", "").status, 508);
     let asked: u64 = [&first, &second]
-        .map(|it| it.metric("tollgate_upstream_connections_opened_total"))
+        .map(|value| value.metric("tollgate_upstream_connections_opened_total"))
         .iter()
         .sum();
     assert_eq!(asked, 10, "five times around");

@@ -19,7 +19,7 @@ fn full_at(connections: usize, endpoint: &str) -> Stepped {
 fn open(clients: &mut [Client]) -> usize {
     let open = clients
         .iter_mut()
-        .filter_map(|it| it.is_silent().then_some(()));
+        .filter_map(|client| client.is_silent().then_some(()));
     open.count()
 }
 

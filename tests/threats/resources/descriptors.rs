@@ -101,7 +101,7 @@ fn idle_upstream_connections_give_way_to_those_that_are_needed() {
                 .map(|client| scope.spawn(|| client.get(target, "").status))
                 .collect();
             let asked = asking.into_iter().map(ScopedJoinHandle::join);
-            asked.map(|it| it.expect("an answer")).collect()
+            asked.map(|asked| asked.expect("an answer")).collect()
         });
         assert_eq!(statuses, [200; CLIENTS], "{target}");
     }
@@ -159,7 +159,10 @@ fn sockets_towards_origins_are_bounded_by_descriptors_and_nobody_is_blamed_for_i
     };
     let at_origin = || {
         let targets = origin.targets();
-        targets.iter().filter(|it| **it != "/health").count()
+        targets
+            .iter()
+            .filter(|target| **target != "/health")
+            .count()
     };
     eventually("every request is refused or at the origin", || {
         (at_origin() + refused() == 3 * STREAMS && refused() > 0).then_some(())
@@ -184,7 +187,7 @@ fn sockets_towards_origins_are_bounded_by_descriptors_and_nobody_is_blamed_for_i
     });
     gate.open();
     let statuses: Vec<_> = streams.iter_mut().map(Stream::status).collect();
-    let of = |status: u16| statuses.iter().filter(|it| **it == Ok(status)).count();
+    let of = |status: u16| statuses.iter().filter(|one| **one == Ok(status)).count();
     assert_eq!(of(200) + of(503), 3 * STREAMS, "{statuses:?}");
     eventually("there is room again", || {
         (get(process.public, "/", "").status == 200).then_some(())
@@ -211,12 +214,12 @@ fn admin_port_that_cannot_accept_says_so_at_most_once_a_second() {
         let lines = process.lines();
         let said = lines
             .iter()
-            .filter(|it| it.contains("the admin port cannot accept"));
+            .filter(|line| line.contains("the admin port cannot accept"));
         let times: Vec<_> = said.map(|line| second_of_day(line)).collect();
         (times.len() >= 2).then_some(times)
     });
     let between: Vec<_> = said.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    assert!(between.iter().all(|it| *it >= 0.9), "{between:?}");
+    assert!(between.iter().all(|between| *between >= 0.9), "{between:?}");
 }
 
 /// Returns when an event was logged, in seconds since midnight.
@@ -226,6 +229,6 @@ fn second_of_day(line: &str) -> f64 {
     let (_, time) = time.trim_end_matches('Z').split_once('T').expect("a time");
     let parts = time
         .split(':')
-        .map(|it| it.parse::<f64>().expect("a number"));
+        .map(|part| part.parse::<f64>().expect("a number"));
     parts.fold(0.0, |sum, part| sum * 60.0 + part)
 }

@@ -97,6 +97,6 @@ fn slow_clients_are_ended_by_their_deadlines_and_keep_nobody_waiting() {
     eventually("nobody is left", || {
         (running.metric("tollgate_connections_open") == 0).then_some(())
     });
-    assert_eq!(running.metric("tollgate_requests_held"), 0);
+    assert_eq!(running.metric("tollgate_requests_delayed"), 0);
     assert_eq!(running.metric("tollgate_panics_total"), 0);
 }

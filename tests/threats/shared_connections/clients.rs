@@ -30,7 +30,7 @@ struct Shared {
 
 /// What becomes of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Told {
+enum Seen {
     Status(u16),
     Reset(u8),
 }
@@ -55,8 +55,8 @@ impl Shared {
             }
         });
         let (secure, tls) = (free_address(), certificate);
-        let tls = tls.map(|it| {
-            let (file, key) = (it.file.display(), it.key.display());
+        let tls = tls.map(|tl| {
+            let (file, key) = (tl.file.display(), tl.key.display());
             format!(
                 "[listeners.secure]\naddress = '{secure}'\n{listener}\n\
                  tls = {{ certificates = [{{ certificate = '{file}', key = '{key}' }}] }}"
@@ -92,14 +92,14 @@ impl Shared {
 
     /// Sends frames on a new stream, and says what comes of it; the connection must go on.
     #[track_caller]
-    fn told(&mut self, frames: &[u8]) -> Told {
+    fn seen(&mut self, frames: &[u8]) -> Seen {
         let stream = self.stream();
         self.client.send_all(&on_stream(frames, stream));
         self.client.sync();
         let is_it = |it: &Frame| it.stream == stream && matches!(it.kind, HEADERS | RST_STREAM);
         match self.client.peek(is_it).kind {
-            RST_STREAM => Told::Reset(self.client.reset(stream)),
-            _ => Told::Status(self.client.status(stream)),
+            RST_STREAM => Seen::Reset(self.client.reset(stream)),
+            _ => Seen::Status(self.client.status(stream)),
         }
     }
 
@@ -131,8 +131,8 @@ fn a_malformed_field_of_a_request_costs_that_request_and_the_next_heads_are_unde
         for block in odd.chain(methods) {
             let what = String::from_utf8_lossy(&block).into_owned();
             for size in [FRAME_BYTES, 5] {
-                let told = shared.told(&head(END_STREAM, 0, &block, size));
-                assert_eq!(told, Told::Reset(PROTOCOL_ERROR), "{what:?}");
+                let seen = shared.seen(&head(END_STREAM, 0, &block, size));
+                assert_eq!(seen, Seen::Reset(PROTOCOL_ERROR), "{what:?}");
                 let next = shared.stream();
                 let block = [GET, &[SECOND_NEWEST]].concat();
                 shared
@@ -154,15 +154,15 @@ fn a_large_head_of_a_request_costs_that_request_and_little_memory() {
         shared.client.sync();
         let before = shared.process.peak_memory();
         for (what, block, size) in large_heads(GET) {
-            let told = shared.told(&head(END_STREAM, 0, &block, size));
-            assert_eq!(told, Told::Status(431), "{what}");
+            let seen = shared.seen(&head(END_STREAM, 0, &block, size));
+            assert_eq!(seen, Seen::Status(431), "{what}");
             let upload = [
                 frame(HEADERS, END_HEADERS, 0, POST),
                 frame(DATA, 0, 0, b"half"),
                 head(END_STREAM, 0, &block[GET.len()..], size),
             ];
-            let told = shared.told(&upload.concat());
-            assert_eq!(told, Told::Reset(ENHANCE_YOUR_CALM), "trailers: {what}");
+            let seen = shared.seen(&upload.concat());
+            assert_eq!(seen, Seen::Reset(ENHANCE_YOUR_CALM), "trailers: {what}");
         }
         let taken = shared.process.peak_memory() - before;
         assert!(taken < 4 << 20, "{taken} bytes");
@@ -179,19 +179,19 @@ fn a_head_of_as_many_fields_as_fit_is_refused_alone() {
     let cookies = field(b"cookie", b"a=b").repeat(200);
     let mut shared = Shared::new(None, "max_header_bytes = '1MiB'");
     for (block, expected) in [
-        ([GET, &names(100)].concat(), Told::Status(200)),
-        ([GET, &names(101)].concat(), Told::Status(431)),
-        ([GET, &names(24_575)].concat(), Told::Status(431)),
-        ([GET, &names(24_576)].concat(), Told::Status(431)),
-        ([GET, &names(24_577)].concat(), Told::Status(431)),
+        ([GET, &names(100)].concat(), Seen::Status(200)),
+        ([GET, &names(101)].concat(), Seen::Status(431)),
+        ([GET, &names(24_575)].concat(), Seen::Status(431)),
+        ([GET, &names(24_576)].concat(), Seen::Status(431)),
+        ([GET, &names(24_577)].concat(), Seen::Status(431)),
         // They are one field.
-        ([GET, &cookies].concat(), Told::Status(200)),
+        ([GET, &cookies].concat(), Seen::Status(200)),
     ] {
         let bytes = head(END_STREAM, 0, &block, FRAME_BYTES);
         let stream = shared.stream();
         shared.client.send_all(&on_stream(&bytes, stream));
-        let told = Told::Status(shared.client.status(stream));
-        assert_eq!(told, expected, "{} bytes", block.len());
+        let seen = Seen::Status(shared.client.status(stream));
+        assert_eq!(seen, expected, "{} bytes", block.len());
     }
     let upload = [
         frame(HEADERS, END_HEADERS, 0, POST),
@@ -210,8 +210,8 @@ fn an_odd_frame_of_a_request_costs_that_request() {
     let (data, end) = (frame(DATA, 0, 0, b"more"), frame(DATA, END_STREAM, 0, b""));
     let length = |bytes: &[u8]| [POST, &field(b"content-length", bytes)].concat();
     let on_itself = [&[0; 5], GET].concat();
-    let protocol_error = Told::Reset(PROTOCOL_ERROR);
-    let closed = Told::Reset(STREAM_CLOSED);
+    let protocol_error = Seen::Reset(PROTOCOL_ERROR);
+    let closed = Seen::Reset(STREAM_CLOSED);
     let cases = [
         ("data behind the end", [&*get, &data].concat(), closed),
         (
@@ -232,7 +232,7 @@ fn an_odd_frame_of_a_request_costs_that_request() {
         (
             "a priority of 4 bytes",
             [&*post, &frame(PRIORITY, 0, 0, &[0; 4])].concat(),
-            Told::Reset(FRAME_SIZE_ERROR),
+            Seen::Reset(FRAME_SIZE_ERROR),
         ),
         (
             "a head that depends on itself",
@@ -264,8 +264,8 @@ fn an_odd_frame_of_a_request_costs_that_request() {
     for certificate in clear_and_secure(&authority) {
         let mut shared = Shared::new(certificate.as_ref(), "");
         for (what, frames, expected) in &cases {
-            let told = shared.told(frames);
-            assert_eq!(told, *expected, "{what}");
+            let seen = shared.seen(frames);
+            assert_eq!(seen, *expected, "{what}");
         }
         // These do no harm at all.
         let own_priority = frame(PRIORITY, 0, 0, &[0; 5]);
@@ -313,7 +313,7 @@ fn what_comes_on_streams_that_were_ended_early_and_forgotten_harms_nobody() {
             for &stream in &streams {
                 shared
                     .client
-                    .wait(|it| it.kind == RST_STREAM && it.stream == stream);
+                    .wait(|client| client.kind == RST_STREAM && client.stream == stream);
             }
             for &stream in &streams {
                 shared.client.send(DATA, 0, stream, b"it was on its way");

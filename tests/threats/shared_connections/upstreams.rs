@@ -115,7 +115,7 @@ impl Neighbour {
 
 /// What a client gets whose origin does something odd on its stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Told {
+enum Seen {
     Refused,
     BrokenOff,
     Whole,
@@ -123,7 +123,7 @@ enum Told {
 
 /// Has an origin send these frames in answer to a request, beside an answer that goes on.
 #[track_caller]
-fn assert_harmless(shared: &Shared, origin: &mut Peer, what: &str, frames: &[u8]) -> Told {
+fn assert_harmless(shared: &Shared, origin: &mut Peer, what: &str, frames: &[u8]) -> Seen {
     let client = shared.ask("/neighbour");
     let stream = origin.request();
     origin.send(HEADERS, END_HEADERS, stream, OK);
@@ -134,16 +134,16 @@ fn assert_harmless(shared: &Shared, origin: &mut Peer, what: &str, frames: &[u8]
     let frames = on_stream(frames, stream);
     origin.send_all(&frames);
     origin.sync();
-    let told = match odd.try_answer() {
-        Ok(answer) if answer.status == 502 => Told::Refused,
+    let seen = match odd.try_answer() {
+        Ok(answer) if answer.status == 502 => Seen::Refused,
         Ok(answer) => {
             assert_eq!(answer.text(), "whole", "{what}");
-            Told::Whole
+            Seen::Whole
         }
-        Err(_) => Told::BrokenOff,
+        Err(_) => Seen::BrokenOff,
     };
     neighbour.finish(origin, what);
-    told
+    seen
 }
 
 #[test]
@@ -162,8 +162,8 @@ fn a_malformed_field_in_an_answer_costs_its_own_request_and_the_next_heads_are_u
             let what = format!("{:?}", String::from_utf8_lossy(&block));
             for size in [FRAME_BYTES, 5] {
                 let bytes = head(END_STREAM, 0, &block, size);
-                let told = assert_harmless(&shared, &mut origin, &what, &bytes);
-                assert_eq!(told, Told::Refused, "{what}");
+                let seen = assert_harmless(&shared, &mut origin, &what, &bytes);
+                assert_eq!(seen, Seen::Refused, "{what}");
                 // It has its place in the table of what has come.
                 let mut next = shared.ask("/next");
                 let stream = origin.request();
@@ -191,16 +191,16 @@ fn a_large_head_of_an_answer_costs_its_own_request_and_little_memory() {
         let before = shared.process.peak_memory();
         for (what, block, size) in large_heads(OK) {
             let bytes = head(END_STREAM, 0, &block, size);
-            let told = assert_harmless(&shared, &mut origin, what, &bytes);
-            assert_eq!(told, Told::Refused, "{what}");
+            let seen = assert_harmless(&shared, &mut origin, what, &bytes);
+            assert_eq!(seen, Seen::Refused, "{what}");
             let trailers = block[OK.len()..].to_vec();
             let bytes = [
                 frame(HEADERS, END_HEADERS, 0, OK),
                 frame(DATA, 0, 0, b"half"),
                 head(END_STREAM, 0, &trailers, size),
             ];
-            let told = assert_harmless(&shared, &mut origin, what, &bytes.concat());
-            assert_eq!(told, Told::BrokenOff, "trailers: {what}");
+            let seen = assert_harmless(&shared, &mut origin, what, &bytes.concat());
+            assert_eq!(seen, Seen::BrokenOff, "trailers: {what}");
         }
         let taken = shared.process.peak_memory() - before;
         assert!(taken < 4 << 20, "{taken} bytes");
@@ -215,7 +215,7 @@ fn a_large_head_of_an_answer_costs_its_own_request_and_little_memory() {
 }
 
 /// What an origin sends in answer to a request, and what its client may be told.
-type OddAnswer = (&'static str, Vec<u8>, &'static [Told]);
+type OddAnswer = (&'static str, Vec<u8>, &'static [Seen]);
 
 fn frames_out_of_place() -> Vec<OddAnswer> {
     let whole = whole_answer();
@@ -227,37 +227,37 @@ fn frames_out_of_place() -> Vec<OddAnswer> {
         (
             "150 empty frames",
             with(&[&begun, &empty.repeat(150), &whole[begun.len()..]]),
-            &[Told::Whole],
+            &[Seen::Whole],
         ),
         (
             "10,000 empty frames",
             with(&[&begun, &empty.repeat(10_000), &whole[begun.len()..]]),
-            &[Told::Whole],
+            &[Seen::Whole],
         ),
         (
             "data before a head",
             with(&[in_front, &whole]),
-            &[Told::Refused],
+            &[Seen::Refused],
         ),
         (
             "data behind the end",
             with(&[&whole, in_front]),
-            &[Told::Whole, Told::BrokenOff, Told::Refused],
+            &[Seen::Whole, Seen::BrokenOff, Seen::Refused],
         ),
         (
             "a head behind the end",
             with(&[&whole, &begun]),
-            &[Told::Whole, Told::BrokenOff, Told::Refused],
+            &[Seen::Whole, Seen::BrokenOff, Seen::Refused],
         ),
         (
             "trailers behind the end",
             with(&[&whole, &head(END_STREAM, 0, b"", FRAME_BYTES)]),
-            &[Told::Whole, Told::BrokenOff, Told::Refused],
+            &[Seen::Whole, Seen::BrokenOff, Seen::Refused],
         ),
         (
             "trailers without an end",
             with(&[&begun, &begun]),
-            &[Told::Refused, Told::BrokenOff],
+            &[Seen::Refused, Seen::BrokenOff],
         ),
         (
             "data behind a reset",
@@ -267,7 +267,7 @@ fn frames_out_of_place() -> Vec<OddAnswer> {
                 in_front,
                 &end,
             ]),
-            &[Told::BrokenOff, Told::Refused],
+            &[Seen::BrokenOff, Seen::Refused],
         ),
     ]
 }
@@ -282,7 +282,7 @@ fn frames_of_odd_contents() -> Vec<OddAnswer> {
         (
             "an increment of 0",
             with(&[&frame(WINDOW_UPDATE, 0, 0, &[0; 4]), &whole]),
-            &[Told::Refused],
+            &[Seen::Refused],
         ),
         (
             "a window beyond 2^31, of which nothing is used",
@@ -290,12 +290,12 @@ fn frames_of_odd_contents() -> Vec<OddAnswer> {
                 &frame(WINDOW_UPDATE, 0, 0, &[0x7f, 0xff, 0xff, 0xff]),
                 &whole,
             ]),
-            &[Told::Whole],
+            &[Seen::Whole],
         ),
         (
             "a priority of 4 bytes",
             with(&[&frame(PRIORITY, 0, 0, &[0; 4]), &whole]),
-            &[Told::Refused],
+            &[Seen::Refused],
         ),
         (
             "more bytes than announced",
@@ -303,7 +303,7 @@ fn frames_of_odd_contents() -> Vec<OddAnswer> {
                 &head(0, 0, &length(b"2"), FRAME_BYTES),
                 &whole[begun.len()..],
             ]),
-            &[Told::Refused, Told::BrokenOff],
+            &[Seen::Refused, Seen::BrokenOff],
         ),
         (
             "fewer bytes than announced",
@@ -311,12 +311,12 @@ fn frames_of_odd_contents() -> Vec<OddAnswer> {
                 &head(0, 0, &length(b"9"), FRAME_BYTES),
                 &whole[begun.len()..],
             ]),
-            &[Told::Refused, Told::BrokenOff],
+            &[Seen::Refused, Seen::BrokenOff],
         ),
         (
             "a length that is none",
             head(END_STREAM, 0, &length(b"x"), FRAME_BYTES),
-            &[Told::Refused],
+            &[Seen::Refused],
         ),
         (
             "100 interim answers",
@@ -324,7 +324,7 @@ fn frames_of_odd_contents() -> Vec<OddAnswer> {
                 &head(0, 0, &indexed(b":status", b"103"), FRAME_BYTES).repeat(100),
                 &whole,
             ]),
-            &[Told::Refused],
+            &[Seen::Refused],
         ),
         (
             "a head that depends on itself",
@@ -334,7 +334,7 @@ fn frames_of_odd_contents() -> Vec<OddAnswer> {
                 0,
                 &on_itself,
             ),
-            &[Told::Refused],
+            &[Seen::Refused],
         ),
         (
             "a reset",
@@ -343,12 +343,12 @@ fn frames_of_odd_contents() -> Vec<OddAnswer> {
                 &frame(DATA, 0, 0, b"half"),
                 &frame(RST_STREAM, 0, 0, &[0, 0, 0, 8]),
             ]),
-            &[Told::BrokenOff, Told::Refused],
+            &[Seen::BrokenOff, Seen::Refused],
         ),
         (
             "an unknown frame",
             with(&[&frame(0xbb, 0, 0, b"?"), &whole]),
-            &[Told::Whole],
+            &[Seen::Whole],
         ),
     ]
 }
@@ -366,8 +366,8 @@ fn an_odd_frame_of_an_origin_costs_its_own_request() {
         let shared = Shared::new(certificate.as_ref());
         let (mut origin, first) = shared.begin();
         for (what, frames, expected) in &cases {
-            let told = assert_harmless(&shared, &mut origin, what, frames);
-            assert!(expected.contains(&told), "{what}: {told:?}");
+            let seen = assert_harmless(&shared, &mut origin, what, frames);
+            assert!(expected.contains(&seen), "{what}: {seen:?}");
         }
         first.finish(&mut origin, "all of them");
         let opened = shared

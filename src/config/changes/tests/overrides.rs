@@ -19,7 +19,7 @@ fn a_file_of_overrides_is_told_by_its_rows_and_kept_by_none() {
         loaded(&text).file
     };
     let one = with("10.0.0.1,1 per s\n");
-    for (rows, told) in [
+    for (rows, expected) in [
         ("10.0.0.1,1 per s\n", &[][..]),
         (
             "10.0.0.1,1 per s\n10.0.0.2,blocked\n",
@@ -31,7 +31,7 @@ fn a_file_of_overrides_is_told_by_its_rows_and_kept_by_none() {
         ),
     ] {
         let new = with(rows);
-        assert_eq!(changes(&one, &new), applied(told));
+        assert_eq!(changes(&one, &new), applied(expected));
         let kept = new.policies.raw[0]
             .value
             .overrides_file

@@ -30,7 +30,7 @@ fn verified_tokens_are_forgotten_exactly_if_they_may_no_longer_verify_or_say_som
         let new = with_tokens(folder.path(), jwt, part);
         let (changes, new) = kept(&old, new);
         assert_eq!(changes, applied(line.as_slice()), "{jwt} {part} {keys}");
-        let verifiers = [&old, &new].map(|it| it.snapshot.tokens.as_ref().expect("[jwt]"));
+        let verifiers = [&old, &new].map(|value| value.snapshot.tokens.as_ref().expect("[jwt]"));
         assert_eq!(
             Arc::ptr_eq(verifiers[0], verifiers[1]),
             is_kept,

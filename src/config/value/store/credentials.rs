@@ -1,15 +1,15 @@
 //! Who the gateway is at Redis: users and passwords, by themselves or in a URL.
 
 use super::wrong::{ESCAPES, wrong};
-use crate::config::value::Wrong;
+use crate::config::value::ValueError;
 use crate::store::settings::{Password, Secret};
 
 /// Checks a user's name.
-pub fn username(text: &str) -> Result<Box<str>, Wrong> {
+pub fn username(text: &str) -> Result<Box<str>, ValueError> {
     if is_username(text) {
         return Ok(text.into());
     }
-    Err(Wrong::new(
+    Err(ValueError::new(
         "cannot be a user of Redis",
         "a name without spaces and control characters",
     )
@@ -17,18 +17,18 @@ pub fn username(text: &str) -> Result<Box<str>, Wrong> {
 }
 
 /// Checks the key of the partitions' digests.
-pub fn secret(text: &str) -> Result<Secret, Wrong> {
+pub fn secret(text: &str) -> Result<Secret, ValueError> {
     not_empty(text).map(|text| Secret(text.into()))
 }
 
 /// Checks a password.
-pub fn password(text: &str) -> Result<Password, Wrong> {
+pub fn password(text: &str) -> Result<Password, ValueError> {
     not_empty(text).map(Password::new)
 }
 
-fn not_empty(text: &str) -> Result<&str, Wrong> {
+fn not_empty(text: &str) -> Result<&str, ValueError> {
     if text.is_empty() {
-        return Err(Wrong::new("is empty", "a secret")
+        return Err(ValueError::new("is empty", "a secret")
             .unquoted("this secret")
             .hint("leave the key out if there is none"));
     }
@@ -39,7 +39,7 @@ fn not_empty(text: &str) -> Result<&str, Wrong> {
 type Credentials = (Option<Box<str>>, Option<Password>);
 
 /// Reads `USER`, `USER:PASSWORD` or `:PASSWORD`.
-pub(super) fn credentials(text: &str) -> Result<Credentials, Wrong> {
+pub(super) fn credentials(text: &str) -> Result<Credentials, ValueError> {
     if text.contains('@') {
         return Err(wrong("has more than one `@`").hint(ESCAPES));
     }
@@ -68,7 +68,7 @@ fn is_username(text: &str) -> bool {
 }
 
 /// Decodes `%40` and the like.
-fn decoded(text: &str) -> Result<String, Wrong> {
+fn decoded(text: &str) -> Result<String, ValueError> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut parts = text.split('%');
     bytes.extend_from_slice(parts.next().unwrap_or_default().as_bytes());

@@ -1,10 +1,10 @@
 //! What is wrong with the URL of a store.
 
-use crate::config::value::Wrong;
+use crate::config::value::ValueError;
 
 /// Says what is wrong with a URL, of which nothing is repeated.
-pub(super) fn wrong(problem: &'static str) -> Wrong {
-    Wrong::new(problem, STORES).unquoted("this URL")
+pub(super) fn wrong(problem: &'static str) -> ValueError {
+    ValueError::new(problem, STORES).unquoted("this URL")
 }
 
 pub(super) const ESCAPES: &str = "in a user or a password write `@` as `%40`, `/` as `%2F`, `?` as `%3F`, `#` as `%23`, `%` as \

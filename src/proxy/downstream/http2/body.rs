@@ -76,7 +76,7 @@ impl Http2Body {
             }
         }
         let trailers = ready!(self.receiving.poll_trailers(cx)).map_err(|error| broken(&error));
-        let is_sound = |it: &HeaderMap| it.len() <= FIELDS_MAX && are_tokens(it);
+        let is_sound = |fields: &HeaderMap| fields.len() <= FIELDS_MAX && are_tokens(fields);
         Poll::Ready(match trailers.transpose() {
             Some(Ok(trailers)) if !is_sound(&trailers) => Some(Err(RequestBodyError::Malformed)),
             trailers => trailers.map(|trailers| trailers.map(Frame::trailers)),

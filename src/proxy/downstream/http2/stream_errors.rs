@@ -91,7 +91,9 @@ mod tests {
             let slices: Vec<_> = bytes.chunks(size).map(IoSlice::new).collect();
             let (mut whole, mut parts) = (StreamErrors::default(), StreamErrors::default());
             assert_eq!(whole.follow(&slices, bytes.len()), 2);
-            let counts = slices.iter().map(|it| parts.follow(&[*it], it.len()));
+            let counts = slices
+                .iter()
+                .map(|slice| parts.follow(&[*slice], slice.len()));
             assert_eq!(counts.sum::<u32>(), 2, "by {size}");
         }
         let mut first = StreamErrors::default();

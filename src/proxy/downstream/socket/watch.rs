@@ -1,7 +1,7 @@
 //! Notices a client that leaves while nobody reads what it sends.
 //!
 //! hyper notices that a client leaves only while it reads, and it does not read past a head while
-//! nobody asks for the body: because the request is held, because the origin takes no more, or
+//! nobody asks for the body: because the request is delayed, because the origin takes no more, or
 //! because the client waits for 100 (Continue). Nor does it read when bytes of a next request are
 //! there already. It could read behind a whole request (`half_close(false)`), but would keep a buffer
 //! of its own for that; so whoever waits for something other than the client asks here.

@@ -40,7 +40,7 @@ impl RetryBudget {
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     pub(super) fn take(&mut self, share: f64, now: Timestamp) -> bool {
         let current = self.second(now).at;
-        let recent = || (self.0.iter()).filter(|it| it.at + SECONDS as u64 > current);
+        let recent = || (self.0.iter()).filter(|iter| iter.at + SECONDS as u64 > current);
         let requests: u64 = recent().map(|second| second.requests).sum();
         let retries: u64 = recent().map(|second| second.retries).sum();
         let is_allowed =

@@ -119,7 +119,7 @@ impl Endpoints {
                 }
             }
             self.show_available(upstream, now);
-            for endpoint in http.endpoints.iter().filter(|it| is_name(it)) {
+            for endpoint in http.endpoints.iter().filter(|endpoint| is_name(endpoint)) {
                 let every = hosts.entry(&endpoint.host).or_insert(http.resolve_every);
                 *every = http.resolve_every.min(*every);
             }
@@ -160,7 +160,10 @@ impl Endpoints {
 
     fn show_available(&self, upstream: &UpstreamState, now: Timestamp) {
         let members = upstream.members();
-        let available = members.list.iter().filter(|it| it.state.is_available(now));
+        let available = members
+            .list
+            .iter()
+            .filter(|list| list.state.is_available(now));
         (self.metrics.upstream(upstream.name())).set_available(available.count());
     }
 

@@ -62,7 +62,7 @@ impl NameResolver {
 /// rule 1). If there is a route to none of them, all are kept.
 fn usable(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     let routed: Vec<_> = (addresses.iter().copied())
-        .filter(|it| has_route(*it))
+        .filter(|copied| has_route(*copied))
         .collect();
     if routed.is_empty() { addresses } else { routed }
 }

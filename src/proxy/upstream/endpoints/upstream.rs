@@ -186,7 +186,7 @@ impl Counts {
     /// Returns what is in force under this name, if anything is.
     pub(super) fn current(&self) -> Option<Arc<UpstreamState>> {
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        current.upgrade().filter(|it| it.is_in_force())
+        current.upgrade().filter(|upgrade| upgrade.is_in_force())
     }
 
     /// Notes what is in force under this name.

@@ -37,7 +37,7 @@ impl BodyReader {
     }
 
     /// Whether something other than the connection's end ends it.
-    pub fn is_end_told(&self) -> bool {
+    pub fn has_known_end(&self) -> bool {
         !matches!(self.0, Rest::UntilClose)
     }
 
@@ -58,7 +58,8 @@ impl BodyReader {
             Rest::Nothing => Ok(None),
             Rest::UntilClose => Ok(Some(Frame::data(std::mem::take(bytes)))),
             Rest::Length(left) => {
-                let taken = usize::try_from(*left).map_or(bytes.len(), |it| it.min(bytes.len()));
+                let taken =
+                    usize::try_from(*left).map_or(bytes.len(), |value| value.min(bytes.len()));
                 *left -= taken as u64;
                 if *left == 0 {
                     self.0 = Rest::Nothing;

@@ -108,7 +108,8 @@ impl Chunked {
         while let Some(&byte) = bytes.first() {
             match self.place {
                 ChunkPlace::Data(left) => {
-                    let taken = usize::try_from(left).map_or(bytes.len(), |it| it.min(bytes.len()));
+                    let taken =
+                        usize::try_from(left).map_or(bytes.len(), |value| value.min(bytes.len()));
                     self.place = match left - taken as u64 {
                         0 => ChunkPlace::DataEnd,
                         left => ChunkPlace::Data(left),

@@ -118,7 +118,7 @@ impl HeadReader {
                     }
                     if let Some(sink) = &self.sink {
                         headers.remove(CONTENT_LENGTH);
-                        tell_interim(&**sink, status, std::mem::take(headers));
+                        send_interim(&**sink, status, std::mem::take(headers));
                     }
                 }
                 _ => return stated.head(headers, method).map(Some),
@@ -180,7 +180,7 @@ impl HeadReader {
 
 /// Tells of an interim answer with these fields, which are the client's. That it may go on with its body is
 /// said by the gateway.
-pub(in crate::proxy::upstream) fn tell_interim(
+pub(in crate::proxy::upstream) fn send_interim(
     sink: &dyn InterimSink,
     status: StatusCode,
     headers: HeaderMap,
@@ -189,7 +189,7 @@ pub(in crate::proxy::upstream) fn tell_interim(
         let mut interim = Response::new(());
         *interim.status_mut() = status;
         *interim.headers_mut() = headers;
-        sink.tell(interim);
+        sink.send(interim);
     }
 }
 
@@ -275,8 +275,8 @@ impl Stated {
         if status.canonical_reason().map(str::as_bytes) != Some(reason) {
             let said = ReasonPhrase::try_from(reason).ok()?;
             // If it is not ASCII, its encoding is not known.
-            let is_told = said.as_bytes().is_ascii();
-            self.reason = Some(said).filter(|_| is_told).or(Some(NO_REASON));
+            let is_shown = said.as_bytes().is_ascii();
+            self.reason = Some(said).filter(|_| is_shown).or(Some(NO_REASON));
         }
         (self.status, self.is_http10) = (status, *minor == b'0');
         Some(())
@@ -325,7 +325,7 @@ impl Stated {
             is_followed = !matches!(stated, BodyFraming::UntilClose | BodyFraming::Length(0));
         }
         let says_close =
-            hop_by_hop::names(&self.options).any(|it| it.eq_ignore_ascii_case("close"));
+            hop_by_hop::names(&self.options).any(|name| name.eq_ignore_ascii_case("close"));
         Ok(ResponseHead {
             is_last: self.is_http10
                 || framing == BodyFraming::UntilClose

@@ -79,7 +79,7 @@ pub use self::body::BodyReader;
 pub use self::connection::{Buffers, Http1Connection, Transport};
 pub use self::exchange::{Http1Error, Repeat};
 pub use self::head::{HeadReader, ResponseHead};
-pub(super) use self::head::{INTERIM_BYTES_MAX, INTERIM_MAX, parse_length, tell_interim};
+pub(super) use self::head::{INTERIM_BYTES_MAX, INTERIM_MAX, parse_length, send_interim};
 pub use self::known_lines::KnownLines;
 pub use self::receiving::Http1Receiving;
 pub use self::request::Outgoing;

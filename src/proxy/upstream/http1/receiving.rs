@@ -70,8 +70,8 @@ impl<T: Transport> Http1Receiving<T> {
     }
 
     /// Whether something other than the connection's end ends it.
-    pub fn is_end_told(&self) -> bool {
-        self.reader.is_end_told()
+    pub fn has_known_end(&self) -> bool {
+        self.reader.has_known_end()
     }
 
     /// Returns how much is still to come.

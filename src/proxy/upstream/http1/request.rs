@@ -60,7 +60,7 @@ impl<B: Body<Data = Bytes>> Outgoing<B> {
     }
 
     /// Has `sink` told of interim answers.
-    pub fn tell_interim(&mut self, sink: Option<Rc<dyn InterimSink>>) {
+    pub fn send_interim(&mut self, sink: Option<Rc<dyn InterimSink>>) {
         self.interim = sink;
     }
 

@@ -23,7 +23,7 @@ use super::sending::Http2Sending;
 use crate::proxy::upstream::due::OriginDeadline;
 use crate::proxy::upstream::http1::{
     BadHead, BoxError, INTERIM_BYTES_MAX, INTERIM_MAX, Outgoing, Repeat, UploadBody, parse_length,
-    tell_interim,
+    send_interim,
 };
 use crate::proxy::upstream::upload::Upload;
 use crate::request::{are_tokens, hop_by_hop};
@@ -164,7 +164,7 @@ impl<B: UploadBody> Http2RoundTrip<'_, B> {
         if let Some(sink) = &self.request.interim {
             strip(&mut head.headers);
             head.headers.remove(CONTENT_LENGTH);
-            tell_interim(&**sink, head.status, head.headers);
+            send_interim(&**sink, head.status, head.headers);
         }
         Ok(())
     }

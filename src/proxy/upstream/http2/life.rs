@@ -195,7 +195,9 @@ impl<T: AsyncRead + Unpin> AsyncRead for Observed<T> {
         let read = ready!(Pin::new(&mut observed.transport).poll_read(cx, buffer));
         observed.life.has_heard.set(true);
         if let Err(error) = &read {
-            let failure = error.get_ref().and_then(|it| it.downcast_ref().copied());
+            let failure = error
+                .get_ref()
+                .and_then(|get_ref| get_ref.downcast_ref().copied());
             observed.life.tls_failure.set(failure);
         }
         Poll::Ready(read)

@@ -66,7 +66,7 @@ impl Http2Receiving {
     }
 
     /// Whether its end is that of its stream, or of its announced length.
-    pub fn is_end_told(&self) -> bool {
+    pub fn has_known_end(&self) -> bool {
         !self.is_ended_by_reset || matches!(self.length, BodyLength::Known(_))
     }
 
@@ -168,10 +168,16 @@ impl Http2Receiving {
             return Poll::Ready(Ok(Some(Frame::data(data))));
         }
         let trailers = ready!(stream.poll_trailers(cx)).map_err(broken)?;
-        if trailers.as_ref().is_some_and(|it| !are_tokens(it)) {
+        if trailers
+            .as_ref()
+            .is_some_and(|trailer| !are_tokens(trailer))
+        {
             return Poll::Ready(Err(BadBody::Trailer.into()));
         }
-        if trailers.as_ref().is_some_and(|it| it.len() > FIELDS_MAX) {
+        if trailers
+            .as_ref()
+            .is_some_and(|trailer| trailer.len() > FIELDS_MAX)
+        {
             return Poll::Ready(Err(StreamError::TooLarge.into()));
         }
         Poll::Ready(Ok(trailers.map(Frame::trailers)))

@@ -114,9 +114,11 @@ impl Case {
     fn values(&self) -> Option<Vec<(usize, String)>> {
         let header = |at: usize| self.headers[at].map(|word| WORDS[word].to_owned());
         let value = |kind: &usize| match *kind {
-            0 => header(0).map(|it| (0, it)).or(header(1).map(|it| (1, it))),
+            0 => header(0)
+                .map(|header| (0, header))
+                .or(header(1).map(|header| (1, header))),
             ID => Some((0, WORDS[self.id].to_owned())),
-            2 => header(2).map(|it| (0, it)),
+            2 => header(2).map(|header| (0, header)),
             _ => Some((0, CLIENTS[self.client].to_owned())),
         };
         self.kinds.iter().map(value).collect()
@@ -135,7 +137,7 @@ impl Case {
             items.collect()
         };
         let patterns = self.patterns.iter().enumerate();
-        let ranked = patterns.filter_map(|(index, it)| Some((rank(it)?, index)));
+        let ranked = patterns.filter_map(|(index, pattern)| Some((rank(pattern)?, index)));
         ranked.max().map(|(_, index)| index)
     }
 

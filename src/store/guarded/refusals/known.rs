@@ -33,7 +33,7 @@ struct Wait {
     /// Until then for certain.
     until: Timestamp,
     /// Until then at most, if there is no other traffic.
-    told: Timestamp,
+    until_latest: Timestamp,
 }
 
 impl KnownRefusal {
@@ -55,12 +55,12 @@ impl KnownRefusal {
                 Retry::After(wait) => Wait {
                     cost,
                     until: asked.sent + shortened(wait),
-                    told: asked.received + wait,
+                    until_latest: asked.received + wait,
                 },
                 Retry::Never => Wait {
                     cost,
                     until: FOREVER,
-                    told: FOREVER,
+                    until_latest: FOREVER,
                 },
             });
         };
@@ -114,7 +114,7 @@ impl KnownRefusal {
     }
 
     /// Returns what a cost that is refused is told at `now`.
-    pub(super) fn told(
+    pub(super) fn refusal(
         &self,
         quota: &Quota,
         cost: u64,
@@ -131,7 +131,7 @@ impl KnownRefusal {
             Self::Waits(known) => {
                 let Waits { decision, waits } = &**known;
                 let waits = waits.iter().filter(|wait| wait.cost <= cost);
-                let until = waits.map(|wait| wait.told).max().unwrap_or(now);
+                let until = waits.map(|wait| wait.until_latest).max().unwrap_or(now);
                 Decision {
                     next: (decision.next).map(|next| counted_down(next, elapsed)),
                     reset: counted_down(decision.reset, elapsed),

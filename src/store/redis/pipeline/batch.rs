@@ -81,7 +81,7 @@ pub(super) async fn exchange(
         }
         send_sources_once(&mut calls);
     }
-    delivery.tell(core, batch.number);
+    delivery.notify(core, batch.number);
     delivery.aftermath()
 }
 
@@ -332,7 +332,7 @@ impl Delivery {
 
     /// Tells the observer how the batch went, unless it was told that the reply is late or will be told
     /// that the connection ended.
-    fn tell(&self, core: &PipelineCore, batch: u64) {
+    fn notify(&self, core: &PipelineCore, batch: u64) {
         if core.queue.ended(batch) || self.condemned.is_some() {
             return;
         }

@@ -68,7 +68,8 @@ pub(super) fn client(
     match identity {
         None => builder.with_no_client_auth(),
         Some((certificate, key)) => {
-            let chain = CertificateDer::pem_slice_iter(certificate).map(|it| it.expect("PEM"));
+            let chain = CertificateDer::pem_slice_iter(certificate)
+                .map(|pem_slice_iter| pem_slice_iter.expect("PEM"));
             let key = PrivateKeyDer::from_pem_slice(key).expect("a key");
             let client = builder.with_client_auth_cert(chain.collect(), key);
             client.expect("a certificate and its key")

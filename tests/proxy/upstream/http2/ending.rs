@@ -94,7 +94,7 @@ fn reset_stream_is_a_bad_response_and_its_connection_goes_on() {
 #[test]
 fn answer_that_is_reset_is_broken() {
     const BROKEN: Option<bool> = None;
-    for (reason, length, is_end_told) in [
+    for (reason, length, has_known_end) in [
         (Reason::INTERNAL_ERROR, None, BROKEN),
         (Reason::CANCEL, None, BROKEN),
         // It is said of complete answers only. But one that is cut may be said to be complete.
@@ -121,10 +121,10 @@ fn answer_that_is_reset_is_broken() {
             });
             let mut body = answer.expect("a response").into_body();
             let collected = (&mut body).collect().await;
-            match (collected, is_end_told) {
-                (Ok(whole), Some(is_end_told)) => {
+            match (collected, has_known_end) {
+                (Ok(whole), Some(has_known_end)) => {
                     assert_eq!(whole.to_bytes(), "half", "{reason:?}");
-                    assert_eq!(body.is_end_told(), is_end_told, "{reason:?} {length:?}");
+                    assert_eq!(body.has_known_end(), has_known_end, "{reason:?} {length:?}");
                 }
                 (Err(UpstreamBodyError::Broken(_)), BROKEN) => {}
                 (collected, _) => panic!("{reason:?} {length:?}: {collected:?}"),

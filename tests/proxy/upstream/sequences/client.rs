@@ -93,7 +93,7 @@ async fn take(exchange: &Exchange, response: Response<UpstreamBody>) -> Outcome 
                 }
                 Err(frame) => {
                     let trailers = frame.into_trailers().ok();
-                    sum = trailers.and_then(|mut it| it.remove("x-sum"));
+                    sum = trailers.and_then(|mut trailer| trailer.remove("x-sum"));
                 }
             },
         }

@@ -32,7 +32,7 @@ use plan::{AnswerFraming, End, Exchange, Leaves, Sequence, UploadEnd};
 fn each_client_gets_its_own_answer_or_an_error() {
     let number = |name: &str, usual: u64| {
         let told = env::var(name);
-        told.map_or(usual, |it| it.parse().expect("a number"))
+        told.map_or(usual, |value| value.parse().expect("a number"))
     };
     let first = number("SEQUENCES_SEED", 0);
     let cases = number("SEQUENCES_CASES", 300);
@@ -45,7 +45,7 @@ fn each_client_gets_its_own_answer_or_an_error() {
         all += outcomes.len();
         whole += outcomes
             .iter()
-            .filter(|it| matches!(it, Outcome::Whole))
+            .filter(|outcome| matches!(outcome, Outcome::Whole))
             .count();
     }
     assert!(whole >= all / 3, "only {whole} of {all} are answered");
@@ -76,7 +76,7 @@ async fn outcomes(shared: &Rc<Shared>) -> Vec<Outcome> {
     }
     let addresses: Vec<_> = listeners
         .iter()
-        .map(|it| it.local_addr().expect("an address"))
+        .map(|listener| listener.local_addr().expect("an address"))
         .collect();
     let gateway = Rc::new(Gateway::with(&addresses, |_| ()));
     let connections = Rc::new(RefCell::new(JoinSet::new()));

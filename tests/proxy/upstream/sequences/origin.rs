@@ -229,7 +229,7 @@ impl Wire {
         let [method, target, "HTTP/1.1"] = start.as_slice() else {
             panic!("a message that nobody sent: {text:?}");
         };
-        let nonce = target.strip_prefix('/').and_then(|it| it.parse().ok());
+        let nonce = target.strip_prefix('/').and_then(|rest| rest.parse().ok());
         let field = |line: &str| {
             let (name, value) = line.split_once(": ").expect("a field");
             (name.to_owned(), value.to_owned())

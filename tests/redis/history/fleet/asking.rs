@@ -73,13 +73,13 @@ impl Rig {
             gateway,
             route: self.paced_route(),
             client,
-            answering: Answering::telling(0),
+            answering: Answering::reporting(0),
         };
         let mut waiting: Vec<_> = (0..WAITING).map(|_| self.send(request)).collect();
         eventually("each waits for its turn, or is refused", || {
             let clients = waiting.iter_mut();
             let refused = clients.filter_map(|one| (!one.client.is_silent()).then_some(()));
-            let held = self.number(gateway, "tollgate_requests_held");
+            let held = self.number(gateway, "tollgate_requests_delayed");
             (refused.count() as u64 + held == WAITING).then_some(())
         });
         let refused: Vec<_> = (waiting.extract_if(.., |one| !one.client.is_silent())).collect();

@@ -86,7 +86,7 @@ impl Rig {
                     gateway,
                     route,
                     client,
-                    answering: Answering::telling(FIRST),
+                    answering: Answering::reporting(FIRST),
                 });
                 assert_eq!(verdict, Verdict::Admitted, "nothing is spent yet");
                 if route == 0 {
@@ -232,7 +232,7 @@ impl Rig {
                     gateway,
                     route,
                     client: 0,
-                    answering: Answering::telling(1),
+                    answering: Answering::reporting(1),
                 });
                 (self.number(gateway, late) == before).then_some(())
             });

@@ -25,7 +25,7 @@ pub struct Answering {
     /// Whether the status is one that gives back.
     pub is_refunded: bool,
     /// What the answer tells of the cost.
-    pub told: Option<u64>,
+    pub reported: Option<u64>,
     /// Where it waits before it is answered.
     pub gate: Option<usize>,
     pub ending: Ending,
@@ -87,10 +87,10 @@ impl Script {
 
 impl Answering {
     /// A whole answer that tells this.
-    pub fn telling(cost: u64) -> Self {
+    pub fn reporting(cost: u64) -> Self {
         Self {
             is_refunded: false,
-            told: Some(cost),
+            reported: Some(cost),
             gate: None,
             ending: Ending::Whole,
         }
@@ -98,10 +98,10 @@ impl Answering {
 
     /// Draws an answer: one in four gives back, one in five does not tell.
     pub fn draw(draws: &mut Draws, gate: Option<usize>) -> Self {
-        let told = 1 + draw(draws, 9) as u64;
+        let reported = 1 + draw(draws, 9) as u64;
         Self {
             is_refunded: draws.below(4) == 0,
-            told: (draws.below(5) > 0).then_some(told),
+            reported: (draws.below(5) > 0).then_some(reported),
             gate,
             ending: ENDINGS[usize::from(draws.below(8) == 0)].1,
         }
@@ -118,23 +118,23 @@ impl Answering {
 
     /// Returns what it leaves of the charge.
     pub fn stays(self, manner: Manner) -> u64 {
-        let told = self.told.unwrap_or(RESERVE);
+        let reported = self.reported.unwrap_or(RESERVE);
         match (manner, self.ending) {
             _ if self.is_refunded => 0,
             (_, Ending::Mute) | (Manner::Body, Ending::Cut) => RESERVE,
             // What was told may not be all.
-            (Manner::Body, Ending::Stream) => told.max(RESERVE),
-            _ => told,
+            (Manner::Body, Ending::Stream) => reported.max(RESERVE),
+            _ => reported,
         }
     }
 
     /// Returns the line that says so to the origin.
     pub fn field(self, number: usize) -> String {
         let status = if self.is_refunded { 503 } else { 200 };
-        let (told, gate) = (or_none(self.told), or_none(self.gate));
+        let (reported, gate) = (or_none(self.reported), or_none(self.gate));
         let ending = ENDINGS.iter().find(|(_, ending)| *ending == self.ending);
         let ending = ending.expect("one of them").0;
-        format!("{FIELD}: {number} {status} {told} {gate} {ending}\r\n")
+        format!("{FIELD}: {number} {status} {reported} {gate} {ending}\r\n")
     }
 }
 
@@ -145,7 +145,7 @@ fn or_none(number: Option<impl ToString>) -> String {
 fn answer(exchange: &mut Exchange, seen: &Mutex<HashSet<usize>>, gates: &[Gate]) -> Result<After> {
     let field = exchange.head.field(FIELD).expect("a script").to_owned();
     let words: Vec<&str> = field.split(' ').collect();
-    let [number, status, told, gate, ending] = words[..] else {
+    let [number, status, reported, gate, ending] = words[..] else {
         panic!("not a script: {field}");
     };
     let ending = ENDINGS.iter().find(|(word, _)| *word == ending);
@@ -160,12 +160,12 @@ fn answer(exchange: &mut Exchange, seen: &Mutex<HashSet<usize>>, gates: &[Gate])
         exchange.until_closed();
         return Ok(After::Close);
     }
-    let told = parsed::<u64>(told);
-    let body = told.map_or("{}".to_owned(), |told| format!("{{\"n\":{told}}}"));
-    let cost = told.map_or(String::new(), |told| format!("X-Cost: {told}\r\n"));
+    let reported = parsed::<u64>(reported);
+    let body = reported.map_or("{}".to_owned(), |reported| format!("{{\"n\":{reported}}}"));
+    let cost = reported.map_or(String::new(), |reported| format!("X-Cost: {reported}\r\n"));
     let head = |kind, length: &str| {
         format!(
-            "HTTP/1.1 {status} As Told\r\nX-Origin: 1\r\nContent-Type: {kind}\r\n{cost}{length}\r\n"
+            "HTTP/1.1 {status} As Reported\r\nX-Origin: 1\r\nContent-Type: {kind}\r\n{cost}{length}\r\n"
         )
     };
     match ending {

@@ -121,7 +121,7 @@ impl StrictReader {
                 }
                 FramingState::Length(left) | FramingState::Data(left) => {
                     let taken =
-                        usize::try_from(*left).map_or(bytes.len(), |it| it.min(bytes.len()));
+                        usize::try_from(*left).map_or(bytes.len(), |value| value.min(bytes.len()));
                     *left -= taken as u64;
                     match self.place {
                         FramingState::Length(0) => self.place = FramingState::RequestLine,
@@ -169,7 +169,7 @@ impl StrictReader {
         while at < bytes.len() {
             if let FramingState::Length(left) | FramingState::Data(left) = &mut self.place {
                 let rest = bytes.len() - at;
-                let taken = usize::try_from(*left).map_or(rest, |it| it.min(rest));
+                let taken = usize::try_from(*left).map_or(rest, |value| value.min(rest));
                 bytes.copy_within(at..at + taken, data);
                 *left -= taken as u64;
                 (data, at) = (data + taken, at + taken);
@@ -381,7 +381,9 @@ impl Framing {
         if matches!(self, Self::Chunked | Self::Bad) {
             return self;
         }
-        let length = str::from_utf8(length).ok().and_then(|it| it.parse().ok());
+        let length = str::from_utf8(length)
+            .ok()
+            .and_then(|from_utf8| from_utf8.parse().ok());
         length.map_or(Self::Bad, Self::Length)
     }
 }

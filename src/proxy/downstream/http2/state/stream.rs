@@ -147,7 +147,7 @@ impl StreamState {
     pub(in crate::proxy::downstream::http2) fn ask_to_continue(&self) {
         let mut go_on = Response::new(());
         *go_on.status_mut() = StatusCode::CONTINUE;
-        self.tell(go_on);
+        self.send(go_on);
     }
 
     /// Takes the interim answers that the client is to be told now.
@@ -184,7 +184,7 @@ impl StreamState {
 }
 
 impl InterimSink for StreamState {
-    fn tell(&self, interim: Response<()>) {
+    fn send(&self, interim: Response<()>) {
         self.interim.borrow_mut().push(interim);
         if let Some(task) = &*self.task.borrow() {
             task.wake_by_ref();

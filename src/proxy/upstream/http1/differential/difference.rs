@@ -104,8 +104,8 @@ impl Difference {
     fn of_head(bad: BadHead, bytes: &[u8]) -> Option<Self> {
         // Heads before it ended in an empty line, and no head has one inside.
         let before = &bytes[..bytes.len() - 1];
-        let end = before.windows(4).rposition(|it| it == b"\r\n\r\n");
-        let head = &bytes[end.map_or(0, |it| it + 4)..];
+        let end = before.windows(4).rposition(|window| window == b"\r\n\r\n");
+        let head = &bytes[end.map_or(0, |value| value + 4)..];
         let fits = |fits: bool, it: Self| fits.then_some(it);
         match bad {
             _ if matches!(head[0], b'\r' | b'\n') => Some(Self::EmptyLine),
@@ -116,7 +116,7 @@ impl Difference {
             BadHead::Upgrade => fits(head[8..].starts_with(b" 101"), Self::Upgrade),
             BadHead::Interim if bytes.len() > 64 * 1024 => Some(Self::InterimBytes),
             BadHead::Interim => {
-                let heads = bytes.windows(4).filter(|it| it == b"\r\n\r\n");
+                let heads = bytes.windows(4).filter(|window| window == b"\r\n\r\n");
                 fits(heads.count() == 65, Self::InterimCount)
             }
             BadHead::TooLarge | BadHead::Incomplete => None,
@@ -154,7 +154,9 @@ impl Difference {
 
     /// Says why a body is refused, at the byte `last` of the line that begins with `before`.
     fn of_body(bad: BadBody, before: &[u8], last: u8) -> Option<Self> {
-        let digits = before.iter().take_while(|it| it.is_ascii_hexdigit());
+        let digits = before
+            .iter()
+            .take_while(|before| before.is_ascii_hexdigit());
         let digits = digits.count();
         match bad {
             BadBody::Chunk if last.is_ascii_hexdigit() => {
@@ -168,7 +170,11 @@ impl Difference {
             BadBody::Trailer => {
                 (last == b'\n' && !before.ends_with(b"\r")).then_some(Self::BareLineFeed)
             }
-            BadBody::TooLong if before[digits..].iter().all(|it| matches!(it, b' ' | b'\t')) => {
+            BadBody::TooLong
+                if before[digits..]
+                    .iter()
+                    .all(|before| matches!(before, b' ' | b'\t')) =>
+            {
                 Some(Self::WhiteSpaceBytes)
             }
             BadBody::TooLong | BadBody::Incomplete => None,
@@ -178,13 +184,13 @@ impl Difference {
     /// Says why hyper refuses what the codec accepts.
     pub fn of_leniency(outcome: &Outcome, bytes: &[u8]) -> Option<Self> {
         let length = outcome.head.as_ref()?.headers.get(CONTENT_LENGTH);
-        let length = length.and_then(|it| it.to_str().ok()?.parse::<u64>().ok());
+        let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
         // The bytes between a semicolon and the line end.
-        let is_extension = |it: &[u8]| {
-            let at = it.iter().position(|&byte| byte == b';');
-            at.is_some_and(|at| it.len() - at - 2 == 16 * 1024)
+        let is_extension = |bytes: &[u8]| {
+            let at = bytes.iter().position(|&byte| byte == b';');
+            at.is_some_and(|at| bytes.len() - at - 2 == 16 * 1024)
         };
-        if length.is_some_and(|it| it >= u64::MAX - 1) {
+        if length.is_some_and(|length| length >= u64::MAX - 1) {
             Some(Self::LargestLength)
         } else if bytes.split(|&byte| byte == b'\n').any(is_extension) {
             Some(Self::ExtensionBytes)
@@ -197,7 +203,7 @@ impl Difference {
     pub fn of_closing(head: &Head) -> Option<Self> {
         let is_hidden = |value: &HeaderValue| {
             let value = value.as_bytes().to_ascii_lowercase();
-            !value.is_ascii() && value.windows(5).any(|it| it == b"close")
+            !value.is_ascii() && value.windows(5).any(|window| window == b"close")
         };
         let mut options = head.headers.get_all(CONNECTION).iter();
         if head.version == Version::HTTP_10 {
@@ -206,7 +212,9 @@ impl Difference {
             Some(Self::HiddenClose)
         } else if head.status == StatusCode::NO_CONTENT {
             let stated = ["content-length", "transfer-encoding"];
-            let is_stated = stated.iter().any(|it| head.headers.contains_key(*it));
+            let is_stated = stated
+                .iter()
+                .any(|stated| head.headers.contains_key(*stated));
             is_stated.then_some(Self::StatedBody)
         } else {
             None

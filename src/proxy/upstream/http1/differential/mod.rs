@@ -24,7 +24,7 @@ const ENDS: [StreamEnd; 3] = [StreamEnd::Open, StreamEnd::Fin, StreamEnd::Reset]
 #[test]
 fn every_answer_is_read_alike_wherever_it_is_cut() {
     let (codec, mut met) = (Codec::new(), BTreeSet::new());
-    for answer in ANSWERS.iter().map(|it| it.to_vec()).chain(large()) {
+    for answer in ANSWERS.iter().map(|answer| answer.to_vec()).chain(large()) {
         let cuts = cuts(&answer);
         for method in METHODS {
             for end in ENDS {

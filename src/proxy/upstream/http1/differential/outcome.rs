@@ -129,7 +129,7 @@ impl Codec {
         let refusal = reading.refusal.get();
         (
             reading.outcome.take(),
-            refusal.map(|it| (it, seen.read.get())),
+            refusal.map(|refusal| (refusal, seen.read.get())),
         )
     }
 }
@@ -169,7 +169,8 @@ impl Reading {
         }
         let connection = body.take_connection();
         Progress::Whole {
-            is_reusable: connection.is_some_and(|it| it.seems_quiet() && it.is_quiet()),
+            is_reusable: connection
+                .is_some_and(|connection| connection.seems_quiet() && connection.is_quiet()),
         }
     }
 }
@@ -228,9 +229,9 @@ impl Head {
         let options: Vec<_> = options.collect();
         let options = options
             .iter()
-            .flat_map(|it| it.as_bytes().split(|&it| it == b','));
-        let named = options.filter_map(|it| HeaderName::from_bytes(it.trim_ascii()).ok());
-        for name in named.filter(|it| !matches!(*it, HOST | CONTENT_LENGTH)) {
+            .flat_map(|option| option.as_bytes().split(|&value| value == b','));
+        let named = options.filter_map(|option| HeaderName::from_bytes(option.trim_ascii()).ok());
+        for name in named.filter(|named| !matches!(*named, HOST | CONTENT_LENGTH)) {
             self.headers.remove(name);
         }
         for name in HOP_BY_HOP {
@@ -243,7 +244,7 @@ impl Head {
             && let Some(digits) = length.as_bytes().strip_prefix(b"0")
             && let Some(bytes) = str::from_utf8(digits)
                 .ok()
-                .and_then(|it| it.parse::<u64>().ok())
+                .and_then(|from_utf8| from_utf8.parse::<u64>().ok())
         {
             *length = bytes.into();
         }

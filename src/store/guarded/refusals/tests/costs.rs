@@ -30,14 +30,14 @@ fn state(state: StateReply, now: Timestamp) -> RefusedState {
 }
 
 /// What costs are told after this time; nothing for those that are asked about.
-fn told(
+fn retries(
     refusals: &Refusals,
     quota: &Quota,
     costs: impl Iterator<Item = u64>,
     after: Micros,
 ) -> Vec<Option<Retry>> {
-    let told = |cost| find(refusals, &[check(quota, cost)], after).map(|found| found.retry);
-    costs.map(told).collect()
+    let retry = |cost| find(refusals, &[check(quota, cost)], after).map(|found| found.retry);
+    costs.map(retry).collect()
 }
 
 #[test]
@@ -70,8 +70,8 @@ fn every_cost_has_its_own_wait_where_the_state_is_known() {
         let now = START + Micros::from_secs(6);
         refusals.remember(&[check(quota, 9)], [Some(state(known, now))], AT_ONCE, CAP);
         let costs = [3, 4, 10, 11].into_iter();
-        let told = told(&refusals, quota, costs, Micros(0));
-        assert_eq!(told, expected, "{:?}", quota.algorithm);
+        let found = retries(&refusals, quota, costs, Micros(0));
+        assert_eq!(found, expected, "{:?}", quota.algorithm);
     }
 }
 
@@ -102,18 +102,18 @@ fn a_log_tells_of_what_is_left_and_of_costs_that_were_asked() {
     // Two are left; the third comes with the next that leaves, and the eighth with the sixth.
     let (next, asked) = (Some(seconds(2)), Some(seconds(7)));
     assert_eq!(
-        told(&refusals, &LOG, [2, 3, 7, 8, 10, 11].into_iter(), at(8)),
+        retries(&refusals, &LOG, [2, 3, 7, 8, 10, 11].into_iter(), at(8)),
         [None, next, next, asked, asked, Some(Retry::Never)]
     );
     // A second before that, the cost in between has to be asked about, and the larger one is known still.
     assert_eq!(
-        told(&refusals, &LOG, [7, 8].into_iter(), at(11)),
+        retries(&refusals, &LOG, [7, 8].into_iter(), at(11)),
         [None, Some(seconds(4))]
     );
     ask(5, (2, 8), 11);
     // Four are left, and what was known of larger costs stays.
     assert_eq!(
-        told(&refusals, &LOG, [4, 5, 7, 8].into_iter(), at(11)),
+        retries(&refusals, &LOG, [4, 5, 7, 8].into_iter(), at(11)),
         [None, Some(seconds(1)), Some(seconds(1)), Some(seconds(4))]
     );
 }

@@ -152,9 +152,9 @@ proptest! {
             if let Recalled::Refused(verdict) = recalled {
                 let peeks = guarded.peek(&plan);
                 for ((check, answer), peek) in plan.iter().zip(&verdict.answers).zip(&peeks) {
-                    let Some(told) = answer.decision else { continue };
+                    let Some(found) = answer.decision else { continue };
                     let Some(refused) = peek else {
-                        prop_assert!(false, "{check:?} is admitted, and was told {told:?}");
+                        prop_assert!(false, "{check:?} is admitted, and was told {found:?}");
                         continue;
                     };
                     // What was charged since makes it later. It is counted from when the answer arrived.
@@ -163,7 +163,7 @@ proptest! {
                         Retry::After(retry) => Retry::After(Micros(retry.0 + LATENCY_US_MAX)),
                         Retry::Never => Retry::Never,
                     };
-                    prop_assert!(told.retry <= latest, "{told:?} instead of {right:?}");
+                    prop_assert!(found.retry <= latest, "{found:?} instead of {right:?}");
                 }
                 continue;
             }

@@ -148,7 +148,7 @@ async fn sentinel_that_missed_a_failover_is_not_believed() {
     };
     sentinels[0] = address(cut_off.sentinels[0].address());
     let said: Arc<Watch<NamedPrimary>> = Arc::default();
-    let sentinels = sentinels_told(&settings, &said);
+    let sentinels = sentinels_watched(&settings, &said);
     let pipeline = Pipeline::open(SentinelResolver::Sentinel(sentinels), context());
     pipeline.asked(plan("k", 1)).await.expect("an answer");
     assert_eq!((spent(new, "k"), spent(old, "k")), (1, 0));
@@ -172,12 +172,12 @@ fn settings(group: &Sentinels) -> RedisSettings {
 }
 
 fn sentinels(settings: &RedisSettings) -> Group {
-    sentinels_told(settings, &Arc::default())
+    sentinels_watched(settings, &Arc::default())
 }
 
-fn sentinels_told(settings: &RedisSettings, told: &Arc<Watch<NamedPrimary>>) -> Group {
+fn sentinels_watched(settings: &RedisSettings, found: &Arc<Watch<NamedPrimary>>) -> Group {
     let Deployment::Sentinel { sentinels, name } = &settings.deployment else {
         panic!("there are sentinels")
     };
-    Group::new(sentinels.clone(), name.clone(), settings, Arc::clone(told))
+    Group::new(sentinels.clone(), name.clone(), settings, Arc::clone(found))
 }

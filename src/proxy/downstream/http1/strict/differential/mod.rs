@@ -176,15 +176,15 @@ fn probes(outcome: &Observation) -> usize {
 /// Whether the module's documentation says that the byte there is refused, judged by its line alone.
 fn is_documented(bytes: &[u8], at: usize) -> bool {
     let begin = bytes[..at].iter().rposition(|&byte| byte == b'\n');
-    let before = &bytes[begin.map_or(0, |it| it + 1)..at];
+    let before = &bytes[begin.map_or(0, |value| value + 1)..at];
     let digits = before
         .iter()
-        .take_while(|it| it.is_ascii_hexdigit())
+        .take_while(|before| before.is_ascii_hexdigit())
         .count();
     let behind = &before[digits..];
     let spaces = behind
         .iter()
-        .take_while(|it| matches!(it, b' ' | b'\t'))
+        .take_while(|behind| matches!(behind, b' ' | b'\t'))
         .count();
     match bytes[at] {
         b'\n' => before.last() != Some(&b'\r') || is_behind_data(bytes, at),
@@ -273,7 +273,7 @@ async fn record(
 ) -> Result<Response<Empty<Bytes>>, Infallible> {
     // A length that was shortened is restored as a number.
     if let Some(length) = request.headers_mut().get_mut(CONTENT_LENGTH) {
-        let number: Option<u64> = length.to_str().ok().and_then(|it| it.parse().ok());
+        let number: Option<u64> = length.to_str().ok().and_then(|str| str.parse().ok());
         *length = number.map_or(length.clone(), HeaderValue::from);
     }
     let (head, mut body) = request.into_parts();
@@ -304,7 +304,9 @@ async fn record(
     // The gateway opens no tunnels, and refuses codings other than a single `chunked`.
     if head.method == Method::CONNECT {
         *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
-    } else if codings.next().is_some_and(|it| !is_one_chunked(it)) || codings.next().is_some() {
+    } else if codings.next().is_some_and(|coding| !is_one_chunked(coding))
+        || codings.next().is_some()
+    {
         *response.status_mut() = StatusCode::BAD_REQUEST;
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(CONNECTION, close);

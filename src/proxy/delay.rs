@@ -9,50 +9,50 @@ use super::downstream::request::RequestState;
 use super::worker::Worker;
 use crate::clock::Micros;
 
-/// How a held request went on.
+/// How a delayed request went on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Held {
+pub(super) enum Delayed {
     /// It was its turn.
     Released,
     /// Its client left before that.
     Gone,
-    /// The listener holds `max_delayed` requests already: it was not held at all.
+    /// The listener delays `max_delayed` requests already: it was not delayed at all.
     Full,
 }
 
 /// Holds an admitted request for as long as its leaky-bucket policies say.
-pub(super) async fn hold(
+pub(super) async fn delay(
     client: &Client,
     state: &RequestState,
-    held_max: usize,
+    delayed_max: usize,
     wait: Micros,
-) -> Held {
+) -> Delayed {
     let worker = &client.worker;
-    let load = worker.shared.capacity.listener(client.listener);
-    let Some(_permit) = load.hold(held_max) else {
-        return Held::Full;
+    let load = worker.process.capacity.listener(client.listener);
+    let Some(_permit) = load.delay(delayed_max) else {
+        return Delayed::Full;
     };
     let _counted = Counted::new(worker);
     tokio::select! {
         // A client that left before its turn counts as gone, however late the worker looks.
         biased;
-        () = state.gone() => Held::Gone,
-        () = tokio::time::sleep(wait.into()) => Held::Released,
+        () = state.gone() => Delayed::Gone,
+        () = tokio::time::sleep(wait.into()) => Delayed::Released,
     }
 }
 
-/// Counts a held request in the metrics, until it is dropped.
+/// Counts a delayed request in the metrics, until it is dropped.
 struct Counted<'w>(&'w Worker);
 
 impl<'w> Counted<'w> {
     fn new(worker: &'w Worker) -> Self {
-        worker.shared.metrics.held(worker.index);
+        worker.process.metrics.delayed(worker.index);
         Self(worker)
     }
 }
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        self.0.shared.metrics.let_go(self.0.index);
+        self.0.process.metrics.let_go(self.0.index);
     }
 }

@@ -13,7 +13,7 @@ use rustls::pki_types::ServerName;
 use tracing::Level;
 
 pub use self::cost::{amount, cost, sources, sum};
-use super::file::{AlgorithmName, At, BalanceName, RawEndpoint};
+use super::file::{AlgorithmName, BalanceName, RawEndpoint, Spanned};
 use super::value::{BLOCKED, Encryption, GrantText, QuotaText, RefundOn, StoreUrl, UNLIMITED};
 use crate::access_log::AccessLog;
 use crate::clock::Micros;
@@ -169,7 +169,12 @@ pub const CLIENT_NAMES: &[(&str, ClientNames)] = &[
 
 /// Writes `partition` as a list: `["header:x-api-key | ip"]`.
 pub fn partition(partition: &Partition) -> String {
-    list(partition.0.iter().map(|it| format!("\"{}\"", choice(it))))
+    list(
+        partition
+            .0
+            .iter()
+            .map(|value| format!("\"{}\"", choice(value))),
+    )
 }
 
 /// Writes one item of `partition`: `header:x-api-key | ip`.
@@ -251,7 +256,7 @@ pub fn address_source(source: &AddressSource) -> String {
 }
 
 /// Writes `endpoints`: `[http://127.0.0.1:9000]`, `[builtin:echo]`.
-pub fn endpoints(endpoints: &[At<RawEndpoint>]) -> String {
+pub fn endpoints(endpoints: &[Spanned<RawEndpoint>]) -> String {
     list(endpoints.iter().map(|at| endpoint(&at.value)))
 }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// A value and where it stands in the file, in bytes.
 #[derive(Clone, Debug)]
-pub struct At<T> {
+pub struct Spanned<T> {
     /// The value.
     pub value: T,
     /// Its place.
@@ -12,7 +12,7 @@ pub struct At<T> {
 }
 
 /// Equal values are equal wherever they stand.
-impl<T: PartialEq> PartialEq for At<T> {
+impl<T: PartialEq> PartialEq for Spanned<T> {
     fn eq(&self, other: &Self) -> bool {
         self.value == other.value
     }

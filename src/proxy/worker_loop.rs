@@ -18,7 +18,7 @@ use super::downstream::listener::{Accepted, Order};
 use super::downstream::opening::{self, OpenError, Opened};
 use super::downstream::panics::PanicGuard;
 use super::downstream::registry::{Registration, Registry};
-use super::shared::Shared;
+use super::process::Process;
 use super::worker::{Worker, WorkerConfig};
 use super::{deadline, journey, record};
 use crate::access_log::Writer;
@@ -48,7 +48,7 @@ const SILENT_PERIODS: u32 = 5;
 /// If the runtime cannot be made.
 pub(crate) fn run(
     index: WorkerIndex,
-    shared: Arc<Shared>,
+    process: Arc<Process>,
     access_log: Writer,
     mut orders: mpsc::Receiver<Order>,
 ) -> std::io::Result<()> {
@@ -56,7 +56,7 @@ pub(crate) fn run(
         .enable_all()
         .build_local(LocalOptions::default())?;
     runtime.block_on(async {
-        let worker = Rc::new(Worker::new(index, shared, access_log));
+        let worker = Rc::new(Worker::new(index, process, access_log));
         let runner = Runner {
             compared: RefCell::new(worker.live()),
             worker,
@@ -97,10 +97,10 @@ impl Runner {
                 self.connections.note_task(id, task.abort_handle());
             }
             Order::Evict { among, evicted } => {
-                let shared = &self.worker.shared;
-                let listener = self.connections.evict_longest(among, shared.clock.now());
+                let process = &self.worker.process;
+                let listener = self.connections.evict_longest(among, process.clock.now());
                 if let Some(listener) = listener {
-                    shared
+                    process
                         .capacity
                         .listener(listener)
                         .evicted(self.worker.index);
@@ -131,7 +131,7 @@ impl Runner {
         let tunnels_grace = grace * 3 / 4;
         let done = async {
             let mut periods = 0_u32;
-            while self.connections.len() > 0 && !self.worker.shared.is_forced() {
+            while self.connections.len() > 0 && !self.worker.process.is_forced() {
                 period.tick().await;
                 self.tick();
                 periods += 1;
@@ -160,7 +160,7 @@ impl Runner {
         let _ = tokio::time::timeout(ENDING_MAX, ended).await;
         self.tick();
         self.worker
-            .shared
+            .process
             .note_unsettled(self.worker.store.finish().await);
     }
 }
@@ -178,14 +178,14 @@ fn serve(
 ) -> impl Future<Output = ()> {
     async move {
         let index = accepted.permit.listener;
-        let panics = PanicGuard::new(&worker.shared.metrics, worker.index);
+        let panics = PanicGuard::new(&worker.process.metrics, worker.index);
         let sweep = Rc::clone(&worker.sweep);
         let read_buffer = Rc::clone(&worker.read_buffer);
         let mut peer = accepted.peer.ip();
         let opened = opening::open(
             accepted.stream,
             &mut peer,
-            &worker.shared.capacity.listener(index).clients,
+            &worker.process.capacity.listener(index).clients,
             &listener,
             &sweep,
             &registration,
@@ -237,7 +237,7 @@ fn serve(
 /// Counts and logs a head that never became a request.
 fn refused_head(client: &Client, reason: Reason, status: Option<StatusCode>) {
     let worker = &client.worker;
-    worker.shared.metrics.error(worker.index, reason);
+    worker.process.metrics.error(worker.index, reason);
     record::log_refused_head(client, reason, status, None);
 }
 
@@ -245,7 +245,7 @@ fn refused_head(client: &Client, reason: Reason, status: Option<StatusCode>) {
 fn closed_at_once(client: &Client, reason: Reason, cause: &dyn Display) {
     let (worker, peer) = (&client.worker, client.redacted_peer());
     let listener = &*client.accepted_by.name;
-    worker.shared.metrics.error(worker.index, reason);
+    worker.process.metrics.error(worker.index, reason);
     tracing::debug!(listener, %peer, reason = reason.word(), %cause, "a connection is not opened");
 }
 
@@ -268,10 +268,10 @@ fn not_opened(client: &Client, error: &OpenError) {
                 failure => (Reason::HandshakeFailed, Some(failure.to_string())),
             };
             closed_at_once(client, reason, failure);
-            let Worker { shared, index, .. } = &*client.worker;
-            let load = shared.capacity.listener(client.listener);
+            let Worker { process, index, .. } = &*client.worker;
+            let load = process.capacity.listener(client.listener);
             // Whoever fails again and again must not fill the log.
-            if load.handshake_failed(*index, *failure, shared.clock.now()) {
+            if load.handshake_failed(*index, *failure, process.clock.now()) {
                 record::log_refused_head(client, reason, None, cause.as_deref());
             }
         }

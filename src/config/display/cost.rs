@@ -10,8 +10,8 @@ use crate::snapshot::CostSource;
 pub fn cost(cost: &CostText) -> String {
     match cost {
         CostText::Units(units) => units.to_string(),
-        CostText::Told(CostSource::Request, name) => format!("request-header:{name}"),
-        CostText::Told(CostSource::Response, name) => format!("response-header:{name}"),
+        CostText::Reported(CostSource::Request, name) => format!("request-header:{name}"),
+        CostText::Reported(CostSource::Response, name) => format!("response-header:{name}"),
         CostText::Body(sum) => self::sum(sum),
     }
 }
@@ -20,7 +20,7 @@ pub fn cost(cost: &CostText) -> String {
 pub fn amount(amount: &Amount<NumberSource>) -> String {
     match amount {
         Amount::Units(units) => units.to_string(),
-        Amount::Told(sum) => self::sum(sum),
+        Amount::Reported(sum) => self::sum(sum),
     }
 }
 
@@ -46,7 +46,7 @@ pub fn sum(sum: &Sum<NumberSource>) -> String {
     text
 }
 
-/// Writes where a number is told: `response-json:/a | /b`.
+/// Writes where a number is reported: `response-json:/a | /b`.
 pub fn sources(sources: &[NumberSource]) -> String {
     let mut text = String::new();
     for (index, source) in sources.iter().enumerate() {

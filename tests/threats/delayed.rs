@@ -32,7 +32,7 @@ impl Departure {
     }
 }
 
-/// What a client sends whose request is held: the rest of a head, and what comes behind it.
+/// What a client sends whose request is delayed: the rest of a head, and what comes behind it.
 struct Sent {
     name: &'static str,
     method: &'static str,
@@ -111,7 +111,7 @@ fn ways_of_sending() -> Vec<Sent> {
     ]
 }
 
-/// A minute and more is what a held request waits for.
+/// A minute and more is what a delayed request waits for.
 fn shaping(origin: &Origin) -> Process {
     let config = Config::to(origin.url())
         .listener("max_delayed = 1")
@@ -125,12 +125,14 @@ fn shaping(origin: &Origin) -> Process {
     Process::start(&config)
 }
 
-fn held(process: &Process) -> u64 {
-    process.series("tollgate_requests_held").expect("a gauge")
+fn delayed(process: &Process) -> u64 {
+    process
+        .series("tollgate_requests_delayed")
+        .expect("a gauge")
 }
 
 #[test]
-fn a_held_request_is_let_go_when_its_client_leaves_whatever_it_has_sent() {
+fn a_delayed_request_is_let_go_when_its_client_leaves_whatever_it_has_sent() {
     let origin = Origin::plain();
     let process = shaping(&origin);
     let flood = vec![b'x'; 32 << 20];
@@ -151,35 +153,35 @@ fn a_held_request_is_let_go_when_its_client_leaves_whatever_it_has_sent() {
             assert_eq!(get(process.public, "/", &key).status, 200, "{name}");
             let mut client = Client::connect(process.public);
             client.send(format!(
-                "{} /held HTTP/1.1\r\nHost: a.test\r\n{key}{}\r\n",
+                "{} /delayed HTTP/1.1\r\nHost: a.test\r\n{key}{}\r\n",
                 way.method, way.fields
             ));
             client.send(&way.behind);
-            eventually(&format!("held: {name}"), || {
-                (held(&process) == 1).then_some(())
+            eventually(&format!("delayed: {name}"), || {
+                (delayed(&process) == 1).then_some(())
             });
             if way.is_flooding {
-                let settle = || assert_eq!(held(&process), 1, "{name}");
+                let settle = || assert_eq!(delayed(&process), 1, "{name}");
                 let taken = client.wire.write_until_full(&flood, settle);
                 assert!(taken < flood.len(), "nobody reads it: {name}");
             }
             let left = leaving.leave(client);
             // "At once" beside an hour.
             eventually(&format!("let go: {name}"), || {
-                (held(&process) == 0).then_some(())
+                (delayed(&process) == 0).then_some(())
             });
             if let Some(mut client) = left {
                 let answer = client.rest();
                 assert_eq!(String::from_utf8_lossy(&answer), "", "{name}");
             }
-            // Its place among the held is free, and its units stay spent: ten less two.
+            // Its place among the delayed is free, and its units stay spent: ten less two.
             let look = get(process.public, "/look", &key);
             assert_eq!((look.status, remaining(&look, "p")), (200, 8), "{name}");
         }
     }
     let gone = eventually("a line of the access log for each", || {
         let lines = process.lines();
-        let gone = lines.iter().filter(|line| line.contains("\"/held\""));
+        let gone = lines.iter().filter(|line| line.contains("\"/delayed\""));
         let gone: Vec<Value> = gone
             .map(|line| serde_json::from_str(line).expect("a log line is JSON"))
             .collect();
@@ -188,7 +190,7 @@ fn a_held_request_is_let_go_when_its_client_leaves_whatever_it_has_sent() {
     for record in gone {
         assert_eq!(record["reason"], "client_gone", "{record}");
         assert!(record["status"].is_null(), "{record}");
-        assert!(record["held_us"].is_u64(), "{record}");
+        assert!(record["delayed_us"].is_u64(), "{record}");
     }
     let targets = origin.targets();
     assert!(

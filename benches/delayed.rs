@@ -1,13 +1,13 @@
-//! How punctual held requests are: when each arrives at its origin, compared with when it was due.
+//! How punctual delayed requests are: when each arrives at its origin, compared with when it was due.
 //!
 //! The gateway, with one worker, is pinned to core 0 and kept busy for about half of its time by
 //! requests that it answers itself. Meanwhile clients send bursts of [`BURST`] requests each, all
-//! but one of which are held. If a burst began at `s`, its j-th request to arrive at the origin was
+//! but one of which are delayed. If a burst began at `s`, its j-th request to arrive at the origin was
 //! due at `s + j*T`. The time that a request takes to reach the gateway and then the origin counts
 //! as lateness, so figures are upper bounds. `s` is taken before the first byte is sent, so what is
 //! called early is early.
 //!
-//! Needs `taskset` and two cores with nothing else to do: `scripts/drill/held`. It fails if any
+//! Needs `taskset` and two cores with nothing else to do: `scripts/drill/delayed`. It fails if any
 //! request was early, or if the 99th percentile is above [`LATE_MAX`].
 
 #![allow(
@@ -46,7 +46,7 @@ const LOAD_PERIOD: Duration = Duration::from_millis(2);
 const LATE_MAX: Duration = Duration::from_millis(3);
 const GATEWAY: u16 = 19_110;
 
-/// A held request's arrival, and the burst that it belongs to.
+/// A delayed request's arrival, and the burst that it belongs to.
 struct Arrival {
     burst: u64,
     at: Instant,
@@ -130,7 +130,8 @@ async fn burst_on(
         } else {
             0
         };
-        let request = format!("GET /held/{burst} HTTP/1.1\r\nHost: a\r\nX-Key: {client}\r\n\r\n");
+        let request =
+            format!("GET /delayed/{burst} HTTP/1.1\r\nHost: a\r\nX-Key: {client}\r\n\r\n");
         let at = Instant::now();
         for connection in &mut connections {
             let sent = connection.write_all(request.as_bytes()).await;
@@ -197,7 +198,10 @@ fn answer(mut stream: TcpStream, arrived: &Sender<Arrival>) {
         let at = Instant::now();
         let head = String::from_utf8_lossy(&head[..bytes]);
         let target = head.split(' ').nth(1).expect("a target");
-        let burst = target.rsplit('/').next().and_then(|it| it.parse().ok());
+        let burst = target
+            .rsplit('/')
+            .next()
+            .and_then(|target| target.parse().ok());
         let burst = burst.expect("the number of a burst");
         // The bench may be over.
         drop(arrived.send(Arrival { burst, at }));
@@ -221,7 +225,7 @@ fn judge(began: &HashMap<u64, Instant>, arrivals: &Receiver<Arrival>, busy: f64)
         let Some(began) = began.get(&burst) else {
             continue;
         };
-        // The first of a burst is not held.
+        // The first of a burst is not delayed.
         for (place, at) in (0..).zip(at).skip(1) {
             match at.checked_duration_since(*began + INTERVAL * place) {
                 Some(lateness) => late.push(lateness),
@@ -231,7 +235,7 @@ fn judge(began: &HashMap<u64, Instant>, arrivals: &Receiver<Arrival>, busy: f64)
     }
     late.sort_unstable();
     let count = late.len() + early;
-    assert!(count > 1000, "too few requests were held: {count}");
+    assert!(count > 1000, "too few requests were delayed: {count}");
     let at = |share: f64| {
         #[expect(
             clippy::cast_possible_truncation,
@@ -242,7 +246,7 @@ fn judge(began: &HashMap<u64, Instant>, arrivals: &Receiver<Arrival>, busy: f64)
         late[index.min(late.len() - 1)]
     };
     println!(
-        "{count} held requests, the worker busy for {:.0} % of the time",
+        "{count} delayed requests, the worker busy for {:.0} % of the time",
         busy * 100.0
     );
     println!(
@@ -272,7 +276,7 @@ fn gateway(folder: &Path, endpoint: &str) -> Process {
          queue = {}
          partition = ['header:x-key']
          [[routes]]
-         path = '/held/*'
+         path = '/delayed/*'
          upstream = 'origin'
          policies = ['shaped']
          [[routes]]
@@ -282,7 +286,7 @@ fn gateway(folder: &Path, endpoint: &str) -> Process {
         BURST - 1
     );
     let conf = servers::tollgate_conf(GATEWAY, "max_delayed = 100000", endpoint, &others);
-    let process = servers::tollgate(env!("CARGO_BIN_EXE_tollgate"), folder, "held", &conf);
+    let process = servers::tollgate(env!("CARGO_BIN_EXE_tollgate"), folder, "delayed", &conf);
     await_port(GATEWAY);
     process
 }

@@ -1,6 +1,6 @@
 //! What is read of the bodies of an exchange, on routes where they tell what a request costs.
 //!
-//! A request is held until it is read, because it is decided by that; an answer is read as it passes by.
+//! A request is buffered until it is read, because it is decided by that; an answer is read as it passes by.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use http::header::{ACCEPT_ENCODING, HeaderMap, HeaderValue, IF_RANGE, RANGE};
 use http_body::Body as _;
 
 use super::body_reading::{BodyReading, is_compressed};
-use super::downstream::body::HoldError;
+use super::downstream::body::BufferError;
 use super::downstream::body_error::RequestBodyError;
 use super::journey_state::{Journey, Stop};
 use super::refusal::Refusal;
@@ -43,18 +43,18 @@ impl Journey<'_> {
             let mut is_whole = false;
             if !is_length_enough(needs.all) {
                 let bytes_max = needs.all.bytes_max;
-                // Boxed, so that requests that are not held do not need room for it.
-                let holding =
+                // Boxed, so that requests that are not buffered do not need room for it.
+                let buffering =
                     Box::pin(self.hold_body(bodies, bytes_max, is_compressed, &mut numbers));
-                let (seen, held) = holding.await;
-                is_whole = match held {
+                let (seen, buffered) = buffering.await;
+                is_whole = match buffered {
                     // Nobody is refused because of a policy that refuses nobody.
-                    Err(HoldError::Full | HoldError::Late)
+                    Err(BufferError::Full | BufferError::Late)
                         if is_length_enough(needs.enforced) || seen > needs.enforced.bytes_max =>
                     {
                         false
                     }
-                    held => held?,
+                    buffered => buffered?,
                 };
             }
             numbers.is_request_whole = is_whole && !is_compressed;
@@ -72,7 +72,7 @@ impl Journey<'_> {
         bytes_max: u64,
         is_compressed: bool,
         numbers: &mut Numbers,
-    ) -> (u64, Result<bool, HoldError>) {
+    ) -> (u64, Result<bool, BufferError>) {
         let Some(body) = self.body.as_mut() else {
             return (0, Ok(true));
         };
@@ -84,29 +84,29 @@ impl Journey<'_> {
                 reader.read(data);
             }
         };
-        let capacity = &self.client.worker.shared.capacity;
-        let room = capacity.held_bytes(self.client.listener, self.listener.max_buffered_bytes);
+        let capacity = &self.client.worker.process.capacity;
+        let room = capacity.buffered_bytes(self.client.listener, self.listener.max_buffered_bytes);
         let deadline = self.client.worker.sweep.deadline();
         let timeout = self.listener.body_timeout;
-        let held = body.hold(bytes_max, room, &deadline, timeout, read).await;
+        let buffered = body.buffer(bytes_max, room, &deadline, timeout, read).await;
         numbers.request = reader.finish();
         numbers
             .request_bytes
             .get_or_insert_with(|| Decimal::from(seen));
-        (seen, held)
+        (seen, buffered)
     }
 }
 
-impl From<HoldError> for Stop {
-    fn from(error: HoldError) -> Self {
+impl From<BufferError> for Stop {
+    fn from(error: BufferError) -> Self {
         let refusal = match error {
-            HoldError::Broken(RequestBodyError::Aborted) => return Self::Gone,
-            HoldError::Broken(RequestBodyError::TooLarge) => Refusal::body_too_large(),
-            HoldError::Broken(RequestBodyError::Malformed) => Refusal::bad_framing(),
-            HoldError::Broken(RequestBodyError::TimedOut) | HoldError::Late => {
+            BufferError::Broken(RequestBodyError::Aborted) => return Self::Gone,
+            BufferError::Broken(RequestBodyError::TooLarge) => Refusal::body_too_large(),
+            BufferError::Broken(RequestBodyError::Malformed) => Refusal::bad_framing(),
+            BufferError::Broken(RequestBodyError::TimedOut) | BufferError::Late => {
                 Refusal::request_body_timeout()
             }
-            HoldError::Full => Refusal::bodies_full(),
+            BufferError::Full => Refusal::bodies_full(),
         };
         Self::Refused(refusal)
     }

@@ -21,7 +21,7 @@ use crate::store::settings::{Location, Settings};
 
 /// What the workers of one process share; the configuration in it is swapped whole.
 #[derive(Debug)]
-pub struct Shared {
+pub struct Process {
     live: ArcSwap<ActiveConfig>,
     /// Earlier configurations that requests may still hold.
     retired: Mutex<Vec<Arc<ActiveConfig>>>,
@@ -36,7 +36,7 @@ pub struct Shared {
     /// What is known of the endpoints of upstreams.
     pub endpoints: Arc<Endpoints>,
     /// A key that nobody outside the process knows.
-    pub(crate) process_key: [u8; 32],
+    pub(crate) random_key: [u8; 32],
     is_forced: AtomicBool,
     forced: Notify,
     /// Charges that workers left unsettled when they ended.
@@ -85,7 +85,7 @@ impl ActiveConfig {
     }
 }
 
-impl Shared {
+impl Process {
     /// Begins with `live`.
     pub fn new(
         live: ActiveConfig,
@@ -93,7 +93,7 @@ impl Shared {
         store: Store,
         metrics: Arc<Metrics>,
         endpoints: Arc<Endpoints>,
-        process_key: [u8; 32],
+        random_key: [u8; 32],
     ) -> Self {
         Self {
             capacity: Arc::new(Capacity::new(
@@ -107,7 +107,7 @@ impl Shared {
             store,
             metrics,
             endpoints,
-            process_key,
+            random_key,
             is_forced: AtomicBool::new(false),
             forced: Notify::new(),
             unsettled: AtomicUsize::new(0),

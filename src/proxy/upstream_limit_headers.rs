@@ -11,7 +11,7 @@ use crate::metrics::PolicyOutcome;
 use crate::snapshot::Snapshot;
 
 /// Sets both fields, if there is something to tell. `buffer` is scratch space.
-pub(super) fn tell_upstream(
+pub(super) fn set(
     headers: &mut HeaderMap,
     snapshot: &Snapshot,
     decided: &Decided,
