@@ -20,6 +20,7 @@
 //! proxy::tunnel       after a 101: bytes of another protocol, between client and origin, untouched
 //! proxy::request_headers  the one order in which a request's head is changed, before 1 to before 5
 //! proxy::body_cost      bodies that report a cost: the request's before 3, the response's as it passes; cost adds up
+//! proxy::wire         HTTP and its connections as both sides know them: framing, chunks, deadlines, sockets
 //! proxy::refusal      every "no": its status, body, Retry-After, and whether the connection closes
 //! ```
 //!

@@ -12,9 +12,11 @@ use super::forwarded::is_over_tls;
 use super::journey_state::{Journey, Stop};
 use super::refusal::Refusal;
 use super::upstream::{
-    self, CommonFields, ConnectError, ForwardError, ForwardOptions, Outgoing, UpstreamAnswer,
-    UpstreamBody, UpstreamFailure, UpstreamMeter, builtin,
+    self, ConnectError, ForwardError, ForwardOptions, UpstreamAnswer, UpstreamBody,
+    UpstreamFailure, UpstreamMeter, builtin,
 };
+use crate::proxy::wire::outgoing::Outgoing;
+use crate::proxy::wire::request_head::CommonFields;
 use crate::request::{host, target};
 use crate::snapshot::{Route, UpstreamKind};
 
@@ -109,7 +111,7 @@ impl Journey<'_> {
         let mut request = Outgoing::new(method, target::outgoing(target, path), headers, body);
         let id = common.is_some().then(|| self.request_id()).flatten();
         request.set_common(common, id);
-        request.send_interim(client.interim_sink());
+        request.interim = client.interim_sink();
         let pools = &worker.pools;
         let sent = upstream::send(pools, upstream, &mut request, &terms, meter, attempts);
         let response = client.unless_gone(Box::pin(sent)).await;

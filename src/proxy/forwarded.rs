@@ -11,7 +11,7 @@ use std::rc::Rc;
 use http::header::{FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 
-use super::upstream::CommonFields;
+use crate::proxy::wire::request_head::CommonFields;
 use crate::request::cdn_loop::{self, CDN_LOOP};
 use crate::request::{AddressSource, hop_by_hop};
 

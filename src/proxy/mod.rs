@@ -32,12 +32,8 @@ mod worker;
 
 pub(crate) mod downstream;
 pub mod upstream;
+pub mod wire;
 
-pub mod deadline;
-pub mod interim;
-mod read_buffer;
-mod rewound;
-pub mod sockets;
 mod tunnel;
 
 #[cfg(test)]

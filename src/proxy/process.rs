@@ -8,8 +8,8 @@ use tokio::sync::Notify;
 use typed_index_collections::TiVec;
 
 use super::downstream::capacity::Capacity;
-use super::sockets::Sockets;
 use super::upstream::{Endpoints, UpstreamState};
+use super::wire::sockets::Sockets;
 use crate::clock::Clock;
 use crate::index::UpstreamIndex;
 use crate::logging;

@@ -17,8 +17,8 @@ use super::body_cost::ask_for_readable;
 use super::forwarded::{self, Sender};
 use super::journey_state::Journey;
 use super::refusal::Refusal;
-use super::upstream::CommonFields;
 use super::{request_id, upstream_limit_headers};
+use crate::proxy::wire::request_head::CommonFields;
 use crate::request::{self, claims, hop_by_hop};
 use crate::snapshot::{Route, UpstreamKind};
 

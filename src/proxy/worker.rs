@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::deadline::Sweep;
 use super::process::{ActiveConfig, Process};
-use super::read_buffer::ReadBuffer;
 use super::upstream::Pools;
+use super::wire::deadline::Sweep;
+use super::wire::read_buffer::ReadBuffer;
 use crate::access_log::Writer;
 use crate::fault::Reason;
 use crate::metrics::WorkerIndex;

@@ -23,7 +23,6 @@ mod overrides;
 mod parameter;
 mod partition;
 pub mod path;
-pub mod proxy_header;
 mod query;
 mod reads;
 mod redacted;

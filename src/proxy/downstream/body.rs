@@ -13,7 +13,7 @@ use http_body::{Body, Frame, SizeHint};
 use super::body_error::RequestBodyError;
 use super::capacity::HeldBytes;
 use super::request::{IncomingBody, RequestState};
-use crate::proxy::deadline::Deadline;
+use crate::proxy::wire::deadline::Deadline;
 use crate::request::claims;
 
 /// The body of a client's request.

@@ -11,7 +11,7 @@ use crate::clock::{Micros, Timestamp};
 use crate::fault::HandshakeFailure;
 use crate::index::ListenerIndex;
 use crate::metrics::{ListenerMetrics, Metrics, WorkerIndex};
-use crate::proxy::sockets::Sockets;
+use crate::proxy::wire::sockets::Sockets;
 use crate::snapshot::Listener;
 
 /// How many connections and delayed requests the listeners of a process have, and may have.

@@ -24,9 +24,9 @@ use super::request::{IncomingBody, RequestState};
 use super::socket::Socket;
 use super::timeouts::Timeouts;
 use crate::fault::Reason;
-use crate::proxy::deadline::Sweep;
-use crate::proxy::read_buffer::ReadBuffer;
-use crate::proxy::rewound::Rewound;
+use crate::proxy::wire::deadline::Sweep;
+use crate::proxy::wire::read_buffer::ReadBuffer;
+use crate::proxy::wire::rewound::Rewound;
 use crate::request::target;
 use crate::snapshot::Listener;
 
@@ -77,22 +77,22 @@ where
     async fn serve_http1(&self, socket: &Rc<Socket>, io: ClientIo) -> Served {
         let listener = self.listener;
         let state = Http1State::new(Rc::clone(socket), listener);
-        let diversion = &state.diversion;
+        let bypass = &state.bypass;
         let service = |request: Request<_>| {
             let state = RequestState::Http1(Rc::clone(&state));
-            (self.answer)(state, IncomingBody::begin(diversion, request))
+            (self.answer)(state, IncomingBody::begin(bypass, request))
         };
         // Over TLS, the handshake says whether HTTP/2 is spoken.
-        let may_be_http2 = listener.http2 && matches!(io, ClientIo::Plain(_));
+        let may_be_http2 = listener.http2 && matches!(io, ClientIo::Left(_));
         let io = Http1Io::new(io, Rc::clone(&state), may_be_http2);
-        let (switch, read_buffer) = (Rc::clone(&state.switch), Rc::clone(self.read_buffer));
-        let strict = FramingGuard::new(io, switch, Rc::clone(diversion), read_buffer);
+        let (gate, read_buffer) = (Rc::clone(&state.gate), Rc::clone(self.read_buffer));
+        let guard = FramingGuard::new(io, gate, Rc::clone(bypass), read_buffer);
         let builder = http1_builder(listener.max_header_bytes);
         let serve = |unread, io| {
             let io = TokioIo::new(Rewound { unread, io });
             builder.serve_connection(io, service_fn(&service))
         };
-        let mut serving = serve(Bytes::new(), strict);
+        let mut serving = serve(Bytes::new(), guard);
         let begun = ConnectionState::Http1(Rc::clone(&state));
         self.registration.begins(begun).await;
         let mut is_closing = false;
@@ -122,7 +122,7 @@ where
             serving = serve(Bytes::copy_from_slice(&read_buf), io.into_inner().io);
         };
         let is_done = end.as_ref().map_or_else(hyper::Error::is_parse, |()| true);
-        if is_done && !socket.is_write_closed() && !state.switch.has_tunnel() {
+        if is_done && !socket.is_write_closed() && !state.gate.has_tunnel() {
             // A request had an Upgrade field, so hyper left what is unwritten, and the connection, to
             // whoever speaks the other protocol. Nobody does: polled again, it writes and closes.
             let _ = (&mut serving).await;
@@ -150,7 +150,7 @@ where
             let status_of_length = || status_of_length(unread[0], listener.max_header_bytes);
             refusal_of(state, &error, status_of_length)
         });
-        if let Some(tunnel) = state.switch.take() {
+        if let Some(tunnel) = state.gate.take() {
             let unread = unread.concat().into();
             socket.set_write_timeout(listener.tunnel_timeout);
             self.registration.begins(ConnectionState::Tunnel).await;

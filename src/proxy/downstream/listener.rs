@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::capacity::{Among, Capacity, ConnectionPermit};
 use crate::index::ListenerIndex;
 use crate::metrics::WorkerIndex;
-use crate::proxy::deadline;
+use crate::proxy::wire::deadline;
 
 /// What an acceptor asks of a worker.
 #[derive(Debug)]

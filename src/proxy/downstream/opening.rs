@@ -16,7 +16,7 @@ use super::proxy_protocol::{self, ProxyHeaderError};
 use super::registry::{ConnectionState, Registration};
 use super::socket::{Socket, SocketIo};
 use crate::fault::HandshakeFailure;
-use crate::proxy::deadline::{Elapsed, Sweep};
+use crate::proxy::wire::deadline::{Elapsed, Sweep};
 use crate::snapshot::Listener;
 use crate::tls::ClientCertificate;
 use crate::tls::server::{ALPN_HTTP2, CertificateNames, ServerTls, handshake_failure};
@@ -95,7 +95,7 @@ pub(crate) async fn open(
     let Some(tls) = &listener.tls else {
         return Ok(Opened {
             permit,
-            io: ClientIo::Plain(socket.io()),
+            io: ClientIo::Left(socket.io()),
             socket,
             is_http2: false,
             is_named,
@@ -120,7 +120,7 @@ pub(crate) async fn open(
             server_name: agreed.server_name().map(Into::into),
             certificate: agreed.peer_certificates().and_then(ClientCertificate::of),
         }),
-        io: ClientIo::Tls(Box::new(stream)),
+        io: ClientIo::Right(Box::new(stream)),
     })
 }
 

@@ -7,9 +7,9 @@ use std::rc::Rc;
 use tokio::io::AsyncReadExt as _;
 
 use super::socket::{Socket, SocketIo};
-use crate::proxy::deadline::Elapsed;
+use crate::proxy::wire::deadline::Elapsed;
+use crate::proxy::wire::proxy_header::{self, BadProxyHeader, HeaderProgress};
 use crate::request::is_trusted;
-use crate::request::proxy_header::{self, BadProxyHeader, HeaderProgress};
 use crate::snapshot::Listener;
 
 /// Why a connection of a listener with `proxy_protocol` says nothing that is believed.

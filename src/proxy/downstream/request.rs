@@ -13,9 +13,9 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
 use super::body_error::RequestBodyError;
-use super::http1::{BodyBypass, DivertedBody, Http1State, TunnelTask};
+use super::http1::{BodyBypass, BypassedBody, Http1State, TunnelTask};
 use super::http2::{Http2Body, StreamState};
-use crate::proxy::interim::InterimSink;
+use crate::proxy::wire::interim::InterimSink;
 
 /// What is known of a request's client while the request is being worked on.
 ///
@@ -35,7 +35,7 @@ pub(crate) struct RequestGuard(RequestState);
 pub(crate) enum IncomingBody {
     Http1(Incoming),
     /// A long or chunked one over HTTP/1.1.
-    Diverted(Box<DivertedBody>),
+    Diverted(Box<BypassedBody>),
     Http2(Box<Http2Body>),
     /// None.
     Empty,
@@ -58,7 +58,7 @@ impl RequestState {
     /// Whether it may ask for another protocol.
     pub(crate) fn may_switch(&self) -> bool {
         match self {
-            Self::Http1(state) => state.switch.is_asked(),
+            Self::Http1(state) => state.gate.is_asked(),
             Self::Http2(_) => true,
         }
     }
@@ -90,7 +90,7 @@ impl RequestState {
     /// Leaves what is to carry the bytes after the head of a 101. Over HTTP/2, streams of data do.
     pub(crate) fn leave_tunnel(&self, tunnel: TunnelTask) {
         if let Self::Http1(state) = self {
-            state.switch.leave(tunnel);
+            state.gate.leave(tunnel);
         }
     }
 
@@ -196,11 +196,11 @@ impl RequestState {
 impl IncomingBody {
     /// Begins the next request of a connection, as the parser gives it: with a length that is shortened if its
     /// body goes around the parser.
-    pub(crate) fn begin(diversion: &Rc<BodyBypass>, request: Request<Incoming>) -> Request<Self> {
-        let Some(left) = diversion.begin() else {
+    pub(crate) fn begin(bypass: &Rc<BodyBypass>, request: Request<Incoming>) -> Request<Self> {
+        let Some(left) = bypass.begin() else {
             return request.map(Self::Http1);
         };
-        let mut request = request.map(|end| Self::Diverted(Box::new(diversion.body(left, end))));
+        let mut request = request.map(|end| Self::Diverted(Box::new(bypass.body(left, end))));
         if left > 0 {
             let length = request.body().size_hint().lower();
             let headers = request.headers_mut();

@@ -13,9 +13,9 @@ use http_body::Body as _;
 use tokio::io::{AsyncRead as _, AsyncWriteExt as _, ReadBuf, ReadHalf, WriteHalf};
 use tokio::task::JoinHandle;
 
-use crate::proxy::deadline::Deadline;
 use crate::proxy::downstream::body::RequestBody;
 use crate::proxy::upstream::Switched;
+use crate::proxy::wire::deadline::Deadline;
 use crate::proxy::worker::Worker;
 
 /// What an origin sends through a tunnel; the tunnel is closed when this is dropped.

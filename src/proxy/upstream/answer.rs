@@ -4,7 +4,7 @@ use http::Response;
 
 use super::body::UpstreamBody;
 use super::stream::Stream;
-use crate::proxy::rewound::Rewound;
+use crate::proxy::wire::rewound::Rewound;
 
 /// A response. Boxed, because it is large, and passed on from hand to hand.
 pub enum UpstreamAnswer {

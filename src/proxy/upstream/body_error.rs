@@ -3,10 +3,11 @@
 use std::error::Error;
 use std::io;
 
-use super::http1::{BadBody, BoxError};
+use super::http1::BadBody;
 use super::http2::StreamError;
 use super::system_error::plain;
 use crate::fault::EndpointFailure;
+use crate::proxy::wire::body::BoxError;
 
 /// Why a response ended before its end.
 #[derive(Debug, thiserror::Error)]

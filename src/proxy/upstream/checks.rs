@@ -18,14 +18,14 @@ use super::connecting::{ConnectedOrigin, Freshness};
 use super::dispatch::Dispatch;
 use super::endpoints::{Endpoints, UpstreamState};
 use super::error::ForwardError;
-use super::http1::Outgoing;
 use super::origin::{AlpnOffer, Origin};
 use super::pool::Pools;
 use super::{Attempts, ForwardOptions, HostField, UpstreamAnswer, UpstreamMeter};
 use crate::clock::Clock;
 use crate::metrics::{Metrics, WorkerIndex};
-use crate::proxy::deadline::Sweep;
-use crate::proxy::sockets::Sockets;
+use crate::proxy::wire::deadline::Sweep;
+use crate::proxy::wire::outgoing::Outgoing;
+use crate::proxy::wire::sockets::Sockets;
 use crate::snapshot::Health;
 
 /// Checks the endpoints of the upstreams in force.

@@ -17,14 +17,14 @@ use futures_util::stream::FuturesUnordered;
 use super::balance::{Origins, Tried};
 use super::connect_error::ConnectError;
 use super::endpoints::Failure;
-use super::link::UpstreamConnection;
 use super::meter::UpstreamMeter;
 use super::origin::{AlpnOffer, Attempt, Origin, Unconnected};
 use super::pool::Pools;
 use super::stream::TcpConnection;
+use super::upstream_connection::UpstreamConnection;
 use crate::fault::EndpointFailure;
-use crate::proxy::deadline::Elapsed;
-use crate::proxy::sockets::SocketPermit;
+use crate::proxy::wire::deadline::Elapsed;
+use crate::proxy::wire::sockets::SocketPermit;
 use crate::snapshot::HttpUpstream;
 
 /// Where a connection comes from.

@@ -11,16 +11,18 @@ use http::{Response, StatusCode};
 use super::balance::{Origins, Tried};
 use super::body::Received;
 use super::connecting::{ConnectedOrigin, Connector, Freshness};
-use super::http1::{self, BadHead, Http1Receiving, Outgoing, Repeat};
-use super::link::UpstreamConnection;
+use super::http1::{self, BadHead, Http1Receiving, Repeat};
 use super::origin::{AlpnOffer, Origin, Unconnected};
 use super::pool::{Lease, Pools};
 use super::stream::Stream;
+use super::upstream_connection::UpstreamConnection;
 use super::{
-    Attempts, BadResponse, ForwardError, ForwardOptions, HostField, UploadBody, UpstreamAnswer,
-    UpstreamBody, UpstreamFailure, UpstreamMeter, UpstreamState, http2,
+    Attempts, BadResponse, ForwardError, ForwardOptions, HostField, UpstreamAnswer, UpstreamBody,
+    UpstreamFailure, UpstreamMeter, UpstreamState, http2,
 };
-use crate::proxy::rewound::Rewound;
+use crate::proxy::wire::body::UploadBody;
+use crate::proxy::wire::outgoing::Outgoing;
+use crate::proxy::wire::rewound::Rewound;
 use crate::snapshot::HttpUpstream;
 
 /// What sends one request.

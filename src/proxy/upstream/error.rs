@@ -7,10 +7,11 @@ use std::sync::Arc;
 use super::body_error::UpstreamBodyError;
 use super::connect_error::ConnectError;
 use super::endpoints::UpstreamState;
-use super::http1::{self, BadHead, BoxError};
+use super::http1::{self, BadHead};
 use super::http2::{self, StreamError};
 use super::system_error::plain;
 use crate::fault::{EndpointFailure, TlsFailure};
+use crate::proxy::wire::body::BoxError;
 
 /// Why there is no response.
 #[derive(Debug, thiserror::Error)]

@@ -23,21 +23,24 @@ mod checks;
 mod connect_error;
 mod connecting;
 mod dispatch;
-mod due;
 mod endpoints;
 mod error;
+mod forward_options;
 pub mod http1;
 pub mod http2;
-mod link;
 mod meter;
 mod origin;
+mod origin_deadline;
 mod pool;
 mod stream;
 mod system_error;
-mod terms;
 mod upload;
+mod upstream_connection;
 
 use std::sync::Arc;
+
+use super::wire::body::UploadBody;
+use super::wire::outgoing::Outgoing;
 
 pub use self::answer::{Switched, UpstreamAnswer};
 pub use self::attempts::Attempts;
@@ -48,11 +51,10 @@ pub use self::connect_error::ConnectError;
 use self::dispatch::Dispatch;
 pub use self::endpoints::{Endpoints, NameResolver, NameTable, UpstreamState};
 pub use self::error::{BadResponse, ForwardError, NoEndpoint, UpstreamFailure};
-pub use self::http1::{CommonFields, Outgoing, UploadBody};
+pub use self::forward_options::{ForwardOptions, HostField};
 pub use self::meter::UpstreamMeter;
 pub use self::pool::Pools;
 pub use self::stream::Stream;
-pub use self::terms::{ForwardOptions, HostField};
 
 /// Sends `request` to an endpoint of `upstream`.
 ///

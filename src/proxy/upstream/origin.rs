@@ -16,13 +16,13 @@ use super::connect_error::ConnectError;
 use super::endpoints::EndpointState;
 use super::http1::Http1Connection;
 use super::http2::{self, Slot, StreamError};
-use super::link::UpstreamConnection;
 use super::stream::{OpenConnection, Stream, TcpConnection};
 use super::system_error::is_out_of_descriptors;
+use super::upstream_connection::UpstreamConnection;
 use crate::clock::{Micros, Timestamp};
 use crate::fault::TlsFailure;
 use crate::metrics::WorkerIndex;
-use crate::proxy::sockets::SocketPermit;
+use crate::proxy::wire::sockets::SocketPermit;
 use crate::snapshot::{self, HttpUpstream, UpstreamTls};
 use crate::tls::{ALPN_HTTP1, ClientTls};
 

@@ -17,18 +17,18 @@ use smallvec::SmallVec;
 
 use super::balance::Origins;
 use super::connect_error::ConnectError;
-use super::due::OriginDeadline;
 use super::endpoints::UpstreamState;
 use super::http1::{Buffers, Http1Connection};
 use super::http2::{self, StreamError};
-use super::link::UpstreamConnection;
 use super::origin::{AlpnOffer, Origin, Protocol};
+use super::origin_deadline::OriginDeadline;
 use super::stream::{Stream, TcpConnection};
+use super::upstream_connection::UpstreamConnection;
 use crate::clock::{Clock, Timestamp};
 use crate::fault::TlsFailure;
 use crate::metrics::WorkerIndex;
-use crate::proxy::deadline::{self, Deadline, Sweep};
-use crate::proxy::sockets::{SocketPermit, Sockets};
+use crate::proxy::wire::deadline::{self, Deadline, Sweep};
+use crate::proxy::wire::sockets::{SocketPermit, Sockets};
 use crate::snapshot::{HttpUpstream, Scheme};
 
 /// The upstream connections of one worker.

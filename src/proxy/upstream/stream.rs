@@ -12,17 +12,19 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+use tokio_util::either::Either;
 
 use super::http1::Transport;
 use crate::fault::TlsFailure;
 use crate::metrics::{EndpointMetrics, WorkerIndex};
-use crate::proxy::sockets::SocketPermit;
+use crate::proxy::wire::sockets::SocketPermit;
 use crate::tls::{ALPN_HTTP2, ClientTls, failure_of};
 
 /// A connection to an origin. Dropped, it says so in TLS.
 #[derive(Debug)]
 pub struct Stream {
-    io: Io,
+    /// The right one is TLS.
+    io: Either<TcpStream, Box<TlsStream<TcpStream>>>,
     _open: OpenConnection,
 }
 
@@ -40,18 +42,6 @@ pub(super) struct OpenConnection {
     worker: WorkerIndex,
     _room: SocketPermit,
 }
-
-#[derive(Debug)]
-enum Io {
-    /// As it is.
-    Tcp(TcpStream),
-    /// Encrypted.
-    Tls(Box<Secure>),
-}
-
-/// A connection over TLS.
-#[derive(Debug)]
-struct Secure(TlsStream<TcpStream>);
 
 /// Most reads by which an idle connection is looked at; an origin that sends more is not quiet.
 const QUIET_READS_MAX: usize = 16;
@@ -87,7 +77,7 @@ impl Stream {
     /// Takes a connection as it is.
     pub(super) fn plain(TcpConnection { tcp, open }: TcpConnection) -> Self {
         Self {
-            io: Io::Tcp(tcp),
+            io: Either::Left(tcp),
             _open: open,
         }
     }
@@ -103,7 +93,7 @@ impl Stream {
         // A reset says no more than a FIN.
         let stream = shaken.map_err(|error| failure_of(&error).unwrap_or(TlsFailure::Closed))?;
         Ok(Self {
-            io: Io::Tls(Box::new(Secure(stream))),
+            io: Either::Right(Box::new(stream)),
             _open: open,
         })
     }
@@ -111,44 +101,20 @@ impl Stream {
     /// Whether the handshake has chosen HTTP/2.
     pub(super) fn has_chosen_http2(&self) -> bool {
         match &self.io {
-            Io::Tcp(_) => false,
-            Io::Tls(tls) => tls.0.get_ref().1.alpn_protocol() == Some(ALPN_HTTP2),
+            Either::Left(_) => false,
+            Either::Right(tls) => tls.get_ref().1.alpn_protocol() == Some(ALPN_HTTP2),
         }
     }
 }
 
-impl Secure {
-    /// Whether the origin has sent nothing but records that concern TLS alone, such as tickets.
-    fn is_quiet(&mut self) -> bool {
-        let (tcp, session) = self.0.get_mut();
-        // The runtime may not have heard yet of what has come.
-        let socket = SockRef::from(&*tcp);
-        for _ in 0..QUIET_READS_MAX {
-            match session.process_new_packets() {
-                Ok(state) if state.plaintext_bytes_to_read() == 0 && !state.peer_has_closed() => {}
-                _ => return false,
-            }
-            match session.read_tls(&mut &*socket) {
-                Ok(0) => return false,
-                Ok(_) => {}
-                Err(error) => return error.kind() == ErrorKind::WouldBlock,
-            }
-        }
-        false
-    }
-
-    fn has_unread(&mut self) -> bool {
-        let state = self.0.get_mut().1.process_new_packets();
-        !state.is_ok_and(|state| state.plaintext_bytes_to_read() == 0 && !state.peer_has_closed())
-    }
-}
-
-impl Drop for Secure {
+impl Drop for Stream {
     fn drop(&mut self) {
-        let (tcp, session) = self.0.get_mut();
-        session.send_close_notify();
-        // A socket that takes no more is closed without it.
-        let _ = session.write_tls(&mut &*SockRef::from(&*tcp));
+        if let Either::Right(tls) = &mut self.io {
+            let (tcp, session) = tls.get_mut();
+            session.send_close_notify();
+            // A socket that takes no more is closed without it.
+            let _ = session.write_tls(&mut &*SockRef::from(&*tcp));
+        }
     }
 }
 
@@ -156,30 +122,30 @@ impl Transport for Stream {
     fn seems_quiet(&mut self) -> bool {
         let cx = &mut Context::from_waker(Waker::noop());
         match &mut self.io {
-            Io::Tcp(tcp) => tcp.poll_read_ready(cx).is_pending() || is_quiet(tcp),
-            Io::Tls(tls) => {
-                let is_pending = tls.0.get_ref().0.poll_read_ready(cx).is_pending();
-                (is_pending && !tls.has_unread()) || tls.is_quiet()
+            Either::Left(tcp) => tcp.poll_read_ready(cx).is_pending() || is_quiet(tcp),
+            Either::Right(tls) => {
+                let is_pending = tls.get_ref().0.poll_read_ready(cx).is_pending();
+                (is_pending && !has_unread(tls)) || is_quiet_tls(tls)
             }
         }
     }
 
     fn is_quiet(&mut self) -> bool {
         match &mut self.io {
-            Io::Tcp(tcp) => is_quiet(tcp),
-            Io::Tls(tls) => tls.is_quiet(),
+            Either::Left(tcp) => is_quiet(tcp),
+            Either::Right(tls) => is_quiet_tls(tls),
         }
     }
 
     fn may_send_part(&self) -> bool {
-        matches!(self.io, Io::Tls(_))
+        matches!(self.io, Either::Right(_))
     }
 
     #[cfg(target_os = "linux")]
     fn acknowledge(&self) {
         let tcp = match &self.io {
-            Io::Tcp(tcp) => tcp,
-            Io::Tls(tls) => tls.0.get_ref().0,
+            Either::Left(tcp) => tcp,
+            Either::Right(tls) => tls.get_ref().0,
         };
         // A socket that cannot be told acknowledges in its own time.
         let _ = SockRef::from(tcp).set_tcp_quickack(true);
@@ -192,6 +158,30 @@ fn is_quiet(tcp: &TcpStream) -> bool {
     peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
 }
 
+/// Whether the origin has sent nothing but records that concern TLS alone, such as tickets.
+fn is_quiet_tls(tls: &mut TlsStream<TcpStream>) -> bool {
+    let (tcp, session) = tls.get_mut();
+    // The runtime may not have heard yet of what has come.
+    let socket = SockRef::from(&*tcp);
+    for _ in 0..QUIET_READS_MAX {
+        match session.process_new_packets() {
+            Ok(state) if state.plaintext_bytes_to_read() == 0 && !state.peer_has_closed() => {}
+            _ => return false,
+        }
+        match session.read_tls(&mut &*socket) {
+            Ok(0) => return false,
+            Ok(_) => {}
+            Err(error) => return error.kind() == ErrorKind::WouldBlock,
+        }
+    }
+    false
+}
+
+fn has_unread(tls: &mut TlsStream<TcpStream>) -> bool {
+    let state = tls.get_mut().1.process_new_packets();
+    !state.is_ok_and(|state| state.plaintext_bytes_to_read() == 0 && !state.peer_has_closed())
+}
+
 /// Says in plain words what failed in TLS.
 fn plain(error: io::Error) -> io::Error {
     match failure_of(&error) {
@@ -202,58 +192,42 @@ fn plain(error: io::Error) -> io::Error {
 
 impl AsyncRead for Stream {
     fn poll_read(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match &mut self.get_mut().io {
-            Io::Tcp(tcp) => Pin::new(tcp).poll_read(cx, buffer),
-            Io::Tls(tls) => Pin::new(&mut tls.0).poll_read(cx, buffer).map_err(plain),
-        }
+        Pin::new(&mut self.io).poll_read(cx, buffer).map_err(plain)
     }
 }
 
 impl AsyncWrite for Stream {
     fn poll_write(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.get_mut().io {
-            Io::Tcp(tcp) => Pin::new(tcp).poll_write(cx, bytes),
-            Io::Tls(tls) => Pin::new(&mut tls.0).poll_write(cx, bytes).map_err(plain),
-        }
+        Pin::new(&mut self.io).poll_write(cx, bytes).map_err(plain)
     }
 
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.get_mut().io {
-            Io::Tcp(tcp) => Pin::new(tcp).poll_flush(cx),
-            Io::Tls(tls) => Pin::new(&mut tls.0).poll_flush(cx).map_err(plain),
-        }
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx).map_err(plain)
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.get_mut().io {
-            Io::Tcp(tcp) => Pin::new(tcp).poll_shutdown(cx),
-            Io::Tls(tls) => Pin::new(&mut tls.0).poll_shutdown(cx),
-        }
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
     }
 
     fn poll_write_vectored(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.get_mut().io {
-            Io::Tcp(tcp) => Pin::new(tcp).poll_write_vectored(cx, pieces),
-            Io::Tls(tls) => (Pin::new(&mut tls.0).poll_write_vectored(cx, pieces)).map_err(plain),
-        }
+        Pin::new(&mut self.io)
+            .poll_write_vectored(cx, pieces)
+            .map_err(plain)
     }
 
     fn is_write_vectored(&self) -> bool {
-        match &self.io {
-            Io::Tcp(tcp) => tcp.is_write_vectored(),
-            Io::Tls(tls) => tls.0.is_write_vectored(),
-        }
+        self.io.is_write_vectored()
     }
 }

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 
 use tokio::task::JoinHandle;
 
-use super::http1::BoxError;
+use crate::proxy::wire::body::BoxError;
 
 /// The task that sends the rest of a request; aborted when this is dropped.
 #[derive(Debug)]

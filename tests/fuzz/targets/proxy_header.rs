@@ -1,6 +1,6 @@
 //! Headers of the PROXY protocol: none is read past its end, however it comes in.
 
-use tollgate::request::proxy_header::{BadProxyHeader, HEADER_BYTES_MAX, HeaderProgress, read};
+use tollgate::proxy::wire::proxy_header::{BadProxyHeader, HEADER_BYTES_MAX, HeaderProgress, read};
 
 /// The input: what a connection begins with.
 pub fn holds(data: &[u8]) {

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use tollgate::proxy::upstream::http1::{BodyFraming, BodyReader, HeadReader, KnownLines};
+use tollgate::proxy::upstream::http1::{BodyReader, HeadReader, KnownLines};
+use tollgate::proxy::wire::body::BodyFraming;
 
 use super::fields::{is_of_one_hop, tokens};
 

@@ -17,12 +17,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::metrics::Metrics;
-use tollgate::proxy::deadline::Sweep;
-use tollgate::proxy::sockets::Sockets;
 use tollgate::proxy::upstream::{
-    self, Attempts, Endpoints, ForwardError, ForwardOptions, HostField, Outgoing, Pools,
-    UploadBody, UpstreamAnswer, UpstreamBody, UpstreamFailure, UpstreamMeter, UpstreamState,
+    self, Attempts, Endpoints, ForwardError, ForwardOptions, HostField, Pools, UpstreamAnswer,
+    UpstreamBody, UpstreamFailure, UpstreamMeter, UpstreamState,
 };
+use tollgate::proxy::wire::body::UploadBody;
+use tollgate::proxy::wire::deadline::Sweep;
+use tollgate::proxy::wire::outgoing::Outgoing;
+use tollgate::proxy::wire::sockets::Sockets;
 use tollgate::snapshot::{Endpoint, HttpUpstream, Scheme, Upstream, UpstreamKind};
 
 use crate::support::PATIENCE;

@@ -5,14 +5,14 @@
 //! for. hyper's own timers stay off: the socket's two deadlines cover a slow head, an idle
 //! connection, a slow body and a slow reader.
 
-mod diversion;
+mod body_bypass;
+mod framing_guard;
 mod io;
 mod state;
-mod strict;
-mod switch;
+mod upgrade_gate;
 
-pub(crate) use diversion::{BodyBypass, DivertedBody};
+pub(crate) use body_bypass::{BodyBypass, BypassedBody};
+pub(crate) use framing_guard::FramingGuard;
 pub(crate) use io::Http1Io;
 pub(crate) use state::Http1State;
-pub(crate) use strict::FramingGuard;
-pub(crate) use switch::TunnelTask;
+pub(crate) use upgrade_gate::TunnelTask;

@@ -8,8 +8,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use super::diversion::BodyBypass;
-use super::switch::UpgradeGate;
+use super::body_bypass::BodyBypass;
+use super::upgrade_gate::UpgradeGate;
 use crate::clock::{Micros, Timestamp};
 use crate::proxy::downstream::awaited::Awaited;
 use crate::proxy::downstream::socket::Socket;
@@ -35,9 +35,9 @@ pub(crate) struct Http1State {
     /// Whether the connection may have a buffer that a large head has left.
     has_large_buffers: Cell<bool>,
     /// Whether a request asks for another protocol.
-    pub(crate) switch: Rc<UpgradeGate>,
+    pub(crate) gate: Rc<UpgradeGate>,
     /// Where long and chunked bodies come from.
-    pub(crate) diversion: Rc<BodyBypass>,
+    pub(crate) bypass: Rc<BodyBypass>,
 }
 
 /// A head of more bytes does not fit into the buffers that hyper begins with, which then grow and stay so.
@@ -57,8 +57,8 @@ impl Http1State {
             head_bytes: Cell::new(0),
             is_head_due: Cell::new(false),
             has_large_buffers: Cell::new(false),
-            switch: Rc::default(),
-            diversion: Rc::default(),
+            gate: Rc::default(),
+            bypass: Rc::default(),
         })
     }
 
@@ -67,7 +67,7 @@ impl Http1State {
         self.is_more_expected.set(false);
         self.is_answered.set(false);
         self.note_head(self.head_bytes.take());
-        self.switch.begin();
+        self.gate.begin();
         self.stop_waiting();
     }
 
@@ -75,20 +75,20 @@ impl Http1State {
     pub(crate) fn answer(&self) {
         self.is_answered.set(true);
         self.is_head_due.set(true);
-        self.switch.close();
+        self.gate.close();
         self.body_progressed();
     }
 
     /// Ends a request whose answer is complete. The next one is awaited, or the rest of it if some
     /// has come already.
     pub(crate) fn end(&self) {
-        self.awaited.set(if self.switch.is_head_begun() {
+        self.awaited.set(if self.gate.is_head_begun() {
             Awaited::Head
         } else {
             Awaited::NextRequest
         });
         self.taken();
-        self.switch.close();
+        self.gate.close();
     }
 
     /// Says that the connection ends after the next answer, or now if nothing has come of a next request.
@@ -186,7 +186,7 @@ impl Http1State {
     pub(in crate::proxy::downstream) fn drops_large_buffers(&self) -> bool {
         self.has_large_buffers.get()
             && self.awaited.get() == Awaited::NextRequest
-            && !self.switch.is_head_begun()
+            && !self.gate.is_head_begun()
             && !self.socket.write.is_armed()
             && self.has_large_buffers.take()
     }

@@ -23,10 +23,10 @@ use super::resets::RESETS_MAX;
 use super::state::{Http2State, StreamState};
 use super::stream;
 use crate::chance;
-use crate::proxy::deadline::Deadline;
 use crate::proxy::downstream::panics::PanicGuard;
 use crate::proxy::downstream::registry::Registration;
 use crate::proxy::downstream::request::{IncomingBody, RequestState};
+use crate::proxy::wire::deadline::Deadline;
 use crate::request::upgrade::switches_protocol;
 
 /// Why a connection ends.

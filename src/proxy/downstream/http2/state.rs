@@ -16,10 +16,10 @@ use http::HeaderValue;
 use super::date::Date;
 use super::resets::Resets;
 use crate::clock::{Micros, Timestamp};
-use crate::proxy::deadline::{Deadline, Sweep};
 use crate::proxy::downstream::awaited::Awaited;
 use crate::proxy::downstream::socket::Socket;
 use crate::proxy::downstream::timeouts::Timeouts;
+use crate::proxy::wire::deadline::{Deadline, Sweep};
 
 /// An HTTP/2 connection.
 #[derive(Debug)]

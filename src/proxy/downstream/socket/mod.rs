@@ -17,14 +17,13 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::BufMut as _;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::task::coop;
 
-use crate::proxy::deadline::{Deadline, Sweep};
 use crate::proxy::downstream::gather::{Gathered, gather};
+use crate::proxy::wire::deadline::{Deadline, Sweep};
 
 /// One client's TCP connection.
 #[derive(Debug)]
@@ -50,22 +49,6 @@ pub(crate) struct Socket {
 /// The bytes of a [`Socket`].
 #[derive(Debug)]
 pub(crate) struct SocketIo(Rc<Socket>);
-
-/// Most bytes of one read into a small buffer. hyper doubles its buffer whenever a read fills it, and
-/// keeps it while the connection is idle. With one byte less than 16 KiB it stops growing there, instead
-/// of at 64 KiB.
-const READ_BYTES_MAX: usize = 16 * 1024 - 1;
-/// A buffer that is at least this large is not kept by its connection, and is filled.
-const LARGE_BUFFER_BYTES_MIN: usize = 32 * 1024;
-
-/// Returns how much of this room one read fills.
-fn filled_at_once(room: usize) -> usize {
-    if room < LARGE_BUFFER_BYTES_MIN {
-        room.min(READ_BYTES_MAX)
-    } else {
-        room
-    }
-}
 
 impl Socket {
     /// Wraps a fresh connection.
@@ -96,8 +79,8 @@ impl Socket {
         }
         loop {
             ready!(self.stream.poll_read_ready(cx))?;
-            let room = filled_at_once(buf.remaining());
-            match self.stream.try_read_buf(&mut buf.limit(room)) {
+            let room = buf.remaining();
+            match self.stream.try_read_buf(buf) {
                 Ok(bytes) => {
                     // A short read emptied the socket: asking again would cost a syscall.
                     if (1..room).contains(&bytes) {
@@ -119,10 +102,10 @@ impl Socket {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<Option<io::Result<usize>>> {
         let turn = ready!(coop::poll_proceed(cx));
-        let room = filled_at_once(buf.remaining());
+        let room = buf.remaining();
         let read = io::Read::read(
             &mut &*SockRef::from(&self.stream),
-            buf.initialize_unfilled_to(room),
+            buf.initialize_unfilled(),
         );
         let is_emptied = match &read {
             Ok(bytes) => (1..room).contains(bytes),

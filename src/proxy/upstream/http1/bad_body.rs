@@ -1,6 +1,7 @@
 //! Why the body of a response is refused.
 
-use super::section::BadSection;
+use crate::proxy::wire::chunks::BadChunk;
+use crate::proxy::wire::section::BadSection;
 
 /// Why a body is refused; its connection is not used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,6 +25,15 @@ impl From<BadSection> for BadBody {
         match bad {
             BadSection::BareLineFeed => Self::Trailer,
             BadSection::TooLong => Self::TooLong,
+        }
+    }
+}
+
+impl From<BadChunk> for BadBody {
+    fn from(bad: BadChunk) -> Self {
+        match bad {
+            BadChunk::Malformed => Self::Chunk,
+            BadChunk::TooLong => Self::TooLong,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Why the head of a response is refused.
 
-use super::section::BadSection;
+use crate::proxy::wire::section::BadSection;
 
 /// Why a head is refused; its connection is not used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
-use super::BodyFraming;
 use super::bad_body::BadBody;
 use super::chunked::Chunked;
+use crate::proxy::wire::body::BodyFraming;
 
 /// Reads the body of a response, in whatever pieces it comes.
 #[derive(Debug)]

@@ -10,10 +10,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::super::due::OriginDeadline;
+use super::super::origin_deadline::OriginDeadline;
 use super::known_lines::KnownLines;
-use crate::proxy::deadline::Deadline;
-use crate::proxy::read_buffer::ReadBuffer;
+use crate::proxy::wire::deadline::Deadline;
+use crate::proxy::wire::read_buffer::ReadBuffer;
 
 /// What carries the bytes of a connection.
 pub trait Transport: AsyncRead + AsyncWrite + Unpin + 'static {

@@ -13,10 +13,10 @@ use super::bad_head::BadHead;
 use super::connection::{Http1Connection, Transport, Wire, Written};
 use super::head::{HeadReader, ResponseHead};
 use super::receiving::{Http1Receiving, upload};
-use super::request::Outgoing;
-use super::request_head::RequestHead;
-use super::sending::SendError;
-use super::{BoxError, UploadBody};
+use super::sending::{SendError, poll_send};
+use crate::proxy::wire::body::{BoxError, UploadBody};
+use crate::proxy::wire::outgoing::Outgoing;
+use crate::proxy::wire::request_head::RequestHead;
 
 /// Why a request got no head of a response.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl<T: Transport> Http1Connection<T> {
         (timeout, head_bytes_max): (Duration, usize),
         is_sent: &Cell<bool>,
     ) -> Result<Response<Http1Receiving<T>>, Http1Error> {
-        request.sending.begin(&request.head, host, self.0.buffer());
+        request.encoding.begin(&request.head, host, self.0.buffer());
         self.0.begin(timeout);
         let mut round_trip = Http1RoundTrip {
             wire: &self.0,
@@ -86,7 +86,7 @@ impl<T: Transport> Http1Connection<T> {
         let (mut head, unread) = exchanged?;
         head.is_last |= request.head.is_last();
         let upload = (self.0.written() == Written::Some)
-            .then(|| upload(&self.0, request.sending.take_rest()));
+            .then(|| upload(&self.0, request.encoding.take_rest()));
         let receiving = Http1Receiving::new(self, &head, (unread, head_bytes_max), upload);
         Ok(head.response(&mut request.head.headers, receiving))
     }
@@ -149,7 +149,7 @@ impl<T: Transport, B: UploadBody> Http1RoundTrip<'_, T, B> {
         if matches!(wire.written(), Written::Everything | Written::Failed) {
             return Ok(());
         }
-        let sent = request.sending.poll(wire, cx);
+        let sent = poll_send(&mut request.encoding, wire, cx);
         if wire.written() != Written::Nothing {
             self.is_sent.set(true);
         }

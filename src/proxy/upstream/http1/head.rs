@@ -11,11 +11,12 @@ use hyper::ext::ReasonPhrase;
 use memchr::memchr;
 use smallvec::SmallVec;
 
+use super::FIELDS_MAX;
 use super::bad_head::BadHead;
 use super::known_lines::KnownLines;
-use super::section::Section;
-use super::{BodyFraming, FIELDS_MAX};
-use crate::proxy::interim::InterimSink;
+use crate::proxy::wire::body::BodyFraming;
+use crate::proxy::wire::interim::InterimSink;
+use crate::proxy::wire::section::Section;
 use crate::request::hop_by_hop::{self, KEEP_ALIVE};
 
 /// Reads the head of a response, in whatever pieces it comes, and interim ones before it.

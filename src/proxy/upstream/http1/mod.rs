@@ -1,6 +1,6 @@
 //! HTTP/1.1 towards an origin: one request and its response at a time on one connection.
 //!
-//! [`Http1Connection`] sends an [`Outgoing`] request and reads the head of its response; [`Http1Receiving`] is
+//! [`Http1Connection`] sends an [`Outgoing`](super::super::wire::outgoing::Outgoing) request and reads the head of its response; [`Http1Receiving`] is
 //! the response's body as it comes. Nothing here knows of pools, endpoints or policies, nor of what
 //! carries the bytes ([`Transport`]). A request that has been sent whole when its response begins
 //! needs no task and no channel. An upload that is still under way then gets a task, which
@@ -13,7 +13,7 @@
 //! Requests
 //! - "A sender MUST NOT send a Content-Length header field in any message that contains a
 //!   Transfer-Encoding header field" (6.2): there is one framing, derived from the body. What the
-//!   client wrote of framing and connection is not copied ([`request`]).
+//!   client wrote of framing and connection is not copied ([`encoding`](super::super::wire::encoding)).
 //! - No byte is written beyond the announced length: it would be the next request (8, RFC 9110 8.6). A
 //!   body that ends short ends the connection. Nothing is pipelined (9.3.2).
 //! - A GET, HEAD or DELETE with content is the last on its connection, because origins may leave such
@@ -58,20 +58,12 @@ mod exchange;
 mod head;
 mod known_lines;
 mod receiving;
-mod request;
-mod request_head;
-mod section;
 mod sending;
 
 #[cfg(test)]
 mod differential;
 #[cfg(test)]
 mod scripted;
-
-use std::error::Error;
-
-use bytes::Bytes;
-use http_body::Body;
 
 pub use self::bad_body::BadBody;
 pub use self::bad_head::BadHead;
@@ -82,40 +74,6 @@ pub use self::head::{HeadReader, ResponseHead};
 pub(super) use self::head::{INTERIM_BYTES_MAX, INTERIM_MAX, parse_length, send_interim};
 pub use self::known_lines::KnownLines;
 pub use self::receiving::Http1Receiving;
-pub use self::request::Outgoing;
-pub use self::request_head::CommonFields;
-pub(super) use self::request_head::RequestHead;
-#[cfg(test)]
-pub(super) use self::scripted::ScriptedBody;
-pub(super) use self::sending::WrongLength;
-
-/// What the body of a request must be.
-pub trait UploadBody: Body<Data = Bytes, Error: Into<BoxError>> + Unpin + 'static {}
-
-impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin + 'static> UploadBody for B {}
-
-/// An error of a request's body, of whatever type.
-pub type BoxError = Box<dyn Error + Send + Sync>;
-
-/// How a reader finds the end of a body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BodyFraming {
-    /// There is no body.
-    None,
-    /// It has this many bytes.
-    Length(u64),
-    /// It comes in chunks, the last of which is empty.
-    Chunked,
-    /// It ends with its connection; only a response can.
-    UntilClose,
-}
-
-impl BodyFraming {
-    /// Whether there may be any byte of a body.
-    pub(super) fn has_content(self) -> bool {
-        !matches!(self, Self::None | Self::Length(0))
-    }
-}
 
 /// Most fields of a head, and of trailers.
 const FIELDS_MAX: usize = 100;

@@ -10,11 +10,12 @@ use http_body::{Frame, SizeHint};
 
 use super::super::body_error::{BrokenBody, UpstreamBodyError};
 use super::super::upload::Upload;
-use super::UploadBody;
 use super::body::BodyReader;
 use super::connection::{Http1Connection, Transport, Wire, Written};
 use super::head::ResponseHead;
-use super::sending::{Http1Sending, SendError};
+use super::sending::{SendError, poll_send};
+use crate::proxy::wire::body::UploadBody;
+use crate::proxy::wire::encoding::Http1Encoding;
 
 /// The body of a response as it comes on its connection, which is closed when this is dropped.
 #[derive(Debug)]
@@ -160,11 +161,11 @@ impl<T: Transport> Http1Receiving<T> {
 /// Goes on sending a request whose response has begun.
 pub(super) fn upload<T: Transport, B: UploadBody>(
     wire: &Rc<Wire<T>>,
-    rest: Http1Sending<B>,
+    rest: Http1Encoding<B>,
 ) -> Upload {
     let (wire, mut rest) = (Rc::clone(wire), rest);
     Upload::spawn(async move {
-        match poll_fn(|cx| rest.poll(&wire, cx)).await {
+        match poll_fn(|cx| poll_send(&mut rest, &wire, cx)).await {
             Err(SendError::Body(error)) => Err(error),
             // An origin that takes no more may still be sending its response.
             Ok(()) | Err(SendError::Closed(_)) => Ok(()),
@@ -179,12 +180,14 @@ mod tests {
 
     use http::{HeaderValue, Method, Request};
 
-    use super::super::scripted::{Scripted, ScriptedBody, StreamEnd};
-    use super::super::{Buffers, Outgoing};
+    use super::super::Buffers;
+    use super::super::scripted::{Scripted, StreamEnd};
     use super::*;
     use crate::clock::{Clock, Timestamp};
-    use crate::proxy::deadline::Sweep;
     use crate::proxy::differential::{every_cut, settle};
+    use crate::proxy::wire::deadline::Sweep;
+    use crate::proxy::wire::outgoing::Outgoing;
+    use crate::proxy::wire::scripted_body::ScriptedBody;
 
     /// Reads what comes of a response, and returns how often the origin was told at once that it has
     /// come.

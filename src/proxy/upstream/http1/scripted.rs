@@ -1,4 +1,4 @@
-//! An origin in memory, and the body of a request to it, for tests.
+//! An origin in memory, for tests.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -7,9 +7,6 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
-use http::HeaderMap;
-use http_body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::Transport;
@@ -61,54 +58,6 @@ pub struct Seen {
     pub read: Cell<usize>,
     /// How often it was told at once that its bytes have come.
     pub acknowledged: Cell<usize>,
-}
-
-/// The body of a request, frame by frame, each of which comes by itself.
-#[derive(Debug, Default)]
-pub struct ScriptedBody {
-    announced: Option<u64>,
-    frames: VecDeque<Frame<Bytes>>,
-    is_paused: bool,
-}
-
-impl ScriptedBody {
-    /// A body of these pieces, which announces this length, or none.
-    pub fn new(announced: Option<u64>, pieces: &[&'static str]) -> Self {
-        let frame = |piece: &&'static str| Frame::data(Bytes::from_static(piece.as_bytes()));
-        Self {
-            announced,
-            frames: pieces.iter().map(frame).collect(),
-            is_paused: false,
-        }
-    }
-
-    /// The same with trailers.
-    pub fn with_trailers(mut self, trailers: HeaderMap) -> Self {
-        self.frames.push_back(Frame::trailers(trailers));
-        self
-    }
-}
-
-impl Body for ScriptedBody {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        self.is_paused = !self.is_paused;
-        if self.is_paused {
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        Poll::Ready(self.frames.pop_front().map(Ok))
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.announced
-            .map_or_else(SizeHint::default, SizeHint::with_exact)
-    }
 }
 
 impl Scripted {

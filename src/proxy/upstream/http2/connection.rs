@@ -17,7 +17,7 @@ use super::life::{Http2Driver, Life, Observed};
 use super::{CONNECTION_WINDOW, SEND_BUFFER_BYTES_MAX, STREAM_WINDOW, STREAMS_MAX};
 use crate::clock::{Micros, Timestamp};
 use crate::fault::TlsFailure;
-use crate::proxy::deadline::Deadline;
+use crate::proxy::wire::deadline::Deadline;
 
 /// A connection that requests share. Dropped, it says so to the origin, and closes.
 #[derive(Debug)]

@@ -20,12 +20,14 @@ use super::error::StreamError;
 use super::receiving::{BodyLength, Http2Receiving};
 use super::request;
 use super::sending::Http2Sending;
-use crate::proxy::upstream::due::OriginDeadline;
 use crate::proxy::upstream::http1::{
-    BadHead, BoxError, INTERIM_BYTES_MAX, INTERIM_MAX, Outgoing, Repeat, UploadBody, parse_length,
-    send_interim,
+    BadHead, INTERIM_BYTES_MAX, INTERIM_MAX, Repeat, parse_length, send_interim,
 };
+use crate::proxy::upstream::origin_deadline::OriginDeadline;
 use crate::proxy::upstream::upload::Upload;
+use crate::proxy::wire::body::BoxError;
+use crate::proxy::wire::body::UploadBody;
+use crate::proxy::wire::outgoing::Outgoing;
 use crate::request::{are_tokens, hop_by_hop};
 
 /// Why a request got no head of a response.
@@ -58,8 +60,8 @@ impl Slot {
         timeout: Duration,
         is_sent: &Cell<bool>,
     ) -> Result<Response<Http2Receiving>, Http2Error> {
-        let head = request::head(request.head(), host, scheme);
-        let framing = request.head().framing;
+        let head = request::head(&request.head, host, scheme);
+        let framing = request.head.framing;
         let sent = self.send(head, !framing.has_content());
         let (response, stream) = sent.map_err(|error| Http2Error::Ended {
             error,
@@ -94,7 +96,7 @@ impl Slot {
             Upload::spawn(async move { poll_fn(|cx| sending.poll(&mut body, &due, cx)).await })
         });
         let (mut head, stream) = response.into_parts();
-        let length = length(&request.head().method, &mut head, &stream);
+        let length = length(&request.head.method, &mut head, &stream);
         let length = length.map_err(Http2Error::BadHead)?;
         let mut response = Response::new(Http2Receiving::new(self, stream, length, upload, due));
         *response.status_mut() = head.status;

@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{CLOSE_TIMEOUT, PING_AFTER, PING_AGAIN, PING_TIMEOUT, RESETS_MAX};
 use crate::fault::TlsFailure;
-use crate::proxy::deadline::Deadline;
+use crate::proxy::wire::deadline::Deadline;
 
 /// What is known of a connection by those who use it and by its task.
 #[derive(Debug)]

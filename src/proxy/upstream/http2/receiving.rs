@@ -12,8 +12,8 @@ use super::FIELDS_MAX;
 use super::connection::Slot;
 use super::error::StreamError;
 use crate::proxy::upstream::body_error::{BrokenBody, UpstreamBodyError};
-use crate::proxy::upstream::due::OriginDeadline;
 use crate::proxy::upstream::http1::BadBody;
+use crate::proxy::upstream::origin_deadline::OriginDeadline;
 use crate::proxy::upstream::upload::Upload;
 use crate::request::are_tokens;
 

@@ -4,7 +4,8 @@ use http::header::{CONTENT_LENGTH, HOST, TE};
 use http::uri::{Authority, Scheme};
 use http::{HeaderValue, Request, Uri};
 
-use crate::proxy::upstream::http1::{BodyFraming, RequestHead};
+use crate::proxy::wire::body::BodyFraming;
+use crate::proxy::wire::request_head::RequestHead;
 use crate::request::hop_by_hop;
 
 /// Makes the head of a request to `host`.
@@ -42,7 +43,8 @@ pub(super) fn head(head: &RequestHead, host: &HeaderValue, scheme: &Scheme) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proxy::upstream::http1::{Outgoing, ScriptedBody};
+    use crate::proxy::wire::outgoing::Outgoing;
+    use crate::proxy::wire::scripted_body::ScriptedBody;
     use crate::request::hop_by_hop::tests::fields;
 
     /// The head that an origin sees of a request with these fields.
@@ -51,7 +53,7 @@ mod tests {
         let mut request = request.expect("a request");
         *request.headers_mut() = fields(headers);
         let host = HeaderValue::from_static("shop:81");
-        let head = head(Outgoing::from(request).head(), &host, &Scheme::HTTPS);
+        let head = head(&Outgoing::from(request).head, &host, &Scheme::HTTPS);
         let fields = (head.headers().iter())
             .map(|(name, value)| format!("; {name}: {}", value.to_str().expect("text")));
         format!(

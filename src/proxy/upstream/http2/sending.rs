@@ -7,8 +7,8 @@ use bytes::Bytes;
 use h2::{Reason, SendStream};
 use http_body::Frame;
 
-use crate::proxy::upstream::due::OriginDeadline;
-use crate::proxy::upstream::http1::{BodyFraming, BoxError, UploadBody, WrongLength};
+use crate::proxy::upstream::origin_deadline::OriginDeadline;
+use crate::proxy::wire::body::{BodyFraming, BoxError, UploadBody, WrongLength};
 use crate::request::hop_by_hop;
 
 /// A request whose head is sent.
@@ -16,8 +16,8 @@ pub(super) struct Http2Sending {
     stream: SendStream<Bytes>,
     /// What has been taken of the body and is not sent yet.
     piece: Bytes,
-    /// How much of the announced length has not been taken.
-    left: Option<u64>,
+    /// An announced length is what has not been taken yet.
+    framing: BodyFraming,
     /// Whether anything of the body has been taken.
     has_begun: bool,
     state: SendState,
@@ -39,10 +39,7 @@ impl Http2Sending {
         Self {
             stream,
             piece: Bytes::new(),
-            left: match framing {
-                BodyFraming::Length(bytes) => Some(bytes),
-                _ => None,
-            },
+            framing,
             has_begun: false,
             state: if framing.has_content() {
                 SendState::Open
@@ -104,18 +101,16 @@ impl Http2Sending {
         let data = match frame.into_data() {
             Ok(data) => data,
             Err(frame) => {
-                self.check_end()?;
+                self.framing.end()?;
                 let mut trailers = frame.into_trailers().unwrap_or_default();
                 hop_by_hop::strip_trailers(&mut trailers);
                 self.end(|stream| stream.send_trailers(trailers));
                 return Ok(());
             }
         };
-        if let Some(left) = &mut self.left {
-            *left = left.checked_sub(data.len() as u64).ok_or(WrongLength)?;
-        }
+        self.framing.take(data.len())?;
         if body.is_end_stream() {
-            self.check_end()?;
+            self.framing.end()?;
             self.state = SendState::Last;
             if data.is_empty() {
                 self.end(|stream| stream.send_data(data, true));
@@ -127,17 +122,9 @@ impl Http2Sending {
     }
 
     fn take_end(&mut self) -> Result<(), WrongLength> {
-        self.check_end()?;
+        self.framing.end()?;
         self.end(|stream| stream.send_data(Bytes::new(), true));
         Ok(())
-    }
-
-    /// A body is no shorter than announced.
-    fn check_end(&self) -> Result<(), WrongLength> {
-        match self.left {
-            None | Some(0) => Ok(()),
-            Some(_) => Err(WrongLength),
-        }
     }
 
     fn end(&mut self, send: impl FnOnce(&mut SendStream<Bytes>) -> Result<(), h2::Error>) {

@@ -10,8 +10,8 @@ use std::time::Duration;
 use http::{Response, StatusCode};
 
 use super::{Http2State, register, wake};
-use crate::proxy::deadline::Deadline;
-use crate::proxy::interim::InterimSink;
+use crate::proxy::wire::deadline::Deadline;
+use crate::proxy::wire::interim::InterimSink;
 
 /// One request of an HTTP/2 connection.
 #[derive(Debug)]

@@ -49,8 +49,6 @@ pub enum Difference {
     /// White space of more than 16 KiB behind the sizes of chunks (7.1.1 sets no bound). hyper has no
     /// bound.
     WhiteSpaceBytes,
-    /// Extensions of 16 KiB, which "a recipient ought to limit" (7.1.1). hyper allows one byte less.
-    ExtensionBytes,
     /// Lengths that 64 bits have room for (RFC 9110, 8.6, sets no bound). hyper uses the two largest
     /// numbers for itself.
     LargestLength,
@@ -67,7 +65,7 @@ pub enum Difference {
 
 impl Difference {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 17] = [
         Self::BareLineFeed,
         Self::EmptyLine,
         Self::Upgrade,
@@ -81,7 +79,6 @@ impl Difference {
         Self::SizeDigits,
         Self::ExtensionControl,
         Self::WhiteSpaceBytes,
-        Self::ExtensionBytes,
         Self::LargestLength,
         Self::OldVersion,
         Self::StatedBody,
@@ -182,21 +179,12 @@ impl Difference {
     }
 
     /// Says why hyper refuses what the codec accepts.
-    pub fn of_leniency(outcome: &Outcome, bytes: &[u8]) -> Option<Self> {
+    pub fn of_leniency(outcome: &Outcome) -> Option<Self> {
         let length = outcome.head.as_ref()?.headers.get(CONTENT_LENGTH);
         let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-        // The bytes between a semicolon and the line end.
-        let is_extension = |bytes: &[u8]| {
-            let at = bytes.iter().position(|&byte| byte == b';');
-            at.is_some_and(|at| bytes.len() - at - 2 == 16 * 1024)
-        };
-        if length.is_some_and(|length| length >= u64::MAX - 1) {
-            Some(Self::LargestLength)
-        } else if bytes.split(|&byte| byte == b'\n').any(is_extension) {
-            Some(Self::ExtensionBytes)
-        } else {
-            None
-        }
+        length
+            .is_some_and(|length| length >= u64::MAX - 1)
+            .then_some(Self::LargestLength)
     }
 
     /// Says why hyper uses a connection again that the codec closes after this response.

@@ -19,13 +19,12 @@ use hyper::ext::ReasonPhrase;
 use hyper_util::rt::TokioIo;
 
 use super::super::scripted::{Scripted, StreamEnd};
-use super::super::{
-    BadBody, BadHead, Buffers, Http1Connection, Http1Error, Http1Receiving, Outgoing,
-};
+use super::super::{BadBody, BadHead, Buffers, Http1Connection, Http1Error, Http1Receiving};
 use crate::clock::{Clock, Timestamp};
-use crate::proxy::deadline::{Deadline, Sweep};
 use crate::proxy::differential::settle;
 use crate::proxy::upstream::{BrokenBody, UpstreamBodyError};
+use crate::proxy::wire::deadline::{Deadline, Sweep};
+use crate::proxy::wire::outgoing::Outgoing;
 
 /// What is read, and how.
 #[derive(Clone)]

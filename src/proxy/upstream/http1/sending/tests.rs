@@ -5,14 +5,18 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response};
 
-use super::super::scripted::{Scripted, ScriptedBody};
-use super::super::{Buffers, Http1Connection, Http1Error, Http1Receiving, Outgoing, Repeat};
+use super::super::scripted::Scripted;
+use super::super::{Buffers, Http1Connection, Http1Error, Http1Receiving, Repeat};
 use super::*;
 use crate::clock::{Clock, Timestamp};
-use crate::proxy::deadline::Sweep;
 use crate::proxy::differential::settle;
+use crate::proxy::wire::body::WrongLength;
+use crate::proxy::wire::deadline::Sweep;
+use crate::proxy::wire::encoding::LARGE_BYTES_MIN;
+use crate::proxy::wire::outgoing::Outgoing;
+use crate::proxy::wire::scripted_body::ScriptedBody;
 use crate::request::hop_by_hop::tests::fields;
 
 /// How far the body of a request came.

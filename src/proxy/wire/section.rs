@@ -1,11 +1,11 @@
-//! Lines up to an empty one: the head of a response, or its trailers.
+//! Lines up to an empty one: a head, or trailers.
 
 use bytes::{Bytes, BytesMut};
 use memchr::memchr_iter;
 
 /// Collects lines up to an empty one, in whatever pieces they come. No byte is searched twice.
 #[derive(Debug, Default)]
-pub(super) struct Section {
+pub struct Section {
     /// What has come, as long as the empty line has not.
     partial: BytesMut,
     /// How much of it has been searched.
@@ -16,7 +16,7 @@ pub(super) struct Section {
 
 /// Why lines are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BadSection {
+pub enum BadSection {
     /// A line feed without its carriage return (RFC 9112, section 2.2).
     BareLineFeed,
     /// More bytes than there may be.
@@ -26,7 +26,7 @@ pub(super) enum BadSection {
 impl Section {
     /// Takes the section's bytes, at most `bytes_max`, from `bytes`; returns it when it is whole, its
     /// empty line included.
-    pub(super) fn take(
+    pub fn take(
         &mut self,
         bytes: &mut Bytes,
         bytes_max: usize,
@@ -52,7 +52,7 @@ impl Section {
     }
 
     /// Returns what has come of a section that is not whole.
-    pub(super) fn partial(&self) -> &[u8] {
+    pub fn partial(&self) -> &[u8] {
         &self.partial
     }
 

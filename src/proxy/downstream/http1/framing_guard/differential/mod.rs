@@ -104,7 +104,7 @@ fn compare(bytes: &[u8], pieces: &VecDeque<Vec<u8>>) -> bool {
     };
     assert_eq!(probes(&strict), 0, "a probe passes: {}", shown());
     let mut passed = bytes.to_vec();
-    StrictReader::default().follow(&mut passed);
+    FramingReader::default().follow(&mut passed);
     let differs = |(new, old): (&u8, &u8)| new != old;
     let Some(at) = passed.iter().zip(bytes).position(differs) else {
         assert_eq!(strict, alone, "{}", shown());
@@ -131,7 +131,8 @@ fn compare(bytes: &[u8], pieces: &VecDeque<Vec<u8>>) -> bool {
 
 /// What the parser gets of bytes in which nothing is wrong but the targets.
 fn with_targets_escaped(bytes: &[u8]) -> Vec<u8> {
-    let (mut reader, mut escaped, mut rest) = (StrictReader::default(), Vec::new(), bytes.to_vec());
+    let (mut reader, mut escaped, mut rest) =
+        (FramingReader::default(), Vec::new(), bytes.to_vec());
     loop {
         let behind = reader.follow(&mut rest.clone());
         let raw = rest.split_off(rest.len() - behind);
@@ -227,26 +228,22 @@ fn parsed(pieces: VecDeque<Vec<u8>>) -> Observation {
 /// Serves a client that sends these pieces with the parser behind the reader, and has bodies diverted
 /// however short they are.
 fn held_to_the_letter(pieces: VecDeque<Vec<u8>>) -> Observation {
-    let diversion = Rc::default();
+    let bypass = Rc::default();
     let mut io = FramingGuard::new(
         Pieces(pieces),
         Rc::default(),
-        Rc::clone(&diversion),
+        Rc::clone(&bypass),
         Rc::default(),
     );
-    io.reader = StrictReader::diverting(0);
-    outcome(io, &diversion)
+    io.reader = FramingReader::diverting(0);
+    outcome(io, &bypass)
 }
 
 /// Serves a client until nothing moves any more.
-fn outcome<I: AsyncRead + AsyncWrite + Unpin>(io: I, diversion: &Rc<BodyBypass>) -> Observation {
+fn outcome<I: AsyncRead + AsyncWrite + Unpin>(io: I, bypass: &Rc<BodyBypass>) -> Observation {
     let requests: Rc<RefCell<Vec<Seen>>> = Rc::default();
-    let service = service_fn(|request| {
-        record(
-            Rc::clone(&requests),
-            IncomingBody::begin(diversion, request),
-        )
-    });
+    let service =
+        service_fn(|request| record(Rc::clone(&requests), IncomingBody::begin(bypass, request)));
     let io = TokioIo::new(io);
     // Served as a listener's connections are.
     let mut serving = http1::Builder::new();

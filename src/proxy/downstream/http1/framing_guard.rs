@@ -33,21 +33,21 @@ use std::task::{Context, Poll, ready};
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 
-use self::reader::{FramingState, StrictReader};
-use super::diversion::BodyBypass;
-use super::switch::UpgradeGate;
-use crate::proxy::read_buffer::ReadBuffer;
+use self::reader::{FramingReader, FramingState};
+use super::body_bypass::BodyBypass;
+use super::upgrade_gate::UpgradeGate;
+use crate::proxy::wire::read_buffer::ReadBuffer;
 
 /// A client's connection whose requests must follow the framing to the letter.
 #[derive(Debug)]
 pub(crate) struct FramingGuard<I> {
     io: I,
-    reader: StrictReader,
-    switch: Rc<UpgradeGate>,
-    diversion: Rc<BodyBypass>,
+    reader: FramingReader,
+    gate: Rc<UpgradeGate>,
+    bypass: Rc<BodyBypass>,
     buffer: Rc<ReadBuffer>,
     /// What has been read and not been passed on: what is behind a request for another protocol, what is
-    /// around the end of a diversion, and a target that is escaped first.
+    /// around the end of a bypass, and a target that is escaped first.
     held: Vec<u8>,
 }
 
@@ -56,19 +56,19 @@ pub(crate) struct FramingGuard<I> {
 const PARSED_BYTES_MAX: usize = 8 * 1024 - 1;
 
 impl<I> FramingGuard<I> {
-    /// Reads from `io`; opens `switch` behind a request for another protocol, and reads no further
+    /// Reads from `io`; opens `gate` behind a request for another protocol, and reads no further
     /// while it is open. Bodies go through `diversion`, which they are read for into `buffer`.
     pub(crate) fn new(
         io: I,
-        switch: Rc<UpgradeGate>,
-        diversion: Rc<BodyBypass>,
+        gate: Rc<UpgradeGate>,
+        bypass: Rc<BodyBypass>,
         buffer: Rc<ReadBuffer>,
     ) -> Self {
         Self {
             io,
-            reader: StrictReader::diverting(PARSED_BYTES_MAX as u64),
-            switch,
-            diversion,
+            reader: FramingReader::diverting(PARSED_BYTES_MAX as u64),
+            gate,
+            bypass,
             buffer,
             held: Vec::new(),
         }
@@ -86,8 +86,8 @@ impl<I: AsyncRead + Unpin> FramingGuard<I> {
     fn poll_divert(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.reader.is_diverted {
             // What came with the head is there already.
-            let is_held = !self.held.is_empty() && self.diversion.is_empty();
-            if !is_held && !self.diversion.has_room(cx) {
+            let is_held = !self.held.is_empty() && self.bypass.is_empty();
+            if !is_held && !self.bypass.has_room(cx) {
                 return Poll::Pending;
             }
             let mut bytes = if is_held {
@@ -101,7 +101,7 @@ impl<I: AsyncRead + Unpin> FramingGuard<I> {
             let data;
             (data, self.held) = self.reader.take_data(&mut bytes);
             bytes.truncate(data);
-            self.diversion.put(bytes.freeze());
+            self.bypass.put(bytes.freeze());
         }
         Poll::Ready(Ok(()))
     }
@@ -122,7 +122,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for FramingGuard<I> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.switch.is_open(cx) {
+        if self.gate.is_open(cx) {
             return Poll::Pending;
         }
         if self.reader.is_diverted {
@@ -154,9 +154,9 @@ impl<I: AsyncRead + Unpin> AsyncRead for FramingGuard<I> {
             let bytes = &mut buf.filled_mut()[before..];
             let behind = self.reader.follow(bytes);
             if self.reader.place == FramingState::Upgrade {
-                self.switch.open(self.reader.heads);
+                self.gate.open(self.reader.heads);
             } else if let Some(bytes) = self.reader.diverted() {
-                self.diversion.open(self.reader.heads, bytes);
+                self.bypass.open(self.reader.heads, bytes);
             }
             let end = bytes.len() - behind;
             if behind > 0 {
@@ -166,7 +166,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for FramingGuard<I> {
             }
             let is_head_held = !self.held.is_empty() && !self.reader.is_diverted;
             let is_head_begun = self.reader.is_in_head() || is_head_held;
-            self.switch.note_heads(self.reader.heads, is_head_begun);
+            self.gate.note_heads(self.reader.heads, is_head_begun);
             // To read nothing would mean the end.
             if end > 0 || !self.reader.is_raw {
                 return Poll::Ready(Ok(()));

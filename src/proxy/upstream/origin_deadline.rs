@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::proxy::deadline::Deadline;
+use crate::proxy::wire::deadline::Deadline;
 
 /// What the origin owes, and until when. A request and its response share one.
 #[derive(Debug)]
@@ -94,7 +94,7 @@ impl OriginDeadline {
 mod tests {
     use super::*;
     use crate::clock::{Clock, Micros, Timestamp};
-    use crate::proxy::deadline::Sweep;
+    use crate::proxy::wire::deadline::Sweep;
     use futures_util::task::noop_waker_ref;
 
     #[test]

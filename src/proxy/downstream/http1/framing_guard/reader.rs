@@ -4,11 +4,12 @@ use memchr::memchr_iter;
 
 use super::length::{shorten, value};
 use super::target;
+use crate::proxy::wire::chunks::{ChunkRules, Chunks};
 use crate::request::upgrade::switches_protocol;
 
 /// Where the next byte belongs in the requests of one connection.
 #[derive(Debug, Default)]
-pub(super) struct StrictReader {
+pub(super) struct FramingReader {
     pub(super) place: FramingState,
     /// How the body after the head is framed, as far as the head has been read.
     framing: Framing,
@@ -24,8 +25,6 @@ pub(super) struct StrictReader {
     diverts_above: Option<u64>,
     /// Whether the bytes that follow are a body's that is.
     pub(super) is_diverted: bool,
-    /// Bytes of extensions so far, in all chunks of such a body, and of white space before them.
-    extension_bytes: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,35 +36,14 @@ pub(super) enum FramingState {
     Field,
     /// In a body that has this many bytes left.
     Length(u64),
-    /// In a chunk's size, of which this many digits have come.
-    Size { digits: u8, size: u64 },
-    /// In white space after a chunk's size, where only an extension may follow.
-    Space { size: u64 },
-    /// In a chunk's extensions.
-    Extension { size: u64, text: Quoting },
-    /// Before the line feed after a chunk's size.
-    SizeEnd { size: u64 },
-    /// In a chunk that has this many bytes left.
-    Data(u64),
-    /// Before the carriage return after a chunk.
-    DataEnd,
-    /// Before the line feed after a chunk.
-    DataLineFeed,
+    /// In a chunked body, before its trailers.
+    Chunked(Chunks),
     /// In a line of the trailers.
     Trailer,
     /// After a request for another protocol.
     Upgrade,
     /// After something that the parser refuses: it reads no further request.
     Refused,
-}
-
-/// Where a byte belongs in a chunk's extensions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Quoting {
-    Plain,
-    Quoted,
-    /// After a backslash.
-    Escaped,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,14 +60,10 @@ enum Framing {
 pub(super) const NOWHERE: u8 = 0;
 /// A byte that must not be in a chunk's extensions, where the parser checks nothing but line ends.
 const NOT_IN_EXTENSIONS: u8 = b'\n';
-/// Most digits of a chunk's size, including leading zeros: as many as 64 bits have.
-const SIZE_DIGITS_MAX: u8 = 16;
-/// Most bytes of chunk extensions in one body, as for the parser.
-const EXTENSION_BYTES_MAX: usize = 16 * 1024;
 /// A longer body is not diverted: the parser refuses some of these lengths.
 const DIVERTED_BYTES_MAX: u64 = 1 << 62;
 
-impl StrictReader {
+impl FramingReader {
     /// Begins with a connection whose chunked bodies are diverted, and those that are longer than this.
     pub(super) fn diverting(bytes: u64) -> Self {
         Self {
@@ -113,29 +87,29 @@ impl StrictReader {
     pub(super) fn follow(&mut self, mut bytes: &mut [u8]) -> usize {
         while !bytes.is_empty() && !self.is_diverted && !self.is_raw {
             let taken = match &mut self.place {
-                place if place.has_lines() => {
-                    let is_from_start = *place == FramingState::RequestLine && self.line.is_empty();
+                FramingState::RequestLine | FramingState::Field | FramingState::Trailer => {
+                    let is_from_start =
+                        self.place == FramingState::RequestLine && self.line.is_empty();
                     let taken = self.follow_lines(bytes);
                     self.divert(&mut bytes[..taken], is_from_start);
                     taken
                 }
-                FramingState::Length(left) | FramingState::Data(left) => {
-                    let taken =
-                        usize::try_from(*left).map_or(bytes.len(), |value| value.min(bytes.len()));
-                    *left -= taken as u64;
-                    match self.place {
-                        FramingState::Length(0) => self.place = FramingState::RequestLine,
-                        FramingState::Data(0) => self.place = FramingState::DataEnd,
-                        _ => {}
+                FramingState::Length(left) => {
+                    let taken = take_data(left, bytes.len());
+                    if *left == 0 {
+                        self.place = FramingState::RequestLine;
                     }
                     taken
                 }
                 FramingState::Upgrade => return bytes.len(),
                 FramingState::Refused => return 0,
-                _ => {
-                    self.follow_chunk(&mut bytes[0]);
-                    1
-                }
+                FramingState::Chunked(chunks) => match chunks.take_data(bytes.len()) {
+                    0 => {
+                        self.follow_chunk(&mut bytes[0]);
+                        1
+                    }
+                    taken => taken,
+                },
             };
             bytes = &mut bytes[taken..];
         }
@@ -149,7 +123,7 @@ impl StrictReader {
             return;
         };
         self.is_diverted = match &mut self.place {
-            place if *place == SIZE => true,
+            FramingState::Chunked(_) => true,
             FramingState::Length(bytes)
                 if is_whole_head && (above + 1..=DIVERTED_BYTES_MAX).contains(bytes) =>
             {
@@ -159,39 +133,30 @@ impl StrictReader {
             }
             _ => false,
         };
-        self.extension_bytes = 0;
     }
 
     /// Follows the bytes of a diverted body, and moves its data to their beginning. Returns how many
-    /// bytes of data there are, and what the parser is to read when the diversion has ended.
+    /// bytes of data there are, and what the parser is to read when the bypass has ended.
     pub(super) fn take_data(&mut self, bytes: &mut [u8]) -> (usize, Vec<u8>) {
         let (mut data, mut at) = (0, 0);
         while at < bytes.len() {
-            if let FramingState::Length(left) | FramingState::Data(left) = &mut self.place {
-                let rest = bytes.len() - at;
-                let taken = usize::try_from(*left).map_or(rest, |value| value.min(rest));
+            let rest = bytes.len() - at;
+            let taken = match &mut self.place {
+                FramingState::Length(left) => take_data(left, rest),
+                FramingState::Chunked(chunks) => chunks.take_data(rest),
+                _ => 0,
+            };
+            if taken > 0 {
                 bytes.copy_within(at..at + taken, data);
-                *left -= taken as u64;
                 (data, at) = (data + taken, at + taken);
             } else {
                 self.follow_chunk(&mut bytes[at]);
                 at += 1;
             }
             let (place, begin) = match self.place {
-                FramingState::Data(0) => {
-                    self.place = FramingState::DataEnd;
-                    continue;
-                }
                 FramingState::Length(0) => (FramingState::Length(1), &b""[..]),
-                FramingState::Trailer => (SIZE, &b"0\r\n"[..]),
-                FramingState::Refused => (SIZE, &[NOWHERE][..]),
-                FramingState::Space { .. } | FramingState::Extension { .. } => {
-                    self.extension_bytes += 1;
-                    if self.extension_bytes <= EXTENSION_BYTES_MAX {
-                        continue;
-                    }
-                    (SIZE, &[NOWHERE][..])
-                }
+                FramingState::Trailer => (CHUNKED, &b"0\r\n"[..]),
+                FramingState::Refused => (CHUNKED, &[NOWHERE][..]),
                 _ => continue,
             };
             self.place = place;
@@ -296,47 +261,27 @@ impl StrictReader {
             Framing::None | Framing::Length(0) if is_upgrade => FramingState::Upgrade,
             Framing::None | Framing::Length(0) => FramingState::RequestLine,
             Framing::Length(bytes) => FramingState::Length(bytes),
-            Framing::Chunked => SIZE,
+            Framing::Chunked => CHUNKED,
             Framing::Bad => FramingState::Refused,
         }
     }
 
     /// Follows a byte of a chunked body that is not data.
     fn follow_chunk(&mut self, byte: &mut u8) {
-        self.place = match (self.place, *byte) {
-            (FramingState::Size { digits, size }, digit) if digit.is_ascii_hexdigit() => {
-                if digits == SIZE_DIGITS_MAX {
-                    *byte = NOWHERE;
-                    FramingState::Refused
-                } else {
-                    FramingState::Size {
-                        digits: digits + 1,
-                        size: size << 4 | u64::from(value_of(digit)),
-                    }
-                }
-            }
-            (FramingState::Size { digits: 1.., size }, b'\r') => FramingState::SizeEnd { size },
-            (FramingState::Size { digits: 1.., size } | FramingState::Space { size }, b';') => {
-                FramingState::Extension {
-                    size,
-                    text: Quoting::Plain,
-                }
-            }
-            (
-                FramingState::Size { digits: 1.., size } | FramingState::Space { size },
-                b' ' | b'\t',
-            ) => FramingState::Space { size },
-            (FramingState::Space { .. }, _) => {
-                *byte = NOWHERE;
-                FramingState::Refused
-            }
-            (FramingState::Extension { size, text }, _) => extension(size, text, byte),
-            (FramingState::SizeEnd { size: 0 }, b'\n') => FramingState::Trailer,
-            (FramingState::SizeEnd { size }, b'\n') => FramingState::Data(size),
-            (FramingState::DataEnd, b'\r') => FramingState::DataLineFeed,
-            (FramingState::DataLineFeed, b'\n') => SIZE,
-            _ => FramingState::Refused,
+        let FramingState::Chunked(chunks) = &mut self.place else {
+            return;
         };
+        let is_in_extension = chunks.is_in_extension();
+        if chunks.step(*byte).is_err() {
+            *byte = if is_in_extension {
+                NOT_IN_EXTENSIONS
+            } else {
+                NOWHERE
+            };
+            self.place = FramingState::Refused;
+        } else if chunks.is_at_trailers() {
+            self.place = FramingState::Trailer;
+        }
     }
 }
 
@@ -346,32 +291,14 @@ impl FramingState {
     }
 }
 
-/// The place before a chunk's size.
-const SIZE: FramingState = FramingState::Size { digits: 0, size: 0 };
+/// The place before a chunked body.
+const CHUNKED: FramingState = FramingState::Chunked(Chunks::new(ChunkRules::Strict));
 
-/// Follows a byte of a chunk's extensions (RFC 9112, section 7.1.1).
-fn extension(size: u64, text: Quoting, byte: &mut u8) -> FramingState {
-    let text = match (text, *byte) {
-        (Quoting::Plain, b'\r') => return FramingState::SizeEnd { size },
-        (_, b'\t' | b' '..=b'~' | 0x80..) => match (text, *byte) {
-            (Quoting::Plain | Quoting::Escaped, b'"') | (Quoting::Escaped, _) => Quoting::Quoted,
-            (Quoting::Quoted, b'"') => Quoting::Plain,
-            (Quoting::Quoted, b'\\') => Quoting::Escaped,
-            _ => text,
-        },
-        _ => {
-            *byte = NOT_IN_EXTENSIONS;
-            return FramingState::Refused;
-        }
-    };
-    FramingState::Extension { size, text }
-}
-
-fn value_of(digit: u8) -> u8 {
-    match digit {
-        b'0'..=b'9' => digit - b'0',
-        _ => (digit | 0x20) - b'a' + 10,
-    }
+/// Takes as much of `left` bytes as is available.
+fn take_data(left: &mut u64, available: usize) -> usize {
+    let taken = usize::try_from(*left).map_or(available, |left| left.min(available));
+    *left -= taken as u64;
+    taken
 }
 
 impl Framing {

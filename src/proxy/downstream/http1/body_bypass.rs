@@ -44,8 +44,8 @@ pub(crate) struct BodyBypass {
 
 /// The body of a request, most of which goes around the parser.
 #[derive(Debug)]
-pub(crate) struct DivertedBody {
-    diversion: Rc<BodyBypass>,
+pub(crate) struct BypassedBody {
+    bypass: Rc<BodyBypass>,
     request: u64,
     /// How much of an announced length is still to come this way.
     left: u64,
@@ -73,9 +73,9 @@ impl BodyBypass {
         self: &Rc<Self>,
         left: u64,
         end: Incoming,
-    ) -> DivertedBody {
-        DivertedBody {
-            diversion: Rc::clone(self),
+    ) -> BypassedBody {
+        BypassedBody {
+            bypass: Rc::clone(self),
             request: self.request.get(),
             left,
             end,
@@ -139,13 +139,13 @@ impl BodyBypass {
     }
 }
 
-impl DivertedBody {
+impl BypassedBody {
     /// Polls the next data or the trailers.
     pub(crate) fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
-        if let Poll::Ready(data) = self.diversion.poll_take(self.request, cx) {
+        if let Poll::Ready(data) = self.bypass.poll_take(self.request, cx) {
             self.left = self.left.saturating_sub(data.len() as u64);
             return Poll::Ready(Some(Ok(Frame::data(data))));
         }
@@ -167,15 +167,15 @@ impl DivertedBody {
     }
 }
 
-impl Drop for DivertedBody {
+impl Drop for BypassedBody {
     fn drop(&mut self) {
-        self.diversion.close(self.request);
+        self.bypass.close(self.request);
     }
 }
 
 impl fmt::Debug for BodyBypass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Diversion")
+        f.debug_struct("BodyBypass")
             .field("request", &self.request)
             .finish_non_exhaustive()
     }
@@ -191,37 +191,37 @@ mod tests {
 
     #[test]
     fn body_that_outlives_its_answer_leaves_the_next_one_alone() {
-        let (diversion, cx) = (BodyBypass::default(), Context::from_waker(noop_waker_ref()));
-        diversion.open(1, 0);
-        diversion.open(2, 0);
-        assert!(diversion.poll_take(2, &cx).is_pending());
-        assert!(diversion.poll_take(1, &cx).is_pending());
-        assert!(diversion.has_room(&cx), "the second one still waits");
-        diversion.put(DATA);
-        diversion.close(1);
-        assert_eq!(diversion.poll_take(2, &cx), Poll::Ready(DATA));
+        let (bypass, cx) = (BodyBypass::default(), Context::from_waker(noop_waker_ref()));
+        bypass.open(1, 0);
+        bypass.open(2, 0);
+        assert!(bypass.poll_take(2, &cx).is_pending());
+        assert!(bypass.poll_take(1, &cx).is_pending());
+        assert!(bypass.has_room(&cx), "the second one still waits");
+        bypass.put(DATA);
+        bypass.close(1);
+        assert_eq!(bypass.poll_take(2, &cx), Poll::Ready(DATA));
     }
 
     #[test]
     fn end_of_a_body_is_taken_after_the_next_head_has_been_read() {
-        let (diversion, cx) = (BodyBypass::default(), Context::from_waker(noop_waker_ref()));
-        diversion.open(1, 0);
-        diversion.put(DATA);
-        diversion.open(2, 0);
-        assert!(!diversion.has_room(&cx));
-        assert!(diversion.poll_take(2, &cx).is_pending());
-        assert_eq!(diversion.poll_take(1, &cx), Poll::Ready(DATA));
-        assert!(diversion.has_room(&cx));
+        let (bypass, cx) = (BodyBypass::default(), Context::from_waker(noop_waker_ref()));
+        bypass.open(1, 0);
+        bypass.put(DATA);
+        bypass.open(2, 0);
+        assert!(!bypass.has_room(&cx));
+        assert!(bypass.poll_take(2, &cx).is_pending());
+        assert_eq!(bypass.poll_take(1, &cx), Poll::Ready(DATA));
+        assert!(bypass.has_room(&cx));
     }
 
     #[test]
     fn nothing_of_a_body_that_nobody_takes_reaches_the_next_one() {
-        let (diversion, cx) = (BodyBypass::default(), Context::from_waker(noop_waker_ref()));
-        diversion.open(1, 0);
-        diversion.put(DATA);
-        diversion.close(1);
-        diversion.put(DATA);
-        diversion.open(2, 0);
-        assert!(diversion.poll_take(2, &cx).is_pending());
+        let (bypass, cx) = (BodyBypass::default(), Context::from_waker(noop_waker_ref()));
+        bypass.open(1, 0);
+        bypass.put(DATA);
+        bypass.close(1);
+        bypass.put(DATA);
+        bypass.open(2, 0);
+        assert!(bypass.poll_take(2, &cx).is_pending());
     }
 }

@@ -8,7 +8,7 @@ use super::*;
 
 /// Follows `bytes` in pieces of this many, and returns the result.
 fn followed(bytes: &[u8], piece: usize) -> (Vec<u8>, FramingState) {
-    let mut reader = StrictReader::default();
+    let mut reader = FramingReader::default();
     let mut bytes = bytes.to_vec();
     for piece in bytes.chunks_mut(piece) {
         reader.follow(piece);
@@ -134,7 +134,7 @@ fn characters_of_a_target_that_no_url_may_hold_are_escaped_wherever_it_is_cut() 
         let sent = format!("{line}\r\n\r\n").into_bytes();
         let expected = format!("{}\r\n\r\n", expected.unwrap_or(line));
         for piece in 1..=sent.len() {
-            let (mut reader, mut passed) = (StrictReader::default(), Vec::new());
+            let (mut reader, mut passed) = (FramingReader::default(), Vec::new());
             for bytes in sent.chunks(piece) {
                 let mut bytes = bytes.to_vec();
                 loop {
@@ -188,12 +188,12 @@ fn length_is_shortened_for_the_parser_if_a_whole_head_states_it_once_in_digits()
         ("Content-Length: 18446744073709551615", None),
         ("X-Content-Length: 10", None),
     ] {
-        let (mut reader, mut whole) = (StrictReader::diverting(9), head(fields).into_bytes());
+        let (mut reader, mut whole) = (FramingReader::diverting(9), head(fields).into_bytes());
         reader.follow(&mut whole);
         assert_eq!(whole, head(shortened.unwrap_or(fields)).into_bytes());
         assert_eq!(reader.diverted(), shortened.map(|_| 9), "{fields}");
         for cut in 1..whole.len() {
-            let (mut reader, mut bytes) = (StrictReader::diverting(9), head(fields).into_bytes());
+            let (mut reader, mut bytes) = (FramingReader::diverting(9), head(fields).into_bytes());
             let (first, second) = bytes.split_at_mut(cut);
             reader.follow(first);
             reader.follow(second);
@@ -215,7 +215,7 @@ fn diverted_chunks_leave_the_parser_their_end_or_a_byte_that_it_refuses() {
         ("3\r\nabc\r\nx", "abc", "\0"),
         ("\r\n", "", "\0"),
     ] {
-        let mut reader = StrictReader::diverting(0);
+        let mut reader = FramingReader::diverting(0);
         let mut head = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
         assert_eq!(reader.follow(&mut head), 0);
         let mut bytes = chunks.as_bytes().to_vec();
@@ -229,7 +229,7 @@ fn diverted_chunks_leave_the_parser_their_end_or_a_byte_that_it_refuses() {
 
 #[test]
 fn extensions_of_diverted_chunks_have_a_bound_together() {
-    let mut reader = StrictReader::diverting(0);
+    let mut reader = FramingReader::diverting(0);
     let mut head = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
     reader.follow(&mut head);
     let chunk = format!("1;{}\r\nx\r\n", "a".repeat(1023));

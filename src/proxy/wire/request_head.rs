@@ -1,4 +1,4 @@
-//! The head of a request as it is written to an origin (RFC 9112, sections 3 to 7).
+//! The head of a request, and its bytes in HTTP/1.1 (RFC 9112, sections 3 to 7).
 
 use std::io::Write as _;
 use std::rc::Rc;
@@ -6,7 +6,7 @@ use std::rc::Rc;
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TE, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 
-use super::BodyFraming;
+use super::body::BodyFraming;
 
 /// Fields that many requests have alike, written once.
 #[derive(Debug)]
@@ -18,19 +18,21 @@ pub struct CommonFields {
 
 /// The head of a request, decided.
 #[derive(Debug)]
-pub(in crate::proxy::upstream) struct RequestHead {
-    pub(in crate::proxy::upstream) method: Method,
+pub struct RequestHead {
+    /// Its method.
+    pub method: Method,
     /// In origin-form.
-    pub(in crate::proxy::upstream) target: Uri,
+    pub target: Uri,
     /// All other fields; those of framing and connection are not sent.
-    pub(in crate::proxy::upstream) headers: HeaderMap,
+    pub headers: HeaderMap,
     /// Fields that follow these, which have none of those names.
-    pub(in crate::proxy::upstream) common: Option<Rc<CommonFields>>,
+    pub common: Option<Rc<CommonFields>>,
     /// A field that comes before those.
-    pub(in crate::proxy::upstream) id: Option<(HeaderName, HeaderValue)>,
-    pub(in crate::proxy::upstream) framing: BodyFraming,
+    pub id: Option<(HeaderName, HeaderValue)>,
+    /// How its body is framed.
+    pub framing: BodyFraming,
     /// Whether it asks for another protocol, by its field Upgrade.
-    pub(super) is_upgrade: bool,
+    pub is_upgrade: bool,
 }
 
 impl CommonFields {
@@ -56,13 +58,13 @@ impl RequestHead {
     /// Whether an origin is likely to leave the body unread and take it for the next request:
     /// content of these methods means nothing (RFC 9110, sections 9.3.1, 9.3.2 and 9.3.5). So the
     /// request is the last on its connection.
-    pub(super) fn is_last(&self) -> bool {
+    pub fn is_last(&self) -> bool {
         let is_unexpected = matches!(self.method, Method::GET | Method::HEAD | Method::DELETE);
         is_unexpected && self.framing.has_content()
     }
 
     /// Writes the head, its empty line included.
-    pub(super) fn encode(&self, host: &HeaderValue, out: &mut Vec<u8>) {
+    pub fn encode(&self, host: &HeaderValue, out: &mut Vec<u8>) {
         out.extend_from_slice(self.method.as_str().as_bytes());
         out.push(b' ');
         // "/" if it is empty (3.2.1).
@@ -108,7 +110,7 @@ impl RequestHead {
 }
 
 /// Writes one field.
-pub(super) fn encode_field(name: &HeaderName, value: &HeaderValue, out: &mut Vec<u8>) {
+pub fn encode_field(name: &HeaderName, value: &HeaderValue, out: &mut Vec<u8>) {
     out.extend_from_slice(name.as_str().as_bytes());
     out.extend_from_slice(b": ");
     out.extend_from_slice(value.as_bytes());

@@ -22,7 +22,7 @@ const COPIED_BYTES_MAX: usize = READ_BYTES_MAX / 2;
 
 impl ReadBuffer {
     /// Reads what is there; no byte means that the other side has closed.
-    pub(super) fn poll_read<T: AsyncRead + Unpin>(
+    pub fn poll_read<T: AsyncRead + Unpin>(
         &self,
         io: &mut T,
         cx: &mut Context<'_>,

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Waker};
 
 use crate::proxy::downstream::io::ClientIo;
-use crate::proxy::rewound::Rewound;
+use crate::proxy::wire::rewound::Rewound;
 
 /// Where a request for another protocol stands.
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! A request as it is written to an origin (RFC 9112, sections 3 to 7).
+//! A request as it is to be written to an origin.
 //!
 //! What a client wrote of connection and framing is left out; what is written of them is decided
 //! here, from the body.
@@ -10,19 +10,21 @@ use http::header::{HOST, TRAILER, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use http_body::Body;
 
-use super::BodyFraming;
+use super::body::BodyFraming;
+use super::encoding::Http1Encoding;
+use super::interim::InterimSink;
 use super::request_head::{CommonFields, RequestHead};
-use super::sending::Http1Sending;
-use crate::proxy::interim::InterimSink;
 use crate::request::hop_by_hop;
 
 /// A request on its way to an origin: it can be begun again as long as nothing of it is lost.
 #[derive(Debug)]
 pub struct Outgoing<B> {
-    pub(super) head: RequestHead,
-    pub(super) sending: Http1Sending<B>,
-    /// Who is told of interim answers; none: they are dropped.
-    pub(in crate::proxy::upstream) interim: Option<Rc<dyn InterimSink>>,
+    /// The head as it was decided.
+    pub head: RequestHead,
+    /// The rest of it, as far as an HTTP/1.1 origin has not taken it.
+    pub encoding: Http1Encoding<B>,
+    /// Gets interim answers; none: they are dropped.
+    pub interim: Option<Rc<dyn InterimSink>>,
 }
 
 impl<B: Body<Data = Bytes>> Outgoing<B> {
@@ -35,7 +37,7 @@ impl<B: Body<Data = Bytes>> Outgoing<B> {
             _ => Vec::new(),
         };
         Self {
-            sending: Http1Sending::new(framing.has_content().then_some(body), framing, trailers),
+            encoding: Http1Encoding::new(framing.has_content().then_some(body), framing, trailers),
             interim: None,
             head: RequestHead {
                 is_upgrade: false,
@@ -59,13 +61,8 @@ impl<B: Body<Data = Bytes>> Outgoing<B> {
         (self.head.common, self.head.id) = (common, id);
     }
 
-    /// Has `sink` told of interim answers.
-    pub fn send_interim(&mut self, sink: Option<Rc<dyn InterimSink>>) {
-        self.interim = sink;
-    }
-
     /// Returns the protocol that is asked for.
-    pub(super) fn upgrade(&self) -> Option<HeaderValue> {
+    pub fn upgrade(&self) -> Option<HeaderValue> {
         let head = &self.head;
         head.is_upgrade.then(|| head.headers[UPGRADE].clone())
     }
@@ -76,23 +73,18 @@ impl<B: Body<Data = Bytes>> Outgoing<B> {
     }
 
     /// Asks for the protocol that the request's field Upgrade names.
-    pub(in crate::proxy::upstream) fn ask_to_switch(&mut self) {
+    pub fn ask_to_switch(&mut self) {
         self.head.is_upgrade = true;
     }
 
-    /// Returns the head as it was decided.
-    pub(in crate::proxy::upstream) fn head(&self) -> &RequestHead {
-        &self.head
-    }
-
     /// Returns the rest of the body; none if there is none, or it has been taken to its end.
-    pub(in crate::proxy::upstream) fn body(&mut self) -> &mut Option<B> {
-        self.sending.body_mut()
+    pub fn body(&mut self) -> &mut Option<B> {
+        &mut self.encoding.body
     }
 
     /// Whether the request may be done twice (RFC 9110, section 9.2.2), and no content of it is used
     /// up.
-    pub(in crate::proxy::upstream) fn is_idempotent(&self) -> bool {
+    pub fn is_idempotent(&self) -> bool {
         !self.head.framing.has_content()
             && matches!(
                 self.head.method,
@@ -140,7 +132,7 @@ const ANNOUNCED_TRAILERS_MAX: usize = 100;
 
 #[cfg(test)]
 mod tests {
-    use super::super::scripted::ScriptedBody;
+    use super::super::scripted_body::ScriptedBody;
     use super::*;
     use crate::request::hop_by_hop::tests::fields;
 

@@ -1,0 +1,180 @@
+//! A request in the bytes of HTTP/1.1, as far as it is at hand.
+//!
+//! Pieces of a body that come close together are collected and written at once: a write costs more
+//! than a copy of what it takes. Large pieces are written from where they are.
+
+use std::io::{self, IoSlice, Write as _};
+use std::task::{Poll, ready};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use http_body::Frame;
+
+use super::body::{BodyFraming, WrongLength};
+use super::request_head::{RequestHead, encode_field};
+use crate::request::hop_by_hop;
+
+/// A request that is being written.
+#[derive(Debug)]
+pub struct Http1Encoding<B> {
+    /// What has been collected and not been written to its end.
+    encoded: Vec<u8>,
+    /// A large piece of the body that is written behind it, and what is written behind that.
+    large: Bytes,
+    large_end: &'static [u8],
+    /// How much of all that has been written.
+    written: usize,
+    /// How much of `encoded` is the head.
+    head_bytes: usize,
+    /// The rest of the body; none if it has been taken to its end.
+    pub body: Option<B>,
+    /// How the body is framed; a length is what has not been taken yet.
+    framing: BodyFraming,
+    /// Names of the trailers that may be sent.
+    trailers: Vec<HeaderName>,
+}
+
+/// No piece of a body is taken while more than this waits to be written: 112 KiB with the largest
+/// piece that a client's connection yields.
+const COLLECTED_BYTES_MAX: usize = 48 * 1024;
+/// A piece of a body that is at least this large is not copied.
+pub const LARGE_BYTES_MIN: usize = 12 * 1024;
+
+impl<B> Http1Encoding<B> {
+    /// Has nothing to write before it begins.
+    pub fn new(body: Option<B>, framing: BodyFraming, trailers: Vec<HeaderName>) -> Self {
+        Self {
+            encoded: Vec::new(),
+            large: Bytes::new(),
+            large_end: b"",
+            written: 0,
+            head_bytes: 0,
+            body,
+            framing,
+            trailers,
+        }
+    }
+
+    /// Begins to write the request into `buffer`. If it was begun before, nothing of it must have been
+    /// written, or it has no content.
+    pub fn begin(&mut self, head: &RequestHead, host: &HeaderValue, mut buffer: Vec<u8>) {
+        head.encode(host, &mut buffer);
+        let head_bytes = buffer.len();
+        buffer.extend_from_slice(&self.encoded[self.head_bytes..]);
+        self.encoded = buffer;
+        self.head_bytes = head_bytes;
+        self.written = 0;
+    }
+
+    /// Takes what is left to be sent, for another task.
+    #[must_use]
+    pub fn take_rest(&mut self) -> Self {
+        std::mem::replace(self, Self::new(None, BodyFraming::None, Vec::new()))
+    }
+
+    /// Whether another piece of the body may be taken.
+    pub fn has_room(&self) -> bool {
+        self.collected() < COLLECTED_BYTES_MAX && self.large.is_empty()
+    }
+
+    /// Gives it the buffer of `lend` to collect in, unless it has one.
+    pub fn ensure_buffer(&mut self, lend: impl FnOnce() -> Vec<u8>) {
+        if self.encoded.capacity() == 0 {
+            self.encoded = lend();
+        }
+    }
+
+    /// Returns the buffer, of which everything has been written.
+    pub fn take_buffer(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.encoded)
+    }
+
+    /// Returns how much has been collected.
+    pub fn collected(&self) -> usize {
+        self.encoded.len() + self.large.len() + self.large_end.len()
+    }
+
+    /// Takes the next frame of the body, or its end.
+    ///
+    /// # Errors
+    /// The body differs from what the head announced, so the request cannot be completed.
+    pub fn take(&mut self, frame: Option<Frame<Bytes>>) -> Result<(), WrongLength> {
+        match frame.map(Frame::into_data) {
+            Some(Ok(data)) => self.take_data(data),
+            Some(Err(frame)) => self.take_end(frame.into_trailers().ok()),
+            None => self.take_end(None),
+        }
+    }
+
+    /// Takes a piece of the body, as long as it is no longer than announced.
+    fn take_data(&mut self, data: Bytes) -> Result<(), WrongLength> {
+        self.framing.take(data.len())?;
+        match self.framing {
+            BodyFraming::Length(left) => {
+                if left == 0 {
+                    self.body = None;
+                }
+                self.append(data, b"");
+            }
+            // An empty chunk would end the body.
+            _ if data.is_empty() => {}
+            _ => {
+                write!(self.encoded, "{:x}\r\n", data.len()).expect("memory takes every byte");
+                self.append(data, b"\r\n");
+            }
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, data: Bytes, end: &'static [u8]) {
+        if data.len() >= LARGE_BYTES_MIN {
+            (self.large, self.large_end) = (data, end);
+        } else {
+            self.encoded.extend_from_slice(&data);
+            self.encoded.extend_from_slice(end);
+        }
+    }
+
+    /// Takes the end of the body, as long as it is no shorter than announced.
+    fn take_end(&mut self, trailers: Option<HeaderMap>) -> Result<(), WrongLength> {
+        self.body = None;
+        if self.framing != BodyFraming::Chunked {
+            return Err(WrongLength);
+        }
+        self.encoded.extend_from_slice(b"0\r\n");
+        let mut trailers = trailers.unwrap_or_default();
+        hop_by_hop::strip_trailers(&mut trailers);
+        for (name, value) in &trailers {
+            if self.trailers.contains(name) {
+                encode_field(name, value, &mut self.encoded);
+            }
+        }
+        self.encoded.extend_from_slice(b"\r\n");
+        Ok(())
+    }
+
+    /// Has `write` take all that has been collected, which takes some of the pieces at a time.
+    ///
+    /// # Errors
+    /// Those of `write`; nothing more can be written.
+    pub fn poll_write(
+        &mut self,
+        mut write: impl FnMut(&[IoSlice<'_>]) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<()>> {
+        while self.written < self.collected() {
+            let mut pieces = [&*self.encoded, &*self.large, self.large_end].map(IoSlice::new);
+            let mut pieces = &mut pieces[..if self.large.is_empty() { 1 } else { 3 }];
+            IoSlice::advance_slices(&mut pieces, self.written);
+            self.written += ready!(write(pieces))?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Forgets what has been written.
+    pub fn clear(&mut self) {
+        self.encoded.clear();
+        (self.large, self.large_end) = (Bytes::new(), b"");
+        self.written = 0;
+        self.head_bytes = 0;
+    }
+}

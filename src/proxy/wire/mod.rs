@@ -1,0 +1,24 @@
+//! HTTP and its connections as both sides of the proxy know them, whoever speaks.
+//!
+//! It knows no route, no endpoint and no policy. [`outgoing`] is a request as it is to be written, in either
+//! version of HTTP; [`encoding`] writes it in HTTP/1.1. [`chunks`] and [`section`] read what stands around the
+//! data of a body. Below them are the sockets: [`deadline`] for what they wait for, [`read_buffer`] to read
+//! into, [`sockets`] for how many there may be.
+
+pub mod body;
+pub mod chunks;
+pub mod encoding;
+pub mod outgoing;
+pub mod request_head;
+pub mod section;
+
+pub mod interim;
+pub mod proxy_header;
+
+pub mod deadline;
+pub mod read_buffer;
+pub mod rewound;
+pub mod sockets;
+
+#[cfg(test)]
+pub mod scripted_body;
