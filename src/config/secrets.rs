@@ -2,17 +2,15 @@
 //!
 //! Reports go to terminals and journals. What a variable stands for never gets that far; this is for
 //! files that hold their passwords themselves. A value is [`redacted`] before it becomes part of a
-//! sentence, and the file's lines are [`overwritten`] before they are shown beside one. Clients' keys,
+//! sentence, and a line that may hold a secret is [`overwritten`] before it is shown beside one. Clients' keys,
 //! which the patterns of overrides may be, are shortened to what logs show of them.
 
 mod patterns;
-mod quotes;
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 pub(super) use self::patterns::{may_be_key, quoted, secret_parts};
-use self::quotes::closing;
 
 /// Keys whose values are secrets.
 const KEYS: [&str; 4] = ["password", "sentinel_password", "key_secret", "token"];
@@ -29,21 +27,92 @@ pub(super) fn redacted(value: &str) -> Cow<'_, str> {
     redacted
 }
 
-/// Returns a file's text with its secrets overwritten byte for byte, so that places stay where they are.
+/// Returns a file's text in which a line that may hold a secret is overwritten behind its first `=`, byte for
+/// byte, so that places stay where they are. Lines of overrides are overwritten whole.
 pub(super) fn overwritten(text: &str) -> String {
-    let lower = text.to_ascii_lowercase();
-    let values = KEYS.iter().flat_map(|key| values_of(&lower, key));
-    let mut bytes = text.as_bytes().to_vec();
-    for place in credentials(text)
-        .chain(values)
-        .filter(|place| is_secret(text, place))
-    {
-        bytes[place].fill(b'*');
+    let mut shown = String::with_capacity(text.len());
+    let mut lines = SecretLines::default();
+    for line in text.split_inclusive('\n') {
+        let from = lines.secret_from(line).unwrap_or(line.len());
+        shown.push_str(&line[..from]);
+        shown.extend(line[from..].chars().flat_map(|c| match c {
+            '\r' | '\n' => std::iter::repeat_n(c, 1),
+            _ => std::iter::repeat_n('*', c.len_utf8()),
+        }));
     }
-    for place in patterns::find(text) {
-        bytes[place].fill(b'~');
+    shown
+}
+
+/// What the lines of a file that came so far say of the next one.
+#[derive(Default)]
+struct SecretLines {
+    /// The quotes that end a secret of several lines.
+    open: Option<&'static str>,
+    /// Whether the next line may be one of overrides.
+    in_overrides: bool,
+}
+
+impl SecretLines {
+    /// Returns from where on the next line may hold a secret. It may be no TOML.
+    fn secret_from(&mut self, line: &str) -> Option<usize> {
+        if let Some(quotes) = self.open {
+            self.open = (!line.contains(quotes)).then_some(quotes);
+            return Some(0);
+        }
+        let is_header = line.trim_start().starts_with('[');
+        let was_in_overrides = self.in_overrides && !is_header;
+        if let Some(behind) = behind_word(line, "overrides") {
+            let rest = &line[behind..];
+            let is_open = rest.matches('{').count() > rest.matches('}').count();
+            self.in_overrides = is_header || was_in_overrides || is_open;
+            let is_bare = rest
+                .trim_matches(['"', '\'', ']', ' ', '\t', '\r', '\n'])
+                .is_empty();
+            let from = if was_in_overrides { 0 } else { behind };
+            return (was_in_overrides || !is_bare).then_some(from);
+        }
+        self.in_overrides = was_in_overrides && !line.trim_start().starts_with('}');
+        if was_in_overrides {
+            return Some(0);
+        }
+        let password = credentials(line).find(|place| is_secret(line, place));
+        if password.is_none() && !has_secret_key(line) {
+            return None;
+        }
+        let mut quotes = ["\"\"\"", "'''"].into_iter();
+        self.open = quotes.find(|quotes| line.matches(quotes).count() == 1);
+        let equals = line.find('=').map_or(0, |equals| equals + 1);
+        Some(password.map_or(equals, |password| equals.min(password.start)))
     }
-    String::from_utf8(bytes).expect("whole characters were overwritten")
+}
+
+/// Whether a line has the value of a key that is a secret; a variable's is none.
+fn has_secret_key(line: &str) -> bool {
+    let lower = line.to_ascii_lowercase();
+    let has_value = |key: &&str| {
+        let Some(behind) = behind_word(&lower, key) else {
+            return false;
+        };
+        let after = lower[behind..].trim_start_matches(['"', '\'', ' ', '\t']);
+        let value = after.strip_prefix('=').unwrap_or_default().trim_start();
+        let value = value
+            .split([' ', '#', '\r', '\n'])
+            .next()
+            .unwrap_or_default();
+        !value.is_empty() && !is_variable(value.trim_matches(['"', '\'']))
+    };
+    KEYS.iter().any(has_value)
+}
+
+/// Returns where the first word ends that is this one.
+fn behind_word(line: &str, word: &str) -> Option<usize> {
+    let is_part = |c: char| c.is_alphanumeric() || "_-".contains(c);
+    let mut found = line.match_indices(word);
+    found.find_map(|(at, word)| {
+        let behind = at + word.len();
+        let is_whole = !line[..at].ends_with(is_part) && !line[behind..].starts_with(is_part);
+        is_whole.then_some(behind)
+    })
 }
 
 /// A variable's name is no secret, and may be the mistake.
@@ -77,60 +146,52 @@ fn credentials(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Finds the values of a key, in quotes or, by mistake, in none.
-fn values_of(text: &str, key: &str) -> impl Iterator<Item = Range<usize>> {
-    text.match_indices(key).filter_map(|(at, key)| {
-        let is_whole = !text[..at].ends_with(|c: char| c.is_alphanumeric() || "_-".contains(c));
-        let after = &text[at + key.len()..];
-        let value = after.trim_start_matches(['"', '\'', ' ', '\t']);
-        let value = value.strip_prefix('=')?.trim_start_matches([' ', '\t']);
-        let start = text.len() - value.len();
-        let quote = ["\"\"\"", "'''", "\"", "'"]
-            .into_iter()
-            .find(|quote| value.starts_with(quote));
-        let place = match quote {
-            Some(quote) => {
-                let start = start + quote.len();
-                start..start + closing(&text[start..], quote)
-            }
-            None if value.starts_with('#') => return None,
-            None => start..start + value.split('\n').next()?.trim_end().len(),
-        };
-        is_whole.then_some(place)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_overwritten_in_place() {
+    fn a_line_that_may_hold_a_secret_is_overwritten_in_place() {
         for (text, shown) in [
             (
-                "url = 'redis://:hünter@h:1'",
-                "url = 'redis://:*******@h:1'",
+                "url = 'redis://:hü@h'\nb = 1",
+                "url =*****************\nb = 1",
             ),
-            ("url = \"redis://me:a:b@h\"", "url = \"redis://me:***@h\""),
+            ("['http://token@a']\n", "******************\n"),
+            ("\"token\"='a\\' # x", "\"token\"=********"),
             (
-                "['http://token@a', 'http://b']",
-                "['http://*****@a', 'http://b']",
+                "a = { key_secret = '''a\nb''' }\nc",
+                "a =********************\n******\nc",
             ),
-            ("password = \"a\\\"b\" # x", "password = \"****\" # x"),
-            ("\"token\"='a\\' # x", "\"token\"='**' # x"),
-            ("{ key_secret = '''a\nb''' }", "{ key_secret = '''***''' }"),
             (
                 "sentinel_password = \"not closed\nb",
-                "sentinel_password = \"**********\nb",
+                "sentinel_password =************\nb",
             ),
-            ("password = a b#x\nc", "password = *****\nc"),
-            ("Token = 5\r\n", "Token = *\r\n"),
-            ("password = [\"a\"]", "password = *****"),
-            ("password = \"${A}b\"", "password = \"*****\""),
-            ("'redis://:${A}b@h'", "'redis://:*****@h'"),
-            ("'redis://:a/b@h'", "'redis://:***@h'"),
-            ("'redis://:a\"b@h'", "'redis://:***@h'"),
-            ("redis://:a@h", "redis://:*@h"),
+            ("Token = 5\r\n", "Token =**\r\n"),
+            ("password = [\"a\"]", "password =******"),
+            ("password = \"${A}b\"", "password =********"),
+            ("'redis://:${A}b@h'", "******************"),
+            ("redis://:a@h", "************"),
+            (
+                "[policies.a]\noverrides = { live_x = 1 } # y\npartition = 1",
+                "[policies.a]\noverrides*********************\npartition = 1",
+            ),
+            (
+                "[policies.a.overrides]\nlive_x = 1\n[b]\nc = 1",
+                "[policies.a.overrides]\n**********\n[b]\nc = 1",
+            ),
+            (
+                "[policies.a.'overrides'.'live_x']\nquota = 1\n[[routes]]\nd = 1",
+                "[policies.a.'overrides***********\n*********\n[[routes]]\nd = 1",
+            ),
+            (
+                "policies.a.overrides = {\n  live_x = 1,\n}\nb = 1",
+                "policies.a.overrides****\n*************\n*\nb = 1",
+            ),
+            (
+                "a.overrides.live_x = 1\nb = 1",
+                "a.overrides***********\nb = 1",
+            ),
         ] {
             assert_eq!(overwritten(text), shown);
         }
@@ -156,6 +217,7 @@ mod tests {
             "password = \"${PASSWORD}\"",
             "endpoints = ['http://a/x@y', 'http://b:80']",
             "no_token = 'x'\ntokens = 'x'\ntoken\ntoken = # x",
+            "overrides_file = 'x'\noverrides_by = 'y'\nb = 1",
         ] {
             assert_eq!(overwritten(text), text);
         }
