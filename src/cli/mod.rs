@@ -3,6 +3,7 @@
 //! Commands that serve nothing live here; `main` runs the gateway.
 
 pub mod check;
+pub mod init;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -37,6 +38,12 @@ pub enum Command {
         /// The configuration file; the same as `--config`.
         file: Option<PathBuf>,
     },
+    /// Writes a small commented file to start from; never over another one.
+    Init {
+        /// Where requests go, such as `http://127.0.0.1:9000`; without it, they are echoed.
+        #[arg(long, value_name = "URL")]
+        upstream: Option<String>,
+    },
 }
 
 /// Reads the command line; for help, the version or a mistake, prints that and exits.
@@ -46,12 +53,18 @@ pub fn parse() -> Cli {
 
 /// Says why a file cannot be read, and how to name another one.
 pub fn unreadable(file: &Path, error: &io::Error) -> String {
-    let file = file.display();
-    let hint = match error.kind() {
-        io::ErrorKind::NotFound => "; name the file with `--config FILE`",
-        _ => "",
-    };
-    format!("{file}: cannot be read: {error}{hint}")
+    let name = file.display();
+    match error.kind() {
+        io::ErrorKind::NotFound => {
+            let place = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+            format!(
+                "{name}: there is no file {}: name another with `--config FILE`, or write a first one with \
+                 `tollgate init`",
+                place.display()
+            )
+        }
+        _ => format!("{name}: cannot be read: {error}"),
+    }
 }
 
 /// The exit status of a file with mistakes (`EX_CONFIG` of sysexits.h).

@@ -53,15 +53,48 @@ fn a_gateway_without_its_file_says_how_to_name_one() {
         .output()
         .expect("the binary runs");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        said.starts_with("tollgate: gateway.toml: cannot be read: "),
-        "{said}"
+    let place = folder.path().join("gateway.toml");
+    let (place, hint) = (place.display(), "or write a first one with `tollgate init`");
+    let expected = format!(
+        "tollgate: gateway.toml: there is no file {place}: name another with `--config FILE`, {hint}\n"
     );
-    assert!(
-        said.ends_with("; name the file with `--config FILE`\n"),
-        "{said}"
-    );
+    assert_eq!(said, expected);
     assert_eq!(output.status.code(), Some(78));
+}
+
+#[test]
+fn a_first_file_is_written_once_and_is_good() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let tollgate = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_tollgate"))
+            .args(arguments)
+            .current_dir(folder.path())
+            .output()
+            .expect("the binary runs");
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(said).expect("text"))
+    };
+    let (status, said) = tollgate(&["init", "--upstream", "ftp://a"]);
+    assert_eq!(status, Some(78));
+    assert!(said.contains("`--upstream ftp://a`"), "{said}");
+    let (status, said) = tollgate(&["init", "--upstream", "http://127.0.0.1:9000"]);
+    assert_eq!(status, Some(0), "{said}");
+    let written = fs::read_to_string(folder.path().join("gateway.toml")).expect("a file");
+    assert!(
+        written.contains("endpoints = [\"http://127.0.0.1:9000\"]"),
+        "{written}"
+    );
+    assert_eq!(tollgate(&["check"]).0, Some(0));
+    let (status, said) = tollgate(&["init"]);
+    assert_eq!(
+        (status, said.as_str()),
+        (
+            Some(1),
+            "tollgate: gateway.toml exists already, and is left as it is\n"
+        )
+    );
+    let kept = fs::read_to_string(folder.path().join("gateway.toml")).expect("a file");
+    assert_eq!(kept, written);
 }
 
 #[test]
@@ -69,9 +102,8 @@ fn a_file_that_is_not_there_is_named_and_exits_with_78() {
     let folder = folder("other.toml", GOOD);
     let output = check(&[], &folder);
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.starts_with("gateway.toml: cannot be read: "), "{said}");
     assert!(
-        said.contains("name the file with `--config FILE`"),
+        said.starts_with("gateway.toml: there is no file "),
         "{said}"
     );
     assert_eq!(output.status.code(), Some(78));
