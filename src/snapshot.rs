@@ -25,7 +25,7 @@ pub use settling::{
 };
 use typed_index_collections::TiVec;
 pub use upstream::{
-    Balance, Eject, Endpoint, Health, HttpUpstream, Scheme, Upstream, UpstreamKind, UpstreamTls,
+    Balance, Eject, Endpoint, Health, HttpUpstream, Scheme, Upstream, UpstreamKind,
 };
 
 use crate::access_log::AccessLog;

@@ -48,9 +48,10 @@ fn write(file: &Path, upstream: Option<&str>) -> io::Result<()> {
 
 /// Returns how later commands name the file.
 fn option(file: &Path) -> String {
-    match file == Path::new("gateway.toml") {
-        true => String::new(),
-        false => format!(" --config {}", file.display()),
+    if file == Path::new("gateway.toml") {
+        String::new()
+    } else {
+        format!(" --config {}", file.display())
     }
 }
 

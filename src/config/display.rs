@@ -23,7 +23,7 @@ use crate::logging::LogFormat;
 use crate::request::{AddressSource, Choice, ClientNames, Missing, Part, Partition};
 use crate::snapshot::{EncodedSlash, Endpoint, Jitter, PolicyMode, RateLimitHeaders, StatusRange};
 use crate::store::settings::{Address, Deployment};
-use crate::tls::TlsVersion;
+use crate::tls::{ServerProof, TlsVersion};
 
 /// Writes a span of time: up to two minutes in seconds (`60s`, `1.8s`, `600ms`), above that in
 /// parts (`1h30m`).
@@ -145,6 +145,9 @@ pub const BALANCES: &[(&str, BalanceName)] = &[
 /// `min_version`
 pub const TLS_VERSIONS: &[(&str, TlsVersion)] =
     &[("1.2", TlsVersion::Tls12), ("1.3", TlsVersion::Tls13)];
+/// `[store.tls]`, `[upstreams.NAME.tls] verify`
+pub const SERVER_PROOFS: &[(&str, ServerProof)] =
+    &[("full", ServerProof::Full), ("none", ServerProof::None)];
 /// `[log] level`
 pub const LEVELS: &[(&str, Level)] = &[
     ("info", Level::INFO),

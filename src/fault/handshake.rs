@@ -24,6 +24,9 @@ pub enum HandshakeFailure {
     /// The two have no version, cipher suite or protocol in common.
     #[error("no version, cipher suite or protocol in common")]
     Incompatible,
+    /// The client speaks HTTP without TLS.
+    #[error("the client speaks HTTP without TLS")]
+    PlainHttp,
     /// What the client speaks is not TLS, or breaks its rules.
     #[error("the client does not speak TLS properly")]
     Malformed,
@@ -37,7 +40,7 @@ pub enum HandshakeFailure {
 
 impl HandshakeFailure {
     /// Every failure, in the order of their indices.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::NoCertificate,
         Self::Expired,
         Self::NotYetValid,
@@ -45,6 +48,7 @@ impl HandshakeFailure {
         Self::BadCertificate,
         Self::Refused,
         Self::Incompatible,
+        Self::PlainHttp,
         Self::Malformed,
         Self::Closed,
         Self::Timeout,
@@ -60,6 +64,7 @@ impl HandshakeFailure {
             Self::BadCertificate => "bad_certificate",
             Self::Refused => "refused",
             Self::Incompatible => "incompatible",
+            Self::PlainHttp => "plain_http",
             Self::Malformed => "malformed",
             Self::Closed => "closed",
             Self::Timeout => "timeout",

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use super::downstream::opening::TlsSession;
 use super::forwarded::LatestFields;
-use super::refusal::LatestRefusal;
 use super::worker::Worker;
 use crate::clock::Micros;
 use crate::index::ListenerIndex;
@@ -38,8 +37,6 @@ pub(crate) struct Client {
     pub(crate) forwarded: RefCell<LatestFields>,
     /// Whose quota the latest request spent.
     pub(crate) partition: RefCell<LatestPartition>,
-    /// Why the latest request was refused that was over a quota.
-    pub(crate) refusal: RefCell<LatestRefusal>,
 }
 
 impl Client {
@@ -62,7 +59,6 @@ impl Client {
             host: RefCell::default(),
             forwarded: RefCell::default(),
             partition: RefCell::default(),
-            refusal: RefCell::default(),
         }
     }
 

@@ -278,13 +278,12 @@ impl Journey<'_> {
                 let decided = &self.exchange.decided;
                 let style = decided.refusal_style(snapshot);
                 let violated = decided.violated(snapshot);
-                let mut latest = self.client.refusal.borrow_mut();
                 let too_large = match retry {
                     Retry::Never => decided.too_large(snapshot),
                     Retry::After(_) => None,
                 };
                 match too_large {
-                    None => latest.quota_exceeded(retry, violated, style),
+                    None => Refusal::quota_exceeded(retry, violated, style),
                     Some(too_large) => Refusal::never_fits(violated, style, &too_large),
                 }
             }

@@ -15,7 +15,6 @@ pub use dialect::Dialect;
 use dialect::{Grpc, unavailable};
 use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
-pub use over_quota::LatestRefusal;
 
 use crate::clock::Micros;
 use crate::fault::Reason;

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use http::uri::{Authority, PathAndQuery};
-use rustls::pki_types::ServerName;
 
 use super::StatusRange;
 use crate::request::{Facts, Identified, Missing, Partition, partition_id};
@@ -42,7 +41,7 @@ pub struct HttpUpstream {
     /// How one of several is chosen.
     pub balance: Balance,
     /// What TLS to those is made of that are spoken to over it; none if none is.
-    pub tls: Option<UpstreamTls>,
+    pub tls: Option<ClientTls>,
     /// How long it may take to connect.
     pub connect_timeout: Duration,
     /// How often a request is tried again, on another endpoint if there is one.
@@ -175,15 +174,6 @@ pub enum Scheme {
     Https,
     /// HTTP/2 in clear, without asking (RFC 9113, section 3.3).
     H2c,
-}
-
-/// How an upstream's connections are encrypted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UpstreamTls {
-    /// Who is trusted, and who the gateway is.
-    pub client: ClientTls,
-    /// The name that origins have; none: each its endpoint's.
-    pub server_name: Option<ServerName<'static>>,
 }
 
 impl Scheme {

@@ -1,20 +1,23 @@
 //! TLS to a server, which is Redis or an origin.
 //!
-//! Some authorities are trusted, and never all: who names no authorities trusts those of the system.
-//! The server's name is always verified.
+//! Some authorities are trusted, and never all: who names no authorities trusts those of the system. A
+//! certificate of the server itself may be named in their place. Only who asks for it verifies nothing.
 
 use std::fmt;
 use std::io;
 use std::sync::{Arc, OnceLock};
 
+use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::ServerName;
 use rustls::sign::SingleCertAndKey;
 use rustls::{AlertDescription, CertificateError, ClientConfig};
 use rustls_platform_verifier::Verifier;
 
-use super::material::{authorities, digest, identity};
-use super::{TlsFault, TlsMaterial};
+use super::material::{certificates, digest, identity, trust};
+use super::verifier::ServerVerifier;
+use super::{ServerProof, TlsFault, TlsMaterial};
 use crate::fault::TlsFailure;
 
 /// How connections to a server are encrypted.
@@ -24,6 +27,8 @@ use crate::fault::TlsFailure;
 pub struct ClientTls {
     /// Made once, so that TLS sessions can be resumed.
     pub config: Arc<ClientConfig>,
+    /// The name that servers have; none: each that of its address.
+    pub server_name: Option<ServerName<'static>>,
     /// The digest of everything that it was made of.
     digest: blake3::Hash,
 }
@@ -38,12 +43,8 @@ impl ClientTls {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .expect("the provider has suites of both versions");
-        let builder = match material.ca {
-            Some(pem) => builder.with_root_certificates(authorities(pem)?),
-            None => builder
-                .dangerous()
-                .with_custom_certificate_verifier(system(&provider)?),
-        };
+        let verifier = verifier(material, &provider)?;
+        let builder = (builder.dangerous()).with_custom_certificate_verifier(verifier);
         let config = match material.identity {
             Some((certificate, key)) => {
                 let identity = identity(certificate, key, &provider)?;
@@ -53,12 +54,22 @@ impl ClientTls {
         };
         Ok(Self {
             config: Arc::new(config),
+            server_name: None,
             digest: digest(material),
         })
     }
 }
 
 impl ClientTls {
+    /// Asks servers for this name, whatever their addresses are called.
+    #[must_use]
+    pub fn named(self, server_name: Option<ServerName<'static>>) -> Self {
+        Self {
+            server_name,
+            ..self
+        }
+    }
+
     /// Offers these protocols to servers, the one that is liked best first (ALPN).
     #[must_use]
     pub fn offering(mut self, protocols: &[&[u8]]) -> Self {
@@ -70,7 +81,7 @@ impl ClientTls {
 
 impl PartialEq for ClientTls {
     fn eq(&self, other: &Self) -> bool {
-        self.digest == other.digest
+        (self.digest, &self.server_name) == (other.digest, &other.server_name)
     }
 }
 
@@ -116,6 +127,31 @@ pub fn failure_of(error: &io::Error) -> Option<TlsFailure> {
         },
         _ => TlsFailure::Malformed,
     })
+}
+
+/// Makes what verifies servers: by the authorities of the material or the system's, or not at all.
+fn verifier(
+    material: TlsMaterial<'_>,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ServerCertVerifier>, TlsFault> {
+    let (chain, pinned) = match (material.proof, material.ca) {
+        (ServerProof::None, _) => (None, Vec::new()),
+        (ServerProof::Full, None) => return system(provider),
+        (ServerProof::Full, Some(pem)) => {
+            let pinned = certificates(pem).map_err(TlsFault::Ca)?;
+            let roots = Arc::new(trust(&pinned)?);
+            let chain = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(provider));
+            let chain = chain
+                .build()
+                .map_err(|_| TlsFault::Ca("holds no certificate"))?;
+            (Some(chain as Arc<dyn ServerCertVerifier>), pinned)
+        }
+    };
+    Ok(Arc::new(ServerVerifier {
+        chain,
+        pinned,
+        provider: Arc::clone(provider),
+    }))
 }
 
 /// Returns the verifier of the system's authorities, which are read once in a process's life.

@@ -6,6 +6,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use rustls::{InconsistentKeys, RootCertStore};
 
+use super::ServerProof;
+
 /// What TLS is made of: texts of PEM files.
 #[derive(Clone, Copy, Default)]
 pub struct TlsMaterial<'m> {
@@ -13,6 +15,8 @@ pub struct TlsMaterial<'m> {
     pub ca: Option<&'m [u8]>,
     /// This client's certificate, followed by those that lead to an authority, and its key.
     pub identity: Option<(&'m [u8], &'m [u8])>,
+    /// What servers must prove.
+    pub proof: ServerProof,
 }
 
 /// Which part of the material cannot be used, and why: a predicate whose subject is its file.
@@ -34,10 +38,15 @@ pub enum TlsFault {
 
 /// Reads the authorities of a file. If one of them cannot be read, the file is wrong.
 pub(super) fn authorities(pem: &[u8]) -> Result<RootCertStore, TlsFault> {
+    trust(&certificates(pem).map_err(TlsFault::Ca)?)
+}
+
+/// Makes authorities of certificates.
+pub(super) fn trust(certificates: &[CertificateDer<'static>]) -> Result<RootCertStore, TlsFault> {
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(pem).map_err(TlsFault::Ca)? {
+    for certificate in certificates {
         roots
-            .add(certificate)
+            .add(certificate.clone())
             .map_err(|_| TlsFault::Ca("holds a certificate that cannot be read"))?;
     }
     Ok(roots)
@@ -84,7 +93,7 @@ pub(super) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, &
 /// Returns the digest of everything that TLS is made of.
 pub(super) fn digest(material: TlsMaterial<'_>) -> blake3::Hash {
     let (certificate, key) = material.identity.unzip();
-    digest_of([material.ca, certificate, key])
+    digest_of([material.ca, certificate, key, Some(&[material.proof as u8])])
 }
 
 /// Returns the digest of several parts, some of which may be absent.

@@ -10,11 +10,13 @@ pub mod client;
 mod in_memory;
 pub mod material;
 pub mod server;
+mod verifier;
 
 pub use certificate::ClientCertificate;
 pub use client::{ClientTls, failure_of};
 pub use material::{TlsFault, TlsMaterial};
 pub use server::{ALPN_HTTP2, ServerMaterial, ServerTls, ServerTlsFault, TlsVersion};
+pub use verifier::ServerProof;
 
 /// What HTTP/1.1 is called in a handshake (RFC 7301, section 6).
 pub const ALPN_HTTP1: &[u8] = b"http/1.1";

@@ -408,22 +408,40 @@ fn what_is_no_handshake_ends_the_connection_and_passes_nothing() {
     let origin = Origin::plain();
     let running = start(&named.config(&origin.url(), ""));
     let huge = [&[22, 3, 1, 255, 255][..], &[1; 1000]].concat();
-    for bytes in [
-        &b"GET / HTTP/1.1\r\nHost: d.test\r\n\r\n"[..],
-        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
-        b"\x80\x2e\x01\x00\x02\x00\x15\x00\x00\x00\x10\x01\x00\x80",
-        &[0; 64],
-        &huge,
+    let says_https = "{\"type\":\"about:blank\",\"title\":\"This port speaks HTTPS: begin the URL with https://\",\
+                      \"status\":400}\n";
+    for (bytes, is_http) in [
+        (&b"GET / HTTP/1.1\r\nHost: d.test\r\n\r\n"[..], true),
+        (
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
+            true,
+        ),
+        (
+            b"\x80\x2e\x01\x00\x02\x00\x15\x00\x00\x00\x10\x01\x00\x80",
+            false,
+        ),
+        (b"get / http/1.1\r\n\r\n", false),
+        (&[0; 64], false),
+        (&huge, false),
     ] {
         let mut socket = TcpStream::connect(running.public).expect("it listens");
         socket
             .set_read_timeout(Some(PATIENCE))
             .expect("a socket takes options");
         socket.write_all(bytes).expect("it reads");
-        let mut told = Vec::new();
+        let mut answer = Vec::new();
         // Whether behind an alert or not, it ends.
-        let _ = socket.read_to_end(&mut told);
-        assert!(told.len() <= 7, "more than an alert: {told:?}");
+        let _ = socket.read_to_end(&mut answer);
+        if is_http {
+            let answer = String::from_utf8(answer).expect("text");
+            assert!(
+                answer.starts_with("HTTP/1.1 400 Bad Request\r\n"),
+                "{answer}"
+            );
+            assert!(answer.ends_with(says_https), "{answer}");
+        } else {
+            assert!(answer.len() <= 7, "more than an alert: {answer:?}");
+        }
     }
     assert_eq!(origin.connections(), 0);
     assert_serves(&running, &named.client());

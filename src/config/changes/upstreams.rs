@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::snapshot::{HttpUpstream, Upstream, UpstreamKind};
+use crate::snapshot::{Upstream, UpstreamKind};
 
 /// Gives upstreams that are made of the same certificates the TLS of those that run: its sessions are
 /// worth keeping.
@@ -13,16 +13,9 @@ pub(super) fn keep(running: &[Arc<Upstream>], new: &mut [Arc<Upstream>]) {
             continue;
         };
         if let (UpstreamKind::Http(was), UpstreamKind::Http(is)) = (&same.kind, &mut upstream.kind)
-            && client(was) == client(is)
+            && was.tls == is.tls
         {
-            let tls = is.tls.as_mut().zip(was.tls.as_ref());
-            if let Some((is, was)) = tls {
-                is.client = was.client.clone();
-            }
+            is.tls.clone_from(&was.tls);
         }
     }
-}
-
-fn client(http: &HttpUpstream) -> Option<&crate::tls::ClientTls> {
-    http.tls.as_ref().map(|tls| &tls.client)
 }

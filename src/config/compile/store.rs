@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::ops::Range;
 
-use super::tls::{TlsServers, tls};
+use super::tls::{TlsServers, tls, warn_unverified};
 use crate::config::file::{RawStore, Table};
 use crate::config::options::{STORE, STORE_TLS};
 use crate::config::report::Report;
@@ -161,6 +161,7 @@ pub(super) fn warnings(table: &Table<RawStore>, snapshot: &Snapshot, found: &mut
             "{clear}, and {address} is not this machine: use `rediss` in `url`"
         ));
     }
+    warn_unverified("store", &table.value.tls, has_password, found);
 }
 
 /// Returns a server that is not on this machine, or may not be.

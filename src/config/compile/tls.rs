@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::config::file::{Pem, RawTls, Table};
 use crate::config::report::Report;
-use crate::tls::{ClientTls, TlsFault, TlsMaterial};
+use crate::tls::{ClientTls, ServerProof, TlsFault, TlsMaterial};
 
 /// Whom a `tls` table is about.
 pub(super) struct TlsServers {
@@ -42,9 +42,10 @@ pub(super) fn tls<T>(
     let made = ClientTls::new(TlsMaterial {
         ca: ca.as_deref(),
         identity: certificate.as_deref().zip(key.as_deref()),
+        proof: files.proof,
     });
     let fault = match made {
-        Ok(tls) => return Some(tls),
+        Ok(tls) => return Some(tls.named(files.server_name.clone())),
         Err(fault) => fault,
     };
     // The file is not named: the line does, unless a variable stands for it.
@@ -69,4 +70,28 @@ pub(super) fn tls<T>(
     let place = table.place(&format!("tls.{name}")).unwrap_or(place);
     report.mistake(place, format!("the file of `{name}` {fault}"), expected);
     None
+}
+
+/// Warns of servers that are not verified; `subject` is what their table is about.
+pub(super) fn warn_unverified(
+    subject: &str,
+    tls: &RawTls,
+    has_password: bool,
+    found: &mut Vec<String>,
+) {
+    if tls.proof == ServerProof::Full {
+        return;
+    }
+    found.push(format!(
+        "{subject}: `tls.verify = \"none\"`: whoever answers at its address is believed, and can read and change \
+         everything: name its certificate as `ca` instead"
+    ));
+    let sent = match (has_password, &tls.certificate) {
+        (true, _) => "the password is",
+        (false, Some(_)) => "the gateway's certificate is",
+        (false, None) => return,
+    };
+    found.push(format!(
+        "{subject}: {sent} shown to whoever answers, because `tls.verify` is \"none\""
+    ));
 }

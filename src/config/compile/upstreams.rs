@@ -8,7 +8,7 @@ use std::sync::Arc;
 use http::HeaderName;
 use rustls::pki_types::ServerName;
 
-use super::tls::{TlsServers, tls};
+use super::tls::{TlsServers, tls, warn_unverified};
 use crate::config::display;
 use crate::config::file::{BalanceName, File, RawEndpoint, RawRoute, RawUpstream, Table};
 use crate::config::options::{UPSTREAM, UPSTREAM_HEALTH, UPSTREAM_TLS};
@@ -16,9 +16,9 @@ use crate::config::report::Report;
 use crate::request::AddressSource;
 use crate::snapshot::{
     Balance, Endpoint, Health, HttpUpstream, Listener, Route, Scheme, Snapshot, Upstream,
-    UpstreamKind, UpstreamTls,
+    UpstreamKind,
 };
-use crate::tls::{ALPN_HTTP1, ALPN_HTTP2};
+use crate::tls::{ALPN_HTTP1, ALPN_HTTP2, ClientTls};
 
 /// Compiles `[upstreams.NAME]`.
 pub(super) fn compile(file: &File, report: &mut Report) -> Vec<Arc<Upstream>> {
@@ -169,7 +169,7 @@ fn encryption(
     table: &Table<RawUpstream>,
     endpoints: &[Endpoint],
     report: &mut Report,
-) -> Option<UpstreamTls> {
+) -> Option<ClientTls> {
     let upstream = &table.value;
     let mut origins = upstream.endpoints.iter().zip(endpoints);
     let secure = origins.find(|(_, endpoint)| endpoint.scheme == Scheme::Https);
@@ -186,10 +186,7 @@ fn encryption(
         }
     };
     let client = tls(&ORIGINS, table, &upstream.tls, place, report)?;
-    Some(UpstreamTls {
-        client: client.offering(&[ALPN_HTTP2, ALPN_HTTP1]),
-        server_name: upstream.server_name.clone(),
-    })
+    Some(client.offering(&[ALPN_HTTP2, ALPN_HTTP1]))
 }
 
 fn needless_tls(place: &Range<usize>, first: Option<&Endpoint>, report: &mut Report) {
@@ -207,8 +204,14 @@ fn needless_tls(place: &Range<usize>, first: Option<&Endpoint>, report: &mut Rep
 /// Adds what of upstreams, and of routes to them, is valid but probably not what was meant.
 pub(super) fn warnings(file: &File, snapshot: &Snapshot, found: &mut Vec<String>) {
     for table in &file.upstreams {
+        let name = &table.name;
+        warn_unverified(
+            &format!("upstream `{name}`"),
+            &table.value.tls,
+            false,
+            found,
+        );
         if table.value.http.retries == 0 && table.has("retry_budget") {
-            let name = &table.name;
             found.push(format!(
                 "upstream `{name}`: `retry_budget` does nothing, because `retries` is 0"
             ));

@@ -3,10 +3,12 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::Spanned;
-use crate::tls::TlsVersion;
+use rustls::pki_types::ServerName;
 
-/// The files of a `tls` table towards servers, each read if it is named.
+use super::Spanned;
+use crate::tls::{ServerProof, TlsVersion};
+
+/// A `tls` table towards servers; each file is read if it is named.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RawTls {
     /// `ca`
@@ -15,6 +17,10 @@ pub struct RawTls {
     pub certificate: Option<Pem>,
     /// `key`
     pub key: Option<Pem>,
+    /// `server_name`; none: the host of the server's address.
+    pub server_name: Option<ServerName<'static>>,
+    /// `verify`
+    pub proof: ServerProof,
 }
 
 /// A file of keys or certificates, read.

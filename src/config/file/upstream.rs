@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use http::StatusCode;
 use http::uri::PathAndQuery;
-use rustls::pki_types::ServerName;
 
 use super::{RawTls, Spanned};
 use crate::request::Partition;
@@ -27,8 +26,6 @@ pub struct RawUpstream {
     pub http: HttpUpstream,
     /// `[upstreams.NAME.tls]`
     pub tls: RawTls,
-    /// `[upstreams.NAME.tls] server_name`; none: each endpoint's host.
-    pub server_name: Option<ServerName<'static>>,
     /// `response_timeout` of routes that have none of their own.
     pub response_timeout: Duration,
     /// `body_timeout` of routes that have none of their own.

@@ -4,13 +4,16 @@ use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use super::kind::{duration, key_file, number, password, secret, share, size, text, with_files};
+use super::kind::{
+    duration, key_file, number, password, secret, share, size, text, with_files, word,
+};
 use super::{Effect, TableSpec};
 use crate::config::display;
 use crate::config::file::RawStore;
 use crate::config::read::{Form, Template};
-use crate::config::value::{RedisUrl, StoreUrl, prefix, store_url, username};
+use crate::config::value::{RedisUrl, StoreUrl, prefix, server_name, store_url, username};
 use crate::store::settings::{Password, Settings};
+use crate::tls::ServerProof;
 
 /// `[store]`
 pub static STORE: LazyLock<TableSpec<RawStore>> = LazyLock::new(|| {
@@ -86,17 +89,26 @@ fn breaker(default: &Settings) -> TableSpec<RawStore> {
 fn tls() -> TableSpec<RawStore> {
     let authorities = key_file("/etc/tollgate/redis-ca.pem").or_none("the system's");
     let certificate = key_file("/etc/tollgate/gateway.pem").or_none("none");
+    let name = text("redis.internal", server_name, display::server_name);
     TableSpec::<RawStore>::of("table", STORE_TLS)
         .key("ca", authorities)
         .sets(|store| &mut store.tls.ca)
-        .doc("CA certificates that verify the certificate of Redis.")
+        .doc("CA certificates that verify the certificate of Redis, or its own certificate.")
         .key("certificate", certificate)
         .sets(|store| &mut store.tls.certificate)
         .doc("The gateway's own (client) certificate.")
         .key("key", key_file("/etc/tollgate/gateway.key").or_none("none"))
         .sets(|store| &mut store.tls.key)
         .doc("The private key of that certificate.")
-        .not_yet("server_name verify")
+        .key("server_name", name.or_none("that of the URL"))
+        .sets(|store| &mut store.tls.server_name)
+        .doc("The name that the certificate of Redis must be valid for.")
+        .key(
+            "verify",
+            word(display::SERVER_PROOFS, &[]).or(ServerProof::Full),
+        )
+        .sets(|store| &mut store.tls.proof)
+        .doc("\"full\", or \"none\": whoever answers is taken for Redis.")
 }
 
 /// Lets the password of a URL be read again.

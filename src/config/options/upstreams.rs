@@ -18,6 +18,7 @@ use crate::config::value::{
 };
 use crate::request::Partition;
 use crate::snapshot::{Endpoint, StatusRange};
+use crate::tls::ServerProof;
 
 /// `[upstreams.NAME]`
 pub static UPSTREAM: LazyLock<TableSpec<RawUpstream>> = LazyLock::new(|| {
@@ -115,7 +116,7 @@ fn tls() -> TableSpec<RawUpstream> {
     TableSpec::<RawUpstream>::of("table", UPSTREAM_TLS)
         .key("ca", authorities)
         .sets(|table| &mut table.tls.ca)
-        .doc("CA certificates that verify the origins' certificates.")
+        .doc("CA certificates that verify the origins' certificates, or an origin's own certificate.")
         .key("certificate", certificate)
         .sets(|table| &mut table.tls.certificate)
         .doc("The gateway's own (client) certificate.")
@@ -123,9 +124,11 @@ fn tls() -> TableSpec<RawUpstream> {
         .sets(|table| &mut table.tls.key)
         .doc("The private key of that certificate.")
         .key("server_name", name.or_none("each endpoint's"))
-        .sets(|table| &mut table.server_name)
+        .sets(|table| &mut table.tls.server_name)
         .doc("The name that the origins' certificates must be valid for.")
-        .not_yet("verify")
+        .key("verify", word(display::SERVER_PROOFS, &[]).or(ServerProof::Full))
+        .sets(|table| &mut table.tls.proof)
+        .doc("\"full\", or \"none\": whoever answers is taken for the origin.")
 }
 
 fn health() -> TableSpec<RawUpstream> {

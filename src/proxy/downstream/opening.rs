@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -134,15 +135,47 @@ async fn shake_hands(
         socket: Rc::clone(socket),
         failure,
     };
-    let accepting = TlsAcceptor::from(Arc::clone(&tls.config)).accept(socket.io());
+    let accepting = async {
+        if socket
+            .first_byte()
+            .await
+            .is_some_and(|byte| byte.is_ascii_uppercase())
+        {
+            return Err(None);
+        }
+        let acceptor = TlsAcceptor::from(Arc::clone(&tls.config));
+        acceptor.accept(socket.io()).await.map_err(Some)
+    };
     let accepted = socket.read.within(listener.handshake_timeout, accepting);
     match accepted.await {
         Ok(Ok(stream)) => Ok(stream),
-        Ok(Err(_)) if !socket.has_received() => Err(OpenError::Silent),
-        Ok(Err(error)) => Err(failed(handshake_failure(&error))),
+        Ok(Err(None)) => {
+            refuse_plain_http(socket).await;
+            Err(failed(HandshakeFailure::PlainHttp))
+        }
+        Ok(Err(Some(_))) if !socket.has_received() => Err(OpenError::Silent),
+        Ok(Err(Some(error))) => Err(failed(handshake_failure(&error))),
         Err(Elapsed) => Err(failed(HandshakeFailure::Timeout)),
     }
 }
+
+/// Answers a client that speaks HTTP without TLS: a method's first letter begins no record of TLS.
+async fn refuse_plain_http(socket: &Rc<Socket>) {
+    let head = format!(
+        "HTTP/1.1 400 Bad Request\r\nContent-Type: application/problem+json\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n",
+        PLAIN_HTTP.len()
+    );
+    // A client that takes no answer gets none.
+    let _ = socket
+        .io()
+        .write_all([head.as_bytes(), PLAIN_HTTP].concat().as_slice())
+        .await;
+}
+
+/// What a client reads that speaks HTTP without TLS.
+const PLAIN_HTTP: &[u8] = br#"{"type":"about:blank","title":"This port speaks HTTPS: begin the URL with https://","status":400}
+"#;
 
 impl OpenError {
     /// Closes the connection in such a way that the client can read why.

@@ -11,11 +11,6 @@ use crate::fault::Reason;
 use crate::limit::Retry;
 use crate::snapshot::{Jitter, RefusalStyle};
 
-/// The body of a connection's latest refusal for one quota, with its status and that quota: a client that
-/// is refused again is usually refused for the same.
-#[derive(Debug, Default)]
-pub struct LatestRefusal(Option<(StatusCode, Box<str>, Bytes)>);
-
 impl Refusal {
     /// A policy's quota is used up.
     ///
@@ -27,7 +22,23 @@ impl Refusal {
         violated: impl Iterator<Item = &'q str> + Clone,
         style: Option<&RefusalStyle>,
     ) -> Self {
-        LatestRefusal::default().quota_exceeded(retry, violated, style)
+        let default = RefusalStyle::default();
+        let style = style.unwrap_or(&default);
+        let retry_after_secs = match retry {
+            Retry::After(retry) => Some(later(retry, style.retry_jitter).secs_ceil().max(1)),
+            Retry::Never => None,
+        };
+        let (body, content_type) = match &style.page {
+            Some(page) => (page.body.clone(), page.content_type.clone()),
+            None => (violations(style.status, violated, ""), PROBLEM_JSON),
+        };
+        Refusal {
+            page: &QUOTA_EXCEEDED,
+            status: style.status,
+            retry_after_secs,
+            body,
+            content_type,
+        }
     }
 
     /// A quota can never hold what the request reserves; `detail` says so.
@@ -43,53 +54,6 @@ impl Refusal {
             None => violations(status, violated, detail),
         };
         Self { body, ..refusal }
-    }
-}
-
-impl LatestRefusal {
-    /// Does what [`Refusal::quota_exceeded`] does, but renders the body that it remembers only once.
-    pub fn quota_exceeded<'q>(
-        &mut self,
-        retry: Retry,
-        violated: impl Iterator<Item = &'q str> + Clone,
-        style: Option<&RefusalStyle>,
-    ) -> Refusal {
-        let default = RefusalStyle::default();
-        let style = style.unwrap_or(&default);
-        let retry_after_secs = match retry {
-            Retry::After(retry) => Some(later(retry, style.retry_jitter).secs_ceil().max(1)),
-            Retry::Never => None,
-        };
-        let (body, content_type) = match &style.page {
-            Some(page) => (page.body.clone(), page.content_type.clone()),
-            None => (self.violations(style.status, violated), PROBLEM_JSON),
-        };
-        Refusal {
-            page: &QUOTA_EXCEEDED,
-            status: style.status,
-            retry_after_secs,
-            body,
-            content_type,
-        }
-    }
-
-    fn violations<'q>(
-        &mut self,
-        status: StatusCode,
-        violated: impl Iterator<Item = &'q str> + Clone,
-    ) -> Bytes {
-        let mut items = violated.clone();
-        let (Some(only), None) = (items.next(), items.next()) else {
-            return violations(status, violated, "");
-        };
-        if let Some((of, item, body)) = &self.0
-            && (*of, &**item) == (status, only)
-        {
-            return body.clone();
-        }
-        let body = violations(status, violated, "");
-        self.0 = Some((status, only.into(), body.clone()));
-        body
     }
 }
 
@@ -169,31 +133,6 @@ mod tests {
             let (start, list) = (QUOTA_EXCEEDED.body, violated.join(","));
             let expected = format!("{start}429,\"violated-policies\":[{list}]}}\n");
             assert_eq!(refusal.body, expected);
-        }
-    }
-
-    #[test]
-    fn refusal_is_the_same_behind_others() {
-        let [usual, other] = [429, 503].map(|status| RefusalStyle {
-            status: StatusCode::from_u16(status).expect("a status"),
-            ..RefusalStyle::default()
-        });
-        let mut latest = LatestRefusal::default();
-        for (violated, style) in [
-            (&["\"a\""][..], &usual),
-            (&["\"a\""], &usual),
-            (&["\"b\""], &usual),
-            (&["\"b\""], &other),
-            (&["\"b\"", "\"a\""], &other),
-            (&["\"b\""], &other),
-            (&[], &other),
-            (&["\"a\""], &usual),
-        ] {
-            let of = || (Retry::NOW, violated.iter().copied(), Some(style));
-            let ((retry, items, style), again) = (of(), of());
-            let found = latest.quota_exceeded(retry, items, style);
-            let expected = Refusal::quota_exceeded(again.0, again.1, again.2);
-            assert_eq!(found, expected, "{violated:?}");
         }
     }
 }

@@ -23,7 +23,7 @@ use crate::clock::{Micros, Timestamp};
 use crate::fault::TlsFailure;
 use crate::metrics::WorkerIndex;
 use crate::proxy::wire::sockets::SocketPermit;
-use crate::snapshot::{self, HttpUpstream, UpstreamTls};
+use crate::snapshot::{self, HttpUpstream};
 use crate::tls::{ALPN_HTTP1, ClientTls};
 
 /// An endpoint, how to reach it, and its idle connections.
@@ -35,7 +35,7 @@ pub(super) struct Origin {
     /// The scheme of its resources, over HTTP/2.
     scheme: Scheme,
     /// How connections are encrypted, and the name that the endpoint has in TLS.
-    tls: Option<(UpstreamTls, ServerName<'static>)>,
+    tls: Option<(ClientTls, ServerName<'static>)>,
     /// The same for connections that must speak HTTP/1.1.
     tls_http1: Option<ClientTls>,
     idle: RefCell<Vec<Idle>>,
@@ -94,12 +94,12 @@ pub(super) struct Attempt {
 impl Origin {
     pub(super) fn new(
         state: &Arc<EndpointState>,
-        tls: Option<&UpstreamTls>,
+        tls: Option<&ClientTls>,
         worker: WorkerIndex,
         now: Rc<Cell<Timestamp>>,
     ) -> Self {
         let endpoint = &state.endpoint;
-        let named = |tls: &UpstreamTls| {
+        let named = |tls: &ClientTls| {
             let own = || ServerName::try_from(String::from(&*endpoint.host));
             let name = tls.server_name.clone().map_or_else(own, Ok);
             (
@@ -109,7 +109,7 @@ impl Origin {
         };
         Self {
             tls: tls.map(named),
-            tls_http1: tls.map(|tls| tls.client.clone().offering(&[ALPN_HTTP1])),
+            tls_http1: tls.map(|tls| tls.clone().offering(&[ALPN_HTTP1])),
             scheme: match endpoint.scheme {
                 snapshot::Scheme::Https => Scheme::HTTPS,
                 snapshot::Scheme::Http | snapshot::Scheme::H2c => Scheme::HTTP,
@@ -132,7 +132,7 @@ impl Origin {
     }
 
     /// Whether it is this endpoint, with connections that are encrypted in this way.
-    pub(super) fn is_same(&self, state: &Arc<EndpointState>, tls: Option<&UpstreamTls>) -> bool {
+    pub(super) fn is_same(&self, state: &Arc<EndpointState>, tls: Option<&ClientTls>) -> bool {
         Arc::ptr_eq(&self.state, state) && self.tls.as_ref().map(|(own, _)| own) == tls
     }
 
@@ -170,7 +170,7 @@ impl Origin {
             return Ok(Stream::plain(tcp));
         };
         let client = match offer {
-            AlpnOffer::Any => &tls.client,
+            AlpnOffer::Any => tls,
             AlpnOffer::Http1 => http1,
         };
         let secured = Stream::secure(tcp, client, name.clone()).await;

@@ -8,7 +8,7 @@ use rustls::{ClientConnection, ServerConfig, ServerConnection};
 
 use super::*;
 use crate::tls::in_memory::exchange;
-use crate::tls::material::certificates;
+use crate::tls::material::{authorities, certificates};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject as _;
 
@@ -18,6 +18,10 @@ const KEY: &[u8] = include_bytes!("../../../tests/config/tls/gateway.key");
 const OTHER_CA: &[u8] = include_bytes!("../../../tests/config/tls/other-ca.pem");
 const SERVER: &[u8] = include_bytes!("../../../tests/config/tls/server.pem");
 const SERVER_KEY: &[u8] = include_bytes!("../../../tests/config/tls/server.key");
+const SELF_SIGNED: &[u8] = include_bytes!("../../../tests/config/tls/self-signed.pem");
+const SELF_SIGNED_KEY: &[u8] = include_bytes!("../../../tests/config/tls/self-signed.key");
+const EXPIRED: &[u8] = include_bytes!("../../../tests/config/tls/expired.pem");
+const EXPIRED_KEY: &[u8] = include_bytes!("../../../tests/config/tls/expired.key");
 const OTHER_KEY: &[u8] = include_bytes!("../../../tests/config/tls/other.key");
 const ENCRYPTED_KEY: &[u8] = include_bytes!("../../../tests/config/tls/encrypted.key");
 const DER: &[u8] = include_bytes!("../../../tests/config/tls/gateway.der");
@@ -26,7 +30,11 @@ const CUT_SHORT: &[u8] = include_bytes!("../../../tests/config/tls/cut-short.pem
 
 fn made(ca: &[u8], identity: Option<(&[u8], &[u8])>) -> Result<ClientTls, TlsFault> {
     let ca = Some(ca);
-    ClientTls::new(TlsMaterial { ca, identity })
+    ClientTls::new(TlsMaterial {
+        ca,
+        identity,
+        ..TlsMaterial::default()
+    })
 }
 
 #[test]
@@ -90,6 +98,16 @@ enum Clients {
 
 /// Shakes hands with a server whose certificate is for `localhost` and `127.0.0.1`.
 fn handshake(tls: &ClientTls, name: &str, clients: Clients) -> Result<(), rustls::Error> {
+    handshake_with((SERVER, SERVER_KEY), tls, name, clients)
+}
+
+/// Shakes hands with a server that has this certificate and key.
+fn handshake_with(
+    (chain, key): (&[u8], &[u8]),
+    tls: &ClientTls,
+    name: &str,
+    clients: Clients,
+) -> Result<(), rustls::Error> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -102,8 +120,8 @@ fn handshake(tls: &ClientTls, name: &str, clients: Clients) -> Result<(), rustls
             builder.with_client_cert_verifier(verifier.build().expect("an authority"))
         }
     };
-    let key = PrivateKeyDer::from_pem_slice(SERVER_KEY).expect("a key");
-    let chain = certificates(SERVER).expect("a certificate");
+    let key = PrivateKeyDer::from_pem_slice(key).expect("a key");
+    let chain = certificates(chain).expect("a certificate");
     let config = builder.with_single_cert(chain, key).expect("a server");
     let mut server = ServerConnection::new(Arc::new(config))?;
     let name = ServerName::try_from(name.to_owned()).expect("a name");
@@ -140,4 +158,61 @@ fn a_server_that_asks_who_is_there_is_told() {
     let gateway = made(CA, Some((CERTIFICATE, KEY))).expect("good material");
     assert!(handshake(&nobody, "localhost", Clients::Known).is_err());
     assert_eq!(handshake(&gateway, "localhost", Clients::Known), Ok(()));
+}
+
+/// A certificate that is named itself is accepted as it is, be it an authority or not.
+#[test]
+fn a_pinned_certificate_is_accepted_while_its_names_and_dates_hold() {
+    let pinned = |ca| made(ca, None).expect("good material");
+    let result = |server, ca, name| {
+        let shaken = handshake_with(server, &pinned(ca), name, Clients::Any);
+        shaken.map_err(|error| failure_of(&io::Error::other(error)))
+    };
+    let (server, own) = ((SERVER, SERVER_KEY), (SELF_SIGNED, SELF_SIGNED_KEY));
+    let expired = (EXPIRED, EXPIRED_KEY);
+    for (server, ca, name, expected) in [
+        (server, SERVER, "localhost", Ok(())),
+        (own, SELF_SIGNED, "localhost", Ok(())),
+        (own, &[CA, SELF_SIGNED].concat(), "localhost", Ok(())),
+        (
+            own,
+            SELF_SIGNED,
+            "redis.internal",
+            Err(TlsFailure::WrongName),
+        ),
+        (
+            expired,
+            EXPIRED,
+            "expired.example.com",
+            Err(TlsFailure::Expired),
+        ),
+        (own, SERVER, "localhost", Err(TlsFailure::BadCertificate)),
+        (
+            server,
+            SELF_SIGNED,
+            "localhost",
+            Err(TlsFailure::UnknownIssuer),
+        ),
+    ] {
+        assert_eq!(result(server, ca, name), expected.map_err(Some), "{name}");
+    }
+}
+
+#[test]
+fn who_asks_for_it_believes_every_server() {
+    let tls = ClientTls::new(TlsMaterial {
+        proof: ServerProof::None,
+        ..TlsMaterial::default()
+    });
+    let tls = tls.expect("good material");
+    for server in [
+        (SERVER, SERVER_KEY),
+        (SELF_SIGNED, SELF_SIGNED_KEY),
+        (EXPIRED, EXPIRED_KEY),
+    ] {
+        assert_eq!(
+            handshake_with(server, &tls, "redis.internal", Clients::Any),
+            Ok(())
+        );
+    }
 }

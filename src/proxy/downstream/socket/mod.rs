@@ -11,6 +11,7 @@ mod lingering;
 mod watch;
 
 use std::cell::Cell;
+use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -154,6 +155,21 @@ impl Socket {
                 return Poll::Pending;
             }
         }
+    }
+
+    /// Waits for what the client sends first, and leaves it there; none if it closes its side or is gone.
+    pub(super) async fn first_byte(&self) -> Option<u8> {
+        let mut byte = [0];
+        let mut room = ReadBuf::new(&mut byte);
+        let peeked = poll_fn(|cx| {
+            let peeked = self.stream.poll_peek(cx, &mut room);
+            if peeked.is_pending() {
+                self.read.register(cx);
+            }
+            peeked
+        });
+        peeked.await.ok()?;
+        room.filled().first().copied()
     }
 
     /// Whether the client has sent anything.

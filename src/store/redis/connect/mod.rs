@@ -157,8 +157,9 @@ impl Dialer {
             }
             DialEndpoint::Tcp(address, Some(tls)) => {
                 let stream = self.dial(&address, decision_timeout).await?;
-                let name = ServerName::try_from(String::from(address.host))
-                    .map_err(|error| DialError::Tls(io::Error::other(error)))?;
+                let own = || ServerName::try_from(String::from(address.host));
+                let name = tls.server_name.clone().map_or_else(own, Ok);
+                let name = name.map_err(|error| DialError::Tls(io::Error::other(error)))?;
                 let stream = TlsConnector::from(tls.config)
                     .connect(name, stream)
                     .await

@@ -12,7 +12,7 @@ use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion, version};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
-use tollgate::snapshot::{HttpUpstream, Scheme, UpstreamTls};
+use tollgate::snapshot::{HttpUpstream, Scheme};
 use tollgate::tls::{ALPN_HTTP1, ALPN_HTTP2, ClientTls, TlsMaterial};
 
 use crate::upstream::harness::{Gateway, OK, Origin, Wire, worker};
@@ -156,20 +156,18 @@ pub fn serve(server: Server) -> SocketAddr {
 }
 
 /// What the gateway trusts, and who it is.
-pub fn tls(ca: &[u8], identity: Option<(&[u8], &[u8])>) -> UpstreamTls {
+pub fn tls(ca: &[u8], identity: Option<(&[u8], &[u8])>) -> ClientTls {
     let material = TlsMaterial {
         ca: Some(ca),
         identity,
+        ..TlsMaterial::default()
     };
     let client = ClientTls::new(material).expect("good material");
-    UpstreamTls {
-        client: client.offering(&[ALPN_HTTP2, ALPN_HTTP1]),
-        server_name: None,
-    }
+    client.offering(&[ALPN_HTTP2, ALPN_HTTP1])
 }
 
 /// Makes the endpoints of an upstream be spoken to over TLS.
-pub fn encrypt(http: &mut HttpUpstream, tls: UpstreamTls) {
+pub fn encrypt(http: &mut HttpUpstream, tls: ClientTls) {
     for endpoint in &mut http.endpoints {
         endpoint.scheme = Scheme::Https;
     }

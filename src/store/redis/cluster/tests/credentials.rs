@@ -12,7 +12,7 @@ async fn every_node_is_spoken_to_encrypted() {
     let ca = std::fs::read(authority.file()).expect("the authority");
     let material = TlsMaterial {
         ca: Some(&ca),
-        identity: None,
+        ..TlsMaterial::default()
     };
     let tls = ClientTls::new(material).expect("a configuration");
     let bench = Bench::open_with([servers.nodes[0].address()], |settings| {

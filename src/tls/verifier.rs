@@ -1,0 +1,91 @@
+//! Whether a server is who it should be.
+
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::verify_server_name;
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+
+/// What a server must prove.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ServerProof {
+    /// That it has a certificate for its name, which an authority vouches for or which is known itself.
+    #[default]
+    Full,
+    /// That it holds the key of the certificate that it shows, whatever that is.
+    None,
+}
+
+/// Verifies servers. That they hold the key of their certificate is proven in every case.
+#[derive(Debug)]
+pub(super) struct ServerVerifier {
+    /// Says whether an authority vouches for a certificate; none: every certificate is accepted.
+    pub(super) chain: Option<Arc<dyn ServerCertVerifier>>,
+    /// Certificates of servers themselves, which are accepted as they are while their names and dates hold.
+    pub(super) pinned: Vec<CertificateDer<'static>>,
+    pub(super) provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for ServerVerifier {
+    fn verify_server_cert(
+        &self,
+        leaf: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let Some(chain) = &self.chain else {
+            return Ok(ServerCertVerified::assertion());
+        };
+        if self.pinned.iter().any(|pinned| pinned == leaf) {
+            verify_dates(leaf, now)?;
+            verify_server_name(&ParsedCertificate::try_from(leaf)?, name)?;
+            return Ok(ServerCertVerified::assertion());
+        }
+        chain.verify_server_cert(leaf, intermediates, name, ocsp_response, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        leaf: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, leaf, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        leaf: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, leaf, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        algorithms.supported_schemes()
+    }
+}
+
+/// Whether a certificate is valid now.
+fn verify_dates(leaf: &CertificateDer<'_>, now: UnixTime) -> Result<(), CertificateError> {
+    let (_, leaf) = X509Certificate::from_der(leaf).map_err(|_| CertificateError::BadEncoding)?;
+    let validity = leaf.validity();
+    let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+    if now < validity.not_before.timestamp() {
+        return Err(CertificateError::NotValidYet);
+    }
+    if now > validity.not_after.timestamp() {
+        return Err(CertificateError::Expired);
+    }
+    Ok(())
+}
