@@ -112,6 +112,8 @@ refusal_cache = "0s"
 ca = "tests/config/tls/redis-ca.pem"
 certificate = "tests/config/tls/gateway.pem"
 key = "tests/config/tls/gateway.key"
+server_name = "redis.internal"
+verify = "full"
 
 [store.breaker]
 failures = 5
