@@ -23,7 +23,9 @@ use tollgate::proxy::forwarded::{self, LatestFields, Sender};
 use tollgate::proxy::refusal::{Dialect, Refusal};
 use tollgate::request::path::normalise;
 use tollgate::request::route::{Found, Lookup};
-use tollgate::request::{Facts, LatestPartition, Missing, hop_by_hop, host, partition_id};
+use tollgate::request::{
+    ClientPrefixes, Facts, LatestPartition, Missing, hop_by_hop, host, partition_id,
+};
 use tollgate::snapshot::{RateLimitHeaders, Snapshot};
 use tollgate::store::{MemoryStore, Session, Store};
 
@@ -78,7 +80,7 @@ impl World {
         let found = self.find(path);
         call(&Facts {
             client: CLIENT,
-            ipv6_prefix: 64,
+            prefixes: ClientPrefixes::default(),
             headers: &self.headers,
             host: "api.example.com",
             method: &Method::GET,

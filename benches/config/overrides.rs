@@ -9,8 +9,8 @@ use std::path::Path;
 use http::{HeaderMap, HeaderValue, Method};
 use tollgate::config::{Loaded, load};
 use tollgate::limit::plan::SeriesId;
-use tollgate::request::Facts;
 use tollgate::request::route::Lookup;
+use tollgate::request::{ClientPrefixes, Facts};
 
 use super::files::{ADMIN, PUBLIC};
 use super::support::{median, resident_bytes, run_again, settle};
@@ -172,7 +172,7 @@ fn per_lookup(loaded: &Loaded, value: &str) -> f64 {
     };
     let facts = Facts {
         client: value.parse().unwrap_or(IpAddr::from([203, 0, 113, 9])),
-        ipv6_prefix: 64,
+        prefixes: ClientPrefixes::default(),
         headers: &headers,
         host: "a",
         method: &Method::GET,

@@ -200,7 +200,7 @@ impl Journey<'_> {
         let claims = self.claims(route, &head.headers);
         let facts = Facts {
             client,
-            ipv6_prefix: self.listener.identity.ipv6_prefix,
+            prefixes: self.listener.identity.prefixes,
             headers: &head.headers,
             host: &host,
             method: &head.method,

@@ -23,8 +23,23 @@ pub struct ClientIdentity {
     pub trusted_proxies: Vec<IpNet>,
     /// The one source that is believed if they send it.
     pub source: AddressSource,
-    /// How many leading bits of an IPv6 address identify a client, 1 to 128.
-    pub ipv6_prefix: u8,
+    /// What of an address identifies a client.
+    pub prefixes: ClientPrefixes,
+}
+
+/// How many leading bits of an address identify a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientPrefixes {
+    /// Of IPv4, 1 to 32.
+    pub ipv4: u8,
+    /// Of IPv6, 1 to 128.
+    pub ipv6: u8,
+}
+
+impl Default for ClientPrefixes {
+    fn default() -> Self {
+        Self { ipv4: 32, ipv6: 64 }
+    }
 }
 
 /// Where a trusted peer says whose request it forwards.
@@ -113,16 +128,20 @@ fn rightmost_untrusted(
     last
 }
 
-/// Returns the network that makes one client: an IPv4 address itself, as which an IPv4-mapped one counts
-/// too, or the first bits of an IPv6 address.
-pub fn client_network(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
+/// Returns the network that makes one client: the first bits of its address. An IPv4-mapped address counts as
+/// IPv4.
+pub fn client_network(address: IpAddr, prefixes: ClientPrefixes) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
-            let kept = u32::from(ipv6_prefix.min(128));
+            let kept = u32::from(prefixes.ipv6.min(128));
             let mask = u128::MAX.checked_shl(128 - kept).unwrap_or(0);
             Ipv6Addr::from_bits(address.to_bits() & mask).into()
         }
-        address @ IpAddr::V4(_) => address,
+        IpAddr::V4(address) => {
+            let kept = u32::from(prefixes.ipv4.min(32));
+            let mask = u32::MAX.checked_shl(32 - kept).unwrap_or(0);
+            Ipv4Addr::from_bits(address.to_bits() & mask).into()
+        }
     }
 }
 
@@ -196,7 +215,7 @@ mod tests {
                 .map(|net| net.parse().expect("good network"))
                 .collect(),
             source,
-            ipv6_prefix: 64,
+            prefixes: ClientPrefixes::default(),
         };
         client_address(peer.parse().expect("good peer"), &headers, &identity).to_string()
     }

@@ -31,7 +31,8 @@ pub mod target;
 pub mod upgrade;
 
 pub use self::client_address::{
-    ADDRESS_CLAIMS, AddressSource, ClientIdentity, client_address, client_network, is_trusted,
+    ADDRESS_CLAIMS, AddressSource, ClientIdentity, ClientPrefixes, client_address, client_network,
+    is_trusted,
 };
 pub use self::cookie::cookie_value;
 pub use self::field_names::are_tokens;

@@ -16,7 +16,7 @@ use http::header::{AUTHORIZATION, COOKIE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::claims::strip_disguises;
-use super::client_address::client_network;
+use super::client_address::{ClientPrefixes, client_network};
 use super::cookie::cookie_value;
 use super::credential::credential;
 use super::jwt::TokenClaims;
@@ -85,8 +85,8 @@ pub enum Missing {
 pub struct Facts<'r> {
     /// The client's address, as [`client_address`](super::client_address()) returns it.
     pub client: IpAddr,
-    /// How many leading bits of an IPv6 address identify a client.
-    pub ipv6_prefix: u8,
+    /// What of an address identifies a client.
+    pub prefixes: ClientPrefixes,
     /// The request's headers.
     pub headers: &'r HeaderMap,
     /// The host, as [`host`](super::host()) returns it.
@@ -146,7 +146,7 @@ pub fn partition_id(
 /// The partition id of a connection's latest request, if the client's address alone makes it: then
 /// every request on a kept-alive connection has the same.
 #[derive(Debug, Default)]
-pub struct LatestPartition(Option<([u8; 32], IpAddr, u8, PartitionId)>);
+pub struct LatestPartition(Option<([u8; 32], IpAddr, ClientPrefixes, PartitionId)>);
 
 impl LatestPartition {
     /// Does what [`partition_id`] does, but does not repeat the digest that it remembers.
@@ -160,15 +160,15 @@ impl LatestPartition {
         if !matches!(&*partition.0, [Choice(parts)] if **parts == [Part::Ip]) {
             return partition_id(key, partition, missing, facts);
         }
-        let (client, prefix) = (facts.client, facts.ipv6_prefix);
-        if let Some((of_key, address, bits, partition_id)) = &self.0
-            && (of_key, *address, *bits) == (key, client, prefix)
+        let (client, prefixes) = (facts.client, facts.prefixes);
+        if let Some((of_key, address, of, partition_id)) = &self.0
+            && (of_key, *address, *of) == (key, client, prefixes)
         {
             return Identified::PartitionId(*partition_id);
         }
         let identified = partition_id(key, partition, missing, facts);
         if let Identified::PartitionId(partition_id) = identified {
-            self.0 = Some((*key, client, prefix, partition_id));
+            self.0 = Some((*key, client, prefixes, partition_id));
         }
         identified
     }
@@ -202,7 +202,11 @@ fn add(hasher: &mut PartitionHasher, part: &Part, value: &Value<'_>) {
     }
     match value {
         Value::Text(text) => hasher.part(kind, text),
-        Value::Address(IpAddr::V4(address), _) => hasher.part(kind, &address.octets()),
+        Value::Address(IpAddr::V4(address), 32..) => hasher.part(kind, &address.octets()),
+        Value::Address(IpAddr::V4(address), prefix) => {
+            let [a, b, c, d] = address.octets();
+            hasher.part(kind, &[a, b, c, d, *prefix]);
+        }
         Value::Address(IpAddr::V6(address), prefix) => {
             let mut network = [0; 17];
             network[..16].copy_from_slice(&address.octets());
@@ -232,7 +236,7 @@ pub(super) fn spelling(part: &Part) -> (&'static str, &str) {
 /// The value of a part; never empty.
 pub(super) enum Value<'r> {
     Text(Cow<'r, [u8]>),
-    /// An address whose bits beyond the prefix are zero. The prefix of IPv4 is 32.
+    /// An address whose bits beyond the prefix are zero.
     Address(IpAddr, u8),
 }
 
@@ -253,7 +257,7 @@ pub fn has_all(partition: &Partition, facts: &Facts<'_>) -> bool {
 
 fn value<'r>(part: &Part, facts: &Facts<'r>) -> Option<Value<'r>> {
     let text = match part {
-        Part::Ip => return Some(network(facts.client, facts.ipv6_prefix)),
+        Part::Ip => return Some(network(facts.client, facts.prefixes)),
         Part::Header(name) if *name == AUTHORIZATION => match joined(facts.headers, name)? {
             Cow::Borrowed(line) => credential(line).ok()?,
             // Several are ambiguous.
@@ -277,10 +281,10 @@ fn value<'r>(part: &Part, facts: &Facts<'r>) -> Option<Value<'r>> {
     (!text.is_empty()).then_some(Value::Text(text))
 }
 
-fn network(address: IpAddr, ipv6_prefix: u8) -> Value<'static> {
-    match client_network(address, ipv6_prefix) {
-        address @ IpAddr::V4(_) => Value::Address(address, 32),
-        network @ IpAddr::V6(_) => Value::Address(network, ipv6_prefix),
+fn network(address: IpAddr, prefixes: ClientPrefixes) -> Value<'static> {
+    match client_network(address, prefixes) {
+        network @ IpAddr::V4(_) => Value::Address(network, prefixes.ipv4),
+        network @ IpAddr::V6(_) => Value::Address(network, prefixes.ipv6),
     }
 }
 

@@ -131,6 +131,7 @@ impl Redacted<'_> {
             }
             (_, Value::Address(address, prefix)) if !digest_only => {
                 return match address {
+                    IpAddr::V4(_) if *prefix < 32 => write!(f, "{address}/{prefix}"),
                     IpAddr::V6(_) if *prefix < 128 => write!(f, "{address}/{prefix}"),
                     _ => write!(f, "{address}"),
                 };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, COOKIE, HeaderName, TE};
-use ipnet::Ipv6Net;
+use ipnet::IpNet;
 use typed_index_collections::TiVec;
 
 use super::{jwt, store, upstreams};
@@ -266,17 +266,23 @@ fn warn_shared_lockout(policy: &Policy) -> Option<String> {
     })
 }
 
-/// A client's IPv6 address is known by its first bits only, so a longer network is nobody's.
+/// A client's address is known by its first bits only, so a longer network is nobody's.
 fn warn_unmatched_override(file: &File, policy: &Policy) -> Option<String> {
-    let network = policy.overrides.as_ref()?.patterns.longest_ipv6()?;
-    let prefixes = (file.listeners.iter()).map(|table| table.value.listener.identity.ipv6_prefix);
-    let most = prefixes.max().filter(|most| *most < network.prefix_len())?;
-    let meant = Ipv6Net::new(network.addr(), most).ok()?.trunc();
-    Some(format!(
-        "policy `{}`: the override of `{network}` never matches, because IPv6 clients count by /{most}: \
-         did you mean `{meant}`?",
-        policy.name
-    ))
+    let mut networks = policy.overrides.as_ref()?.patterns.longest_networks();
+    networks.find_map(|network| {
+        let prefixes = (file.listeners.iter()).map(|table| table.value.listener.identity.prefixes);
+        let (family, prefix) = match network {
+            IpNet::V4(_) => ("IPv4", prefixes.map(|prefixes| prefixes.ipv4).max()),
+            IpNet::V6(_) => ("IPv6", prefixes.map(|prefixes| prefixes.ipv6).max()),
+        };
+        let most = prefix.filter(|most| *most < network.prefix_len())?;
+        let meant = IpNet::new(network.addr(), most).ok()?.trunc();
+        Some(format!(
+            "policy `{}`: the override of `{network}` never matches, because {family} clients count by /{most}: \
+             did you mean `{meant}`?",
+            policy.name
+        ))
+    })
 }
 
 /// A cost above what a quota can ever hold is always refused.

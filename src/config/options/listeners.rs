@@ -40,8 +40,12 @@ pub static LISTENER: LazyLock<TableSpec<RawListener>> = LazyLock::new(|| {
         .key("client_address", source.or(AddressSource::XForwardedFor))
         .sets(|table| &mut table.listener.identity.source)
         .doc("Where trusted proxies report it:")
+        .key("ipv4_prefix", number(1..=32).or(32))
+        .sets(|table| &mut table.listener.identity.prefixes.ipv4)
+        .doc("How many leading bits of an IPv4 address identify one client.")
+        .effect(Effect::CountersAfresh)
         .key("ipv6_prefix", number(1..=128).or(64))
-        .sets(|table| &mut table.listener.identity.ipv6_prefix)
+        .sets(|table| &mut table.listener.identity.prefixes.ipv6)
         .doc("How many leading bits of an IPv6 address identify one client.")
         .effect(Effect::CountersAfresh)
         .key("max_connections", number(1..=CONNECTIONS_MAX).or(10_000))
@@ -79,7 +83,6 @@ pub static LISTENER: LazyLock<TableSpec<RawListener>> = LazyLock::new(|| {
         .sets(|table| &mut table.listener.max_body_bytes)
         .doc("Most bytes in a request's body.")
         .table("tls", tls())
-        .not_yet("ipv4_prefix")
 });
 
 /// `[listeners.NAME.tls]`

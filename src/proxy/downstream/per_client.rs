@@ -38,7 +38,7 @@ impl ClientConnections {
         if is_trusted(peer.to_canonical(), &listener.identity) {
             return Ok(None);
         }
-        let client = client_network(peer, listener.identity.ipv6_prefix);
+        let client = client_network(peer, listener.identity.prefixes);
         let mut counts = self.counts();
         let count = counts.entry(client).or_insert(0);
         // An entry without connections is impossible, because `most` is 1 at least.
@@ -79,7 +79,6 @@ mod tests {
             max_connections_per_client: Some(2),
             identity: ClientIdentity {
                 trusted_proxies: vec!["10.0.0.0/8".parse().expect("a network")],
-                ipv6_prefix: 64,
                 ..ClientIdentity::default()
             },
             ..Listener::default()

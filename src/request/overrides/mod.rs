@@ -21,7 +21,7 @@ mod values;
 use std::collections::HashMap;
 use std::fmt::Display;
 
-use ipnet::Ipv6Net;
+use ipnet::IpNet;
 use smallvec::SmallVec;
 
 use self::key::OverrideKey;
@@ -40,7 +40,8 @@ pub struct Patterns {
     /// How those are shown that are not one client's value in each item.
     shown: HashMap<u32, ShownPattern>,
     len: usize,
-    longest_ipv6: Option<Ipv6Net>,
+    /// Of each family, the network with the most bits.
+    longest_networks: [Option<IpNet>; 2],
 }
 
 impl Patterns {
@@ -62,9 +63,11 @@ impl Patterns {
             folded,
             shown: shown.collect(),
             len: patterns.len(),
-            longest_ipv6: parts()
-                .filter_map(PartPattern::ipv6)
-                .max_by_key(Ipv6Net::prefix_len),
+            longest_networks: [true, false].map(|is_ipv4| {
+                let networks = parts().filter_map(PartPattern::as_network);
+                let of_family = networks.filter(|network| network.addr().is_ipv4() == is_ipv4);
+                of_family.max_by_key(IpNet::prefix_len)
+            }),
         })
     }
 
@@ -99,9 +102,9 @@ impl Patterns {
         self.len
     }
 
-    /// Returns the IPv6 network with the most bits. It matches nobody where fewer bits make a client.
-    pub fn longest_ipv6(&self) -> Option<Ipv6Net> {
-        self.longest_ipv6
+    /// Returns of each family the network with the most bits. It matches nobody where fewer bits make a client.
+    pub fn longest_networks(&self) -> impl Iterator<Item = IpNet> {
+        self.longest_networks.into_iter().flatten()
     }
 
     /// Whether there is no pattern.

@@ -1,9 +1,10 @@
 //! What an override says of the items of a partition.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 
 use http::header::AUTHORIZATION;
-use ipnet::{IpNet, Ipv6Net};
+use ipnet::IpNet;
 
 use super::address::{V6, address_bytes};
 use super::prefixes::Prefix;
@@ -142,14 +143,19 @@ impl PartPattern {
         !self.is_value && self.prefix.bits == 0
     }
 
-    pub(super) fn ipv6(&self) -> Option<Ipv6Net> {
+    /// Returns the network that it is, if it is one.
+    pub(super) fn as_network(&self) -> Option<IpNet> {
         let (family, network) = self.prefix.bytes.split_first()?;
-        if self.kind != PatternKind::Address || *family != V6 {
+        if self.kind != PatternKind::Address {
             return None;
         }
         let mut octets = [0; 16];
         octets[..network.len()].copy_from_slice(network);
-        Ipv6Net::new(octets.into(), u8::try_from(self.prefix.bits - 8).ok()?).ok()
+        let address = match *family {
+            V6 => IpAddr::from(octets),
+            _ => IpAddr::from(*octets.first_chunk::<4>()?),
+        };
+        IpNet::new(address, u8::try_from(self.prefix.bits - 8).ok()?).ok()
     }
 
     pub(super) fn folded(&self) -> Cow<'_, [u8]> {

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use http::HeaderName;
 use ipnet::IpNet;
 
+use super::super::ClientPrefixes;
 use super::super::partition::tests::{KEY, SAMPLE, Sample};
 use super::super::partition::{Choice, Part, Value};
 use super::super::redacted::{ClientNames, redacted};
@@ -118,7 +119,10 @@ fn networks_match_the_addresses_that_clients_count_by() {
         "::/0",
     ];
     let whole = Sample {
-        ipv6_prefix: 128,
+        prefixes: ClientPrefixes {
+            ipv4: 32,
+            ipv6: 128,
+        },
         ..from("2001:db8:1::")
     };
     let table = [

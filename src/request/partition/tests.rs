@@ -9,7 +9,7 @@ pub(in crate::request) const KEY: [u8; 32] = [7; 32];
 #[derive(Clone)]
 pub(in crate::request) struct Sample {
     pub(in crate::request) client: &'static str,
-    pub(in crate::request) ipv6_prefix: u8,
+    pub(in crate::request) prefixes: ClientPrefixes,
     pub(in crate::request) headers: &'static [(&'static str, &'static str)],
     pub(in crate::request) host: &'static str,
     pub(in crate::request) method: Method,
@@ -22,7 +22,7 @@ pub(in crate::request) struct Sample {
 
 pub(in crate::request) const SAMPLE: Sample = Sample {
     client: "203.0.113.9",
-    ipv6_prefix: 64,
+    prefixes: ClientPrefixes { ipv4: 32, ipv6: 64 },
     headers: &[],
     host: "a.com",
     method: Method::GET,
@@ -54,7 +54,7 @@ impl Sample {
         let claims = TokenClaims::of(self.claims);
         run(&Facts {
             client: self.client.parse().expect("good address"),
-            ipv6_prefix: self.ipv6_prefix,
+            prefixes: self.prefixes,
             headers: &headers,
             host: self.host,
             method: &self.method,
@@ -106,6 +106,9 @@ fn addresses_of_one_network_share_a_partition_id() {
             true,
         ),
         ("other", ("203.0.113.9", 64), ("203.0.113.8", 64), false),
+        ("/24", ("203.0.113.9", 24), ("203.0.113.200", 24), true),
+        ("other /24", ("203.0.113.9", 24), ("203.0.112.9", 24), false),
+        ("/32", ("203.0.113.0", 24), ("203.0.113.0", 32), false),
         ("/64", ("2001:db8::1", 64), ("2001:db8::ffff:1", 64), true),
         (
             "other /64",
@@ -122,9 +125,12 @@ fn addresses_of_one_network_share_a_partition_id() {
             false,
         ),
     ] {
-        let client = |(client, ipv6_prefix)| Sample {
+        let client = |(client, prefix): (_, u8)| Sample {
             client,
-            ipv6_prefix,
+            prefixes: ClientPrefixes {
+                ipv4: prefix.min(32),
+                ipv6: prefix,
+            },
             ..SAMPLE
         };
         assert_shared(name, &Part::Ip, &client(a), &client(b), shared);
@@ -144,7 +150,7 @@ fn remembered_partition_id_is_the_one_that_would_be_digested() {
         },
         Sample {
             client: "2001:db8::1",
-            ipv6_prefix: 56,
+            prefixes: ClientPrefixes { ipv4: 32, ipv6: 56 },
             ..SAMPLE
         },
     );

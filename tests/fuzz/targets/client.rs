@@ -6,7 +6,7 @@ use http::header::FORWARDED;
 use http::{HeaderMap, HeaderName};
 use ipnet::IpNet;
 use tollgate::proxy::forwarded::{Sender, annotate};
-use tollgate::request::{AddressSource, ClientIdentity};
+use tollgate::request::{AddressSource, ClientIdentity, ClientPrefixes};
 use tollgate::request::{client_address, is_trusted};
 
 use super::{header_map, lines, text};
@@ -50,7 +50,7 @@ fn identity(source: AddressSource) -> ClientIdentity {
     ClientIdentity {
         trusted_proxies: ["10.0.0.0/8", "fd00::/8"].map(net).to_vec(),
         source,
-        ipv6_prefix: 64,
+        prefixes: ClientPrefixes::default(),
     }
 }
 

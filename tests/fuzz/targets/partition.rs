@@ -9,7 +9,7 @@ use tollgate::config::display;
 use tollgate::config::value::part_choice;
 use tollgate::request::path::normalise;
 use tollgate::request::route::{Found, Lookup, PathPattern, Router, Rule};
-use tollgate::request::{Choice, ClientNames, Missing, Part, Partition, Reads};
+use tollgate::request::{Choice, ClientNames, ClientPrefixes, Missing, Part, Partition, Reads};
 use tollgate::request::{Facts, Identified, cookie_value, partition_id, query_value, redacted};
 use tollgate::snapshot::Policy;
 
@@ -74,7 +74,10 @@ fn look(router: &Router, policy: &Policy, request: &Request) -> (Identity, Ident
     };
     let facts = Facts {
         client: request.client,
-        ipv6_prefix: IPV6_PREFIX,
+        prefixes: ClientPrefixes {
+            ipv4: 32,
+            ipv6: IPV6_PREFIX,
+        },
         headers: &request.headers,
         host: &request.host,
         method: &request.method,

@@ -65,6 +65,7 @@ shutdown_grace = "1m30s"
 address = "[::]:8080"
 trusted_proxies = ["10.0.0.0/8", "::1"]
 client_address = "header:x-real-ip"
+ipv4_prefix = 24
 ipv6_prefix = 56
 max_connections = 10_000
 max_connections_per_client = 100

@@ -177,7 +177,7 @@ fn specificity(kind: usize, text: &str, value: &str, folds: bool) -> Option<(u8,
         let bits = if client.is_ipv4() {
             32
         } else {
-            SAMPLE.ipv6_prefix
+            SAMPLE.prefixes.ipv6
         };
         let client = IpNet::new(client, bits).expect("few bits").trunc();
         let rank = (1, usize::from(network.prefix_len()) + 1);
