@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use tokio::signal::unix::{SignalKind, signal};
 
+use tollgate::cli::check::Strictness;
 use tollgate::cli::{self, Command, EXIT_CONFIG};
 use tollgate::clock::Clock;
 use tollgate::gateway::{Gateway, StartError};
@@ -16,7 +17,14 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let cli = cli::parse();
     match cli.command.unwrap_or_default() {
-        Command::Check { file } => cli::check::check(&file.unwrap_or(cli.config)),
+        Command::Check { file, strict } => {
+            let strictness = if strict {
+                Strictness::WarningsAreMistakes
+            } else {
+                Strictness::WarningsPass
+            };
+            cli::check::check(&file.unwrap_or(cli.config), strictness)
+        }
         Command::Init { upstream } => cli::init::init(&cli.config, upstream.as_deref()),
         Command::Run => run(&cli.config).unwrap_or_else(|error| {
             eprintln!("tollgate: {error:#}");

@@ -15,9 +15,18 @@ use crate::request::jwt::{SigningAlgorithm, TokenVerifier};
 use crate::snapshot::{Grant, Listener, Overrides, Policy, PolicyMode, Route};
 use crate::store::settings::{Deployment, Location, Settings};
 
+/// What a file must be to pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strictness {
+    /// Good; of what is probably not meant, it is warned.
+    WarningsPass,
+    /// Good, and nothing of it warned of.
+    WarningsAreMistakes,
+}
+
 /// Reads the file at `path`; prints its mistakes to standard error, or a summary to standard
-/// output. Exits with 0 or 78.
-pub fn check(path: &Path) -> ExitCode {
+/// output. Exits with 0 or 78; a strict check takes warnings for mistakes.
+pub fn check(path: &Path, strictness: Strictness) -> ExitCode {
     let name = path.display().to_string();
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
@@ -34,7 +43,12 @@ pub fn check(path: &Path) -> ExitCode {
                 .extend(expiring.map(|expiring| expiring.to_string()));
             // A reader that has seen enough may close the pipe.
             let _ = std::io::stdout().write_all(summary(&name, &loaded).as_bytes());
-            ExitCode::SUCCESS
+            match strictness {
+                Strictness::WarningsAreMistakes if !loaded.warnings.is_empty() => {
+                    ExitCode::from(EXIT_CONFIG)
+                }
+                _ => ExitCode::SUCCESS,
+            }
         }
         Err(report) => {
             let color = std::io::stderr().is_terminal();

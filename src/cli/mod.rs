@@ -37,6 +37,9 @@ pub enum Command {
     Check {
         /// The configuration file; the same as `--config`.
         file: Option<PathBuf>,
+        /// Takes warnings for mistakes: exits with 78 if there are any.
+        #[arg(long)]
+        strict: bool,
     },
     /// Writes a small commented file to start from; never over another one.
     Init {
@@ -92,12 +95,24 @@ mod tests {
         );
         assert_eq!(
             parsed("tollgate check --config a"),
-            cli("a", Some(Command::Check { file: None }))
+            cli(
+                "a",
+                Some(Command::Check {
+                    file: None,
+                    strict: false
+                })
+            )
         );
         let file = Some("b".into());
         assert_eq!(
             parsed("tollgate check b"),
-            cli("gateway.toml", Some(Command::Check { file }))
+            cli(
+                "gateway.toml",
+                Some(Command::Check {
+                    file,
+                    strict: false
+                })
+            )
         );
     }
 }

@@ -46,6 +46,19 @@ fn a_bad_file_is_reported_on_standard_error_and_exits_with_78() {
 }
 
 #[test]
+fn a_strict_check_takes_warnings_for_mistakes() {
+    let unused = format!("{GOOD}\n[policies.unused]\nquota = \"1 per minute\"\n");
+    for (text, arguments, status) in [
+        (GOOD, &["a.toml", "--strict"][..], 0),
+        (&unused, &["a.toml"], 0),
+        (&unused, &["a.toml", "--strict"], 78),
+    ] {
+        let output = check(arguments, &folder("a.toml", text));
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}");
+    }
+}
+
+#[test]
 fn a_gateway_without_its_file_says_how_to_name_one() {
     let folder = folder("other.toml", GOOD);
     let output = Command::new(env!("CARGO_BIN_EXE_tollgate"))
