@@ -314,12 +314,28 @@ impl Reason {
 mod tests {
     use super::*;
 
-    #[test]
-    fn every_reason_stands_at_its_index_under_its_own_word() {
-        for (index, reason) in Reason::ALL.into_iter().enumerate() {
-            assert_eq!(reason.index(), index);
-            let same_word = Reason::ALL.iter().filter(|r| r.word() == reason.word());
-            assert_eq!(same_word.count(), 1, "{reason:?}");
+    /// Fails unless each stands at its index, under a word that no other has.
+    fn assert_indexed<T: Copy>(all: &[T], index: fn(T) -> usize, word: fn(T) -> &'static str) {
+        for (at, one) in all.iter().enumerate() {
+            assert_eq!(index(*one), at, "{}", word(*one));
+            let same = all.iter().filter(|other| word(**other) == word(*one));
+            assert_eq!(same.count(), 1, "{}", word(*one));
         }
+    }
+
+    #[test]
+    fn every_reason_and_failure_stands_at_its_index_under_its_own_word() {
+        assert_indexed(&Reason::ALL, Reason::index, Reason::word);
+        assert_indexed(
+            &EndpointFailure::ALL,
+            EndpointFailure::index,
+            EndpointFailure::word,
+        );
+        assert_indexed(
+            &HandshakeFailure::ALL,
+            HandshakeFailure::index,
+            HandshakeFailure::word,
+        );
+        assert_indexed(&TlsFailure::ALL, TlsFailure::index, TlsFailure::word);
     }
 }

@@ -57,18 +57,3 @@ impl EndpointFailure {
         self as usize
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_failure_stands_at_its_index_under_its_own_word() {
-        let all = EndpointFailure::ALL;
-        for (index, failure) in all.into_iter().enumerate() {
-            assert_eq!(failure.index(), index);
-            let same = all.iter().filter(|one| one.word() == failure.word());
-            assert_eq!(same.count(), 1, "{failure:?}");
-        }
-    }
-}

@@ -76,17 +76,3 @@ impl HandshakeFailure {
         self as usize
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_failure_stands_at_its_index_under_its_own_word() {
-        for (index, failure) in HandshakeFailure::ALL.into_iter().enumerate() {
-            assert_eq!(failure.index(), index);
-            let words = HandshakeFailure::ALL.iter().map(|all| all.word());
-            assert_eq!(words.filter(|word| *word == failure.word()).count(), 1);
-        }
-    }
-}

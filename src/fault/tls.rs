@@ -71,19 +71,3 @@ impl TlsFailure {
         self as usize
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_failure_stands_at_its_index_under_its_own_word() {
-        for (index, failure) in TlsFailure::ALL.into_iter().enumerate() {
-            assert_eq!(failure.index(), index);
-            let same = TlsFailure::ALL
-                .iter()
-                .filter(|all| all.word() == failure.word());
-            assert_eq!(same.count(), 1, "{failure:?}");
-        }
-    }
-}

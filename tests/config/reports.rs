@@ -21,7 +21,7 @@ fn bad_files_have_exactly_these_reports() {
 }
 
 #[test]
-fn no_report_shows_a_secret_of_the_store() {
+fn no_report_shows_a_secret_that_is_the_mistake() {
     for (text, secret) in [
         ("password = hunter2", "hunter2"),
         ("password = ['hunter2']", "hunter2"),
@@ -37,6 +37,16 @@ fn no_report_shows_a_secret_of_the_store() {
         ("url = 'redis+sentinel://:hunter2@h'", "hunter2"),
         ("url = \"redis://:hunter2@h\\u0001\"", "hunter2"),
         ("url = 'valkey://:hunter2@h:0'", "hunter2"),
+        ("url = redis://:hunter2@h:1", "hunter2"),
+        ("url = 'redis://:hun\"hunter2@h:1'", "hunter2"),
+        ("url = \"redis://:${PASSWORD}hunter2@h:1\"", "hunter2"),
+        ("Password = 'hunter2'", "hunter2"),
+        ("password = \"${NONE}hunter2\"", "hunter2"),
+        ("[admin]\ntoken = hunter2", "hunter2"),
+        (
+            "[upstreams.api]\nendpoints = ['http://u:hunter2/x@h']",
+            "hunter2",
+        ),
     ] {
         let text = format!("[store]\n{text}\n");
         let report = report(&text);

@@ -200,24 +200,6 @@ fn resumed(address: SocketAddr, client: &Arc<ClientConfig>) -> HandshakeKind {
 }
 
 #[test]
-fn a_ticket_is_good_for_its_own_listener_alone() {
-    let named = Named::new();
-    let other = format!(
-        "[listeners.other]\naddress = '127.0.0.1:0'\n{}",
-        tls(&named.certificates.each_ref(), "")
-    );
-    let running = start(&named.config("builtin:status/200", "").with(&other));
-    let other = running.address("other");
-    for versions in [&[&version::TLS12], &[&version::TLS13]] {
-        let client = Arc::new(with_versions(&named.authority, None, versions));
-        assert_eq!(resumed(running.public, &client), HandshakeKind::Full);
-        assert_eq!(resumed(running.public, &client), HandshakeKind::Resumed);
-        assert_eq!(resumed(other, &client), HandshakeKind::Full);
-        assert_eq!(resumed(other, &client), HandshakeKind::Resumed);
-    }
-}
-
-#[test]
 fn the_client_and_the_listener_agree_on_a_protocol_or_part() {
     let named = Named::new();
     let both = start(&named.config("builtin:status/200", ""));
@@ -236,6 +218,7 @@ fn the_client_and_the_listener_agree_on_a_protocol_or_part() {
         (&both, &["http/1.0", "h2"], Ok(Some("h2"))),
         (&both, &["http/1.0"], Ok(Some("http/1.0"))),
         (&one, &["http/1.0", "http/1.1"], Ok(Some("http/1.1"))),
+        (&one, &["h2", "http/1.0"], Ok(Some("http/1.0"))),
         (&both, &["junk", "h3", "http/0.9"], Err(())),
     ] {
         let mut client = trusting(&named.authority, None);

@@ -264,25 +264,6 @@ fn check_coarser<S: State>(quota: &Quota, steps: &[(u64, u64, bool)]) -> Result<
 }
 
 #[test]
-fn store_says_that_it_is_full_until_idle_state_is_swept() {
-    let gateway = Gateway::new(TIGHT);
-    let quota = quota(Algorithm::FixedWindow, 3);
-    let check = check(&quota, gateway.series_id("p", &quota), 1);
-    gateway.flood(check, 0..100);
-    assert!(!gateway.usage().is_full);
-    gateway.flood(check, 100..5_000);
-    assert!(gateway.usage().is_full);
-    gateway.clock.advance(WINDOW);
-    gateway.sweep();
-    assert!(!gateway.usage().is_full);
-    assert_eq!(
-        gateway.flood(check, 5_000..5_100),
-        100,
-        "each has its own quota"
-    );
-}
-
-#[test]
 fn idle_state_gives_its_memory_back() {
     for algorithm in algorithms() {
         let gateway = Gateway::new(ROOMY);

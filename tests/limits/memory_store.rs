@@ -4,30 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
 use tollgate::clock::Micros;
-use tollgate::limit::plan::CheckMode;
 use tollgate::limit::{Algorithm, Align, Check, OldestBucket, Quota, Retry};
 
 use crate::in_memory::{Gateway, ROOMY, algorithms, check, partition_id, quota};
-
-#[test]
-fn threads_on_one_key_are_admitted_exactly_the_quota() {
-    for algorithm in algorithms() {
-        let gateway = Gateway::new(ROOMY);
-        let quota = quota(algorithm, 1_000);
-        let check = check(&quota, gateway.series_id("p", &quota), 1);
-        let admitted = AtomicU64::new(0);
-        thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    for _ in 0..500 {
-                        admitted.fetch_add(gateway.admits(check).into(), Relaxed);
-                    }
-                });
-            }
-        });
-        assert_eq!(admitted.into_inner(), 1_000, "{algorithm:?}");
-    }
-}
 
 #[test]
 fn plan_over_two_shards_never_charges_one_without_the_other() {
@@ -94,23 +73,6 @@ fn peek_tells_what_a_request_would_be_answered_and_spends_nothing() {
     }
 }
 
-#[test]
-fn charge_comes_back_once_and_in_parts() {
-    for algorithm in algorithms() {
-        let gateway = Gateway::new(ROOMY);
-        let quota = quota(algorithm, 10);
-        let check = check(&quota, gateway.series_id("p", &quota), 1);
-        let (_, mut charge) = gateway.decide(&[Check { cost: 4, ..check }]);
-        gateway.release(&mut charge, 1);
-        assert_eq!(gateway.remaining(check), 7, "{algorithm:?}");
-        gateway.release(&mut charge, 100);
-        assert_eq!(gateway.remaining(check), 10, "{algorithm:?}");
-        let (_, _stays) = gateway.decide(&[Check { cost: 5, ..check }]);
-        gateway.release(&mut charge, 100);
-        assert_eq!(gateway.remaining(check), 5, "{algorithm:?}");
-    }
-}
-
 /// A reload may give a policy costs that answers tell: nobody's count is lost, and from then on all that comes
 /// back does so.
 #[test]
@@ -140,23 +102,6 @@ fn bucket_keeps_its_counts_when_charges_begin_to_come_back() {
     }
     for client in 0..CLIENTS {
         assert_eq!(gateway.remaining(of(client, after)), 6, "client {client}");
-    }
-}
-
-#[test]
-fn spend_reaches_every_quota_of_the_plan_shadow_ones_too() {
-    for algorithm in algorithms() {
-        let gateway = Gateway::new(ROOMY);
-        let (real, candidate) = (quota(algorithm, 10), quota(algorithm, 2));
-        let real = check(&real, gateway.series_id("real", &real), 1);
-        let shadow = Check {
-            mode: CheckMode::Shadow,
-            ..check(&candidate, gateway.series_id("candidate", &candidate), 1)
-        };
-        let (_, mut charge) = gateway.decide(&[real, shadow]);
-        gateway.spend(&mut charge, 3);
-        let left = [gateway.remaining(real), gateway.remaining(shadow)];
-        assert_eq!(left, [6, 0], "{algorithm:?}");
     }
 }
 

@@ -180,21 +180,20 @@ fn what_no_route_takes_is_logged_under_the_client_behind_the_proxy() {
 }
 
 #[test]
-fn what_the_end_of_the_gateway_cuts_is_logged_as_its_own_fault() {
-    for (signal, head) in [
-        ("TERM", ""),
-        ("TERM", "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf"),
-        ("INT", ""),
-        ("INT", "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf"),
+fn what_the_end_of_the_gateway_cuts_is_logged_as_its_own_fault_and_nothing_makes_it_wait() {
+    let half = "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf";
+    for (signal, patience, head) in [
+        ("TERM", "shutdown_grace = '300ms'", ""),
+        ("TERM", "shutdown_grace = '300ms'", half),
+        ("INT", "shutdown_delay = '1h'\nshutdown_grace = '1h'", ""),
+        ("INT", "shutdown_delay = '1h'\nshutdown_grace = '1h'", half),
     ] {
         let origin = Origin::scripted(move |exchange| -> Result<After> {
             exchange.write(head)?;
             exchange.until_closed();
             Ok(After::Close)
         });
-        let config = Config::to(origin.url())
-            .top("shutdown_grace = '300ms'")
-            .route("/*", "");
+        let config = Config::to(origin.url()).top(patience).route("/*", "");
         let mut process = Process::start(&config);
         let mut client = Client::connect(process.public);
         client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
@@ -203,8 +202,8 @@ fn what_the_end_of_the_gateway_cuts_is_logged_as_its_own_fault() {
             client.wire.read_until(b"half").expect("half of an answer");
         }
         process.signal(signal);
-        client.rest();
-        process.wait();
+        client.assert_closed();
+        assert_eq!(process.wait().code(), Some(0));
         let records = process.wait_for_records(1);
         let told: Vec<_> = records
             .iter()

@@ -1,10 +1,9 @@
 //! How a gateway ends: what it has begun is answered, and nothing makes it wait too long.
 
-use std::sync::mpsc;
 use std::thread;
 
 use crate::support::{
-    After, Client, Config, Gate, Origin, PATIENCE, Process, Stepped, eventually, get, start,
+    After, Client, Config, Gate, Origin, Process, Stepped, eventually, get, start,
 };
 
 #[test]
@@ -40,32 +39,6 @@ fn a_terminated_process_answers_what_it_has_begun() {
     assert_eq!((answer.status, answer.text()), (200, "halfdone".to_owned()));
     busy.assert_closed();
     assert!(process.wait().success());
-}
-
-#[test]
-fn a_terminated_process_ends_when_its_grace_is_over() {
-    let origin = Origin::mute();
-    let config = Config::to(origin.url()).top("shutdown_grace = '200ms'");
-    let mut process = Process::start(&config.route("/*", ""));
-    let mut client = Client::connect(process.public);
-    client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
-    origin.wait_for_requests(1);
-    process.signal("TERM");
-    client.assert_closed();
-    assert!(process.wait().success());
-}
-
-#[test]
-fn an_interrupted_process_does_not_wait() {
-    let origin = Origin::mute();
-    let config = Config::to(origin.url()).top("shutdown_delay = '1h'\nshutdown_grace = '1h'");
-    let mut process = Process::start(&config.route("/*", ""));
-    let mut client = Client::connect(process.public);
-    client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
-    origin.wait_for_requests(1);
-    process.signal("INT");
-    client.assert_closed();
-    assert_eq!(process.wait().code(), Some(0));
 }
 
 #[test]
@@ -194,17 +167,4 @@ fn what_a_client_has_begun_to_send_is_awaited_when_the_gateway_ends() {
     assert!(behind.answer().says_close());
     behind.assert_closed();
     ending.join().expect("shutting down does not fail");
-}
-
-#[test]
-fn hurried_shutdown_does_not_wait_out_its_delay() {
-    let config = Config::to("builtin:echo").top("shutdown_delay = '1h'");
-    let mut running = start(&config.route("/*", ""));
-    running.gateway.forcer()();
-    let (done, is_done) = mpsc::channel();
-    thread::spawn(move || {
-        running.gateway.shutdown();
-        done.send(()).expect("the test waits");
-    });
-    is_done.recv_timeout(PATIENCE).expect("an end");
 }

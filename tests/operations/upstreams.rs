@@ -50,20 +50,6 @@ fn access_log_says_which_endpoint_answered_and_at_which_attempt() {
 }
 
 #[test]
-fn requests_without_an_origin_show_no_endpoint_and_no_attempts() {
-    let config = Config::to("builtin:echo")
-        .route("/*", "")
-        .with("[log]\nformat = 'json'");
-    let process = Process::start(&config);
-    get(process.public, "/", "");
-    let record = &process.wait_for_records(1)[0];
-    assert_eq!(
-        (&record["endpoint"], &record["attempts"]),
-        (&Value::Null, &Value::Null)
-    );
-}
-
-#[test]
 fn metrics_tell_of_each_endpoint_what_it_had_and_whether_it_is_used() {
     let replicas = Replica::several(2);
     let lines = "retries = 0\neject = { failures = 3, for = '1h' }\n\

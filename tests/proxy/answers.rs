@@ -62,6 +62,11 @@ fn a_refusal_is_exactly_what_the_contract_says() {
     let answer = last_of(&running, 2);
     assert_eq!(answer.status, 429);
     assert_eq!(answer.problem(), quota_exceeded(&["per-client"]));
+    assert_eq!(
+        answer.text(),
+        r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"violated-policies":["per-client"]}
+"#
+    );
     assert_eq!(answer.field("retry-after"), Some("42"));
     assert_eq!(
         policy(&answer),

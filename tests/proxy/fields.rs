@@ -34,7 +34,7 @@ fn hop_by_hop_fields_end_at_the_gateway() {
         "/",
         "Connection: keep-alive, X-Private, Upgrade, HTTP2-Settings\r\nX-Private: 1\r\n\
          Keep-Alive: timeout=9\r\nProxy-Connection: keep-alive\r\nTE: gzip\r\nUpgrade: h2c\r\n\
-         HTTP2-Settings: AAMAAABk\r\nX-Kept: 1\r\n",
+         HTTP2-Settings: AAMAAABk\r\nProxy-Authorization: Basic eA==\r\nX-Kept: 1\r\n",
     );
     let seen = origin.only_request();
     for name in [
@@ -44,6 +44,7 @@ fn hop_by_hop_fields_end_at_the_gateway() {
         "te",
         "upgrade",
         "http2-settings",
+        "proxy-authorization",
     ] {
         assert_eq!(seen.head.fields(name), [""; 0], "{name} reached the origin");
     }
@@ -94,11 +95,19 @@ fn what_a_trusted_peer_says_about_its_client_is_kept() {
         running.public,
         "/",
         "X-Forwarded-For: 203.0.113.9\r\nX-Forwarded-Proto: https\r\n\
-         X-Forwarded-Host: shop.test\r\n",
+         X-Forwarded-Host: shop.test\r\nForwarded: for=6.6.6.6\r\n",
     );
     assert_eq!(answer.status, 200);
     let head = origin.only_request().head;
     assert_eq!(head.listed("x-forwarded-for"), ["203.0.113.9", "127.0.0.1"]);
+    // The other one is made anew.
+    assert_eq!(
+        head.listed("forwarded"),
+        [
+            "for=203.0.113.9",
+            "for=127.0.0.1;host=\"a.test\";proto=http"
+        ]
+    );
     assert_eq!(head.field("x-forwarded-proto"), Some("https"));
     assert_eq!(head.field("x-forwarded-host"), Some("shop.test"));
 }

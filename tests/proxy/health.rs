@@ -121,6 +121,9 @@ fn no_healthy_endpoint_is_a_503_at_once() {
     });
     assert_eq!(answer.problem()["status"], 503);
     running.wait_for_metric("reason=\"no_endpoint\"");
+    let grpc = get(running.public, "/", "Content-Type: application/grpc\r\n");
+    let told = ["grpc-status", "grpc-message", "retry-after"].map(|name| grpc.field(name));
+    assert_eq!(told, [Some("14"), Some("Service Unavailable"), None]);
     for replica in &replicas {
         replica.behave(Manner::Answers);
         replica.healthy_as(Some(200));

@@ -20,7 +20,6 @@ mod plans;
 mod proxy_protocol;
 mod proxying;
 mod redirects;
-mod refusal;
 mod refusals;
 mod request_ids;
 mod retries;

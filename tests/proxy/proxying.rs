@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-use crate::support::wire::{Body, Fields};
+use crate::support::wire::Fields;
 use crate::support::{After, Client, Config, Framing, Gate, Origin, Running, Stepped, get, start};
 
 fn open(endpoint: &str) -> Running {
@@ -63,32 +63,28 @@ fn connections_are_kept_alive_on_both_sides() {
 }
 
 #[test]
-fn a_request_body_streams_before_it_is_complete() {
-    let first = Gate::default();
-    let origin = Origin::scripted({
-        let first = first.clone();
-        move |exchange| {
-            let head = exchange.wire.read_until(b"first")?;
-            assert!(!head.is_empty());
-            first.open();
-            let mut rest = Body::default();
-            exchange.wire.read_until(b"second")?;
-            exchange.wire.read_until(b"0\r\n")?;
-            exchange
-                .wire
-                .read_body(Framing::Length(2), &mut rest)
-                .and_then(|()| exchange.write("HTTP/1.1 204 No Content\r\n\r\n"))?;
-            Ok(After::Keep)
+fn a_request_and_its_answer_stream_at_once() {
+    let origin = Origin::scripted(|exchange| {
+        exchange.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
+        for _ in 0..3 {
+            exchange.wire.read_until(b"4\r\nping\r\n")?;
+            exchange.write("4\r\npong\r\n")?;
         }
+        exchange.wire.read_until(b"0\r\n\r\n")?;
+        exchange.write("0\r\n\r\n")?;
+        Ok(After::Keep)
     });
-    let running = open(&origin.url());
-    let mut client = Client::connect(running.public);
-    client.send(
-        "POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n",
-    );
-    first.wait();
-    client.send("6\r\nsecond\r\n0\r\n\r\n");
-    assert_eq!(client.answer().status, 204);
+    let running = start(&Config::to(origin.url()).one_worker().route("/*", ""));
+    for _ in 0..2 {
+        let mut client = Client::connect(running.public);
+        client.send("POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n");
+        for _ in 0..3 {
+            client.send("4\r\nping\r\n");
+            client.until("pong\r\n");
+        }
+        client.send("0\r\n\r\n");
+        client.until("0\r\n\r\n");
+    }
 }
 
 #[test]

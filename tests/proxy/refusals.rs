@@ -31,11 +31,15 @@ fn a_grpc_client_is_refused_in_its_own_words() {
             "p",
             "quota = '1 per minute'\nalgorithm = 'fixed-window'\npartition = []",
         )
-        .route("/*", "policies = ['p']");
+        .route("/a.B/*", "policies = ['p']");
     let running = start(&config);
     let mut client = Client::connect(running.public);
-    assert_eq!(client.get("/", "").status, 200);
-    for kind in ["application/grpc", "application/grpc+proto"] {
+    assert_eq!(client.get("/a.B/C", "").status, 200);
+    for kind in [
+        "application/grpc",
+        "application/grpc+proto",
+        "application/grpc;x=y",
+    ] {
         let answer = client.post("/a.B/C", &format!("Content-Type: {kind}\r\n"), "");
         assert_eq!(
             (answer.status, answer.text()),
@@ -55,6 +59,18 @@ fn a_grpc_client_is_refused_in_its_own_words() {
             assert_eq!(answer.field(name), Some(value), "{kind}");
         }
     }
+    for kind in [
+        "application/grpc-web",
+        "application/grpcs",
+        "application/json",
+    ] {
+        let answer = client.post("/a.B/C", &format!("Content-Type: {kind}\r\n"), "");
+        assert_eq!(answer.status, 429, "{kind}");
+    }
+    // Of these its library makes an error of its own.
+    let fields = "Content-Type: application/grpc\r\n";
+    let unknown = client.post("/unknown", fields, "");
+    assert_eq!(unknown.problem()["status"], 404);
 }
 
 #[test]

@@ -178,44 +178,6 @@ fn what_no_route_matches_is_a_404() {
 }
 
 #[test]
-fn a_route_can_ignore_case() {
-    check(
-        &[
-            ("folded", "path = '/Login'\ncase_insensitive = true"),
-            ("strict", "path = '/strict'"),
-        ],
-        &[
-            ("GET /login", "folded"),
-            ("GET /LOGIN", "folded"),
-            ("GET /STRICT", "404"),
-        ],
-    );
-}
-
-#[test]
-fn what_is_forwarded_is_the_normalised_path() {
-    let origin = Origin::plain();
-    let running = start(&Config::to(origin.url()).route("/*", ""));
-    let targets = [
-        ("/", "/"),
-        ("/a/b", "/a/b"),
-        ("/x/../y//z/./%7e", "/y/z/~"),
-        ("/../../a", "/a"),
-        ("/a/b/..", "/a/"),
-        ("/%41%2d%5f", "/A-_"),
-        ("/%e2%82%ac", "/%E2%82%AC"),
-        ("/%252e%252e/a", "/%252e%252e/a"),
-        ("/a%20b;c=d", "/a%20b;c=d"),
-        ("/a?b=%2f&c=../d//", "/a?b=%2f&c=../d//"),
-    ];
-    let mut client = Client::connect(running.public);
-    for (target, _) in targets {
-        assert_eq!(client.get(target, "").status, 200, "{target}");
-    }
-    assert_eq!(origin.targets(), targets.map(|(_, forwarded)| forwarded));
-}
-
-#[test]
 fn a_rewritten_path_is_normalised_and_keeps_its_query() {
     let origin = Origin::plain();
     let config = Config::to(origin.url())

@@ -16,12 +16,11 @@ struct Drill {
 }
 
 impl Drill {
-    /// Starts them; the policy does `on_failure` when the store does not answer.
     #[track_caller]
-    fn start(on_failure: &str) -> Self {
+    fn start() -> Self {
         let server = Server::start();
         let proxy = Proxy::to(server.address());
-        let gateway = Process::start(&config(&proxy, on_failure));
+        let gateway = Process::start(&config(&proxy));
         let mut drill = Self {
             server,
             proxy,
@@ -74,6 +73,27 @@ impl Drill {
         })
     }
 
+    /// Has the server do something.
+    #[track_caller]
+    fn command(&self, command: &[&str]) {
+        self.server.command(command);
+    }
+
+    /// Sends some requests, doing this before each; all are counted once.
+    #[track_caller]
+    fn counts_each_once(&mut self, before_each: impl Fn(&Self)) {
+        let (answer, _) = self.ask();
+        let left = remaining(&answer, "p");
+        for turn in 1..=20 {
+            before_each(self);
+            let (answer, is_degraded) = self.ask();
+            assert_eq!(
+                (answer.status, remaining(&answer, "p"), is_degraded),
+                (200, left - turn, false)
+            );
+        }
+    }
+
     /// Goes from health to failure and back.
     #[track_caller]
     fn go(&mut self, break_it: impl FnOnce(&Self), heal_it: impl FnOnce(&Self)) {
@@ -99,12 +119,9 @@ impl Drill {
 const FAILURES: u32 = 2;
 
 /// One client's quota is large; a busy machine has time to decide, and the breaker tries again soon.
-fn config(proxy: &Proxy, on_failure: &str) -> Config {
+fn config(proxy: &Proxy) -> Config {
     Config::to("builtin:echo")
-        .policy(
-            "p",
-            &format!("quota = '1000 per hour'\non_store_failure = '{on_failure}'"),
-        )
+        .policy("p", "quota = '1000 per hour'\non_store_failure = 'local'")
         .route("/*", "policies = ['p']")
         .with(&format!(
             "[log]\nformat = 'json'\n[store]\nurl = 'redis://{}'\ntimeout = '1s'\n\
@@ -115,19 +132,19 @@ fn config(proxy: &Proxy, on_failure: &str) -> Config {
 
 #[test]
 fn killed_server_is_missed_by_no_client() {
-    let mut drill = Drill::start("local");
+    let mut drill = Drill::start();
     drill.go(|drill| drill.server.kill(), |drill| drill.server.restart());
 }
 
 #[test]
 fn stopped_server_is_missed_by_no_client() {
-    let mut drill = Drill::start("local");
+    let mut drill = Drill::start();
     drill.go(|drill| drill.server.stop(), |drill| drill.server.resume());
 }
 
 #[test]
 fn network_that_swallows_everything_is_missed_by_no_client() {
-    let mut drill = Drill::start("local");
+    let mut drill = Drill::start();
     drill.go(
         |drill| drill.proxy.set(Fault::BlackHole),
         |drill| drill.proxy.set(Fault::None),
@@ -136,7 +153,7 @@ fn network_that_swallows_everything_is_missed_by_no_client() {
 
 #[test]
 fn network_that_refuses_and_resets_is_missed_by_no_client() {
-    let mut drill = Drill::start("local");
+    let mut drill = Drill::start();
     drill.go(
         |drill| {
             drill.proxy.set(Fault::Refuse);
@@ -148,7 +165,7 @@ fn network_that_refuses_and_resets_is_missed_by_no_client() {
 
 #[test]
 fn network_slower_than_the_deadline_is_missed_by_no_client() {
-    let mut drill = Drill::start("local");
+    let mut drill = Drill::start();
     let slow = Fault::Latency {
         by: Duration::from_secs(3),
         jitter: Duration::ZERO,
@@ -161,7 +178,7 @@ fn network_slower_than_the_deadline_is_missed_by_no_client() {
 
 #[test]
 fn replies_cut_in_the_middle_are_missed_by_no_client() {
-    let mut drill = Drill::start("local");
+    let mut drill = Drill::start();
     drill.go(
         |drill| drill.proxy.set(Fault::Cut { after: 3 }),
         |drill| drill.proxy.set(Fault::None),
@@ -170,45 +187,37 @@ fn replies_cut_in_the_middle_are_missed_by_no_client() {
 
 #[test]
 fn server_busy_with_a_script_is_missed_by_no_client() {
-    let mut drill = Drill::start("local");
+    let mut drill = Drill::start();
     drill.go(
         |drill| {
-            drill
-                .server
-                .command(&["CONFIG", "SET", "busy-reply-threshold", "100"]);
+            drill.command(&["CONFIG", "SET", "busy-reply-threshold", "100"]);
             let mut busy = drill.server.connect().expect("the server answers");
             let sent = busy.send(&["EVAL", "while true do end", "0"]);
             sent.expect("the server reads what it is sent");
         },
-        |drill| {
-            drill.server.command(&["SCRIPT", "KILL"]);
-        },
+        |drill| drill.command(&["SCRIPT", "KILL"]),
     );
 }
 
 /// It answers `LOADING` to everybody until it has read its data.
 #[test]
 fn server_that_loads_its_data_is_missed_by_no_client() {
-    let mut drill = Drill::start("local");
+    let mut drill = Drill::start();
     let mut reloading = drill.server.connect().expect("the server answers");
-    drill.server.command(&["DEBUG", "POPULATE", "20000"]);
+    drill.command(&["DEBUG", "POPULATE", "20000"]);
     for (name, value) in [
         // Of each key, so that it takes 20 s unless it is told to hurry.
         ("key-load-delay", "1000"),
         ("loading-process-events-interval-bytes", "1024"),
     ] {
-        drill.server.command(&["CONFIG", "SET", name, value]);
+        drill.command(&["CONFIG", "SET", name, value]);
     }
     drill.go(
         |_| {
             let sent = reloading.send(&["DEBUG", "RELOAD"]);
             sent.expect("the server reads what it is sent");
         },
-        |drill| {
-            drill
-                .server
-                .command(&["CONFIG", "SET", "key-load-delay", "0"]);
-        },
+        |drill| drill.command(&["CONFIG", "SET", "key-load-delay", "0"]),
     );
     assert_eq!(reloading.read().expect("an answer").text(), "OK");
 }
@@ -216,99 +225,67 @@ fn server_that_loads_its_data_is_missed_by_no_client() {
 /// It refuses writes (`MISCONF`) because it cannot save its data.
 #[test]
 fn server_that_cannot_save_its_data_is_missed_by_no_client() {
-    let mut drill = Drill::start("local");
+    let mut drill = Drill::start();
     // Not even root can put a file in the place of a directory.
     let in_its_place = drill.server.directory().join("dump.rdb");
     std::fs::create_dir(in_its_place).expect("the directory is writable");
     drill.go(
         |drill| {
-            drill.server.command(&["CONFIG", "SET", "save", "3600 1"]);
-            drill.server.command(&["BGSAVE"]);
+            drill.command(&["CONFIG", "SET", "save", "3600 1"]);
+            drill.command(&["BGSAVE"]);
             eventually("it fails to save", || {
                 let info = drill.server.info("persistence");
                 (info["rdb_last_bgsave_status"] == "err").then_some(())
             });
         },
-        |drill| {
-            drill.server.command(&["CONFIG", "SET", "save", ""]);
-        },
+        |drill| drill.command(&["CONFIG", "SET", "save", ""]),
     );
 }
 
 #[test]
 fn server_that_only_reads_is_missed_by_no_client() {
-    let mut drill = Drill::start("local");
+    let mut drill = Drill::start();
     drill.go(
-        |drill| {
-            drill.server.command(&["REPLICAOF", "127.0.0.1", "1"]);
-        },
-        |drill| {
-            drill.server.command(&["REPLICAOF", "NO", "ONE"]);
-        },
+        |drill| drill.command(&["REPLICAOF", "127.0.0.1", "1"]),
+        |drill| drill.command(&["REPLICAOF", "NO", "ONE"]),
     );
 }
 
 #[test]
 fn server_with_another_password_is_missed_by_no_client() {
-    let mut drill = Drill::start("local");
+    let mut drill = Drill::start();
     drill.go(
         |drill| {
-            drill
-                .server
-                .command(&["CONFIG", "SET", "requirepass", "another"]);
+            drill.command(&["CONFIG", "SET", "requirepass", "another"]);
             drill.proxy.reset_all();
         },
-        |drill| {
-            drill.server.command(&["CONFIG", "SET", "requirepass", ""]);
-        },
+        |drill| drill.command(&["CONFIG", "SET", "requirepass", ""]),
     );
 }
 
 #[test]
 fn server_with_too_many_clients_is_missed_by_no_client() {
-    let mut drill = Drill::start("local");
+    let mut drill = Drill::start();
     drill.go(
         |drill| {
             // The tests' own connection is the one that may stay.
-            drill.server.command(&["CONFIG", "SET", "maxclients", "1"]);
+            drill.command(&["CONFIG", "SET", "maxclients", "1"]);
             drill.proxy.reset_all();
         },
-        |drill| {
-            drill
-                .server
-                .command(&["CONFIG", "SET", "maxclients", "100"]);
-        },
+        |drill| drill.command(&["CONFIG", "SET", "maxclients", "100"]),
     );
 }
 
 #[test]
 fn flushed_scripts_are_loaded_again_and_count_each_request_once() {
-    let mut drill = Drill::start("local");
-    let (answer, _) = drill.ask();
-    let left = remaining(&answer, "p");
-    for turn in 1..=20 {
-        drill.server.command(&["SCRIPT", "FLUSH"]);
-        let (answer, is_degraded) = drill.ask();
-        assert_eq!(
-            (answer.status, remaining(&answer, "p"), is_degraded),
-            (200, left - turn, false)
-        );
-    }
+    Drill::start().counts_each_once(|drill| drill.command(&["SCRIPT", "FLUSH"]));
 }
 
 #[test]
 fn replies_in_slices_are_read_as_whole_ones() {
-    let mut drill = Drill::start("local");
+    let mut drill = Drill::start();
     drill.proxy.set(Fault::Slices);
-    let (answer, _) = drill.ask();
-    let left = remaining(&answer, "p");
-    for turn in 1..=20 {
-        let (answer, is_degraded) = drill.ask();
-        assert_eq!(
-            (answer.status, remaining(&answer, "p"), is_degraded),
-            (200, left - turn, false)
-        );
-    }
+    drill.counts_each_once(|_| ());
 }
 
 /// At first every reply comes after its request has been given up, then about half of them do.

@@ -8,7 +8,7 @@ use tollgate::clock::Micros;
 use tollgate::limit::{Algorithm, Align, Count, Quota};
 
 use crate::support::fleet::{CLIENT, algorithms};
-use crate::support::redis::{Cluster, Sentinels, Server};
+use crate::support::redis::{Cluster, Sentinels, Server, listed};
 use crate::support::{Client, Fleet, Metered, eventually, get};
 
 const LIMIT: u64 = 100;
@@ -234,11 +234,6 @@ fn wait_until_decided(fleet: &Fleet) {
             (answer.status != 503 && metrics.contains(connected)).then_some(())
         });
     }
-}
-
-fn listed(addresses: &[SocketAddr]) -> String {
-    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-    addresses.join(",")
 }
 
 impl Asker {

@@ -1,14 +1,10 @@
 //! A Redis that is full and evicts nothing goes on counting whom it counts already; newcomers have
 //! this node's share.
 
-use tollgate::clock::Micros;
-use tollgate::limit::{Algorithm, Align, Count, Quota};
-
 use crate::gate::{CLIENT, Gate};
-use crate::support::fleet::algorithms;
 use crate::support::ratelimit::remaining;
 use crate::support::redis::{Server, Value};
-use crate::support::{Config, Fleet, get};
+use crate::support::{Config, get};
 
 const QUOTA: i64 = 10;
 /// What a client spends before the server is full.
@@ -107,47 +103,6 @@ fn client_with_a_key_gains_nothing_by_a_quota_without_one() {
     let admitted: u64 = (0..2 * QUOTA).map(ask).sum();
     assert_eq!(admitted, (QUOTA - earlier).unsigned_abs());
     assert_eq!(keys(&redis), before, "no new keys");
-}
-
-#[test]
-fn client_with_a_key_goes_on_by_every_algorithm() {
-    let redis = Server::start();
-    let limit = QUOTA.unsigned_abs();
-    let algorithms = algorithms(limit).into_iter();
-    // Those hold requests.
-    let at_once = algorithms.filter(|x| !matches!(x, Algorithm::LeakyBucket { .. }));
-    let quotas: Vec<Quota> = at_once
-        .map(|algorithm| Quota {
-            limit,
-            window: Micros::from_secs(7 * 24 * 3600),
-            algorithm,
-            count: Count::Admitted,
-            align: Align::Epoch,
-            can_come_back: true,
-        })
-        .collect();
-    let store = format!("url = 'redis://{}'\ntimeout = '5s'", redis.address());
-    let fleet = Fleet::start(1, &quotas, "on_store_failure = 'closed'", &store);
-    let gateway = fleet.addresses()[0];
-    let ask = |path: usize| {
-        let field = format!("{}: alice\r\n", crate::support::fleet::CLIENT);
-        get(gateway, &format!("/{path}"), &field).status
-    };
-    for path in 0..quotas.len() {
-        crate::support::eventually("Redis decides", || (ask(path) == 200).then_some(()));
-    }
-    fill(&redis);
-    for (path, quota) in quotas.iter().enumerate() {
-        let statuses: Vec<u16> = (0..QUOTA).map(|_| ask(path)).collect();
-        let mut expected = vec![200; quotas_left()];
-        expected.push(429);
-        assert_eq!(statuses, expected, "{quota:?}");
-    }
-}
-
-/// What is left of each quota after one request.
-fn quotas_left() -> usize {
-    usize::try_from(QUOTA - 1).expect("small")
 }
 
 /// What strangers may take ends where the server is full, and it is not what a known client needs.

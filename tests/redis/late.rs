@@ -8,7 +8,7 @@ use tollgate::clock::Micros;
 use tollgate::limit::plan::OnStoreFailure::{self, Closed, Local, Open};
 use tollgate::limit::plan::PlanPolicy;
 use tollgate::limit::{Adjustment, Algorithm, Check, Count, PartitionId, Quota};
-use tollgate::store::{SeriesRole, Session, StoreVerdict};
+use tollgate::store::{Charge, SeriesRole, Session, StoreVerdict};
 
 use crate::settling::LEAKY;
 use crate::store_failure::{connected, over};
@@ -78,9 +78,17 @@ async fn arrived(session: &Session, proxy: &Proxy, plan: &[Check<'_>]) -> Vec<u6
 }
 
 /// Lets a request be decided while nothing arrives; what was asked then arrives.
-async fn decide_late(session: &Session, proxy: &Proxy, plan: &[Check<'_>]) -> StoreVerdict {
+async fn try_decide_late(session: &Session, proxy: &Proxy, plan: &[Check<'_>]) -> StoreVerdict {
     proxy.set(Fault::BlackHole);
     session.decide(plan).await
+}
+
+/// The same where no policy is closed; returns whether it is admitted, and what it is charged.
+async fn decide_late(session: &Session, proxy: &Proxy, plan: &[Check<'_>]) -> (bool, Charge) {
+    proxy.set(Fault::BlackHole);
+    let (verdict, charge, is_degraded) = decide(session, plan).await;
+    assert!(is_degraded);
+    (verdict.admit, charge)
 }
 
 #[test]
@@ -110,7 +118,7 @@ fn late_decision_is_settled_as_its_request_is() {
                 on_store_failure,
                 ..check(&TEN, 0, tag)
             }];
-            let mut charge = match decide_late(&session, &proxy, &plan).await {
+            let mut charge = match try_decide_late(&session, &proxy, &plan).await {
                 StoreVerdict::Decided {
                     verdict,
                     charge,
@@ -148,19 +156,11 @@ fn late_decision_spends_nothing_for_a_request_that_was_refused_without_it() {
         let plan = large_and_counted();
         know_script(&session, &plan).await;
         // Here there is no room for another one; there it is forgotten.
-        let StoreVerdict::Decided { verdict, .. } = decide_late(&session, &proxy, &plan).await
-        else {
-            panic!("no policy is closed");
-        };
-        assert!(verdict.admit);
+        assert!(decide_late(&session, &proxy, &plan).await.0);
         proxy.set(Fault::None);
         comes_to_be(&session, plan[0], 4).await;
         server.command(&["FLUSHDB"]);
-        let StoreVerdict::Decided { verdict, .. } = decide_late(&session, &proxy, &plan).await
-        else {
-            panic!("no policy is closed");
-        };
-        assert!(!verdict.admit);
+        assert!(!decide_late(&session, &proxy, &plan).await.0);
         assert_eq!(arrived(&session, &proxy, &plan).await, [10, 10]);
     });
 }
@@ -172,15 +172,8 @@ fn late_refusal_keeps_what_is_counted_of_every_request() {
         let session = bench.store.session();
         let plan = large_and_counted();
         while decide(&session, &plan).await.2 {}
-        let StoreVerdict::Decided {
-            verdict,
-            mut charge,
-            ..
-        } = decide_late(&session, &proxy, &plan).await
-        else {
-            panic!("no policy is closed");
-        };
-        assert!(verdict.admit, "this node has counted nothing yet");
+        let (is_admitted, mut charge) = decide_late(&session, &proxy, &plan).await;
+        assert!(is_admitted, "this node has counted nothing yet");
         session.settle_later(&mut charge, |_| EVERYTHING);
         assert_eq!(arrived(&session, &proxy, &plan).await, [4, 8]);
     });
@@ -204,10 +197,7 @@ fn place_of_a_client_that_leaves_stays_taken_also_where_the_answer_is_late() {
             },
         ];
         know_script(&session, &plan).await;
-        let StoreVerdict::Decided { charge, .. } = decide_late(&session, &proxy, &plan).await
-        else {
-            panic!("no policy is closed");
-        };
+        let (_, charge) = decide_late(&session, &proxy, &plan).await;
         session.settle_later(&mut charge.without_places(), |_| EVERYTHING);
         assert_eq!(arrived(&session, &proxy, &plan).await, [4, 10]);
     });
@@ -330,7 +320,7 @@ fn end_of_a_worker_waits_for_late_answers_to_what_is_settled_and_for_no_others()
                 on_store_failure,
                 ..check(&TEN, 0, tag)
             }];
-            let outcome = decide_late(&session, &proxy, &plan).await;
+            let outcome = try_decide_late(&session, &proxy, &plan).await;
             if let (StoreVerdict::Decided { mut charge, .. }, Some(adjustment)) =
                 (outcome, adjustment)
             {
@@ -360,7 +350,7 @@ fn server_whose_fastest_answer_took_over_half_the_timeout_is_told_of() {
         for (took_ms, is_far) in [(100, false), (151, true), (150, false)] {
             bench.clock.advance(Micros::from_secs(10));
             bench.store.sweep();
-            let mut deciding = Box::pin(decide_late(&session, &proxy, &plan));
+            let mut deciding = Box::pin(try_decide_late(&session, &proxy, &plan));
             for _ in 0..TURNS {
                 assert!((&mut deciding).now_or_never().is_none(), "nobody answers");
                 tokio::task::yield_now().await;

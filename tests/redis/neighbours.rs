@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::gate::{CLIENT, Gate, calls};
-use crate::support::redis::{Cluster, Fault, Value};
+use crate::support::redis::{Cluster, Fault, Value, listed};
 use crate::support::{Answer, Client, Config, eventually, get};
 
 /// The field that names what clients share.
@@ -51,15 +51,8 @@ impl Tenancy {
             .route("/tenant/*", "policies = ['tenant']")
             .route("/client/*", "policies = ['client']")
             .route("/both/*", "policies = ['tenant', 'client']");
-        let nodes: Vec<String> = cluster
-            .addresses()
-            .iter()
-            .map(SocketAddr::to_string)
-            .collect();
-        let url = format!(
-            "url = 'redis+cluster://{}'\ntimeout = '5s'\n{store}",
-            nodes.join(",")
-        );
+        let nodes = listed(&cluster.addresses());
+        let url = format!("url = 'redis+cluster://{nodes}'\ntimeout = '5s'\n{store}");
         let gate = Gate::start(config, &url);
         // Two connections at a time are of two workers, each with connections of its own to Redis.
         let mut names = 0..;

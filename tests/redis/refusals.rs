@@ -1,7 +1,6 @@
 //! Refusals need no Redis: whoever is refused for one quota costs Redis about one call a second,
 //! whatever else the requests say.
 
-use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,7 +9,7 @@ use tollgate::store::SeriesRole;
 
 use crate::gate::{CLIENT, Gate, calls};
 use crate::store_redis::{Bench, check, decide, quota, run};
-use crate::support::redis::{Cluster, Fault, Proxy, Server};
+use crate::support::redis::{Cluster, Fault, Proxy, Server, listed};
 use crate::support::{Client, Config};
 
 /// Requests of a client that is over its quota.
@@ -67,12 +66,8 @@ fn refused_address_that_varies_its_name_costs_redis_a_call_a_second() {
 #[test]
 fn refused_address_that_varies_its_name_costs_a_cluster_a_call_a_second() {
     let cluster = Cluster::start(3, 0);
-    let nodes: Vec<String> = cluster
-        .addresses()
-        .iter()
-        .map(SocketAddr::to_string)
-        .collect();
-    let gate = gate(&format!("redis+cluster://{}", nodes.join(",")));
+    let nodes = listed(&cluster.addresses());
+    let gate = gate(&format!("redis+cluster://{nodes}"));
     // It looks at both partitions.
     flood(&gate, &cluster.nodes, 2);
 }

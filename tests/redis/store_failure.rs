@@ -162,6 +162,10 @@ fn closed_policy_refuses_for_the_cooldown_while_redis_is_away() {
     assert_eq!(answer.field("retry-after"), Some("2"));
     let kind = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
     assert_eq!(answer.problem()["type"], kind);
+    let grpc = get(running.public, "/", "Content-Type: application/grpc\r\n");
+    let told = ["grpc-status", "grpc-message", "retry-after"].map(|name| grpc.field(name));
+    let message = "Request cannot be satisfied due to temporary server capacity constraints";
+    assert_eq!(told, [Some("14"), Some(message), Some("2")]);
 }
 
 #[test]

@@ -31,6 +31,24 @@ pub struct Frame {
     pub payload: Vec<u8>,
 }
 
+impl Frame {
+    /// Takes a frame from what returns as many bytes as it is asked for.
+    pub fn read(mut take: impl FnMut(usize) -> Option<Vec<u8>>) -> Option<Self> {
+        let head = take(9)?;
+        let number = |bytes: &[u8]| {
+            bytes
+                .iter()
+                .fold(0, |sum, &byte| sum << 8 | u32::from(byte))
+        };
+        Some(Self {
+            kind: head[3],
+            flags: head[4],
+            stream: number(&head[5..]),
+            payload: take(number(&head[..3]) as usize)?,
+        })
+    }
+}
+
 /// What carries a connection.
 trait Wire: Read + Write {}
 
@@ -208,18 +226,7 @@ impl Peer {
 
     /// Reads the next frame from the wire; none at the connection's end.
     pub fn next(&mut self) -> Option<Frame> {
-        let head = self.exactly(9)?;
-        let number = |bytes: &[u8]| {
-            bytes
-                .iter()
-                .fold(0, |sum, &byte| sum << 8 | u32::from(byte))
-        };
-        let frame = Frame {
-            kind: head[3],
-            flags: head[4],
-            stream: number(&head[5..]),
-            payload: self.exactly(number(&head[..3]) as usize)?,
-        };
+        let frame = Frame::read(|length| self.exactly(length))?;
         if frame.kind == SETTINGS && frame.flags & ACK == 0 {
             self.send(SETTINGS, ACK, 0, &[]);
         }

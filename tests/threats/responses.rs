@@ -287,6 +287,16 @@ fn bytes_beyond_an_answer_are_nobodys_answer() {
             Seen::Status(204, ""),
         ),
         case(
+            "204 that announces a body",
+            "HTTP/1.1 204 No Content\r\nContent-Length: 6\r\n\r\n",
+            Seen::Status(204, ""),
+        ),
+        case(
+            "204 that announces chunks",
+            "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n",
+            Seen::Status(204, ""),
+        ),
+        case(
             "304 with a body",
             "HTTP/1.1 304 Not Modified\r\nContent-Length: 6\r\n\r\npoison",
             Seen::Status(304, ""),

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use rustls::pki_types::ServerName;
-use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConnection, ServerConfig, ServerConnection};
 
 use super::*;
 use crate::tls::in_memory::exchange;
-use crate::tls::material::{authorities, certificates};
+use crate::tls::material::certificates;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject as _;
 
@@ -89,16 +88,9 @@ fn tls_is_equal_if_made_of_the_same_material() {
     assert_eq!(format!("{:?}", known()), "ClientTls");
 }
 
-/// Says whether the server asks for a certificate of the authority.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Clients {
-    Any,
-    Known,
-}
-
 /// Shakes hands with a server whose certificate is for `localhost` and `127.0.0.1`.
-fn handshake(tls: &ClientTls, name: &str, clients: Clients) -> Result<(), rustls::Error> {
-    handshake_with((SERVER, SERVER_KEY), tls, name, clients)
+fn handshake(tls: &ClientTls, name: &str) -> Result<(), rustls::Error> {
+    handshake_with((SERVER, SERVER_KEY), tls, name)
 }
 
 /// Shakes hands with a server that has this certificate and key.
@@ -106,20 +98,12 @@ fn handshake_with(
     (chain, key): (&[u8], &[u8]),
     tls: &ClientTls,
     name: &str,
-    clients: Clients,
 ) -> Result<(), rustls::Error> {
     let provider = Arc::new(aws_lc_rs::default_provider());
-    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+    let builder = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .expect("versions");
-    let builder = match clients {
-        Clients::Any => builder.with_no_client_auth(),
-        Clients::Known => {
-            let roots = Arc::new(authorities(CA).expect("an authority"));
-            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
-            builder.with_client_cert_verifier(verifier.build().expect("an authority"))
-        }
-    };
+        .expect("versions")
+        .with_no_client_auth();
     let key = PrivateKeyDer::from_pem_slice(key).expect("a key");
     let chain = certificates(chain).expect("a certificate");
     let config = builder.with_single_cert(chain, key).expect("a server");
@@ -133,18 +117,18 @@ fn handshake_with(
 fn only_the_named_server_of_a_trusted_authority_is_spoken_to() {
     let trusting = made(CA, None).expect("good material");
     for name in ["localhost", "127.0.0.1"] {
-        assert_eq!(handshake(&trusting, name, Clients::Any), Ok(()));
+        assert_eq!(handshake(&trusting, name), Ok(()));
     }
     let both = made(&[OTHER_CA, CA].concat(), None).expect("good material");
-    assert_eq!(handshake(&both, "localhost", Clients::Any), Ok(()));
+    assert_eq!(handshake(&both, "localhost"), Ok(()));
     let system = ClientTls::new(TlsMaterial::default());
     let others = [made(OTHER_CA, None).ok(), system.ok()];
     for tls in others.into_iter().flatten() {
-        let refused = handshake(&tls, "localhost", Clients::Any).expect_err("an unknown authority");
+        let refused = handshake(&tls, "localhost").expect_err("an unknown authority");
         assert!(matches!(refused, rustls::Error::InvalidCertificate(_)));
     }
     for name in ["redis.internal", "127.0.0.2", "::1"] {
-        let refused = handshake(&trusting, name, Clients::Any).expect_err("another server");
+        let refused = handshake(&trusting, name).expect_err("another server");
         assert!(
             matches!(refused, rustls::Error::InvalidCertificate(_)),
             "{name}"
@@ -152,20 +136,12 @@ fn only_the_named_server_of_a_trusted_authority_is_spoken_to() {
     }
 }
 
-#[test]
-fn a_server_that_asks_who_is_there_is_told() {
-    let nobody = made(CA, None).expect("good material");
-    let gateway = made(CA, Some((CERTIFICATE, KEY))).expect("good material");
-    assert!(handshake(&nobody, "localhost", Clients::Known).is_err());
-    assert_eq!(handshake(&gateway, "localhost", Clients::Known), Ok(()));
-}
-
 /// A certificate that is named itself is accepted as it is, be it an authority or not.
 #[test]
 fn a_pinned_certificate_is_accepted_while_its_names_and_dates_hold() {
     let pinned = |ca| made(ca, None).expect("good material");
     let result = |server, ca, name| {
-        let shaken = handshake_with(server, &pinned(ca), name, Clients::Any);
+        let shaken = handshake_with(server, &pinned(ca), name);
         shaken.map_err(|error| failure_of(&io::Error::other(error)))
     };
     let (server, own) = ((SERVER, SERVER_KEY), (SELF_SIGNED, SELF_SIGNED_KEY));
@@ -210,9 +186,6 @@ fn who_asks_for_it_believes_every_server() {
         (SELF_SIGNED, SELF_SIGNED_KEY),
         (EXPIRED, EXPIRED_KEY),
     ] {
-        assert_eq!(
-            handshake_with(server, &tls, "redis.internal", Clients::Any),
-            Ok(())
-        );
+        assert_eq!(handshake_with(server, &tls, "redis.internal"), Ok(()));
     }
 }

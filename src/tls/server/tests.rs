@@ -2,7 +2,7 @@
 
 mod handshake;
 
-use rustls::{HandshakeKind, ProtocolVersion, SignatureScheme};
+use rustls::{HandshakeKind, SignatureScheme};
 
 use super::*;
 use handshake::{ECDSA, RSA, agree, any_client, client, shake};
@@ -48,29 +48,6 @@ fn with_client_ca(client_ca: &'static [u8]) -> ServerTls {
         client_ca,
         ..material(&[PUBLIC])
     })
-}
-
-#[test]
-fn a_name_selects_its_certificate_and_any_other_the_first() {
-    let tls = made(&material(&[NAMELESS, PUBLIC, WILDCARD]));
-    for (name, certificate) in [
-        ("example.com", "public"),
-        ("EXAMPLE.com", "public"),
-        ("www.example.com", "public"),
-        ("api.example.com", "wildcard"),
-        ("api.example.org", "wildcard"),
-        ("v2.api.example.com", "nameless"),
-        ("example.org", "nameless"),
-        ("elsewhere.test", "nameless"),
-        ("127.0.0.1", "nameless"),
-        ("::1", "nameless"),
-    ] {
-        assert_eq!(
-            agree(&tls, any_client(), name).certificate,
-            certificate,
-            "{name}"
-        );
-    }
 }
 
 #[test]
@@ -217,49 +194,6 @@ fn a_client_without_a_certificate_of_the_authority_is_refused() {
         !agree(&open, named, "example.com").knows_client,
         "nobody asked"
     );
-}
-
-#[test]
-fn no_version_below_the_oldest_is_spoken() {
-    let newest = made(&ServerMaterial {
-        min_version: TlsVersion::Tls13,
-        ..material(&[PUBLIC])
-    });
-    let old = Arc::new(client(&[&version::TLS12], &[ECDSA], None));
-    assert!(shake(&newest, &old, "example.com").is_err());
-    let new = agree(&newest, any_client(), "example.com");
-    assert_eq!(new.version, ProtocolVersion::TLSv1_3);
-    let both = made(&material(&[PUBLIC]));
-    let spoken = shake(&both, &old, "example.com").expect("they agree");
-    assert_eq!(spoken.version, ProtocolVersion::TLSv1_2);
-}
-
-#[test]
-fn http2_is_spoken_if_both_offer_it() {
-    let without = made(&ServerMaterial {
-        http2: false,
-        ..material(&[PUBLIC])
-    });
-    let with = made(&material(&[PUBLIC]));
-    let (h2, h1, h10): (&[u8], &[u8], &[u8]) = (b"h2", b"http/1.1", b"http/1.0");
-    for (tls, offered, expected) in [
-        (&with, &[h2, h1][..], Some(h2)),
-        (&with, &[h1, h2], Some(h2)),
-        (&with, &[h1], Some(h1)),
-        (&with, &[h10, h1], Some(h1)),
-        (&with, &[h10], Some(h10)),
-        (&without, &[h2, h10], Some(h10)),
-        (&with, &[], None),
-        (&without, &[h2, h1], Some(h1)),
-    ] {
-        let mut client = any_client();
-        client.alpn_protocols = offered.iter().map(|offered| offered.to_vec()).collect();
-        let agreed = agree(tls, client, "example.com");
-        assert_eq!(agreed.protocol.as_deref(), expected, "{offered:?}");
-    }
-    let mut stranger = any_client();
-    stranger.alpn_protocols = vec![b"spdy/1".to_vec()];
-    assert!(shake(&with, &Arc::new(stranger), "example.com").is_err());
 }
 
 #[test]

@@ -15,7 +15,9 @@ from hyperframe.frame import (
 OK = [(":status", "200")]
 INJECTED = "a\r\nx-injected: y\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 ENDS = ["END_HEADERS", "END_STREAM"]
-NAMES = ["X-Upper", "a b", "", ":", "a:b", "a\r\nb", "a\0b", "transfer-encoding ", "\xe4"]
+NAMES = [
+    "X-Upper", "a b", "", ":", "a:b", "a\r\nb", "a\nb", "a\0b", "transfer-encoding ", "\xe4", "a\"b", "a\x7fb", "a,b", "a/b", "a{b",
+]
 VALUES = [INJECTED, "a\rb", "a\nb", "a\0b", "a\x7fb", "\x01"]
 FIELDS = [
     ("connection", "close"), ("transfer-encoding", "chunked"), ("keep-alive", "timeout=5"), ("proxy-connection", "close"),
@@ -81,6 +83,14 @@ def trailers(field):
     return send
 
 
+def interim(field):
+    def send(origin, stream):
+        origin.send(origin.head(stream, [(":status", "103"), field], ["END_HEADERS"]))
+        good(origin, stream)
+
+    return send
+
+
 def huge(origin, stream):
     block = origin.encoder.encode([*OK, *[(f"x-{number}", "v" * 1000) for number in range(1000)]], huffman=False)
     pieces = [block[start:start + 16_384] for start in range(0, len(block), 16_384)]
@@ -97,8 +107,12 @@ CASES = {}
 for number, fields in enumerate(
     [[*OK, (name, "y")] for name in NAMES] + [[*OK, ("x-a", value)] for value in VALUES] + [[*OK, field] for field in FIELDS]
     + [[(":status", status)] for status in STATUSES] + [[], [("x-a", "y")], [("x-a", "y"), *OK]]
+    + [[*OK, ("content-length", "0"), ("content-length", "0")], [*OK, ("content-length", "0, 0")], [*OK, *[("x-a", "1")] * 101]]
 ):
     CASES[f"/head-{number}"] = answer(fields)
+for number, name in enumerate(NAMES):
+    CASES[f"/head-interim-{number}"] = interim((name, "y"))
+    CASES[f"/trailers-{number}"] = trailers((name, "y"))
 CASES |= {
     "/short": body("5", lambda stream: DataFrame(stream, b"abc"), end),
     "/long": body("5", lambda stream: DataFrame(stream, b"abcdefgh"), end),
@@ -112,7 +126,6 @@ CASES |= {
     "/push": lambda origin, stream: origin.send(
         PushPromiseFrame(stream, promised_stream_id=2, data=origin.encoder.encode([(":path", "/x")]), flags=["END_HEADERS"]),
     ),
-    "/trailers-upper": trailers(("X-Upper", "y")),
     "/trailers-value": trailers(("x-a", INJECTED)),
     "/trailers-connection": trailers(("connection", "close")),
     "/huge": huge,

@@ -169,30 +169,6 @@ fn what_is_no_reply_is_an_error() {
 }
 
 #[test]
-fn concurrent_asks_of_one_key_pass_exactly_the_quota() {
-    for algorithm in algorithms() {
-        let limit = 50;
-        let shared = Scripted::new(vec![(quota_of(algorithm, limit), CheckMode::Enforce)]);
-        let (partition_id, quotas) = (shared.partition_id, shared.rows.clone());
-        let admitted = std::thread::scope(|scope| {
-            let asking = |_| {
-                scope.spawn(|| {
-                    let mut client = Scripted::new(quotas.clone());
-                    client.partition_id = partition_id;
-                    (0..20).filter(|_| client.decide(START, 1).admit).count()
-                })
-            };
-            let asking: Vec<_> = (0..8).map(asking).collect();
-            let admitted = asking
-                .into_iter()
-                .map(|thread| thread.join().expect("asked"));
-            admitted.sum::<usize>()
-        });
-        assert_eq!(admitted, 50, "{algorithm:?}");
-    }
-}
-
-#[test]
 fn huge_numbers_stay_exact() {
     let year = Micros(31_536_000_000_000);
     let limit = 1 << 52;

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::{CheckMode, SeriesId};
-use tollgate::limit::{Algorithm, CheckResult, Retry, Verdict};
+use tollgate::limit::{Algorithm, CheckResult, Verdict};
 use tollgate::store::redis::wire::{
     self, Call, Intent, Replies, Reply, Script, Settlement, SettlementStep, time_argument,
 };
@@ -205,55 +205,6 @@ fn plan_that_deletes_its_key_lets_no_newcomer_in() {
         known.partition_id = newcomer.partition_id;
         assert_eq!(self::known(&mut known), [false], "{algorithm:?}");
         set_full(&mut known, false);
-    }
-}
-
-#[test]
-fn plan_on_a_full_server_is_decided_by_what_it_knows() {
-    let server = Server::start();
-    for algorithm in algorithms() {
-        let quota = (quota_of(algorithm, 2), CheckMode::Enforce);
-        let mut plan = Scripted::on(&server, vec![quota, quota]);
-        plan.decide(START, 1);
-        let gone = plan.key(0);
-        plan.command(&[b"DEL".as_slice(), &gone]);
-        set_full(&mut plan, true);
-        for (admit, remaining) in [(true, 0), (false, 0)] {
-            let verdict = plan.decide(START, 1);
-            assert_eq!(verdict.admit, admit, "{algorithm:?}");
-            assert_eq!(verdict.retry == Retry::NOW, admit, "{algorithm:?}");
-            assert_eq!(verdict.answers[0], UNDECIDED, "{algorithm:?}");
-            let decision = verdict.answers[1].decision.expect("it is known");
-            assert_eq!((decision.admit, decision.remaining), (admit, remaining));
-            assert_eq!(verdict.answers[1].charged.is_some(), admit);
-        }
-        assert_eq!(known(&mut plan), [false, true], "{algorithm:?}");
-        set_full(&mut plan, false);
-    }
-}
-
-#[test]
-fn newcomer_on_a_full_server_is_never_counted() {
-    let server = Server::start();
-    for algorithm in algorithms() {
-        let mut newcomer =
-            Scripted::on(&server, vec![(quota_of(algorithm, 3), CheckMode::Enforce)]);
-        newcomer.decide(START, 1);
-        newcomer.reset(START);
-        set_full(&mut newcomer, true);
-        for _ in 0..5 {
-            let verdict = newcomer.decide(START, 1);
-            assert!(
-                verdict.admit && verdict.retry == Retry::NOW,
-                "{algorithm:?}"
-            );
-            assert_eq!(verdict.answers[..], [UNDECIDED], "{algorithm:?}");
-            newcomer.spend(START, 1);
-            newcomer.release(START, 0, 1);
-            assert_eq!(newcomer.peeks(START, 1)[..], [None], "{algorithm:?}");
-            assert_eq!(known(&mut newcomer), [false], "{algorithm:?}");
-        }
-        set_full(&mut newcomer, false);
     }
 }
 

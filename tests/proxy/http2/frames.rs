@@ -44,19 +44,7 @@ impl Frames {
 
     /// Returns the next frame, or none at the connection's end.
     pub fn next(&mut self) -> Option<Frame> {
-        let head = self.client.wire.take(9).ok()?;
-        let number = |bytes: &[u8]| {
-            bytes
-                .iter()
-                .fold(0, |sum, &byte| sum << 8 | u32::from(byte))
-        };
-        let payload = self.client.wire.take(number(&head[..3]) as usize).ok()?;
-        Some(Frame {
-            kind: head[3],
-            flags: head[4],
-            stream: number(&head[5..]),
-            payload,
-        })
+        Frame::read(|length| self.client.wire.take(length).ok())
     }
 
     /// Reads to the next frame of that kind.

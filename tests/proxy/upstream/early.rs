@@ -1,9 +1,6 @@
 //! Answers that come before the upload has been sent, and what remains of them when the upload fails.
 
-use std::time::Duration;
-
 use http_body_util::{BodyExt, Full};
-use socket2::SockRef;
 use tokio::join;
 
 use super::harness::{
@@ -22,13 +19,7 @@ fn upload() -> TestBody {
 async fn answer_and_reset(mut wire: Wire, answer: &str) {
     wire.head().await;
     wire.say(answer).await;
-    reset(wire);
-}
-
-fn reset(wire: Wire) {
-    let set = SockRef::from(&wire.0).set_linger(Some(Duration::ZERO));
-    set.expect("a socket takes options");
-    drop(wire);
+    wire.reset();
 }
 
 /// Sends an upload that is answered early, on a connection that was used before or on a fresh one.
@@ -101,25 +92,5 @@ fn answer_that_a_reset_cuts_short_during_the_upload_never_looks_whole() {
                 assert_eq!(gateway.pools.idle(), 0, "{answer}");
             });
         }
-    }
-}
-
-#[test]
-fn body_without_a_length_that_ends_with_a_reset_is_broken() {
-    for is_whole_at_once in [true, false] {
-        worker(async {
-            let (origin, gateway) = Origin::with_gateway().await;
-            let (answer, mut wire) = join!(
-                gateway.send(get("/")),
-                origin.answer("HTTP/1.1 200 OK\r\n\r\nsome")
-            );
-            let mut body = answer.expect("a response").into_body();
-            if !is_whole_at_once {
-                body.frame().await.expect("a frame").expect("data");
-                wire.say("more").await;
-            }
-            reset(wire);
-            assert!(body.collect().await.is_err(), "{is_whole_at_once}");
-        });
     }
 }

@@ -12,6 +12,7 @@ use http::{Request, Response};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty, Full, StreamBody};
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -217,6 +218,14 @@ impl Origin {
 
 /// One end of a connection, raw.
 pub struct Wire<S = TcpStream>(pub S);
+
+impl Wire {
+    /// Ends the connection with a reset.
+    pub fn reset(self) {
+        let set = SockRef::from(&self.0).set_linger(Some(Duration::ZERO));
+        set.expect("a socket takes options");
+    }
+}
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// Reads up to and including `end`.

@@ -5,7 +5,6 @@ mod harness;
 mod http2;
 mod names;
 mod pooling;
-mod sending;
 mod sequences;
 mod streaming;
 pub mod tls;

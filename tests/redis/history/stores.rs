@@ -11,7 +11,7 @@ use tollgate::limit::{Algorithm, Align, Count, Quota};
 use super::law::{Answer, History, Loss, Request, Violation, violations};
 use super::recording::{Watch, record};
 use crate::support::fleet::algorithms;
-use crate::support::redis::{Cluster, Sentinels, Server, Value};
+use crate::support::redis::{Cluster, Sentinels, Server, Value, listed};
 use crate::support::{Fleet, eventually, get};
 
 /// Small, so that clients on a busy machine reach it too.
@@ -208,11 +208,6 @@ fn decided(admin: SocketAddr) -> u64 {
     let name = "tollgate_store_decisions_total{result=\"answered\"} ";
     let count = metrics.lines().find_map(|line| line.strip_prefix(name));
     count.map_or(0, |count| count.parse().expect("a counter"))
-}
-
-fn listed(addresses: &[SocketAddr]) -> String {
-    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-    addresses.join(",")
 }
 
 #[test]

@@ -22,6 +22,7 @@ pub use proxy::{Fault, Proxy};
 pub use sentinels::Sentinels;
 pub use server::{Encryption, HARNESS, Server};
 
+use std::net::SocketAddr;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -54,4 +55,10 @@ fn wait_for<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
         assert!(Instant::now() < deadline, "never happened: {what}");
         sleep(Duration::from_millis(10));
     }
+}
+
+/// Writes addresses as a URL lists them.
+pub fn listed(addresses: &[SocketAddr]) -> String {
+    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    addresses.join(",")
 }

@@ -232,31 +232,3 @@ fn a_host_that_is_missing_double_or_no_authority_is_refused() {
     ));
     rejected(&table);
 }
-
-#[test]
-fn a_head_without_a_host_is_one_of_http_1_0_only() {
-    let bench = Bench::new();
-    let head = b"GET / HTTP/1.0\r\n\r\n";
-    let seen = bench.one_and_close(head, SMUGGLED.as_bytes());
-    let seen = seen.expect("one request");
-    let endpoint = bench.origin.address.to_string();
-    assert_eq!(seen.head.field("host"), Some(endpoint.as_str()));
-}
-
-#[test]
-fn head_that_is_larger_than_allowed_is_refused() {
-    let long = |bytes: usize| format!("X: {}", "a".repeat(bytes));
-    rejected(&rows(
-        &[
-            post(long(33 * 1024)),
-            post("X: a\r\n".repeat(101).trim_end()),
-            format!(
-                "GET /{} HTTP/1.1\r\nHost: a.test\r\n\r\n",
-                "a".repeat(33 * 1024)
-            )
-            .into(),
-        ],
-        431,
-        "too_large",
-    ));
-}

@@ -173,33 +173,6 @@ fn an_origin_that_switches_protocols_unasked_is_a_502_and_gets_nothing_more() {
 }
 
 #[test]
-fn an_expectation_while_limited_is_refused_without_100() {
-    let bench = Bench::before(Origin::plain(), |config| {
-        config
-            .policy("none", "quota = '1 per hour'\npartition = []")
-            .route("/limited", "policies = ['none']")
-    });
-    let mut client = bench.client();
-    assert_eq!(client.get("/limited", "").status, 200);
-    for framing in ["Content-Length: 5", "Transfer-Encoding: chunked"] {
-        let mut client = bench.client();
-        // The body is held back, as the expectation says.
-        let answer = client.ask(format!(
-            "POST /limited HTTP/1.1\r\nHost: a.test\r\nExpect: 100-continue\r\n{framing}\r\n\r\n"
-        ));
-        assert_eq!(
-            (answer.status, answer.says_close()),
-            (429, true),
-            "{framing}"
-        );
-        // What comes all the same is no request: where the next one begins is not known.
-        client.send(SMUGGLED);
-        client.assert_closed();
-    }
-    assert_eq!(bench.origin.targets(), ["/limited"]);
-}
-
-#[test]
 fn expectations_other_than_continue_are_refused() {
     let head = |fields: &str| format!("POST / HTTP/1.1\r\nHost: a.test\r\n{fields}\r\n\r\n");
     let messages = [

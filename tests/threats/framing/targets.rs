@@ -1,6 +1,6 @@
 //! Request lines: methods, versions, and the four forms of a target.
 
-use super::bench::{Bench, QUOTA, expect};
+use super::bench::{Bench, QUOTA};
 use super::readers::unhex;
 use super::{Row, SMUGGLED, assert_none, rejected, rows};
 use crate::support::ratelimit::remaining;
@@ -162,43 +162,6 @@ fn characters_that_no_url_may_hold_reach_every_server_escaped_and_count_as_what_
 }
 
 #[test]
-fn an_authority_wins_over_host_for_route_rate_key_and_origin() {
-    let mut failures = Vec::new();
-    for (target, host) in [
-        ("http://good.test/x?y", "bad.test"),
-        ("HTTP://GOOD.test/x?y", "bad.test"),
-        ("https://good.test/x?y", "bad.test"),
-        ("http://good.test:80/x?y", "good.test:8080"),
-        ("http://good.test./x?y", "bad.test"),
-    ] {
-        let origin = Origin::plain();
-        let config = Config::to(origin.url())
-            .policy("hosts", "quota = '2 per hour'\npartition = ['host']")
-            .route("/x", "host = 'good.test'\npolicies = ['hosts']")
-            .route("/*", "host = 'bad.test'");
-        let running = start(&config);
-        let message = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
-        let checked = || {
-            let answer = Client::connect(running.public).ask(&message);
-            expect("status", answer.status, 200)?;
-            expect(
-                "left of the authority's quota",
-                remaining(&answer, "hosts"),
-                1,
-            )?;
-            let seen = origin.only_request();
-            expect("target", seen.target(), "/x?y")?;
-            let authority = target.split('/').nth(2);
-            expect("host", seen.head.field("host"), authority)
-        };
-        if let Err(failure) = checked() {
-            failures.push(format!("{message:?}: {failure}"));
-        }
-    }
-    assert_none(&failures);
-}
-
-#[test]
 fn method_that_a_route_names_in_another_case_is_refused() {
     let origin = Origin::plain();
     let bench = Bench::before(origin, |config| {
@@ -220,18 +183,6 @@ fn path_that_grows_beyond_a_target_when_normalised_is_refused() {
     let refused = bench.reject(&message, 400, "bad_path");
     refused.expect("one refusal");
     assert_eq!(bench.series()["tollgate_panics_total"], 0);
-}
-
-#[test]
-fn target_beyond_what_a_target_may_be_is_told_from_a_large_head() {
-    let bench = Bench::before(Origin::plain(), |config| {
-        config.listener("max_header_bytes = '256KiB'")
-    });
-    let message = line(format!("GET /{} HTTP/1.1", "a".repeat(70_000)));
-    let refused = bench.reject(&message, 414, "too_large");
-    refused.expect("one refusal");
-    let lines = bench.log();
-    assert_eq!((lines.len(), &lines[0]["status"]), (1, &414.into()));
 }
 
 #[test]

@@ -117,25 +117,3 @@ fn flood_of_keys_stays_in_its_memory_and_changes_nothing_for_clients_that_are_kn
     );
     cases.end();
 }
-
-#[test]
-fn newcomers_of_a_full_store_share_one_quota_and_no_more() {
-    let config = Config::limited("builtin:status/204", &policy("sliding-log"));
-    let running = start(
-        &config
-            .admin("127.0.0.1:0")
-            .with("[store]\nmax_memory = '1MiB'\n[log]\naccess = 'off'"),
-    );
-    let (mut sent, mut admitted, mut more) = (0, 0, 1);
-    // Until not one more finds room: shards are of unequal shares.
-    while more > 0 {
-        more = flood(running.public, sent..sent + 1_000);
-        admitted += more;
-        sent += 1_000;
-        assert!(sent < 200_000, "the store never gets full");
-    }
-    // All have a state of their own but those that spent of what is shared, which is a state too.
-    let states = usize::try_from(store(&running, "partitions")).expect("it fits");
-    assert_eq!(admitted, states - 1 + LIMIT);
-    assert_eq!(store(&running, "full"), 1);
-}

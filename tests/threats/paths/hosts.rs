@@ -1,31 +1,22 @@
 //! The spellings of a limited host.
 
-use super::{Outcome, QUOTA, TIMES, assert_none, quiet, send_many};
+use super::Fate::{Bad, Limited, Other};
+use super::{Fate, assert_none, quiet, send_many};
 use crate::support::{Client, Config, Garden, Origin, get, secs, start};
-
-/// What may become of another spelling of a limited host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
-    Limited,
-    Bad,
-    /// It is another host.
-    Other,
-}
-use Fate::{Bad, Limited, Other};
 
 /// Values of Host, as bytes on the wire.
 const SPELLINGS: &[(&[u8], Fate)] = &[
-    (b"a.test", Limited),
-    (b"A.TEST", Limited),
-    (b"A.test", Limited),
-    (b"a.test.", Limited),
-    (b"A.TEST.", Limited),
-    (b"a.test:80", Limited),
-    (b"a.test:8080", Limited),
-    (b"a.test:443", Limited),
-    (b"A.TEST.:80", Limited),
-    (b"a.test:", Limited),
-    (b"\t a.test \t", Limited),
+    (b"a.test", Limited("")),
+    (b"A.TEST", Limited("")),
+    (b"A.test", Limited("")),
+    (b"a.test.", Limited("")),
+    (b"A.TEST.", Limited("")),
+    (b"a.test:80", Limited("")),
+    (b"a.test:8080", Limited("")),
+    (b"a.test:443", Limited("")),
+    (b"A.TEST.:80", Limited("")),
+    (b"a.test:", Limited("")),
+    (b"\t a.test \t", Limited("")),
     (b"a.test..", Bad),
     (b".a.test", Bad),
     (b"a..test", Bad),
@@ -56,11 +47,11 @@ const SPELLINGS: &[(&[u8], Fate)] = &[
     ("a。test".as_bytes(), Bad),
     ("a\u{ad}.test".as_bytes(), Bad),
     (b"\xe1.test", Bad),
-    (b"a.test.evil", Other),
-    (b"xa.test", Other),
-    (b"b.a.test", Other),
-    (b"a-test", Other),
-    (b"127.0.0.1", Other),
+    (b"a.test.evil", Other("")),
+    (b"xa.test", Other("")),
+    (b"b.a.test", Other("")),
+    (b"a-test", Other("")),
+    (b"127.0.0.1", Other("")),
 ];
 
 /// A host with three a minute, beside a route for every other host.
@@ -69,16 +60,6 @@ fn limited(origin: &Origin, host: &str) -> Config {
         .policy("p", "quota = '3 per minute'\npartition = []")
         .route("/*", &format!("policies = ['p']\nhost = '{host}'"))
         .route("/*", "")
-}
-
-fn outcome(fate: Fate) -> Outcome {
-    let mut outcome = Outcome::default();
-    match fate {
-        Limited => (outcome.admitted, outcome.limited) = (QUOTA, TIMES - QUOTA),
-        Bad => outcome.bad = TIMES,
-        Other => outcome.admitted = TIMES,
-    }
-    outcome
 }
 
 #[test]
@@ -91,11 +72,11 @@ fn no_spelling_of_a_host_slips_past_its_policy() {
         for start in ["GET / HTTP/1.1", "GET / HTTP/1.0\r\nConnection: keep-alive"] {
             let head = [start.as_bytes(), b"\r\nHost: ", host, b"\r\n\r\n"].concat();
             let found = send_many(&running, &head);
-            if found != outcome(fate) {
+            if found != fate.outcome() {
                 failures.push(format!("{start} {shown:?}: {found:?}, expected {fate:?}"));
             }
             let plain = get(running.public, "/", "").status;
-            if (plain == 429) != (fate == Limited) {
+            if (plain == 429) != matches!(fate, Limited(_)) {
                 failures.push(format!("a.test after {shown:?}: {plain}"));
             }
             running.clock.advance(secs(120));
@@ -114,7 +95,7 @@ fn every_spelling_that_is_let_through_is_that_host_to_the_origin_too() {
         .with(&route(""));
     let running = start(&config);
     let mut failures = Vec::new();
-    for &(host, _) in SPELLINGS.iter().filter(|(_, fate)| *fate != Bad) {
+    for &(host, _) in SPELLINGS.iter().filter(|(_, fate)| !matches!(fate, Bad)) {
         let host = String::from_utf8_lossy(host)
             .replace("a.", "garden.")
             .replace("A.", "GARDEN.");
@@ -134,23 +115,25 @@ fn an_absolute_target_names_the_host_that_counts_and_that_the_origin_sees() {
     let running = start(&limited(&origin, "a.test"));
     let mut failures = Vec::new();
     for (target, host, fate, forwarded) in [
-        ("http://a.test/", "b.test", Limited, "a.test"),
-        ("http://A.TEST.:80/", "b.test", Limited, "A.TEST.:80"),
-        ("HTTP://a.test", "a.test", Limited, "a.test"),
-        ("http://b.test/", "a.test", Other, "b.test"),
+        ("http://a.test/", "b.test", Limited(""), "a.test"),
+        ("http://A.TEST.:80/", "b.test", Limited(""), "A.TEST.:80"),
+        ("HTTP://a.test", "a.test", Limited(""), "a.test"),
+        ("https://a.test/", "b.test", Limited(""), "a.test"),
+        ("http://a.test:80/", "a.test:8080", Limited(""), "a.test:80"),
+        ("http://b.test/", "a.test", Other(""), "b.test"),
         ("http://a.test/", "b@a.test", Bad, ""),
         ("http://b.test@a.test/", "a.test", Bad, ""),
         ("http://a.test@b.test/", "a.test", Bad, ""),
         ("http://a%2etest/", "a.test", Bad, ""),
         ("http://a.test:99999/", "a.test", Bad, ""),
         ("http://ａ.test/", "a.test", Bad, ""),
-        ("//a.test/", "b.test", Other, "b.test"),
+        ("//a.test/", "b.test", Other(""), "b.test"),
         ("a.test:80", "b.test", Bad, ""),
     ] {
         let before = origin.requests().len();
         let head = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
         let found = send_many(&running, head.as_bytes());
-        if found != outcome(fate) {
+        if found != fate.outcome() {
             failures.push(format!("{target} {host}: {found:?}, expected {fate:?}"));
         }
         for seen in &origin.requests()[before..] {
@@ -170,20 +153,20 @@ fn an_international_host_is_its_ascii_spelling_in_any_case() {
     let running = start(&limited(&origin, "xn--bcher-kva.test"));
     let mut failures = Vec::new();
     for (host, fate) in [
-        ("xn--bcher-kva.test", Limited),
-        ("XN--BCHER-KVA.Test.:80", Limited),
+        ("xn--bcher-kva.test", Limited("")),
+        ("XN--BCHER-KVA.Test.:80", Limited("")),
         ("bücher.test", Bad),
         ("BÜCHER.test", Bad),
         ("b%C3%BCcher.test", Bad),
         ("bu\u{308}cher.test", Bad),
-        ("xn--bcher-kvb.test", Other),
+        ("xn--bcher-kvb.test", Other("")),
     ] {
         for head in [
             format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"),
             format!("GET http://{host}/ HTTP/1.1\r\nHost: b.test\r\n\r\n"),
         ] {
             let found = send_many(&running, head.as_bytes());
-            if found != outcome(fate) {
+            if found != fate.outcome() {
                 failures.push(format!("{head:?}: {found:?}, expected {fate:?}"));
             }
             running.clock.advance(secs(120));
@@ -200,26 +183,26 @@ fn an_address_is_one_host_in_every_spelling_that_is_an_address() {
         (
             "[::1]",
             [
-                ("[::1]", Limited),
-                ("[0:0:0:0:0:0:0:1]", Limited),
-                ("[0::0001]:80", Limited),
+                ("[::1]", Limited("")),
+                ("[0:0:0:0:0:0:0:1]", Limited("")),
+                ("[0::0001]:80", Limited("")),
                 ("[::1%25lo]", Bad),
                 ("::1", Bad),
-                ("[::0.0.0.1]", Limited),
-                ("[::2]", Other),
+                ("[::0.0.0.1]", Limited("")),
+                ("[::2]", Other("")),
             ],
         ),
         (
             "127.0.0.1",
             [
-                ("127.0.0.1", Limited),
-                ("127.0.0.1.:80", Limited),
-                ("127.0.0.1:", Limited),
+                ("127.0.0.1", Limited("")),
+                ("127.0.0.1.:80", Limited("")),
+                ("127.0.0.1:", Limited("")),
                 // Names to an origin, which compares text.
-                ("127.1", Other),
-                ("2130706433", Other),
-                ("0x7f.0.0.1", Other),
-                ("[::ffff:127.0.0.1]", Other),
+                ("127.1", Other("")),
+                ("2130706433", Other("")),
+                ("0x7f.0.0.1", Other("")),
+                ("[::ffff:127.0.0.1]", Other("")),
             ],
         ),
     ] {
@@ -227,7 +210,7 @@ fn an_address_is_one_host_in_every_spelling_that_is_an_address() {
         for (host, fate) in rows {
             let head = format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
             let found = send_many(&running, head.as_bytes());
-            if found != outcome(fate) {
+            if found != fate.outcome() {
                 failures.push(format!("{host}: {found:?}, expected {fate:?}"));
             }
             running.clock.advance(secs(120));
@@ -246,7 +229,7 @@ fn a_request_without_a_host_is_of_no_host_to_the_origin_either() {
         &running,
         b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
     );
-    assert_eq!(found, outcome(Other));
+    assert_eq!(found, Other("").outcome());
     let address = origin.address.to_string();
     for request in origin.requests() {
         let hosts = (

@@ -254,6 +254,9 @@ fn expressions_and_parameters_see_the_normalised_path() {
         .policy("user", &format!("{once}\npartition = ['path:id']"))
         .policy("file", &format!("{once}\npartition = ['path']"))
         .route("/users/{id}", "policies = ['user']\ncase_insensitive = true")
+        .route("/strict/{id}", "policies = ['user']")
+        .route("/Docs/{id}", "policies = ['file']\ncase_insensitive = true")
+        .route("/plain/{id}", "policies = ['file']")
         .with("[[routes]]\npath_regex = '/files/[a-z]+:[0-9]+'\nupstream = 'api'\npolicies = ['file']");
     let running = start(&config);
     let mut failures = Vec::new();
@@ -266,6 +269,12 @@ fn expressions_and_parameters_see_the_normalised_path() {
         ("/users/a%3ab", 200),
         ("/users/a:b", 429),
         ("/users/a%253ab", 200),
+        ("/strict/a", 200),
+        ("/strict/A", 200),
+        ("/docs/a", 200),
+        ("/DOCS/A", 429),
+        ("/plain/a", 200),
+        ("/plain/A", 200),
         ("/files/a:1", 200),
         ("/files/%61%3A%31", 429),
         ("/files/./a:1/", 429),

@@ -1,6 +1,6 @@
 //! Heads and bodies beyond their bounds: refused, closed, and never seen by the origin.
 
-use crate::support::{Client, Config, Metered, Origin, Process, eventually, get, start};
+use crate::support::{Client, Config, Metered, Origin, Process, get, start};
 
 /// A GET whose target and field lines are these.
 fn head(target: &str, fields: &str) -> String {
@@ -94,10 +94,9 @@ fn heads_beyond_their_bounds_are_refused_closed_and_counted() {
         let rest = client.wire.read_to_fin();
         // Counted when the connection is over on both sides.
         drop(client);
-        eventually(name, || {
-            let counted = running.metric("tollgate_malformed_total");
-            (counted == 1).then_some(())
-        });
+        let reason = if status == 400 { "syntax" } else { "too_large" };
+        let counted = format!("tollgate_malformed_total{{reason=\"{reason}\"}} 1\n");
+        running.wait_for_metric(&counted);
         let is_right = statuses.contains(&status)
             && rest.as_ref().is_ok_and(Vec::is_empty)
             && origin.requests().is_empty();

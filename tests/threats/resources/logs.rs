@@ -160,8 +160,13 @@ fn no_byte_of_a_client_becomes_a_label() {
     let series = |process: &Process| -> Vec<String> {
         let text = process.metrics();
         let samples = text.lines().filter(|line| !line.starts_with('#'));
-        let names = samples.filter_map(|line| line.rsplit_once(' '));
-        names.map(|(name, _)| name.to_owned()).collect()
+        let samples = samples.filter_map(|line| line.rsplit_once(' '));
+        let names = samples.map(|(name, value)| {
+            assert!(name.starts_with("tollgate_") || name.starts_with("process_"));
+            assert!(value.parse::<f64>().is_ok(), "{name} {value}");
+            name.to_owned()
+        });
+        names.collect()
     };
     let before = series(&process);
     send_all(&process);

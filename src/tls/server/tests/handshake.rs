@@ -4,8 +4,8 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, HandshakeKind, ProtocolVersion,
-    ServerConnection, SignatureScheme,
+    ClientConfig, ClientConnection, DigitallySignedStruct, HandshakeKind, ServerConnection,
+    SignatureScheme,
 };
 
 use super::*;
@@ -87,8 +87,6 @@ pub(super) struct Agreed {
     /// The name of the certificate that the server has shown.
     pub(super) certificate: String,
     pub(super) kind: HandshakeKind,
-    pub(super) version: ProtocolVersion,
-    pub(super) protocol: Option<Vec<u8>>,
     pub(super) knows_client: bool,
     pub(super) early_data: bool,
 }
@@ -112,8 +110,6 @@ pub(super) fn shake(
     Ok(Agreed {
         certificate: certificate.to_owned(),
         kind: server.handshake_kind().expect("it is complete"),
-        version: server.protocol_version().expect("it is complete"),
-        protocol: server.alpn_protocol().map(<[u8]>::to_vec),
         knows_client: server.peer_certificates().is_some(),
         early_data,
     })

@@ -268,57 +268,6 @@ fn closed_idle_connection_loses_no_request() {
     });
 }
 
-/// Where an origin sends a field.
-#[derive(Clone, Copy, Debug)]
-enum Place {
-    Interim,
-    Head,
-    Trailers,
-}
-
-/// Some parsers take a double quote for a part of a name, which HTTP/1.1 cannot say.
-#[test]
-fn answer_with_a_name_that_is_no_token_is_refused() {
-    let places = [Place::Interim, Place::Head, Place::Trailers];
-    for (byte, place) in
-        (b"\"!~ A\n\0\x7f\x80,/{".iter()).flat_map(|byte| places.map(|place| (*byte, place)))
-    {
-        let is_token = matches!(byte, b'!' | b'~');
-        worker(async {
-            let origin = Origin::new().await;
-            let gateway = gateway(&[origin.address], |_| ());
-            let answering = async {
-                let mut frames = Frames::accept(&origin).await;
-                let stream = frames.until(HEADERS).await.stream;
-                let field = [b"\x00\x03x", &[byte][..], b"y\x011"].concat();
-                if let Place::Interim = place {
-                    // 103, as a literal whose name is indexed.
-                    let interim = [b"\x08\x03103", &field[..]].concat();
-                    frames.send(HEADERS, END_HEADERS, stream, &interim).await;
-                }
-                let head = match place {
-                    Place::Head => [STATUS_200, &field].concat(),
-                    _ => STATUS_200.to_vec(),
-                };
-                frames.send(HEADERS, END_HEADERS, stream, &head).await;
-                frames.send(DATA, 0, stream, b"ok").await;
-                let (flags, trailers) = (END_HEADERS | END_STREAM, field.as_slice());
-                match place {
-                    Place::Trailers => frames.send(HEADERS, flags, stream, trailers).await,
-                    _ => frames.send(DATA, END_STREAM, stream, b"").await,
-                }
-                frames
-            };
-            let asking = async {
-                let answer = gateway.send(get("/")).await.ok()?;
-                answer.into_body().collect().await.ok()
-            };
-            let (answer, _frames) = join!(asking, answering);
-            assert_eq!(answer.is_some(), is_token, "{byte:#x} in {place:?}");
-        });
-    }
-}
-
 #[test]
 fn origin_that_opens_no_window_for_a_body_has_its_time_however_often_it_pings() {
     // SETTINGS_INITIAL_WINDOW_SIZE.

@@ -32,7 +32,7 @@ fn origin_sees_the_request_with_its_authority_and_no_host() {
 }
 
 #[test]
-fn handshake_decides_the_protocol_of_each_connection() {
+fn handshake_decides_the_protocol_of_each_connection_and_an_upgrade_speaks_http_1_1() {
     worker(async {
         let server = Server {
             protocols: vec![b"h2", b"http/1.1"],
@@ -40,34 +40,14 @@ fn handshake_decides_the_protocol_of_each_connection() {
         };
         let origin = SecureOrigin::new(&server).await;
         let gateway = trusting(&origin);
-        let (answer, (seen, _peer)) = join!(gateway.send(get("/")), async {
-            let wire = origin.accept().await;
-            assert_eq!(wire.0.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
-            let mut peer = Peer::begin(wire.0, &h2::server::Builder::new()).await;
+        let (answer, (seen, mut peer)) = join!(gateway.send(get("/1")), async {
+            let mut peer = Peer::accept(&origin).await;
             (peer.answer().await, peer)
         });
         let answer = answer.expect("an answer");
         assert_eq!(answer.version(), Version::HTTP_11);
         assert_eq!(read(Ok(answer)).await, "ok");
         assert_eq!(seen.uri().scheme_str(), Some("https"));
-    });
-}
-
-#[test]
-fn request_for_an_upgrade_speaks_http_1_1_beside_others_that_do_not() {
-    worker(async {
-        let server = Server {
-            protocols: vec![b"h2", b"http/1.1"],
-            ..Server::default()
-        };
-        let origin = SecureOrigin::new(&server).await;
-        let gateway = trusting(&origin);
-        let (answer, mut peer) = join!(gateway.send(get("/1")), async {
-            let mut peer = Peer::accept(&origin).await;
-            peer.answer().await;
-            peer
-        });
-        assert_eq!(read(answer).await, "ok");
         let mut upgrade = get("/2");
         let websocket = HeaderValue::from_static("websocket");
         upgrade.headers_mut().insert("upgrade", websocket);
@@ -105,102 +85,6 @@ fn endpoint_that_changes_its_protocol_is_followed() {
         assert_eq!(read(answer).await, "ok");
         let (answer, ()) = join!(gateway.send(get("/3")), wire.answer(OK));
         assert_eq!(read(answer).await, "ok", "HTTP/1.1 is kept as before");
-    });
-}
-
-#[test]
-fn answer_that_http_1_1_would_refuse_is_refused() {
-    let bad: [(&str, &[(&str, &str)]); 4] = [
-        (
-            "two lengths",
-            &[("content-length", "2"), ("content-length", "2")],
-        ),
-        ("a list of lengths", &[("content-length", "2, 2")]),
-        ("a field of the connection", &[("connection", "close")]),
-        ("a coding", &[("transfer-encoding", "chunked")]),
-    ];
-    for (what, fields) in bad {
-        worker(async {
-            let (origin, gateway) = Http2Origin::with_gateway().await;
-            let (answer, _peer) = join!(gateway.send(get("/")), async {
-                let (peer, mut stream) = origin.next().await;
-                let mut response = Response::new(());
-                for (name, value) in fields {
-                    let value = HeaderValue::from_static(value);
-                    response.headers_mut().append(*name, value);
-                }
-                // The library of the origin refuses some of them already.
-                if let Ok(mut body) = stream.respond.send_response(response, false) {
-                    let _ = body.send_data("ok".into(), true);
-                }
-                peer
-            });
-            let error = answer.err().expect(what);
-            assert!(
-                matches!(error, ForwardError::BadResponse(_)),
-                "{what}: {error}"
-            );
-        });
-    }
-}
-
-#[test]
-fn many_fields_and_many_interim_answers_are_refused() {
-    worker(async {
-        let (origin, gateway) = Http2Origin::with_gateway().await;
-        let (answers, _peer) = join!(
-            async {
-                let mut causes = Vec::new();
-                for _ in 0..2 {
-                    causes.push(gateway.cause(get("/")).await);
-                }
-                causes
-            },
-            async {
-                let (mut peer, mut stream) = origin.next().await;
-                let mut response = Response::new(());
-                for _ in 0..101 {
-                    let value = HeaderValue::from_static("1");
-                    response.headers_mut().append("x-a", value);
-                }
-                stream.begin(response);
-                let mut stream = peer.next().await;
-                for _ in 0..65 {
-                    let hints = Response::builder()
-                        .status(103)
-                        .body(())
-                        .expect("a response");
-                    if stream.respond.send_informational(hints).is_err() {
-                        break;
-                    }
-                }
-                peer
-            }
-        );
-        assert_eq!(answers, ["head too large", "too many interim responses"]);
-    });
-}
-
-#[test]
-fn interim_answers_are_dropped() {
-    worker(async {
-        let (origin, gateway) = Http2Origin::with_gateway().await;
-        let (answer, _peer) = join!(gateway.send(get("/")), async {
-            let (peer, mut stream) = origin.next().await;
-            for _ in 0..64 {
-                let hints = Response::builder()
-                    .status(103)
-                    .body(())
-                    .expect("a response");
-                stream
-                    .respond
-                    .send_informational(hints)
-                    .expect("an open stream");
-            }
-            stream.ok();
-            peer
-        });
-        assert_eq!(read(answer).await, "ok");
     });
 }
 

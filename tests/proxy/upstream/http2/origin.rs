@@ -182,15 +182,6 @@ impl Stream {
         body.send_data(Bytes::new(), true).expect("an open stream");
     }
 
-    /// Answers with a body and trailers.
-    pub fn trailers(&mut self, body: &'static str, trailers: HeaderMap) {
-        let mut stream = self.begin(Response::new(()));
-        stream
-            .send_data(Bytes::from_static(body.as_bytes()), false)
-            .expect("an open stream");
-        stream.send_trailers(trailers).expect("an open stream");
-    }
-
     /// Reads the request's body to its end.
     pub async fn read(&mut self) -> (Vec<u8>, Option<HeaderMap>) {
         let mut bytes = Vec::new();

@@ -1,11 +1,14 @@
 //! Streams that the gateway resets, and how many of them a connection sees.
 
+use std::future::poll_fn;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use h2::Reason;
 use http_body_util::BodyExt as _;
 use tokio::join;
+use tollgate::proxy::upstream::ForwardError;
 
 use super::origin::{Http2Origin, Peer};
 use crate::upstream::harness::{Gateway, get, read, request, stream, worker};
@@ -19,8 +22,8 @@ enum Fate {
     /// The answer is complete, and the request's body never will be.
     LeavesItsBodyUnsent,
     IsAnswered,
-    IsReset,
-    IsRefused,
+    /// The origin resets it.
+    IsReset(Reason),
 }
 
 /// Sends a request to `peer`, which is answered, or not, as `fate` says.
@@ -36,31 +39,43 @@ async fn meet(gateway: &Gateway, peer: &mut Peer, fate: Fate) {
         seen = peer.next() => seen,
     };
     match fate {
-        Fate::LeavesBeforeTheAnswer => drop(sent),
+        Fate::LeavesBeforeTheAnswer => {
+            drop(sent);
+            let reset = poll_fn(|cx| seen.respond.poll_reset(cx)).await;
+            assert_eq!(reset.expect("a reset"), Reason::CANCEL);
+        }
         Fate::LeavesWithinTheAnswer => {
             let mut body = seen.begin(http::Response::new(()));
             body.send_data(Bytes::from_static(b"half"), false)
                 .expect("a stream");
-            drop(sent.await.expect("an answer"));
+            let mut received = sent.await.expect("an answer").into_body();
+            received.frame().await.expect("a frame").expect("data");
+            drop(received);
+            let reset = poll_fn(|cx| body.poll_reset(cx)).await;
+            assert_eq!(reset.expect("a reset"), Reason::CANCEL);
         }
         Fate::IsTooLate => {
-            gateway.pass(Duration::from_secs(30));
-            assert!(sent.await.is_err());
+            gateway.pass(Duration::from_secs(29));
+            tokio::task::yield_now().await;
+            assert!((&mut sent).now_or_never().is_none(), "early");
+            gateway.pass(Duration::from_secs(1));
+            let failure = sent.await.err().expect("no answer");
+            assert!(matches!(failure.error, ForwardError::Timeout));
         }
         Fate::IsAnswered | Fate::LeavesItsBodyUnsent => {
             seen.body(&["ok"]);
             let body = sent.await.expect("an answer").into_body();
             assert_eq!(body.collect().await.expect("a body").to_bytes(), "ok");
+            if fate == Fate::LeavesItsBodyUnsent {
+                frames.closed().await;
+            }
         }
-        Fate::IsReset | Fate::IsRefused => {
-            seen.respond.send_reset(match fate {
-                Fate::IsRefused => Reason::REFUSED_STREAM,
-                _ => Reason::INTERNAL_ERROR,
-            });
-            assert!(sent.await.is_err());
+        Fate::IsReset(reason) => {
+            seen.respond.send_reset(reason);
+            let failure = sent.await.err().expect("no answer");
+            assert_eq!(*failure.cause, format!("stream reset ({reason:?})"));
         }
     }
-    drop(frames);
 }
 
 #[test]
@@ -71,8 +86,10 @@ fn connection_on_which_100_streams_were_reset_ends_with_those_that_it_has() {
         (Fate::IsTooLate, true),
         (Fate::LeavesItsBodyUnsent, true),
         (Fate::IsAnswered, false),
-        (Fate::IsReset, false),
-        (Fate::IsRefused, false),
+        (Fate::IsReset(Reason::INTERNAL_ERROR), false),
+        (Fate::IsReset(Reason::CANCEL), false),
+        (Fate::IsReset(Reason::NO_ERROR), false),
+        (Fate::IsReset(Reason::REFUSED_STREAM), false),
     ] {
         worker(async {
             let origin = Http2Origin::new().await;

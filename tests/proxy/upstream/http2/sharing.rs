@@ -28,22 +28,6 @@ async fn serve(peer: &mut Peer, count: usize) {
 }
 
 #[test]
-fn requests_at_once_share_one_connection() {
-    worker(async {
-        let (origin, gateway) = Http2Origin::with_gateway().await;
-        let ((), peer) = join!(ask(&gateway, 64), async {
-            let mut peer = origin.accept().await;
-            serve(&mut peer, 64).await;
-            peer
-        });
-        assert!(gateway.counts("connections_opened 1"));
-        assert!(gateway.counts("connections_reused 63"));
-        assert_eq!(gateway.pools.idle(), 1);
-        drop(peer);
-    });
-}
-
-#[test]
 fn requests_at_once_wait_for_the_first_handshake_with_an_endpoint() {
     worker(async {
         let origin = SecureOrigin::new(&Server {
@@ -62,7 +46,7 @@ fn requests_at_once_wait_for_the_first_handshake_with_an_endpoint() {
 }
 
 #[test]
-fn one_more_than_a_connection_carries_opens_another() {
+fn requests_at_once_share_a_connection_and_one_more_than_it_carries_opens_another() {
     let most = STREAMS_MAX as usize;
     for (said, room) in [(None, most), (Some(3), 3), (Some(1000), most)] {
         worker(async {
@@ -80,6 +64,8 @@ fn one_more_than_a_connection_carries_opens_another() {
                 (first, second)
             });
             assert!(gateway.counts("connections_opened 2"), "{said:?}");
+            let reused = format!("connections_reused {}", room - 1);
+            assert!(gateway.counts(&reused), "{said:?}");
         });
     }
 }
