@@ -342,8 +342,8 @@ pub struct RawRoute {
     pub strip_prefix: Option<Spanned<String>>,
     /// `rewrite`, as written
     pub rewrite: Option<Spanned<String>>,
-    /// `cost`
-    pub cost: Option<u64>,
+    /// `cost`; none: the policies' own
+    pub cost: Option<RouteCost>,
     /// `default_policies`
     pub default_policies: bool,
     /// `response_timeout`; none: the upstream's
@@ -358,6 +358,15 @@ pub struct RawRoute {
     pub response_headers_removed: Vec<Spanned<HeaderName>>,
     /// What the snapshot has of it as the file says it.
     pub route: snapshot::Route,
+}
+
+/// `cost` of a route
+#[derive(Clone, Debug, PartialEq)]
+pub enum RouteCost {
+    /// Units of each policy.
+    Each(u64),
+    /// Units of the policies with these names.
+    OfPolicies(Vec<(Spanned<String>, u64)>),
 }
 
 impl RawRoute {

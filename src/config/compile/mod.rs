@@ -16,6 +16,7 @@ mod overrides;
 mod paths;
 mod policies;
 mod quotas;
+mod route_costs;
 mod route_mistakes;
 mod routes;
 mod rows;

@@ -6,7 +6,7 @@ use http::header::{AUTHORIZATION, COOKIE, HeaderName, TE};
 use ipnet::Ipv6Net;
 use typed_index_collections::TiVec;
 
-use super::{jwt, store, upstreams};
+use super::{jwt, route_costs, store, upstreams};
 use crate::config::display;
 use crate::config::file::{File, RawRoute};
 use crate::config::value::bytes_text;
@@ -52,6 +52,12 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
     }
     for (table, route) in file.routes.iter().zip(&snapshot.routes) {
         found.extend(warn_ambiguous_header_match(&table.value, &route.name));
+        let policies = &snapshot.policies;
+        found.extend(route_costs::warn_ineffective_cost(
+            &table.value,
+            route,
+            policies,
+        ));
     }
     for route in &snapshot.routes {
         for applied in &route.policies {

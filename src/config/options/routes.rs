@@ -2,15 +2,14 @@
 
 use std::sync::LazyLock;
 
-use super::TableSpec;
 use super::bounds::{BODY_BYTES, TIMEOUTS};
 use super::kind::{
-    boolean, duration, duration_or_off, fields, free_text, headers, list, number, size, text, word,
+    boolean, duration, duration_or_off, fields, free_text, headers, list, size, text, word,
 };
+use super::{TableSpec, costs};
 use crate::config::display;
 use crate::config::file::RawRoute;
 use crate::config::value::{answer_field, method, name, request_field, upgrade};
-use crate::limit::quota::COST_MAX;
 use crate::snapshot::EncodedSlash;
 
 /// `[[routes]]`
@@ -59,9 +58,9 @@ pub static ROUTE: LazyLock<TableSpec<RawRoute>> = LazyLock::new(|| {
         .key("upgrades", upgrades.or(vec!["websocket".into()]))
         .sets(|table| &mut table.route.upgrades)
         .doc("Protocols that a connection may be upgraded to: in any version, or in one if it is named, as in \"SPDY/3.1\".")
-        .key("cost", number(0..=COST_MAX).or_none("the policies' own"))
+        .key("cost", costs::of_route().or_none("the policies' own"))
         .sets(|table| &mut table.cost)
-        .doc("Units that a request spends here, whatever its policies say.")
+        .doc("Units that a request spends here of each policy, or of those that a table names, in place of their own number.")
         .key("default_policies", boolean().or(true))
         .sets(|table| &mut table.default_policies)
         .doc("Whether the top-level `default_policies` apply here.")
