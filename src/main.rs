@@ -14,9 +14,16 @@ use tollgate::gateway::{Gateway, StartError};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = cli::parse();
+    let cli = match cli::parse() {
+        Ok(cli) => cli,
+        Err(status) => return status,
+    };
     match cli.command.unwrap_or_default() {
         Command::Check { file } => cli::check::check(&file.unwrap_or(cli.config)),
+        Command::Version => {
+            cli::version();
+            ExitCode::SUCCESS
+        }
         Command::Run => run(&cli.config).unwrap_or_else(|error| {
             eprintln!("tollgate: {error:#}");
             ExitCode::FAILURE

@@ -46,6 +46,39 @@ fn a_bad_file_is_reported_on_standard_error_and_exits_with_78() {
 }
 
 #[test]
+fn words_of_other_programs_are_answered_with_the_right_command() {
+    for (argument, status, stdout, stderr) in [
+        (
+            "version",
+            0,
+            concat!("tollgate ", env!("CARGO_PKG_VERSION"), "\n"),
+            "",
+        ),
+        (
+            "-t",
+            2,
+            "",
+            "tollgate: `-t` is unknown: `tollgate check FILE` checks a file\n",
+        ),
+        (
+            "my.toml",
+            2,
+            "",
+            "tollgate: `my.toml` is no command: `tollgate --config my.toml` runs this file, \
+             `tollgate check my.toml` checks it\n",
+        ),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_tollgate"))
+            .arg(argument)
+            .output()
+            .expect("the binary runs");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), stdout);
+        assert_eq!(String::from_utf8_lossy(&output.stderr), stderr);
+        assert_eq!(output.status.code(), Some(status), "{argument}");
+    }
+}
+
+#[test]
 fn a_gateway_without_its_file_says_how_to_name_one() {
     let folder = folder("other.toml", GOOD);
     let output = Command::new(env!("CARGO_BIN_EXE_tollgate"))
