@@ -78,11 +78,12 @@ impl<'l> Limiter<'l> {
                     decided.policies.push(decision(PolicyOutcome::Skipped));
                     continue;
                 }
-                Identified::Unidentified => {
+                Identified::Unidentified { choice } => {
                     let outcome = refusal(mode, PolicyOutcome::Unidentified);
                     decided.policies.push(decision(outcome));
                     if mode == PolicyMode::Enforce {
-                        return Err(Admission::Unidentified { policy: index });
+                        let policy = index;
+                        return Err(Admission::Unidentified { policy, choice });
                     }
                     continue;
                 }

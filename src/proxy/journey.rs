@@ -23,7 +23,7 @@ use super::downstream::body::RequestBody;
 use super::downstream::request::{IncomingBody, RequestState};
 use super::exchange::Exchange;
 use super::journey_state::{Journey, Stop};
-use super::refusal::{Afterwards, Dialect, Refusal};
+use super::refusal::{Afterwards, Challenge, Dialect, Refusal};
 use super::request_headers::{after_route, before_forward, before_route};
 use super::tunnel;
 use crate::clock::Micros;
@@ -289,7 +289,10 @@ impl Journey<'_> {
                 }
             }
             Admission::Unavailable { retry } => Refusal::limiter_unavailable(retry),
-            Admission::Unidentified { policy } => Refusal::unidentified(name(policy)),
+            Admission::Unidentified { policy, choice } => {
+                let choice = &snapshot.policies[policy].partition.0[choice];
+                Refusal::unidentified(name(policy), Challenge::of(choice))
+            }
             Admission::Blocked { policy } => Refusal::blocked(name(policy)),
             Admission::BadCost { policy } => Refusal::bad_cost(name(policy)),
         })

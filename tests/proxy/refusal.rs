@@ -54,9 +54,9 @@ fn grpc_clients_get_trailers_only_for_429_and_503() {
          be satisfied due to temporary server capacity constraints\nretry-after: 2\n\n"
     );
     assert_eq!(
-        grpc(Refusal::no_endpoint()),
+        grpc(Refusal::no_endpoint().after(Micros(0))),
         "200 OK\ncontent-type: application/grpc\ngrpc-status: 14\ngrpc-message: Service \
-         Unavailable\n\n"
+         Unavailable\nretry-after: 1\n\n"
     );
     assert_eq!(
         grpc(Refusal::no_route()),

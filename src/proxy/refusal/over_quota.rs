@@ -68,6 +68,7 @@ impl LatestRefusal {
             page: &QUOTA_EXCEEDED,
             status: style.status,
             retry_after_secs,
+            challenge: None,
             body,
             content_type,
         }
