@@ -71,6 +71,10 @@ pub fn summary(file_name: &str, loaded: &Loaded) -> String {
     for (table, one) in file.routes.iter().zip(&snapshot.routes) {
         route(&mut out, loaded, &table.value, one);
     }
+    if let Some(policies) = &snapshot.preflight_policies {
+        out += "  CORS preflights of all routes\n";
+        applied(&mut out, loaded, policies);
+    }
     if !snapshot.policies.is_empty() {
         out += "\npolicies\n";
     }

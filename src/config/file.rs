@@ -128,6 +128,8 @@ pub struct Top {
     pub general: General,
     /// `default_policies`
     pub default_policies: Vec<Spanned<String>>,
+    /// `preflight_policies`; none: preflights are requests like any other
+    pub preflight_policies: Option<Vec<Spanned<String>>>,
 }
 
 /// `[listeners.NAME]`
@@ -352,6 +354,8 @@ pub struct RawRoute {
     pub body_timeout: Option<Option<Duration>>,
     /// `case_insensitive`
     pub case_insensitive: bool,
+    /// `cors_origins`: one or several
+    pub cors_origins: Vec<Spanned<HeaderValue>>,
     /// `[routes.request_headers] remove`
     pub request_headers_removed: Vec<Spanned<HeaderName>>,
     /// `[routes.response_headers] remove`

@@ -8,6 +8,7 @@ use http::HeaderName;
 use typed_index_collections::TiSlice;
 
 use super::bodies::BodiesRead;
+use super::cors;
 use super::names::{PolicyUse, TableNames};
 use super::paths::path_change;
 use super::route_costs::RouteCosts;
@@ -132,6 +133,7 @@ impl RouteCompiler<'_, '_> {
                 &route.route.response_headers,
                 &route.response_headers_removed,
             ),
+            cors_origins: cors::origins(table, self.report),
             ..route.route.clone()
         })
     }
