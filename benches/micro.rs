@@ -102,7 +102,7 @@ impl World {
         };
         let mut decided = Decided::default();
         let route = &self.snapshot.routes[facts.found.route];
-        let admission = limiter.decide(route, facts, latest, None, &mut decided);
+        let admission = limiter.decide(&route.policies, facts, latest, None, &mut decided);
         black_box(admission.now_or_never());
         decided
     }

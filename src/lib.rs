@@ -7,7 +7,8 @@
 //!                     opening: the PROXY header, then TLS (tls::server), over a socket with deadlines
 //!                     connection: http1 (hyper, behind a guard of its framing) or http2 (a task for each stream)
 //! proxy::journey      one function, a line or two per phase:
-//!   1 route           request::route finds it by the path that request::path has normalised
+//!   1 route           request::route finds it by the path that request::path has normalised; proxy::routing takes a
+//!                     CORS preflight for the request that it announces
 //!   2 identify        request::partition names the client; request::client_address believes trusted proxies;
 //!                     request::reads refuses what origins could read differently; request::jwt verifies tokens
 //!   3 plan            limiter: every quota of the route's policies, as one plan
@@ -22,6 +23,7 @@
 //! proxy::body_cost      bodies that report a cost: the request's before 3, the response's as it passes; cost adds up
 //! proxy::wire         HTTP and its connections as both sides know them: framing, chunks, deadlines, sockets
 //! proxy::refusal      every "no": its status, body, Retry-After, and whether the connection closes
+//! proxy::cors         who of other origins may read that
 //! ```
 //!
 //! # What a file becomes

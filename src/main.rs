@@ -15,7 +15,10 @@ use tollgate::gateway::{Gateway, StartError};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = cli::parse();
+    let cli = match cli::parse() {
+        Ok(cli) => cli,
+        Err(status) => return status,
+    };
     match cli.command.unwrap_or_default() {
         Command::Check { file, strict } => {
             let strictness = if strict {
@@ -26,6 +29,10 @@ fn main() -> ExitCode {
             cli::check::check(&file.unwrap_or(cli.config), strictness)
         }
         Command::Init { upstream } => cli::init::init(&cli.config, upstream.as_deref()),
+        Command::Version => {
+            cli::version();
+            ExitCode::SUCCESS
+        }
         Command::Run => run(&cli.config).unwrap_or_else(|error| {
             eprintln!("tollgate: {error:#}");
             ExitCode::FAILURE

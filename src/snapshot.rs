@@ -18,7 +18,7 @@ use std::time::Duration;
 
 pub use answering::{FieldChanges, Jitter, RefusalPage, RefusalStyle};
 pub use expiry::Expiry;
-use http::HeaderName;
+use http::{HeaderName, HeaderValue};
 pub use listener::Listener;
 pub use settling::{
     CostSource, CountedAnswers, HeaderCost, ReportedCost, StatusRange, UpstreamFault,
@@ -50,6 +50,8 @@ pub struct Snapshot {
     pub routes: TiVec<RouteIndex, Route>,
     /// Policies, in file order.
     pub policies: TiVec<PolicyIndex, Policy>,
+    /// The policies that decide CORS preflights; none: a preflight is a request like any other.
+    pub preflight_policies: Option<Vec<AppliedPolicy>>,
     /// Verifies the tokens of requests, if the file says how.
     pub tokens: Option<Arc<TokenVerifier>>,
     /// Headers that any route, partition or listener looks at to tell requests apart, or that a route
@@ -117,6 +119,8 @@ pub struct Route {
     pub request_headers: FieldChanges,
     /// What is changed in the fields of answers, the gateway's own among them.
     pub response_headers: FieldChanges,
+    /// Origins whose pages may read what the gateway itself answers, as `Origin` has them, or `*`.
+    pub cors_origins: Vec<HeaderValue>,
 }
 
 /// Whether an encoded slash may stand in a route's path.

@@ -7,12 +7,13 @@ use std::process::ExitCode;
 
 use super::{EXIT_CONFIG, unreadable};
 use crate::clock::Clock;
+use crate::config::file::{RawRoute, RouteCost};
 use crate::config::value::{BLOCKED, StoreUrl, UNLIMITED, bytes_text};
 use crate::config::{self, Loaded, display, guarantee};
 use crate::limit::Quota;
 use crate::limit::plan::SeriesId;
 use crate::request::jwt::{SigningAlgorithm, TokenVerifier};
-use crate::snapshot::{Grant, Listener, Overrides, Policy, PolicyMode, Route};
+use crate::snapshot::{AppliedPolicy, Grant, Listener, Overrides, Policy, PolicyMode, Route};
 use crate::store::settings::{Deployment, Location, Settings};
 
 /// What a file must be to pass.
@@ -81,8 +82,12 @@ pub fn summary(file_name: &str, loaded: &Loaded) -> String {
         tokens(&mut out, verifier);
     }
     out += "\nroutes\n";
-    for one in &snapshot.routes {
-        route(&mut out, loaded, one);
+    for (table, one) in file.routes.iter().zip(&snapshot.routes) {
+        route(&mut out, loaded, &table.value, one);
+    }
+    if let Some(policies) = &snapshot.preflight_policies {
+        out += "  CORS preflights of all routes\n";
+        applied(&mut out, loaded, policies);
     }
     if !snapshot.policies.is_empty() {
         out += "\npolicies\n";
@@ -171,12 +176,19 @@ fn tokens(out: &mut String, verifier: &TokenVerifier) {
     );
 }
 
-fn route(out: &mut String, loaded: &Loaded, route: &Route) {
+fn route(out: &mut String, loaded: &Loaded, raw: &RawRoute, route: &Route) {
     let upstream = &loaded.file.upstreams[route.upstream];
     let endpoints = display::endpoints(&upstream.value.endpoints);
     let _ = writeln!(out, "  {} → {} {endpoints}", route.name, upstream.name);
-    let policies = route.policies.iter();
-    let policies = policies.map(|applied| {
+    applied(out, loaded, &route.policies);
+    if let Some(RouteCost::Each(units)) = raw.cost {
+        shared_cost(out, loaded, route, units);
+    }
+}
+
+/// Says which policies apply, and what a request costs there.
+fn applied(out: &mut String, loaded: &Loaded, policies: &[AppliedPolicy]) {
+    let policies = policies.iter().map(|applied| {
         let policy = &loaded.snapshot.policies[applied.policy];
         let cost = match (applied.cost, &policy.reported_cost) {
             (1, _) | (_, Some(_)) => String::new(),
@@ -189,6 +201,21 @@ fn route(out: &mut String, loaded: &Loaded, route: &Route) {
         policies => {
             let _ = writeln!(out, "    {policies}");
         }
+    }
+}
+
+/// Says of which policies a route's number is spent, if that is more than one.
+fn shared_cost(out: &mut String, loaded: &Loaded, route: &Route, units: u64) {
+    let policies = route.policies.iter();
+    let policies = policies.map(|applied| &loaded.snapshot.policies[applied.policy]);
+    let policies = policies.filter(|policy| policy.reported_cost.is_none());
+    let names: Vec<&str> = policies.map(|policy| &*policy.name).collect();
+    if let [first, _, ..] = &names[..] {
+        let all = names.join(", ");
+        let _ = writeln!(
+            out,
+            "    `cost = {units}` is spent of each: {all}; `cost = {{ {first} = {units} }}` spends it of one"
+        );
     }
 }
 

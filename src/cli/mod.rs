@@ -3,12 +3,14 @@
 //! Commands that serve nothing live here; `main` runs the gateway.
 
 pub mod check;
+mod habits;
 pub mod init;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 /// A rate-limiting reverse proxy.
 #[derive(Clone, Debug, Parser, PartialEq, Eq)]
@@ -16,6 +18,7 @@ use clap::{Parser, Subcommand};
 pub struct Cli {
     /// The configuration file.
     #[arg(
+        short,
         long,
         global = true,
         value_name = "FILE",
@@ -47,11 +50,27 @@ pub enum Command {
         #[arg(long, value_name = "URL")]
         upstream: Option<String>,
     },
+    /// Prints the version.
+    Version,
 }
 
 /// Reads the command line; for help, the version or a mistake, prints that and exits.
-pub fn parse() -> Cli {
-    Cli::parse()
+///
+/// # Errors
+/// The exit status, if what was written belongs to another program; what to write instead has been printed.
+pub fn parse() -> Result<Cli, ExitCode> {
+    Cli::try_parse().map_err(|error| {
+        let Some(instead) = habits::instead_of(&error) else {
+            error.exit()
+        };
+        eprintln!("tollgate: {instead}");
+        ExitCode::from(EXIT_USAGE)
+    })
+}
+
+/// Prints the version.
+pub fn version() {
+    print!("{}", Cli::command().render_version());
 }
 
 /// Says why a file cannot be read, and how to name another one.
@@ -72,6 +91,8 @@ pub fn unreadable(file: &Path, error: &io::Error) -> String {
 
 /// The exit status of a file with mistakes (`EX_CONFIG` of sysexits.h).
 pub const EXIT_CONFIG: u8 = 78;
+/// The exit status of a command line with mistakes, as clap has it.
+const EXIT_USAGE: u8 = 2;
 
 #[cfg(test)]
 mod tests {
@@ -89,6 +110,7 @@ mod tests {
         };
         assert_eq!(parsed("tollgate"), cli("gateway.toml", None));
         assert_eq!(parsed("tollgate --config a"), cli("a", None));
+        assert_eq!(parsed("tollgate -c a"), cli("a", None));
         assert_eq!(
             parsed("tollgate run --config a"),
             cli("a", Some(Command::Run))
@@ -114,5 +136,41 @@ mod tests {
                 })
             )
         );
+    }
+
+    #[test]
+    fn what_other_programs_are_told_is_answered_with_the_right_command() {
+        for (line, instead) in [
+            (
+                "my.toml",
+                Some("`tollgate --config my.toml` runs this file"),
+            ),
+            ("run my.toml", Some("`tollgate --config my.toml` runs")),
+            (
+                "/etc/tollgate",
+                Some("`tollgate check /etc/tollgate` checks"),
+            ),
+            ("-t", Some("`-t` is unknown: `tollgate check FILE`")),
+            ("-t -c my.toml", Some("`tollgate check FILE`")),
+            ("-c my.toml -t", Some("`tollgate check FILE`")),
+            ("validate", Some("`tollgate check FILE`")),
+            ("reload", Some("`kill -HUP PID`")),
+            ("-s reload", Some("`kill -HUP PID`")),
+            ("-f my.toml", Some("`tollgate --config FILE`")),
+            ("start", Some("`tollgate run`")),
+            ("stop", Some("SIGTERM")),
+            ("-v", Some("`tollgate version`")),
+            ("chek", None),
+            ("--help", None),
+        ] {
+            let line = format!("tollgate {line}");
+            let error = Cli::try_parse_from(line.split(' ')).expect_err("a mistake");
+            let found = habits::instead_of(&error);
+            let is_right = match (&found, instead) {
+                (Some(found), Some(instead)) => found.contains(instead),
+                (found, instead) => found.is_none() && instead.is_none(),
+            };
+            assert!(is_right, "{line}: {found:?}");
+        }
     }
 }

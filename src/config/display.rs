@@ -12,7 +12,7 @@ use http::HeaderValue;
 use rustls::pki_types::ServerName;
 use tracing::Level;
 
-pub use self::cost::{amount, cost, sources, sum};
+pub use self::cost::{amount, cost, route_cost, sources, sum};
 use super::file::{AlgorithmName, BalanceName, RawEndpoint, Spanned};
 use super::value::{BLOCKED, Encryption, GrantText, QuotaText, RefundOn, StoreUrl, UNLIMITED};
 use crate::access_log::AccessLog;

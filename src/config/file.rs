@@ -128,6 +128,8 @@ pub struct Top {
     pub general: General,
     /// `default_policies`
     pub default_policies: Vec<Spanned<String>>,
+    /// `preflight_policies`; none: preflights are requests like any other
+    pub preflight_policies: Option<Vec<Spanned<String>>>,
 }
 
 /// `[listeners.NAME]`
@@ -342,8 +344,8 @@ pub struct RawRoute {
     pub strip_prefix: Option<Spanned<String>>,
     /// `rewrite`, as written
     pub rewrite: Option<Spanned<String>>,
-    /// `cost`
-    pub cost: Option<u64>,
+    /// `cost`; none: the policies' own
+    pub cost: Option<RouteCost>,
     /// `default_policies`
     pub default_policies: bool,
     /// `response_timeout`; none: the upstream's
@@ -352,12 +354,23 @@ pub struct RawRoute {
     pub body_timeout: Option<Option<Duration>>,
     /// `case_insensitive`
     pub case_insensitive: bool,
+    /// `cors_origins`: one or several
+    pub cors_origins: Vec<Spanned<HeaderValue>>,
     /// `[routes.request_headers] remove`
     pub request_headers_removed: Vec<Spanned<HeaderName>>,
     /// `[routes.response_headers] remove`
     pub response_headers_removed: Vec<Spanned<HeaderName>>,
     /// What the snapshot has of it as the file says it.
     pub route: snapshot::Route,
+}
+
+/// `cost` of a route
+#[derive(Clone, Debug, PartialEq)]
+pub enum RouteCost {
+    /// Units of each policy.
+    Each(u64),
+    /// Units of the policies with these names.
+    OfPolicies(Vec<(Spanned<String>, u64)>),
 }
 
 impl RawRoute {

@@ -11,6 +11,7 @@ mod endpoint;
 mod field;
 mod grant;
 mod overrides;
+mod page_origin;
 mod request;
 mod store;
 mod time;
@@ -29,6 +30,7 @@ pub use endpoint::{endpoint, endpoint_url, health_host, health_path, server_name
 pub use field::{answer_field, field_value, own_field, request_field};
 pub use grant::{BLOCKED, GrantText, UNLIMITED, grant};
 pub use overrides::Chooser;
+pub use page_origin::page_origin;
 pub use request::{
     header_after_prefix, header_name, header_value, method, part_choice, routed_header_name,
     upgrade,

@@ -92,6 +92,8 @@ pub enum Admission {
     Unidentified {
         /// Index of the policy.
         policy: PolicyIndex,
+        /// Index of the choice of its partition.
+        choice: usize,
     },
     /// An override of a policy blocks the client.
     Blocked {

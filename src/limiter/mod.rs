@@ -9,6 +9,7 @@
 mod context;
 mod decided;
 mod plan;
+mod preflight;
 mod settle;
 
 use std::cell::RefCell;
@@ -24,24 +25,24 @@ use crate::cost::Numbers;
 use crate::index::PolicyIndex;
 use crate::metrics::PolicyOutcome;
 use crate::request::{Facts, LatestPartition};
-use crate::snapshot::Route;
+use crate::snapshot::AppliedPolicy;
 use crate::store::{Asked, StoreVerdict};
 
 impl Limiter<'_> {
-    /// Decides a request of `route`, and notes in `decided` what each policy did.
+    /// Decides a request to which these policies apply, and notes in `decided` what each policy did.
     ///
     /// `latest` remembers the partition of the connection's latest request; `numbers` is what its body told,
     /// on routes that read bodies.
     pub async fn decide(
         &self,
-        route: &Route,
+        policies: &[AppliedPolicy],
         facts: &Facts<'_>,
         latest: &RefCell<LatestPartition>,
         numbers: Option<&Numbers>,
         decided: &mut Decided,
     ) -> Admission {
         let (mut planned, reserve) = (Planned::default(), numbers.map(Reserve::Read));
-        if let Err(refused) = self.plan(route, facts, latest, reserve, &mut planned, decided) {
+        if let Err(refused) = self.plan(policies, facts, latest, reserve, &mut planned, decided) {
             decided.not_asked();
             return refused;
         }
@@ -59,14 +60,14 @@ impl Limiter<'_> {
     /// returns what must be read of the body.
     pub fn refuse_unread(
         &self,
-        route: &Route,
+        policies: &[AppliedPolicy],
         facts: &Facts<'_>,
         latest: &RefCell<LatestPartition>,
         numbers: &Numbers,
         decided: &mut Decided,
     ) -> Result<BodyNeeds, Admission> {
         let (mut planned, reserve) = (Planned::default(), Some(Reserve::Unread(numbers)));
-        if let Err(refused) = self.plan(route, facts, latest, reserve, &mut planned, decided) {
+        if let Err(refused) = self.plan(policies, facts, latest, reserve, &mut planned, decided) {
             decided.not_asked();
             return Err(refused);
         }
@@ -81,13 +82,13 @@ impl Limiter<'_> {
     /// `decided`.
     pub fn refuse_stranger(
         &self,
-        route: &Route,
+        policies: &[AppliedPolicy],
         facts: &Facts<'_>,
         latest: &RefCell<LatestPartition>,
         decided: &mut Decided,
     ) -> Option<Admission> {
         let mut planned = Planned::default();
-        let Err(refused) = self.plan(route, facts, latest, None, &mut planned, decided) else {
+        let Err(refused) = self.plan(policies, facts, latest, None, &mut planned, decided) else {
             *decided = Decided::default();
             return None;
         };

@@ -12,7 +12,7 @@ use crate::limit::plan::{CheckMode, PlanPolicy};
 use crate::limit::{Check, CheckResult, PartitionId, Plan, Verdict};
 use crate::metrics::PolicyOutcome;
 use crate::request::{Facts, Identified, LatestPartition};
-use crate::snapshot::{AppliedPolicy, CostSource, Grant, Policy, PolicyMode, PolicyQuota, Route};
+use crate::snapshot::{AppliedPolicy, CostSource, Grant, Policy, PolicyMode, PolicyQuota};
 
 /// A plan, and for each of its checks what it belongs to.
 #[derive(Debug, Default)]
@@ -58,7 +58,7 @@ impl<'l> Limiter<'l> {
     /// What refuses the request before any quota is asked.
     pub(super) fn plan(
         &self,
-        route: &Route,
+        policies: &[AppliedPolicy],
         facts: &Facts<'_>,
         latest: &RefCell<LatestPartition>,
         reserve: Option<Reserve<'_>>,
@@ -66,7 +66,7 @@ impl<'l> Limiter<'l> {
         decided: &mut Decided,
     ) -> Result<(), Admission> {
         let mut latest = latest.borrow_mut();
-        for applied in &route.policies {
+        for applied in policies {
             let (index, policy) = (applied.policy, &self.snapshot.policies[applied.policy]);
             let Some(mode) = policy.mode else { continue };
             let (key, partition) = (self.partition_key, &policy.partition);
@@ -78,11 +78,12 @@ impl<'l> Limiter<'l> {
                     decided.policies.push(decision(PolicyOutcome::Skipped));
                     continue;
                 }
-                Identified::Unidentified => {
+                Identified::Unidentified { choice } => {
                     let outcome = refusal(mode, PolicyOutcome::Unidentified);
                     decided.policies.push(decision(outcome));
                     if mode == PolicyMode::Enforce {
-                        return Err(Admission::Unidentified { policy: index });
+                        let policy = index;
+                        return Err(Admission::Unidentified { policy, choice });
                     }
                     continue;
                 }

@@ -32,7 +32,7 @@ impl Journey<'_> {
             numbers.request_bytes = announced.map(Decimal::from);
             let (limiter, decided) = (self.limiter, &mut self.exchange.decided);
             let latest = &self.client.partition;
-            let unread = limiter.refuse_unread(route, facts, latest, &numbers, decided);
+            let unread = limiter.refuse_unread(&route.policies, facts, latest, &numbers, decided);
             let needs = match unread {
                 Ok(needs) => needs,
                 Err(refused) => return Ok(Some(refused)),

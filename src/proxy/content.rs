@@ -57,6 +57,11 @@ impl Content {
         }
     }
 
+    /// Whether the gateway itself answers.
+    pub(crate) fn is_own(&self) -> bool {
+        matches!(self, Self::Refusal(_) | Self::Builtin(_))
+    }
+
     /// Whether it is made of the request's body, so that neither ends before the other.
     pub(crate) fn is_echo(&self) -> bool {
         matches!(self, Self::Builtin(BuiltinBody::Echo(_)))

@@ -18,7 +18,7 @@ use super::upstream::{
 use crate::proxy::wire::outgoing::Outgoing;
 use crate::proxy::wire::request_head::CommonFields;
 use crate::request::{host, target};
-use crate::snapshot::{Route, UpstreamKind};
+use crate::snapshot::{HttpUpstream, Route, UpstreamKind};
 
 impl Journey<'_> {
     /// Returns the request's body as the upstream sees it.
@@ -75,15 +75,15 @@ impl Journey<'_> {
         common: Option<Rc<CommonFields>>,
     ) -> Result<Response<Content>, Stop> {
         let upstream = &self.live.snapshot.upstreams[route.upstream];
-        match &upstream.kind {
+        let http = match &upstream.kind {
             UpstreamKind::Echo => return Ok(self.echo(head, target, path)),
             UpstreamKind::Status(status) => {
                 self.drain().await;
                 return Ok(builtin::status(*status).map(Content::Builtin));
             }
             UpstreamKind::RedirectHttps => return self.redirect_https(head, target).await,
-            UpstreamKind::Http(_) => {}
-        }
+            UpstreamKind::Http(http) => http,
+        };
         let body = self.outgoing_body();
         let upstream = self.live.upstreams[route.upstream].as_ref();
         let upstream = upstream.expect("it has endpoints");
@@ -127,16 +127,18 @@ impl Journey<'_> {
             Some(Ok(UpstreamAnswer::Switched(response))) => {
                 Ok(response.map(|switched| Content::Switched(Box::new(switched))))
             }
-            Some(Err(failure)) => Err(self.failed(failure)),
+            Some(Err(failure)) => Err(self.failed(http, failure)),
             None => Err(Stop::Gone),
         }
     }
 
     /// Refuses a request that its upstream did not answer, and notes why.
-    fn failed(&mut self, failure: UpstreamFailure) -> Stop {
+    fn failed(&mut self, upstream: &HttpUpstream, failure: UpstreamFailure) -> Stop {
         let refusal = match &failure.error {
             ForwardError::Full => Refusal::upstream_full(),
-            ForwardError::NoEndpoint(_) => Refusal::no_endpoint(),
+            ForwardError::NoEndpoint(_) => {
+                Refusal::no_endpoint().after(upstream.retry_after().into())
+            }
             ForwardError::Connect(ConnectError::NoDescriptors { .. }) => Refusal::no_descriptors(),
             ForwardError::Connect(_) => Refusal::connect_failed(),
             ForwardError::Timeout => Refusal::response_timeout(),

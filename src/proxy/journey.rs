@@ -18,12 +18,13 @@ use super::body::ResponseBody;
 use super::check::{check, is_last};
 use super::client::Client;
 use super::content::Content;
+use super::cors;
 use super::delay::{Delayed, delay};
 use super::downstream::body::RequestBody;
 use super::downstream::request::{IncomingBody, RequestState};
 use super::exchange::Exchange;
 use super::journey_state::{Journey, Stop};
-use super::refusal::{Afterwards, Dialect, Refusal};
+use super::refusal::{Afterwards, Challenge, Dialect, Refusal};
 use super::request_headers::{after_route, before_forward, before_route};
 use super::tunnel;
 use crate::clock::Micros;
@@ -31,10 +32,8 @@ use crate::index::{PolicyIndex, RouteIndex};
 use crate::limit::Retry;
 use crate::limiter::{Admission, Limiter};
 use crate::request::jwt::TokenClaims;
-use crate::request::path::Normalised;
-use crate::request::route::{Found, Lookup};
 use crate::request::{self, Facts, target, upgrade};
-use crate::snapshot::{EncodedSlash, Route, Snapshot};
+use crate::snapshot::{AppliedPolicy, Route};
 
 /// The client left before it was answered; its connection ends without an answer.
 #[derive(Debug, thiserror::Error)]
@@ -76,12 +75,13 @@ pub(crate) fn run(
             exchange: &mut exchange,
             body: &mut body,
             route: None,
+            page_origin: None,
             upgrade: may_switch
                 .then(|| upgrade::asked(&head, has_body))
                 .flatten(),
         };
         let travelled = journey.travel(&mut head).await;
-        let (route, upgrade) = (journey.route, journey.upgrade);
+        let (route, page_origin, upgrade) = (journey.route, journey.page_origin, journey.upgrade);
         let mut response = match travelled {
             Ok(response) => {
                 exchange.answered(&response);
@@ -96,6 +96,9 @@ pub(crate) fn run(
         };
         say_of_connection(&mut response, &exchange, version);
         let mut scratch = client.worker.scratch.borrow_mut();
+        if response.body().is_own() {
+            cors::allow(response.headers_mut(), &live.snapshot, route, page_origin);
+        }
         annotate_answer(response.headers_mut(), route, &exchange, &mut scratch);
         Ok(match response.into_parts() {
             (head, Content::Switched(origin)) => {
@@ -186,9 +189,10 @@ impl Journey<'_> {
         let path = target::normalise(&target).map_err(|_| Refusal::bad_path())?;
         self.exchange.record.asked(&host);
         self.check_tls(&host)?;
-        let found = route(snapshot, &host, head, &path)?;
+        let (found, preflight) = self.find_route(&host, head, &path)?;
         let route = &snapshot.routes[found.route];
         self.route = Some(found.route);
+        self.page_origin = cors::page_origin(route, &head.headers);
         self.exchange.record.routed(found.route);
         after_route(self, route, &arrived, &mut head.headers)?;
         let is_too_large = self.bound_body(route);
@@ -221,7 +225,7 @@ impl Journey<'_> {
             return Err(self.refuse_too_large(route, &facts).into());
         }
         // 3 Plan and 4 decide.
-        self.decide(route, &facts).await?;
+        self.decide(route, preflight, &facts).await?;
         // 5 Forward.
         let hash = snapshot.upstreams[route.upstream].hash(&facts);
         let common = before_forward(self, route, &mut head.headers, client);
@@ -236,11 +240,22 @@ impl Journey<'_> {
     }
 
     /// Phases 2 to 4: lets the limiter decide; a request of a leaky bucket waits for its turn.
-    async fn decide(&mut self, route: &Route, facts: &Facts<'_>) -> Result<(), Stop> {
-        self.exchange.record.identified(route, facts);
-        let unread = match &route.bodies {
-            Some(bodies) => self.read_request(route, bodies, facts).await?,
-            None => None,
+    /// `preflight` has the policies that decide it if it is a preflight.
+    async fn decide(
+        &mut self,
+        route: &Route,
+        preflight: Option<&[AppliedPolicy]>,
+        facts: &Facts<'_>,
+    ) -> Result<(), Stop> {
+        let applied = preflight.unwrap_or(&route.policies);
+        self.exchange.record.identified(applied, facts);
+        let refused = match (&route.bodies, preflight) {
+            (_, Some(_)) => {
+                let decided = &mut self.exchange.decided;
+                (self.limiter).refuse_blocked(&route.policies, facts, decided)
+            }
+            (Some(bodies), None) => self.read_request(route, bodies, facts).await?,
+            (None, None) => None,
         };
         let Self {
             client, exchange, ..
@@ -248,10 +263,11 @@ impl Journey<'_> {
         let (request, limiter) = (exchange.request().clone(), self.limiter);
         let numbers = exchange.reading.as_ref().map(|reading| &reading.numbers);
         let decided = &mut exchange.decided;
-        let admission = if let Some(refused) = unread {
+        let admission = if let Some(refused) = refused {
             refused
         } else {
-            let deciding = pin!(limiter.decide(route, facts, &client.partition, numbers, decided));
+            let deciding =
+                pin!(limiter.decide(applied, facts, &client.partition, numbers, decided));
             request.unless_gone(deciding).await.ok_or(Stop::Gone)?
         };
         tracing::debug!(route = &*route.name, ?admission, "request decided");
@@ -288,7 +304,10 @@ impl Journey<'_> {
                 }
             }
             Admission::Unavailable { retry } => Refusal::limiter_unavailable(retry),
-            Admission::Unidentified { policy } => Refusal::unidentified(name(policy)),
+            Admission::Unidentified { policy, choice } => {
+                let choice = &snapshot.policies[policy].partition.0[choice];
+                Refusal::unidentified(name(policy), Challenge::of(choice))
+            }
             Admission::Blocked { policy } => Refusal::blocked(name(policy)),
             Admission::BadCost { policy } => Refusal::bad_cost(name(policy)),
         })
@@ -335,35 +354,11 @@ impl Journey<'_> {
     /// Refuses a request whose body is too large, or whose client may not send it at all.
     fn refuse_too_large(&mut self, route: &Route, facts: &Facts<'_>) -> Refusal {
         let (limiter, decided) = (self.limiter, &mut self.exchange.decided);
-        let stranger = limiter.refuse_stranger(route, facts, &self.client.partition, decided);
+        let stranger =
+            limiter.refuse_stranger(&route.policies, facts, &self.client.partition, decided);
         let refusal = stranger.and_then(|refused| self.admitted(refused).err());
         refusal.unwrap_or_else(Refusal::body_too_large)
     }
-}
-
-/// Phase 1: finds the route.
-#[expect(clippy::inline_always, reason = "one caller, and a large result")]
-#[inline(always)]
-fn route(
-    snapshot: &Snapshot,
-    host: &str,
-    head: &Parts,
-    path: &Normalised<'_>,
-) -> Result<Found, Refusal> {
-    let router = &snapshot.router;
-    let found = match router.find(host, &head.method, path.as_str(), &head.headers) {
-        Lookup::Found(found) => found,
-        Lookup::NoRoute => return Err(Refusal::no_route()),
-        Lookup::MethodCase => return Err(Refusal::bad_method_case()),
-    };
-    if path.has_encoded_slash() {
-        let method = &head.method;
-        let is_kept = snapshot.routes[found.route].encoded_slash == EncodedSlash::Keep;
-        if !is_kept || router.hides_another(&found, host, method, path.as_str(), &head.headers) {
-            return Err(Refusal::bad_path());
-        }
-    }
-    Ok(found)
 }
 
 impl From<Refusal> for Stop {

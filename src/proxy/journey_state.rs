@@ -30,6 +30,8 @@ pub(super) struct Journey<'r> {
     pub(super) body: &'r mut Option<RequestBody>,
     /// The index of the route, once it is found.
     pub(super) route: Option<RouteIndex>,
+    /// The index of the route's `cors_origins` whose page made the request, if it is one of them.
+    pub(super) page_origin: Option<usize>,
     /// The protocol that the client asks for and may have.
     pub(super) upgrade: Option<HeaderValue>,
 }

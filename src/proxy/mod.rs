@@ -19,6 +19,7 @@ mod body_reading;
 mod check;
 mod client;
 mod content;
+mod cors;
 mod delay;
 mod exchange;
 mod forward;
@@ -27,6 +28,7 @@ mod record;
 pub mod refusal;
 mod request_headers;
 mod request_id;
+mod routing;
 mod upstream_limit_headers;
 mod worker;
 

@@ -22,7 +22,7 @@ use crate::metrics::PolicyOutcome;
 use crate::request::{
     ClientNames, Facts, Missing, Part, Partition, has_all, redacted, redacted_address,
 };
-use crate::snapshot::{Route, Snapshot};
+use crate::snapshot::{AppliedPolicy, Route, Snapshot};
 
 /// One request and what became of it.
 pub(crate) struct Record {
@@ -135,13 +135,13 @@ impl Record {
     }
 
     /// Notes whose quotas the request is to spend, in a form that may be shown.
-    pub(crate) fn identified(&mut self, route: &Route, facts: &Facts<'_>) {
+    pub(crate) fn identified(&mut self, policies: &[AppliedPolicy], facts: &Facts<'_>) {
         let Some(logged) = &mut self.logged else {
             return;
         };
         let (snapshot, key) = (&self.live.snapshot, &self.live.partition_key);
         let mut text = Bytes(&mut logged.partition);
-        for applied in &route.policies {
+        for applied in policies {
             let policy = &snapshot.policies[applied.policy];
             let applies = policy.missing == Missing::Share || has_all(&policy.partition, facts);
             if policy.mode.is_none() || !applies || !names_more_than_address(&policy.partition) {

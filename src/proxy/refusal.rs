@@ -7,13 +7,15 @@
 //!
 //! What the RateLimit fields of a refusal say is [`annotate`](super::annotate)'s business.
 
+mod challenge;
 mod dialect;
 mod over_quota;
 
 use bytes::Bytes;
+pub use challenge::Challenge;
 pub use dialect::Dialect;
 use dialect::{Grpc, unavailable};
-use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
 use crate::clock::Micros;
@@ -27,6 +29,7 @@ pub struct Refusal {
     status: StatusCode,
     /// Seconds, at least 1.
     retry_after_secs: Option<u64>,
+    challenge: Option<Challenge>,
     body: Bytes,
     content_type: HeaderValue,
 }
@@ -141,9 +144,12 @@ refusals! {
 
 impl Refusal {
     /// A policy requires a part of the partition that the request lacks; the answer names the
-    /// policy.
-    pub fn unidentified(policy: &str) -> Self {
-        Self::naming(policy, &UNIDENTIFIED)
+    /// policy, and says how the client may identify itself.
+    pub fn unidentified(policy: &str, challenge: Challenge) -> Self {
+        Self {
+            challenge: Some(challenge),
+            ..Self::naming(policy, &UNIDENTIFIED)
+        }
     }
 
     /// A policy blocks the client; the answer names the policy.
@@ -159,10 +165,7 @@ impl Refusal {
 
     /// The store cannot answer and a policy is `closed`; `retry` is when to try again.
     pub fn limiter_unavailable(retry: Micros) -> Self {
-        Self {
-            retry_after_secs: Some(retry.secs_ceil().max(1)),
-            ..Self::constant(&LIMITER_UNAVAILABLE)
-        }
+        Self::constant(&LIMITER_UNAVAILABLE).after(retry)
     }
 
     /// The listener holds as many requests of leaky-bucket policies as it may.
@@ -183,6 +186,15 @@ impl Refusal {
     /// The process has as many sockets as its limit of open files allows.
     pub fn no_descriptors() -> Self {
         Self::constant(&NO_DESCRIPTORS)
+    }
+
+    /// Says when it is worth trying again.
+    #[must_use]
+    pub fn after(self, retry: Micros) -> Self {
+        Self {
+            retry_after_secs: Some(retry.secs_ceil().max(1)),
+            ..self
+        }
     }
 
     /// Says why, and so whose fault it is.
@@ -222,6 +234,9 @@ impl Refusal {
             let secs = HeaderValue::from_str(digits.format(secs)).expect("digits make a value");
             headers.insert(RETRY_AFTER, secs);
         }
+        if let Some(challenge) = self.challenge {
+            headers.insert(WWW_AUTHENTICATE, challenge.field());
+        }
         if self.page.connection == Afterwards::Close {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -233,6 +248,7 @@ impl Refusal {
             page,
             status: page.status,
             retry_after_secs: None,
+            challenge: None,
             body: Bytes::from_static(page.body.as_bytes()),
             content_type: PROBLEM_JSON,
         }

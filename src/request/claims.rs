@@ -82,6 +82,11 @@ pub(super) fn is_disguised(name: &HeaderName) -> bool {
     (DISGUISED.iter()).any(|real| reads_as(name, real) && name != *real)
 }
 
+/// Whether some origins take what it says for the method.
+pub(super) fn is_method_override(name: &HeaderName) -> bool {
+    reads_as_any(name, &METHOD_OVERRIDES)
+}
+
 fn remove(headers: &mut HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) {
     let mut names = SmallVec::<[HeaderName; 4]>::new();
     for name in headers.keys() {
@@ -121,6 +126,13 @@ const CERTIFICATES: [&str; 2] = ["client-cert", "client-cert-chain"];
 
 /// Fields that some origins take for the target.
 const REWRITES: [&str; 2] = ["x-original-url", "x-rewrite-url"];
+
+/// Fields that some origins take for the method.
+const METHOD_OVERRIDES: [&str; 3] = [
+    "x-http-method",
+    "x-http-method-override",
+    "x-method-override",
+];
 
 /// All that only a proxy may say.
 const CLAIMS: [&[&str]; 4] = [&ADDRESS_CLAIMS, &X_FORWARDED, &REWRITES, &CERTIFICATES];

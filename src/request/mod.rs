@@ -7,6 +7,7 @@
 //! [`Patterns`] find the override that a policy has for the request's client.
 //! [`Reads`] makes sure that origins read the same values ([`cookie_value`], [`query_value`]).
 //! Spellings of one credential that origins take for the same are one ([`credential`](mod@credential)).
+//! A CORS preflight says which request it announces ([`announced_method`]).
 //! [`claims`] and [`hop_by_hop`] remove what a client may not say and what is not for the next hop.
 
 pub mod cdn_loop;
@@ -23,6 +24,7 @@ mod overrides;
 mod parameter;
 mod partition;
 pub mod path;
+mod preflight;
 mod query;
 mod reads;
 mod redacted;
@@ -44,6 +46,7 @@ pub use self::partition::{
     Choice, Facts, Identified, LatestPartition, Missing, Part, Partition, has_all,
     join_routed_lines, partition_id,
 };
+pub use self::preflight::{announced_method, with_announced_headers};
 pub use self::query::query_value;
 pub use self::reads::Reads;
 pub use self::redacted::{ClientNames, LatestAddress, Redacted, redacted, redacted_address};

@@ -117,7 +117,10 @@ pub enum Identified {
     /// Nobody's: a part is missing and the policy does not apply without it.
     Skip,
     /// A part is missing and the policy asks for it: 401.
-    Unidentified,
+    Unidentified {
+        /// Index of the choice of the partition that is missing.
+        choice: usize,
+    },
 }
 
 /// Digests the request's `partition` under `key`; `missing` says what to do if the request lacks a
@@ -129,7 +132,7 @@ pub fn partition_id(
     facts: &Facts<'_>,
 ) -> Identified {
     let mut hasher = PartitionHasher::new(key);
-    for choice in &partition.0 {
+    for (index, choice) in partition.0.iter().enumerate() {
         if let Some((part, value)) = first_present(choice, facts) {
             add(&mut hasher, part, &value);
             continue;
@@ -137,7 +140,7 @@ pub fn partition_id(
         return match missing {
             Missing::Share => Identified::PartitionId(shared_id(key, choice)),
             Missing::Skip => Identified::Skip,
-            Missing::Refuse => Identified::Unidentified,
+            Missing::Refuse => Identified::Unidentified { choice: index },
         };
     }
     Identified::PartitionId(hasher.finish())

@@ -120,6 +120,15 @@ pub struct Endpoint {
     pub weight: u32,
 }
 
+impl HttpUpstream {
+    /// Returns when it is worth trying again if no endpoint can be tried: after the next check, or when an
+    /// ejected endpoint is back.
+    pub fn retry_after(&self) -> Duration {
+        let health = self.health.as_ref();
+        health.map_or(self.eject.time, |health| health.interval)
+    }
+}
+
 impl Upstream {
     /// Returns a number that requests of one partition share, if that decides where they go. A request
     /// that lacks a part of it may go anywhere.
@@ -132,7 +141,7 @@ impl Upstream {
         };
         match partition_id(HASH_KEY, partition, Missing::Skip, facts) {
             Identified::PartitionId(id) => Some(id.low()),
-            Identified::Skip | Identified::Unidentified => None,
+            Identified::Skip | Identified::Unidentified { .. } => None,
         }
     }
 }

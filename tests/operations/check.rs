@@ -57,6 +57,39 @@ fn a_strict_check_takes_warnings_for_mistakes() {
 }
 
 #[test]
+fn words_of_other_programs_are_answered_with_the_right_command() {
+    for (argument, status, stdout, stderr) in [
+        (
+            "version",
+            0,
+            concat!("tollgate ", env!("CARGO_PKG_VERSION"), "\n"),
+            "",
+        ),
+        (
+            "-t",
+            2,
+            "",
+            "tollgate: `-t` is unknown: `tollgate check FILE` checks a file\n",
+        ),
+        (
+            "my.toml",
+            2,
+            "",
+            "tollgate: `my.toml` is no command: `tollgate --config my.toml` runs this file, \
+             `tollgate check my.toml` checks it\n",
+        ),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_tollgate"))
+            .arg(argument)
+            .output()
+            .expect("the binary runs");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), stdout);
+        assert_eq!(String::from_utf8_lossy(&output.stderr), stderr);
+        assert_eq!(output.status.code(), Some(status), "{argument}");
+    }
+}
+
+#[test]
 fn a_first_file_is_written_once_and_is_good() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let tollgate = |arguments: &[&str]| {

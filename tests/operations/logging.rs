@@ -291,7 +291,12 @@ fn an_upstream_that_fails_is_named_with_its_cause_in_every_record_and_once_as_an
 #[test]
 fn an_upstream_whose_name_does_not_resolve_says_so() {
     let process = Process::start(&Config::to("http://no.such.host.invalid").route("/*", ""));
-    assert_eq!(get(process.public, "/", "").status, 503);
+    let answer = get(process.public, "/", "");
+    // When an ejected endpoint would be back.
+    assert_eq!(
+        (answer.status, answer.field("retry-after")),
+        (503, Some("10"))
+    );
     let record = &process.wait_for_records(1)[0];
     assert_eq!(text(record, "reason"), "no_endpoint");
     assert_eq!(text(record, "endpoint"), "no.such.host.invalid:80");

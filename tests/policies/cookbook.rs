@@ -90,7 +90,7 @@ fn the_document_has_every_recipe_as_it_is_tested() {
         assert!(text.lines().count() <= most, "{text}");
         recipes += 1;
     }
-    assert_eq!(recipes, 27);
+    assert_eq!(recipes, 28);
 }
 
 #[test]
@@ -236,6 +236,34 @@ fn exempt() {
         assert_eq!(client.answer().status, 200);
         let mut internal = Client::connect_from([127, 0, 1, 7], running.public);
         assert_eq!(count(&mut internal, "/", "", 70, 200), 70);
+    });
+}
+
+#[test]
+fn browser() {
+    cook("browser", |running, origin| {
+        let mut client = Client::connect(running.public);
+        let before = origin.requests().len();
+        let preflight = "OPTIONS /items HTTP/1.1\r\nHost: a.test\r\nOrigin: https://app.example.com\r\n\
+                         Access-Control-Request-Method: GET\r\nAccess-Control-Request-Headers: x-api-key\r\n\r\n";
+        let answer = client.ask(preflight);
+        assert_eq!((answer.status, remaining(&answer, "per-ip")), (200, 599));
+        assert_eq!(origin.requests().len(), before + 1);
+        let fields = "Origin: https://app.example.com\r\nX-Api-Key: a\r\n";
+        assert_eq!(count(&mut client, "/items", fields, 100, 200), 100);
+        let refused = client.get("/items", fields);
+        assert_eq!(
+            (refused.status, refused.field("retry-after").is_some()),
+            (429, true)
+        );
+        let unknown = client.get("/items", "Origin: https://app.example.com\r\n");
+        assert_eq!(unknown.status, 401);
+        for answer in [refused, unknown] {
+            let allowed = answer.field("access-control-allow-origin");
+            assert_eq!(allowed, Some("https://app.example.com"));
+            let exposed = answer.field("access-control-expose-headers");
+            assert_eq!(exposed, Some("Retry-After, RateLimit, RateLimit-Policy"));
+        }
     });
 }
 

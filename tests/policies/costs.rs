@@ -69,6 +69,35 @@ fn a_request_header_tells_the_cost_within_its_bounds() {
 }
 
 #[test]
+fn a_routes_cost_is_spent_of_each_policy_or_of_those_that_it_names() {
+    on_each_store(|start| {
+        let policy = |cost| format!("quota = '100 per hour'\npartition = []\ncost = {cost}");
+        let both = "policies = ['a', 'b']";
+        let config = Config::to("builtin:status/204")
+            .policy("a", &policy(1))
+            .policy("b", &policy(2))
+            .route("/*", both)
+            .route("/each", &format!("{both}\ncost = 10"))
+            .route("/one", &format!("{both}\ncost = {{ b = 10 }}"))
+            .route("/table", &format!("{both}\n[routes.cost]\na = 0\nb = 5"));
+        let running = start(config);
+        let mut client = Client::connect(running.public);
+        let (mut a, mut b) = (100, 100);
+        for (target, of_a, of_b) in [
+            ("/", 1, 2),
+            ("/each", 10, 10),
+            ("/one", 1, 10),
+            ("/table", 0, 5),
+        ] {
+            (a, b) = (a - of_a, b - of_b);
+            let answer = client.get(target, "");
+            let left = ["a", "b"].map(|name| remaining(&answer, name));
+            assert_eq!(left, [a, b], "{target}");
+        }
+    });
+}
+
+#[test]
 fn a_response_header_settles_what_was_reserved() {
     on_each_store(|start| {
         let origin = reporting();

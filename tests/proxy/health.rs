@@ -120,6 +120,8 @@ fn no_healthy_endpoint_is_a_503_at_once() {
         (!client.is_silent()).then(|| client.answer())
     });
     assert_eq!(answer.problem()["status"], 503);
+    // After the next check.
+    assert_eq!(answer.field("retry-after"), Some("1"));
     running.wait_for_metric("reason=\"no_endpoint\"");
     let grpc = get(running.public, "/", "Content-Type: application/grpc\r\n");
     let told = ["grpc-status", "grpc-message", "retry-after"].map(|name| grpc.field(name));

@@ -177,6 +177,47 @@ fn cookies_and_parameters_are_alternatives_and_compounds_like_any_part() {
 }
 
 #[test]
+fn an_unidentified_client_is_told_how_to_identify_itself() {
+    let policy = |partition: &str| {
+        format!("quota = '9 per minute'\npartition = {partition}\non_missing = 'refuse'")
+    };
+    let key = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/config/tls/issuer.pem");
+    let config = Config::to("builtin:echo")
+        .with(&format!("[jwt]\nkeys = ['{key}']"))
+        .policy("key", &policy("['header:x-api-key']"))
+        .policy("session", &policy("['ip', 'cookie:session']"))
+        .policy("basic", &policy("['header:authorization']"))
+        .policy("token", &policy("['jwt:sub']"))
+        .policy("either", &policy("['header:x-api-key | jwt:sub']"))
+        .policy("both", &policy("['header:x-tenant', 'jwt:sub']"))
+        .route("/key", "policies = ['key']")
+        .route("/session", "policies = ['session']")
+        .route("/basic", "policies = ['basic']")
+        .route("/token", "policies = ['token']")
+        .route("/either", "policies = ['either']")
+        .route("/both", "policies = ['both']");
+    let running = start(&config);
+    let api_key = "ApiKey realm=\"tollgate\"";
+    for (target, fields, challenge) in [
+        ("/key", "", api_key),
+        ("/session", "", api_key),
+        ("/basic", "", "Bearer"),
+        ("/token", "Authorization: Bearer none\r\n", "Bearer"),
+        ("/either", "", "Bearer"),
+        ("/both", "", api_key),
+        ("/both", "X-Tenant: a\r\n", "Bearer"),
+    ] {
+        let answer = get(running.public, target, fields);
+        assert_eq!(answer.status, 401, "{target}");
+        assert_eq!(
+            answer.field("www-authenticate"),
+            Some(challenge),
+            "{target}"
+        );
+    }
+}
+
+#[test]
 fn an_unidentified_client_spends_nothing_of_other_policies() {
     let config = Config::to("builtin:echo")
         .policy("all", "quota = '10 per minute'\npartition = []")

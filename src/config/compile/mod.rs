@@ -7,6 +7,7 @@
 
 mod algorithm_key;
 mod bodies;
+mod cors;
 mod costs;
 mod hashed;
 mod jwt;
@@ -16,6 +17,7 @@ mod overrides;
 mod paths;
 mod policies;
 mod quotas;
+mod route_costs;
 mod route_mistakes;
 mod routes;
 mod rows;
@@ -58,6 +60,7 @@ pub fn compile(
     let upstreams = upstreams::compile(file, &mut report);
     let mut policies: TiVec<PolicyIndex, _> = policies::compile(file, &mut report).into();
     let mut routing = routes::compile(file, &policies, &mut report);
+    let preflight_policies = cors::preflight_policies(file, &policies, &mut report);
     let store = store::compile(&file.store, &mut report);
     listeners::lacking_client_ca(file, &policies.raw, &mut report);
     let tokens = jwt::compile(file, &policies.raw, &mut report);
@@ -93,6 +96,7 @@ pub fn compile(
         router: routing.router,
         routes: routing.routes.into(),
         policies,
+        preflight_policies,
         tokens,
         decisive_headers,
         reads_scheme,

@@ -8,8 +8,10 @@ use http::HeaderName;
 use typed_index_collections::TiSlice;
 
 use super::bodies::BodiesRead;
+use super::cors;
 use super::names::{PolicyUse, TableNames};
 use super::paths::path_change;
+use super::route_costs::RouteCosts;
 use super::route_mistakes::{in_pattern, is_incomplete};
 use crate::config::file::{File, RawRoute, RawUpstream, Spanned, Table};
 use crate::config::report::Report;
@@ -131,6 +133,7 @@ impl RouteCompiler<'_, '_> {
                 &route.route.response_headers,
                 &route.response_headers_removed,
             ),
+            cors_origins: cors::origins(table, self.report),
             ..route.route.clone()
         })
     }
@@ -167,6 +170,7 @@ impl RouteCompiler<'_, '_> {
                 None => uses.push(policy),
             }
         }
+        let costs = RouteCosts::compile(table, (file, &self.names), &uses, self.report);
         let policy = |use_: &PolicyUse| &file.policies[use_.policy].value;
         uses.retain(|use_| policy(use_).policy.mode.is_some());
         let most = |use_: &PolicyUse| self.policies[use_.policy].quotas_max();
@@ -192,7 +196,7 @@ impl RouteCompiler<'_, '_> {
             AppliedPolicy {
                 policy: use_.policy,
                 cost: match (policy(use_).cost.clone(), &compiled.reported_cost) {
-                    (CostText::Units(units), _) => route.cost.unwrap_or(units),
+                    (CostText::Units(units), _) => costs.of(use_.policy, units),
                     (_, Some(ReportedCost::Header(reported))) => reported.reserve,
                     (_, Some(ReportedCost::Body(reported))) => reported.reserve_min(),
                     (_, None) => 1,

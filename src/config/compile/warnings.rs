@@ -6,7 +6,7 @@ use http::header::{AUTHORIZATION, COOKIE, HeaderName, TE};
 use ipnet::IpNet;
 use typed_index_collections::TiVec;
 
-use super::{jwt, store, upstreams};
+use super::{cors, jwt, route_costs, store, upstreams};
 use crate::config::display;
 use crate::config::file::{File, RawRoute};
 use crate::config::value::bytes_text;
@@ -26,6 +26,9 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
         for applied in &route.policies {
             applies[applied.policy] = true;
         }
+    }
+    for applied in snapshot.preflight_policies.iter().flatten() {
+        applies[applied.policy] = true;
     }
     for (upstream, is_used) in snapshot.upstreams.iter().zip(is_used) {
         if !is_used {
@@ -52,6 +55,12 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
     }
     for (table, route) in file.routes.iter().zip(&snapshot.routes) {
         found.extend(warn_ambiguous_header_match(&table.value, &route.name));
+        let policies = &snapshot.policies;
+        found.extend(route_costs::warn_ineffective_cost(
+            &table.value,
+            route,
+            policies,
+        ));
     }
     for route in &snapshot.routes {
         for applied in &route.policies {
@@ -59,6 +68,7 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
             found.extend(warn_unaffordable_cost(route, policy, applied.cost));
         }
     }
+    found.extend(cors::warn_unlimited_preflights(snapshot));
     warn_ineffective_trust(file, &mut found);
     found.extend(
         snapshot

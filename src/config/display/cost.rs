@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::config::file::RouteCost;
 use crate::config::value::CostText;
 use crate::cost::{Amount, NumberSource, Sum};
 use crate::snapshot::CostSource;
@@ -57,4 +58,17 @@ pub fn sources(sources: &[NumberSource]) -> String {
         };
     }
     text
+}
+
+/// Writes `cost` of a route: `10`, `{ per-key = 10 }`.
+pub fn route_cost(cost: &RouteCost) -> String {
+    match cost {
+        RouteCost::Each(units) => units.to_string(),
+        RouteCost::OfPolicies(list) => {
+            let entries = list
+                .iter()
+                .map(|(name, units)| format!("{} = {units}", name.value));
+            format!("{{ {} }}", entries.collect::<Vec<_>>().join(", "))
+        }
+    }
 }

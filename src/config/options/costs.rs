@@ -3,15 +3,17 @@
 use std::sync::LazyLock;
 
 use super::TableSpec;
-use super::kind::{ValueSpec, decimal, number_or_text, text};
+use super::kind::{ValueSpec, decimal, number, number_or_text, text};
 use crate::config::display;
-use crate::config::file::Spanned;
+use crate::config::file::{RouteCost, Spanned};
 use crate::config::read::{OneItem, Scalar};
+use crate::config::secrets::redacted;
 use crate::config::value::{
     COST_SOURCES, CostText, REPORTED_NUMBERS, RESERVE_SOURCES, Sources, UNKNOWN_SOURCES,
     ValueError, WEIGHTS, amount, reported_number, sources, weight,
 };
 use crate::cost::{Amount, NumberSource, Sum, Term, Weight};
+use crate::limit::quota::COST_MAX;
 
 /// `cost`
 pub(super) fn cost() -> ValueSpec<CostText> {
@@ -54,6 +56,30 @@ pub(super) fn unknown() -> ValueSpec<Option<Amount<NumberSource>>> {
         display::amount,
     );
     kind.or_none("the reserve")
+}
+
+/// `cost` of a route: a number, or a table of numbers by policy
+pub(super) fn of_route() -> ValueSpec<RouteCost> {
+    let units = number(0..=COST_MAX);
+    let bounds = [0, COST_MAX].map(|bound| bound.to_string());
+    let read = move |mut scalar: Scalar<'_, '_>| {
+        if scalar.is_list() {
+            let expected = "a number, or a table such as `{ per-key = 10 }`";
+            scalar.mistyped("a number or a table", expected.to_owned());
+            return None;
+        }
+        if !scalar.is_table() {
+            return units.read(scalar).map(RouteCost::Each);
+        }
+        let read = |value: Scalar<'_, '_>| units.read(value);
+        let name = |policy: &str| redacted(policy).to_string();
+        let entries = scalar.entries("{ per-key = 10 }", name, read)?;
+        let units = entries
+            .into_iter()
+            .map(|(policy, units)| (policy, units.value));
+        Some(RouteCost::OfPolicies(units.collect()))
+    };
+    ValueSpec::new("10", read, display::route_cost).within(bounds)
 }
 
 /// What `plain` reads, or a term or a list of terms, each what tells it or a table of `keys`.

@@ -30,6 +30,12 @@ pub static TOP: LazyLock<TableSpec<Top>> = LazyLock::new(|| {
         .key("default_policies", list(free_text("per-client")))
         .sets(|top| &mut top.default_policies)
         .doc("Policies applied to every route before its own, unless the route sets `default_policies = false`.")
+        .key(
+            "preflight_policies",
+            list(free_text("per-ip")).or_none("none"),
+        )
+        .sets(|top| &mut top.preflight_policies)
+        .doc("Policies that decide CORS preflights, which then take the route of the request that they announce.")
         .key("ratelimit_headers", headers)
         .sets(|top| &mut top.general.ratelimit_headers)
         .doc("Rate-limit headers on responses:")
@@ -43,7 +49,7 @@ pub static TOP: LazyLock<TableSpec<Top>> = LazyLock::new(|| {
         .sets(|top| &mut top.general.shutdown_grace)
         .doc("After that, how long requests in progress may take to finish.")
         .tables("listeners upstreams policies routes store jwt admin log")
-        .not_yet("watch debug_from include preflight_policies")
+        .not_yet("watch debug_from include")
 });
 
 /// `request_id`

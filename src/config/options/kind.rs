@@ -74,7 +74,7 @@ impl<V: PartialEq + 'static> ValueSpec<V> {
         ValueSpec::new(&self.example, read, move |at| spell(&at.value))
     }
 
-    fn within(mut self, [least, most]: [String; 2]) -> Self {
+    pub(super) fn within(mut self, [least, most]: [String; 2]) -> Self {
         self.bounds = Some([least, most]);
         self
     }

@@ -2,15 +2,15 @@
 
 use std::sync::LazyLock;
 
-use super::TableSpec;
 use super::bounds::{BODY_BYTES, TIMEOUTS};
 use super::kind::{
-    boolean, duration, duration_or_off, fields, free_text, headers, list, number, size, text, word,
+    boolean, duration, duration_or_off, fields, free_text, headers, list, list_or_one, size, text,
+    word,
 };
+use super::{TableSpec, costs};
 use crate::config::display;
 use crate::config::file::RawRoute;
-use crate::config::value::{answer_field, method, name, request_field, upgrade};
-use crate::limit::quota::COST_MAX;
+use crate::config::value::{answer_field, method, name, page_origin, request_field, upgrade};
 use crate::snapshot::EncodedSlash;
 
 /// `[[routes]]`
@@ -21,6 +21,7 @@ pub static ROUTE: LazyLock<TableSpec<RawRoute>> = LazyLock::new(|| {
     let upgrades = list(protocol).plain(|names| names, |names| display::list(names));
     let timeout = || duration(TIMEOUTS).or_none("the upstream's");
     let silence = duration_or_off(TIMEOUTS).or_none("the upstream's");
+    let origin = text("https://app.example.com", page_origin, display::field_value);
     let called = text("checkout", name, String::clone).spanned();
     TableSpec::<RawRoute>::of("route", "[[routes]]")
         .key("name", called.or_none("its path"))
@@ -59,9 +60,12 @@ pub static ROUTE: LazyLock<TableSpec<RawRoute>> = LazyLock::new(|| {
         .key("upgrades", upgrades.or(vec!["websocket".into()]))
         .sets(|table| &mut table.route.upgrades)
         .doc("Protocols that a connection may be upgraded to: in any version, or in one if it is named, as in \"SPDY/3.1\".")
-        .key("cost", number(0..=COST_MAX).or_none("the policies' own"))
+        .key("cost", costs::of_route().or_none("the policies' own"))
         .sets(|table| &mut table.cost)
-        .doc("Units that a request spends here, whatever its policies say.")
+        .doc("Units that a request spends here of each policy, or of those that a table names, in place of their own number.")
+        .key("cors_origins", list_or_one(origin).or(Vec::new()))
+        .sets(|table| &mut table.cors_origins)
+        .doc("Origins whose pages may read what the gateway itself answers, refusals included, or \"*\" for all.")
         .key("default_policies", boolean().or(true))
         .sets(|table| &mut table.default_policies)
         .doc("Whether the top-level `default_policies` apply here.")
@@ -82,7 +86,7 @@ pub static ROUTE: LazyLock<TableSpec<RawRoute>> = LazyLock::new(|| {
         .doc("Whether literal segments match in any case.")
         .table("request_headers", request_headers())
         .table("response_headers", response_headers())
-        .not_yet("forward_path cors_origins fewer_limits response_format stream_end")
+        .not_yet("forward_path fewer_limits response_format stream_end")
 });
 
 /// `[routes.request_headers]`

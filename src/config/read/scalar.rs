@@ -63,6 +63,11 @@ impl<'t> Scalar<'t, '_> {
         matches!(self.node.get_ref(), DeValue::Array(_))
     }
 
+    /// Whether it is a table.
+    pub fn is_table(&self) -> bool {
+        self.node.get_ref().is_table()
+    }
+
     /// Reads a value of this form, whose text parses itself.
     pub fn read<T>(
         mut self,

@@ -36,6 +36,7 @@ impl Refusal {
             page: &QUOTA_EXCEEDED,
             status: style.status,
             retry_after_secs,
+            challenge: None,
             body,
             content_type,
         }

@@ -16,7 +16,7 @@ fn every_body_is_json_that_repeats_its_status() {
         Refusal::delayed_full(),
         Refusal::upstream_full(),
         Refusal::no_descriptors(),
-        Refusal::unidentified("per-key"),
+        Refusal::unidentified("per-key", Challenge::ApiKey),
         Refusal::blocked("per-key"),
         Refusal::bad_cost("per-key"),
         Refusal::limiter_unavailable(Micros(0)),

@@ -91,7 +91,10 @@ fn with_keys(headers: &'static [(&'static str, &'static str)]) -> Sample {
 fn assert_shared(name: &str, part: &Part, a: &Sample, b: &Sample, shared: bool) {
     let partition_id =
         |sample: &Sample| sample.partition_id(&[std::slice::from_ref(part)], Missing::Refuse);
-    assert_ne!(partition_id(a), Identified::Unidentified, "{name}");
+    assert!(
+        matches!(partition_id(a), Identified::PartitionId(_)),
+        "{name}"
+    );
     assert_eq!(partition_id(a) == partition_id(b), shared, "{name}");
 }
 
@@ -173,6 +176,56 @@ fn remembered_partition_id_is_the_one_that_would_be_digested() {
 }
 
 #[test]
+fn cookies_parameters_and_claims_are_parts_too() {
+    let cookies = with_keys(&[("cookie", "a=1; key=x")]);
+    let query = Sample {
+        query: "a=1&key=x",
+        ..SAMPLE
+    };
+    let claims = Sample {
+        claims: &[("key", "x")],
+        ..SAMPLE
+    };
+    let (cookie, parameter) = (Part::Cookie("key".into()), Part::Query("key".into()));
+    let claim = Part::Claim("key".into());
+    let quoted = with_keys(&[("cookie", "a=2"), ("cookie", "key=\"%78\"")]);
+    assert_shared("cookie", &cookie, &cookies, &quoted, true);
+    let other = with_keys(&[("cookie", "key=X")]);
+    assert_shared("other cookie", &cookie, &cookies, &other, false);
+    let decoded = Sample {
+        query: "key=%78",
+        ..SAMPLE
+    };
+    assert_shared("parameter", &parameter, &query, &decoded, true);
+    let other = Sample {
+        claims: &[("key", "y")],
+        ..SAMPLE
+    };
+    assert_shared("other claim", &claim, &claims, &other, false);
+    let by = |sample: &Sample, part: &Part| {
+        sample.partition_id(&[std::slice::from_ref(part)], Missing::Refuse)
+    };
+    let ids = [
+        by(&cookies, &cookie),
+        by(&query, &parameter),
+        by(&claims, &claim),
+    ];
+    for (index, id) in ids.iter().enumerate() {
+        assert!(!ids[..index].contains(id), "one value by three parts");
+    }
+    for (sample, part) in [
+        (&query, &cookie),
+        (&claims, &parameter),
+        (&cookies, &claim),
+        (&with_keys(&[("cookie", "key=")]), &cookie),
+        (&with_keys(&[("cookie", "key=1; key=2")]), &cookie),
+    ] {
+        let missing = Identified::Unidentified { choice: 0 };
+        assert_eq!(by(sample, part), missing, "{part:?}");
+    }
+}
+
+#[test]
 fn a_missing_part_is_shared_skipped_or_refused_and_never_a_value() {
     let parts: &[&[Part]] = &[&[api_key()], &[Part::Ip]];
     let none = SAMPLE.partition_id(parts, Missing::Share);
@@ -193,7 +246,7 @@ fn a_missing_part_is_shared_skipped_or_refused_and_never_a_value() {
     );
     for (missing, expected) in [
         (Missing::Skip, Identified::Skip),
-        (Missing::Refuse, Identified::Unidentified),
+        (Missing::Refuse, Identified::Unidentified { choice: 0 }),
     ] {
         assert_eq!(SAMPLE.partition_id(parts, missing), expected);
         let present = with_keys(&[("x-api-key", "a")]).partition_id(parts, missing);
@@ -204,7 +257,7 @@ fn a_missing_part_is_shared_skipped_or_refused_and_never_a_value() {
     let unknown: &[&[Part]] = &[&[Part::PathParam("no".into())]];
     assert_eq!(
         SAMPLE.partition_id(unknown, Missing::Refuse),
-        Identified::Unidentified
+        Identified::Unidentified { choice: 0 }
     );
 }
 

@@ -131,6 +131,12 @@ impl Router {
         path.get(found.params.get(index)?.clone())
     }
 
+    /// Says whether the found route names this method.
+    pub fn names_method(&self, found: &Found, method: &Method) -> bool {
+        let rule = self.rules.get(usize::from(found.route));
+        rule.is_some_and(|rule| rule.methods.contains(method))
+    }
+
     /// Returns the headers that rules ask for, each once.
     pub fn header_names(&self) -> &[HeaderName] {
         &self.header_names

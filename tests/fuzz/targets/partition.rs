@@ -92,8 +92,8 @@ fn look(router: &Router, policy: &Policy, request: &Request) -> (Identity, Ident
     let identity = identity(policy, &facts);
     let identified = partition_id(&KEY, &policy.partition, policy.missing, &facts);
     match (&identity, &identified) {
-        (Identity::Skip, Identified::Skip) | (Identity::Unidentified, Identified::Unidentified) => {
-        }
+        (Identity::Skip, Identified::Skip)
+        | (Identity::Unidentified, Identified::Unidentified { .. }) => {}
         (Identity::Parts(_) | Identity::Lacks(_), Identified::PartitionId(_)) => {
             assert_ne!(
                 partition_id(&[8; 32], &policy.partition, policy.missing, &facts),

@@ -56,6 +56,7 @@ fn every_working_key_takes_what_it_is_for() {
 const EVERYTHING: &str = r#"
 workers = "${W}"
 default_policies = ["per-client"]
+preflight_policies = ["per-client"]
 ratelimit_headers = "both"
 request_id = "x-correlation-id"
 shutdown_delay = "0s"
@@ -204,6 +205,7 @@ strip_prefix = "/v1"
 rewrite = "/v2"
 preserve_host = "${FALSE:-false}"
 cost = 2
+cors_origins = ["https://app.example.com"]
 default_policies = false
 response_timeout = "5s"
 body_timeout = "5s"

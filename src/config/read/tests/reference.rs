@@ -57,6 +57,7 @@ fn the_reference_loads_as_it_is() {
 fn what_is_commented_out_is_the_default_unless_the_reference_says_there_is_none() {
     let changes = changes(&loaded(REFERENCE).file, &loaded(&uncommented()).file);
     let applied = [
+        "preflight_policies none → [per-client]",
         "store: key_secret set, counters start afresh",
         "jwt: keys [] → [tests/config/tls/issuer.pem]",
         "jwt: issuer anybody → https://login.example.com/",

@@ -1,0 +1,108 @@
+//! What a request costs on a route: the route's numbers, in place of its policies' own.
+
+use typed_index_collections::TiSlice;
+
+use super::names::{PolicyUse, TableNames};
+use super::route_mistakes::is_incomplete;
+use crate::config::display;
+use crate::config::file::{File, RawRoute, RouteCost, Spanned, Table};
+use crate::config::report::Report;
+use crate::config::value::CostText;
+use crate::index::PolicyIndex;
+use crate::snapshot::{Policy, Route};
+
+/// Units of each policy, in place of its own number.
+pub(super) enum RouteCosts {
+    /// The same of each; none: their own.
+    Each(Option<u64>),
+    /// Of these policies; of the others their own.
+    OfPolicies(Vec<(PolicyIndex, u64)>),
+}
+
+impl RouteCosts {
+    /// Compiles the `cost` of a route to which the policies of `uses` apply.
+    pub(super) fn compile(
+        table: &Table<RawRoute>,
+        (file, names): (&File, &TableNames<'_>),
+        uses: &[PolicyUse],
+        report: &mut Report,
+    ) -> Self {
+        let list = match &table.value.cost {
+            None => return Self::Each(None),
+            Some(RouteCost::Each(units)) => return Self::Each(Some(*units)),
+            Some(RouteCost::OfPolicies(list)) => list,
+        };
+        let place = table.place("cost").unwrap_or(&table.span);
+        if list.is_empty() && !is_incomplete(table) {
+            let expected = "a number, or a table such as `{ per-key = 10 }`";
+            report.mistake(place, "`cost` names no policy", expected);
+        }
+        let costs = list.iter().filter_map(|(name, units)| {
+            let policy = policy(table, name, (file, names), uses, report)?;
+            Some((policy, *units))
+        });
+        Self::OfPolicies(costs.collect())
+    }
+
+    /// Returns what a request costs in a policy whose own number is `own`.
+    pub(super) fn of(&self, policy: PolicyIndex, own: u64) -> u64 {
+        match self {
+            Self::Each(units) => units.unwrap_or(own),
+            Self::OfPolicies(list) => {
+                let found = list.iter().find(|(named, _)| *named == policy);
+                found.map_or(own, |(_, units)| *units)
+            }
+        }
+    }
+}
+
+/// Finds the policy that a route's `cost` names; it must be one of the route's, and its own cost a number.
+fn policy(
+    table: &Table<RawRoute>,
+    name: &Spanned<String>,
+    (file, names): (&File, &TableNames<'_>),
+    uses: &[PolicyUse],
+    report: &mut Report,
+) -> Option<PolicyIndex> {
+    let is_named = |one: &&PolicyUse| *file.policies[one.policy].name == *name.value;
+    let Some(found) = uses.iter().find(is_named) else {
+        // If `policies` names it, that is the mistake.
+        if !table.value.policies.contains(name) && !is_incomplete(table) {
+            for unused in names.policies(std::slice::from_ref(name), report) {
+                let name_of = &file.policies[unused.policy].name;
+                let message = format!("policy `{name_of}` does not apply to the route");
+                (report.mistake(&name.span, message, "a policy of the route"))
+                    .hint("add it to the route's `policies`, or remove it from `cost`");
+            }
+        }
+        return None;
+    };
+    let own = &file.policies[found.policy].value.cost;
+    if !matches!(own, CostText::Units(_)) {
+        let message = format!(
+            "policy `{}` does not count a number here, but what `{}` reports",
+            name.value,
+            display::cost(own)
+        );
+        (report.mistake(&name.span, message, "a policy whose `cost` is a number"))
+            .hint("remove it from the route's `cost`");
+        return None;
+    }
+    Some(found.policy)
+}
+
+/// A route's number replaces numbers, never what is reported.
+pub(super) fn warn_ineffective_cost(
+    raw: &RawRoute,
+    route: &Route,
+    policies: &TiSlice<PolicyIndex, Policy>,
+) -> Option<String> {
+    let mut applied = route.policies.iter();
+    let is_replaced = applied.any(|one| policies[one.policy].reported_cost.is_none());
+    (matches!(raw.cost, Some(RouteCost::Each(_))) && !is_replaced).then(|| {
+        format!(
+            "route `{}`: `cost` has no effect, because no policy of the route has a number as its `cost`",
+            route.name
+        )
+    })
+}
