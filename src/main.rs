@@ -34,6 +34,7 @@ fn run(file: &Path) -> anyhow::Result<ExitCode> {
         // Before the file is opened, so that no signal meets the default action: whoever has just written
         // the file may already say so.
         let mut hangup = signal(SignalKind::hangup())?;
+        let mut rotated = signal(SignalKind::user_defined1())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let text = match std::fs::read_to_string(file) {
@@ -64,6 +65,7 @@ fn run(file: &Path) -> anyhow::Result<ExitCode> {
         loop {
             tokio::select! {
                 _ = hangup.recv() => reload(&mut gateway, file),
+                _ = rotated.recv() => gateway.reopen_log(),
                 _ = terminate.recv() => break,
                 _ = interrupt.recv() => {
                     gateway.forcer()();

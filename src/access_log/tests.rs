@@ -1,6 +1,7 @@
 //! Lines of the access log, in both shapes.
 
 use super::*;
+use crate::logging::LogFiles;
 use serde_json::{Value, json};
 
 const ENTRY: AccessEntry<'static> = AccessEntry {
@@ -211,7 +212,11 @@ fn refused_only_log_has_refusals_and_no_broken_off_answers() {
 fn full_blocks_and_flushes_reach_the_output_in_order() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("log");
-    let output = Output::open(Some(&file)).expect("a log file");
+    let output = Output::open(LogFiles {
+        events: Some(&file),
+        access: None,
+    });
+    let output = output.expect("a log file");
     let writer = Writer::new(output.clone());
     for duration_us in 0..100 {
         let entry = AccessEntry {

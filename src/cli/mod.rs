@@ -29,7 +29,7 @@ pub struct Cli {
 /// What to do.
 #[derive(Clone, Debug, Default, Subcommand, PartialEq, Eq)]
 pub enum Command {
-    /// Runs the gateway: SIGHUP reloads the file, SIGTERM drains, SIGINT stops.
+    /// Runs the gateway: SIGHUP reloads the file, SIGUSR1 reopens the log, SIGTERM drains, SIGINT stops.
     #[default]
     Run,
     /// Reads the file and prints every mistake, or what the file means and guarantees.

@@ -52,9 +52,11 @@ pub struct ActiveConfig {
     pub handles: Handles,
     /// What is known of the endpoints of its upstreams; none for built-in answers.
     pub(crate) upstreams: TiVec<UpstreamIndex, Option<Arc<UpstreamState>>>,
-    /// The shape of log lines. It is decided here, because asking whether there is a terminal is a
+    /// The shape of events. It is decided here, because asking whether there is a terminal is a
     /// system call.
     pub log_format: LogFormat,
+    /// The shape of the access log's lines.
+    pub(crate) access_format: LogFormat,
     /// The key of partition ids.
     pub(crate) partition_key: [u8; 32],
 }
@@ -75,8 +77,10 @@ impl ActiveConfig {
             snapshot.policies.iter().map(|policy| &policy.name),
             snapshot.upstreams.iter().map(|upstream| &upstream.name),
         );
+        let (format, files) = (snapshot.log.format, snapshot.log.files());
         Self {
-            log_format: logging::format_of(snapshot.log.format, snapshot.log.file.as_deref()),
+            log_format: logging::format_of(format, files.events),
+            access_format: logging::format_of(format, files.access.or(files.events)),
             partition_key: partition_key(&snapshot.store, process_key),
             upstreams: endpoints.adopt(&snapshot.upstreams.raw).into(),
             snapshot,

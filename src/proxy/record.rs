@@ -334,7 +334,7 @@ impl Record {
         self.client
             .worker
             .access_log
-            .record(snapshot.log.access, self.live.log_format, &entry);
+            .record(snapshot.log.access, self.live.access_format, &entry);
     }
 }
 
@@ -381,7 +381,7 @@ pub(crate) fn log_refused_head(
         trace_id: b"",
     };
     let access = snapshot.log.access;
-    worker.access_log.record(access, live.log_format, &entry);
+    worker.access_log.record(access, live.access_format, &entry);
 }
 
 /// Whether the partition names more than the log's `client` does.
