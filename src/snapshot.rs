@@ -340,6 +340,8 @@ pub struct PolicyQuota {
     pub item: Box<str>,
     /// Its item of `RateLimit-Policy`: `"per-client";q=100;w=60`.
     pub policy_item: Box<str>,
+    /// Its name in the access log: `per-client: 100 per 1m`.
+    pub log_name: Box<str>,
 }
 
 /// What a unit is called where the file does not say it.

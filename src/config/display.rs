@@ -143,8 +143,10 @@ pub const BALANCES: &[(&str, BalanceName)] = &[
     ("hash", BalanceName::Hash),
 ];
 /// `min_version`
-pub const TLS_VERSIONS: &[(&str, TlsVersion)] =
-    &[("1.2", TlsVersion::Tls12), ("1.3", TlsVersion::Tls13)];
+pub const TLS_VERSIONS: &[(&str, TlsVersion)] = &[
+    (TlsVersion::Tls12.number(), TlsVersion::Tls12),
+    (TlsVersion::Tls13.number(), TlsVersion::Tls13),
+];
 /// `[log] level`
 pub const LEVELS: &[(&str, Level)] = &[
     ("info", Level::INFO),

@@ -70,6 +70,7 @@ pub(crate) fn run(
             limiter: Limiter {
                 snapshot: &live.snapshot,
                 partition_key: &live.partition_key,
+                digest_key: &live.digest_key,
                 store: &client.worker.store,
             },
             listener: &live.snapshot.listeners[client.listener],
@@ -217,6 +218,7 @@ impl Journey<'_> {
         };
         let forwarded = target::changed(&target, path.as_str(), &route.path_change, &found);
         let forwarded = forwarded.map_err(|_| Refusal::bad_path())?;
+        self.exchange.record.identified(route, &facts);
         if is_too_large {
             return Err(self.refuse_too_large(route, &facts).into());
         }
@@ -237,7 +239,6 @@ impl Journey<'_> {
 
     /// Phases 2 to 4: lets the limiter decide; a request of a leaky bucket waits for its turn.
     async fn decide(&mut self, route: &Route, facts: &Facts<'_>) -> Result<(), Stop> {
-        self.exchange.record.identified(route, facts);
         let unread = match &route.bodies {
             Some(bodies) => self.read_request(route, bodies, facts).await?,
             None => None,

@@ -40,7 +40,7 @@ pub use self::host::{BadHost, Host, LatestHost, host};
 pub use self::overrides::{BadPattern, EqualPatterns, PartPattern, Pattern, Patterns};
 pub use self::parameter::Ambiguous;
 pub use self::partition::{
-    Choice, Facts, Identified, LatestPartition, Missing, Part, Partition, has_all,
+    Choice, Facts, Identified, LatestPartition, Missing, Part, Partition, is_whole_address,
     join_routed_lines, partition_id,
 };
 pub use self::query::query_value;

@@ -245,10 +245,17 @@ pub(super) fn first_present<'c, 'r>(
     choice.0.iter().find_map(present)
 }
 
-/// Whether the request lacks no part of `partition`.
-pub fn has_all(partition: &Partition, facts: &Facts<'_>) -> bool {
-    let has = |choice| first_present(choice, facts).is_some();
-    partition.0.iter().all(has)
+/// Whether the client's whole address is what makes the partition.
+pub fn is_whole_address(partition: &Partition, facts: &Facts<'_>) -> bool {
+    let [Choice(parts)] = &*partition.0 else {
+        return false;
+    };
+    let bits = match facts.client {
+        IpAddr::V4(_) => 32,
+        IpAddr::V6(_) => 128,
+    };
+    **parts == [Part::Ip]
+        && matches!(value(&Part::Ip, facts), Some(Value::Address(_, prefix)) if prefix == bits)
 }
 
 fn value<'r>(part: &Part, facts: &Facts<'r>) -> Option<Value<'r>> {
@@ -277,7 +284,8 @@ fn value<'r>(part: &Part, facts: &Facts<'r>) -> Option<Value<'r>> {
     (!text.is_empty()).then_some(Value::Text(text))
 }
 
-fn network(address: IpAddr, ipv6_prefix: u8) -> Value<'static> {
+/// Returns the network of an address that makes one client.
+pub(super) fn network(address: IpAddr, ipv6_prefix: u8) -> Value<'static> {
     match client_network(address, ipv6_prefix) {
         address @ IpAddr::V4(_) => Value::Address(address, 32),
         network @ IpAddr::V6(_) => Value::Address(network, ipv6_prefix),

@@ -6,6 +6,7 @@ mod support;
 mod admin;
 mod certificates;
 mod check;
+mod log_fields;
 mod log_files;
 mod logging;
 mod observing;
