@@ -17,6 +17,7 @@ fn main() -> ExitCode {
     let cli = cli::parse();
     match cli.command.unwrap_or_default() {
         Command::Check { file } => cli::check::check(&file.unwrap_or(cli.config)),
+        Command::Id { policy, value } => cli::id::id(&cli.config, &policy, &value),
         Command::Run => run(&cli.config).unwrap_or_else(|error| {
             eprintln!("tollgate: {error:#}");
             ExitCode::FAILURE

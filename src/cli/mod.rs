@@ -3,6 +3,7 @@
 //! Commands that serve nothing live here; `main` runs the gateway.
 
 pub mod check;
+pub mod id;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,6 +37,13 @@ pub enum Command {
     Check {
         /// The configuration file; the same as `--config`.
         file: Option<PathBuf>,
+    },
+    /// Prints what logs call a client.
+    Id {
+        /// The policy whose partition names the client.
+        policy: String,
+        /// The client, written as in `overrides`: `live_123`, or `header:x-tenant=acme, method=GET`.
+        value: String,
     },
 }
 

@@ -6,6 +6,7 @@ mod support;
 mod admin;
 mod certificates;
 mod check;
+mod client_names;
 mod log_fields;
 mod log_files;
 mod logging;

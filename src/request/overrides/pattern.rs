@@ -1,6 +1,7 @@
 //! What an override says of the items of a partition.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 
 use http::header::AUTHORIZATION;
 use ipnet::{IpNet, Ipv6Net};
@@ -8,7 +9,7 @@ use ipnet::{IpNet, Ipv6Net};
 use super::address::{V6, address_bytes};
 use super::prefixes::Prefix;
 use crate::request::credential::{self, credential};
-use crate::request::partition::Part;
+use crate::request::partition::{Part, Value, network};
 use crate::request::{canonical_host, path};
 
 /// What an override says of each item of a partition; none: whatever is there.
@@ -140,6 +141,22 @@ impl PartPattern {
     /// Whether it matches whatever is there: `*`.
     pub fn is_everything(&self) -> bool {
         !self.is_value && self.prefix.bits == 0
+    }
+
+    /// Returns the one value that it matches, where so many leading bits of an IPv6 address identify a client.
+    pub(super) fn value(&self, ipv6_prefix: u8) -> Option<Value<'_>> {
+        let bytes = &*self.prefix.bytes;
+        if self.kind != PatternKind::Address {
+            return self.is_value.then_some(Value::Text(Cow::Borrowed(bytes)));
+        }
+        let address = match self.ipv6() {
+            Some(network) => network.addr().into(),
+            None => IpAddr::from(<[u8; 4]>::try_from(bytes.get(1..)?).ok()?),
+        };
+        let value = network(address, ipv6_prefix);
+        let is_one =
+            matches!(value, Value::Address(_, bits) if self.prefix.bits >= 8 + usize::from(bits));
+        is_one.then_some(value)
     }
 
     pub(super) fn ipv6(&self) -> Option<Ipv6Net> {
