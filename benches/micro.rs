@@ -98,6 +98,7 @@ impl World {
         let limiter = Limiter {
             snapshot: &self.snapshot,
             partition_key: &KEY,
+            digest_key: &KEY,
             store: &self.store,
         };
         let mut decided = Decided::default();

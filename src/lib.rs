@@ -36,7 +36,7 @@
 //! # What operators see
 //!
 //! [`fault`]: why, and whose fault. [`metrics`] and [`access_log`]: how often, and each request. [`logging`]:
-//! events. [`admin`]: the private port. [`cli`]: `tollgate check`.
+//! events. [`admin`]: the private port. [`cli`]: `tollgate check`, `tollgate id`.
 //!
 //! # Words
 //!

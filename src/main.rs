@@ -33,6 +33,7 @@ fn main() -> ExitCode {
             cli::version();
             ExitCode::SUCCESS
         }
+        Command::Id { policy, value } => cli::id::id(&cli.config, &policy, &value),
         Command::Run => run(&cli.config).unwrap_or_else(|error| {
             eprintln!("tollgate: {error:#}");
             ExitCode::FAILURE
@@ -50,6 +51,7 @@ fn run(file: &Path) -> anyhow::Result<ExitCode> {
         // Before the file is opened, so that no signal meets the default action: whoever has just written
         // the file may already say so.
         let mut hangup = signal(SignalKind::hangup())?;
+        let mut rotated = signal(SignalKind::user_defined1())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let text = match std::fs::read_to_string(file) {
@@ -80,6 +82,7 @@ fn run(file: &Path) -> anyhow::Result<ExitCode> {
         loop {
             tokio::select! {
                 _ = hangup.recv() => reload(&mut gateway, file),
+                _ = rotated.recv() => gateway.reopen_log(),
                 _ = terminate.recv() => break,
                 _ = interrupt.recv() => {
                     gateway.forcer()();

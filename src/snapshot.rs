@@ -33,7 +33,7 @@ use crate::cost::{BodyCost, NumberIndex, NumberSource, Pointers};
 use crate::index::{ListenerIndex, PolicyIndex, RouteIndex, UpstreamIndex};
 use crate::limit::Quota;
 use crate::limit::plan::{OnStoreFailure, SeriesId};
-use crate::logging::LogFormat;
+use crate::logging::{LogFiles, LogFormat};
 use crate::request::jwt::TokenVerifier;
 use crate::request::route::Router;
 use crate::request::target::PathChange;
@@ -344,6 +344,8 @@ pub struct PolicyQuota {
     pub item: Box<str>,
     /// Its item of `RateLimit-Policy`: `"per-client";q=100;w=60`.
     pub policy_item: Box<str>,
+    /// Its name in the access log: `per-client: 100 per 1m`.
+    pub log_name: Box<str>,
 }
 
 /// What a unit is called where the file does not say it.
@@ -372,10 +374,22 @@ pub struct Log {
     pub format: Option<LogFormat>,
     /// Which requests the access log has.
     pub access: AccessLog,
-    /// Where both go; none means standard output. Reopened on SIGHUP.
+    /// Where events go; none means standard output. Reopened on SIGHUP and SIGUSR1.
     pub file: Option<PathBuf>,
+    /// Where the access log goes; none means where events go.
+    pub access_file: Option<PathBuf>,
     /// How much of a client's headers is shown.
     pub clients: ClientNames,
+}
+
+impl Log {
+    /// Returns the files to open.
+    pub fn files(&self) -> LogFiles<'_> {
+        LogFiles {
+            events: self.file.as_deref(),
+            access: self.access_file.as_deref(),
+        }
+    }
 }
 
 /// The admin port.

@@ -49,8 +49,32 @@ impl<'b> LogLine<'b> {
         }
     }
 
+    /// Adds a text if it is not empty.
+    pub(super) fn text_unless_empty(&mut self, key: &str, value: &[u8]) {
+        if !value.is_empty() {
+            self.text(key, value);
+        }
+    }
+
     /// Adds a list of texts.
     pub(super) fn list<'v>(&mut self, key: &str, values: impl Iterator<Item = &'v str>) {
+        self.items(key, values, |line, value| {
+            line.value(value.as_bytes(), TEXT_BYTES_MAX);
+        });
+    }
+
+    /// Adds a list of numbers.
+    pub(super) fn numbers(&mut self, key: &str, values: impl Iterator<Item = u64>) {
+        self.items(key, values, Self::digits);
+    }
+
+    /// Adds a list, each item as `write` does.
+    fn items<V>(
+        &mut self,
+        key: &str,
+        values: impl Iterator<Item = V>,
+        write: impl Fn(&mut Self, V),
+    ) {
         self.key(key);
         let (open, close): (&[u8], &[u8]) = match self.format {
             LogFormat::Json => (b"[", b"]"),
@@ -61,7 +85,7 @@ impl<'b> LogLine<'b> {
             if index > 0 {
                 self.out.push(b',');
             }
-            self.value(value.as_bytes(), TEXT_BYTES_MAX);
+            write(self, value);
         }
         self.out.extend_from_slice(close);
     }
@@ -69,6 +93,10 @@ impl<'b> LogLine<'b> {
     /// Adds a number.
     pub(super) fn number(&mut self, key: &str, value: u64) {
         self.key(key);
+        self.digits(value);
+    }
+
+    fn digits(&mut self, value: u64) {
         let mut digits = itoa::Buffer::new();
         self.out.extend_from_slice(digits.format(value).as_bytes());
     }

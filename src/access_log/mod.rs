@@ -39,8 +39,6 @@ pub struct AccessEntry<'a> {
     pub listener: &'a str,
     /// The client in the form that may be shown.
     pub client: &'a [u8],
-    /// Whose quota it was, in the form that may be shown; empty if the client's address says it.
-    pub partition: &'a [u8],
     /// The method; empty if the head never became a request: then only the sender and the reason
     /// are known.
     pub method: &'a [u8],
@@ -48,26 +46,20 @@ pub struct AccessEntry<'a> {
     pub host: &'a [u8],
     /// The path, without its query.
     pub path: &'a [u8],
+    /// The version of HTTP.
+    pub protocol: &'a str,
+    /// The version of TLS, if the connection is encrypted.
+    pub tls_version: Option<&'a str>,
+    /// What the client says that it is; empty if it says nothing.
+    pub user_agent: &'a [u8],
     /// The route's name, if one matched.
     pub route: Option<&'a str>,
     /// The status; none if the client left before it was answered.
     pub status: Option<u16>,
-    /// What each policy of the route did, in order.
-    pub policies: &'a [(&'a str, PolicyOutcome)],
-    /// Units left in the quota with the smallest share left.
-    pub remaining: Option<u64>,
-    /// Units the request was charged, if any policy applied.
-    pub cost: Option<u64>,
-    /// Why the response did not report it, if it should have.
-    pub cost_missing: Option<MissingCost>,
-    /// Units that were reserved until a body told the cost.
-    pub reserved: Option<u64>,
-    /// Whether it told more than `max_cost`.
-    pub is_cost_capped: bool,
-    /// The overrides that matched, in the form that may be shown; empty if none did.
-    pub overrides: &'a [u8],
     /// What went wrong, if anything did.
     pub reason: Option<Reason>,
+    /// When the client was told to try again, in seconds.
+    pub retry_after_secs: Option<u64>,
     /// The endpoint that the request was sent to last, or could not be sent to; none if it was sent to
     /// none.
     pub endpoint: Option<&'a str>,
@@ -75,12 +67,26 @@ pub struct AccessEntry<'a> {
     pub attempts: Option<u32>,
     /// Why it failed, or why none could be asked.
     pub cause: Option<&'a str>,
+    /// What each policy of the route did, in order.
+    pub policies: &'a [PolicyEntry<'a>],
+    /// The quotas that refused, or would have, in the order of their policies.
+    pub refusing: &'a [RefusingEntry<'a>],
+    /// The units of the quota that refused, otherwise of the one with the smallest share left.
+    pub limit: Option<u64>,
+    /// Units left in it.
+    pub remaining: Option<u64>,
+    /// Why the response did not report the cost, if it should have.
+    pub cost_missing: Option<MissingCost>,
+    /// Whether it told more than `max_cost`.
+    pub is_cost_capped: bool,
     /// From the end of the request's head to the end of the answer, in microseconds.
     pub duration_us: u64,
     /// From the time the request was sent to the upstream's head, in microseconds.
     pub upstream_us: Option<u64>,
     /// How long the request was delayed, in microseconds.
     pub delayed_us: Option<u64>,
+    /// Bytes of the request's body that came.
+    pub received_bytes: u64,
     /// Bytes of the answer's body that were sent.
     pub sent_bytes: u64,
     /// Whether a decision was made without the store that should have made it.
@@ -89,6 +95,35 @@ pub struct AccessEntry<'a> {
     pub request_id: &'a [u8],
     /// The trace that the request is part of; empty if it is part of none.
     pub trace_id: &'a [u8],
+}
+
+/// What the access log says of a policy.
+#[derive(Clone, Copy, Debug)]
+pub struct PolicyEntry<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// What it did.
+    pub outcome: PolicyOutcome,
+    /// Whose quota it counts, in the form that may be shown; empty if the client's address is that, for all
+    /// policies.
+    pub partition: &'a str,
+    /// The override that matched, in the form that may be shown; empty if none did.
+    pub tier: &'a str,
+    /// Units that the request was to cost when it was decided.
+    pub cost: u64,
+    /// Units that it was charged in the end.
+    pub charged: u64,
+}
+
+/// A quota that refused, or would have.
+#[derive(Clone, Copy, Debug)]
+pub struct RefusingEntry<'a> {
+    /// Index of its policy among the entry's.
+    pub policy: usize,
+    /// Its name, which begins with its policy's.
+    pub quota: &'a str,
+    /// Whether it is tried beside the policy's own.
+    pub is_candidate: bool,
 }
 
 /// A worker's end of the access log.
@@ -150,44 +185,30 @@ impl AccessEntry<'_> {
         let mut line = LogLine::new(out, format, self.at);
         line.text("listener", self.listener.as_bytes());
         line.text("client", self.client);
-        if !self.partition.is_empty() {
-            line.text("partition", self.partition);
-        }
         let is_request = !self.method.is_empty();
         if is_request {
             line.text("method", self.method);
             line.text("host", self.host);
             line.long_text("path", self.path);
+            line.text("protocol", self.protocol.as_bytes());
         }
+        line.optional_text("tls_version", self.tls_version);
+        line.text_unless_empty("user_agent", self.user_agent);
         line.optional_text("route", self.route);
         line.optional_number("status", self.status.map(u64::from));
         line.optional_text("reason", self.reason.map(Reason::word));
         line.optional_text("fault", self.reason.map(|reason| reason.fault().word()));
+        line.optional_number("retry_after", self.retry_after_secs);
         line.optional_text("endpoint", self.endpoint);
         let attempts = self.attempts.filter(|attempts| *attempts > 0);
         line.optional_number("attempts", attempts.map(u64::from));
         line.optional_text("cause", self.cause);
         if !self.policies.is_empty() {
-            line.list("policies", self.names());
-            line.text("decision", self.decision().word().as_bytes());
-            self.write_policies(&mut line, PolicyOutcome::Refused, "refused_by");
-            self.write_policies(&mut line, PolicyOutcome::Blocked, "blocked_by");
-            self.write_policies(&mut line, PolicyOutcome::Unidentified, "unidentified_by");
-            self.write_policies(&mut line, PolicyOutcome::Marked, "marked_by");
-            self.write_policies(&mut line, PolicyOutcome::ShadowRefused, "shadow_refused_by");
-            self.write_policies(
-                &mut line,
-                PolicyOutcome::CandidateRefused,
-                "candidate_refused_by",
-            );
+            self.write_policies(&mut line);
         }
-        if !self.overrides.is_empty() {
-            line.text("override", self.overrides);
-        }
+        line.optional_number("limit", self.limit);
         line.optional_number("remaining", self.remaining);
-        line.optional_number("cost", self.cost);
         line.optional_text("cost_missing", self.cost_missing.map(MissingCost::word));
-        line.optional_number("reserved", self.reserved);
         if self.is_cost_capped {
             line.truth("cost_capped");
         }
@@ -195,49 +216,74 @@ impl AccessEntry<'_> {
             line.number("duration_us", self.duration_us);
             line.optional_number("upstream_us", self.upstream_us);
             line.optional_number("delayed_us", self.delayed_us);
+            line.number("received_bytes", self.received_bytes);
             line.number("sent_bytes", self.sent_bytes);
         }
         if self.is_degraded {
             line.truth("degraded");
         }
-        for (key, value) in [("request_id", self.request_id), ("trace_id", self.trace_id)] {
-            if !value.is_empty() {
-                line.text(key, value);
-            }
-        }
+        line.text_unless_empty("request_id", self.request_id);
+        line.text_unless_empty("trace_id", self.trace_id);
         line.end();
     }
 
-    /// Yields the name of each policy once: one that has a candidate may have two outcomes.
-    fn names(&self) -> impl Iterator<Item = &'_ str> {
-        let is_own =
-            |(_, outcome): &&(&str, PolicyOutcome)| *outcome != PolicyOutcome::CandidateRefused;
-        self.policies.iter().filter(is_own).map(|(name, _)| *name)
+    /// Adds what the policies did: in the lists that have an item for each, in the same order.
+    fn write_policies(&self, line: &mut LogLine<'_>) {
+        let policies = self.policies;
+        line.list("policies", policies.iter().map(|one| one.name));
+        line.text("decision", self.decision().word().as_bytes());
+        if policies.iter().any(|one| !one.partition.is_empty()) {
+            line.list("partitions", policies.iter().map(|one| one.partition));
+        }
+        if policies.iter().any(|one| !one.tier.is_empty()) {
+            line.list("tiers", policies.iter().map(|one| one.tier));
+        }
+        line.numbers("costs", policies.iter().map(|one| one.cost));
+        line.numbers("charged", policies.iter().map(|one| one.charged));
+        for (outcome, key) in [
+            (PolicyOutcome::Refused, "refused_by"),
+            (PolicyOutcome::Blocked, "blocked_by"),
+            (PolicyOutcome::Unidentified, "unidentified_by"),
+            (PolicyOutcome::Marked, "marked_by"),
+            (PolicyOutcome::ShadowRefused, "shadow_refused_by"),
+        ] {
+            if policies.iter().any(|one| one.outcome == outcome) {
+                line.list(key, self.refusing(outcome));
+            }
+        }
+        let candidates = self.refusing.iter().filter(|one| one.is_candidate);
+        if candidates.clone().next().is_some() {
+            line.list("candidate_refused_by", candidates.map(|one| one.quota));
+        }
+    }
+
+    /// Yields what refused in the policies with this outcome: their quotas, or a policy that refused by itself.
+    fn refusing(&self, outcome: PolicyOutcome) -> impl Iterator<Item = &str> {
+        let with =
+            (self.policies.iter().enumerate()).filter(move |(_, one)| one.outcome == outcome);
+        with.flat_map(|(index, policy)| {
+            let is_own = move |one: &&RefusingEntry<'_>| one.policy == index && !one.is_candidate;
+            let mut quotas = self.refusing.iter().filter(is_own).map(|one| one.quota);
+            let first = quotas.next().unwrap_or(policy.name);
+            [first].into_iter().chain(quotas)
+        })
     }
 
     /// What the policies did together: refused if one refused, unanswered if one could not be
     /// asked.
     fn decision(&self) -> PolicyOutcome {
-        let any = |wanted: &PolicyOutcome| self.policies.iter().any(|(_, one)| one == wanted);
+        let any = |wanted: &PolicyOutcome| self.policies.iter().any(|one| one.outcome == *wanted);
         let decisive = [
             PolicyOutcome::Refused,
             PolicyOutcome::Blocked,
             PolicyOutcome::Unidentified,
             PolicyOutcome::Unanswered,
         ];
-        let is_skipped = |(_, one): &(&str, PolicyOutcome)| *one == PolicyOutcome::Skipped;
+        let is_skipped = |one: &PolicyEntry<'_>| one.outcome == PolicyOutcome::Skipped;
         match decisive.into_iter().find(any) {
             Some(outcome) => outcome,
             None if self.policies.iter().all(is_skipped) => PolicyOutcome::Skipped,
             None => PolicyOutcome::Admitted,
-        }
-    }
-
-    /// Lists the policies with this outcome, if there are any.
-    fn write_policies(&self, line: &mut LogLine<'_>, outcome: PolicyOutcome, key: &str) {
-        let with = self.policies.iter().filter(|(_, one)| *one == outcome);
-        if with.clone().next().is_some() {
-            line.list(key, with.map(|(name, _)| *name));
         }
     }
 }

@@ -4,6 +4,7 @@
 
 pub mod check;
 mod habits;
+pub mod id;
 pub mod init;
 
 use std::io;
@@ -33,7 +34,7 @@ pub struct Cli {
 /// What to do.
 #[derive(Clone, Debug, Default, Subcommand, PartialEq, Eq)]
 pub enum Command {
-    /// Runs the gateway: SIGHUP reloads the file, SIGTERM drains, SIGINT stops.
+    /// Runs the gateway: SIGHUP reloads the file, SIGUSR1 reopens the log, SIGTERM drains, SIGINT stops.
     #[default]
     Run,
     /// Reads the file and prints every mistake, or what the file means and guarantees.
@@ -43,6 +44,13 @@ pub enum Command {
         /// Takes warnings for mistakes: exits with 78 if there are any.
         #[arg(long)]
         strict: bool,
+    },
+    /// Prints what logs call a client.
+    Id {
+        /// The policy whose partition names the client.
+        policy: String,
+        /// The client, written as in `overrides`: `live_123`, or `header:x-tenant=acme, method=GET`.
+        value: String,
     },
     /// Writes a small commented file to start from; never over another one.
     Init {

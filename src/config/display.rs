@@ -143,8 +143,10 @@ pub const BALANCES: &[(&str, BalanceName)] = &[
     ("hash", BalanceName::Hash),
 ];
 /// `min_version`
-pub const TLS_VERSIONS: &[(&str, TlsVersion)] =
-    &[("1.2", TlsVersion::Tls12), ("1.3", TlsVersion::Tls13)];
+pub const TLS_VERSIONS: &[(&str, TlsVersion)] = &[
+    (TlsVersion::Tls12.number(), TlsVersion::Tls12),
+    (TlsVersion::Tls13.number(), TlsVersion::Tls13),
+];
 /// `[store.tls]`, `[upstreams.NAME.tls] verify`
 pub const SERVER_PROOFS: &[(&str, ServerProof)] =
     &[("full", ServerProof::Full), ("none", ServerProof::None)];

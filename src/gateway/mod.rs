@@ -12,7 +12,6 @@ mod threads;
 use std::collections::HashSet;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
@@ -24,7 +23,7 @@ use crate::clock::Clock;
 use crate::config::changes::{changes, keep_until_restart};
 use crate::config::{Loaded, environment, file::File, load, report::Report};
 use crate::limit::plan::SeriesId;
-use crate::logging::{Logging, Output};
+use crate::logging::{LogFileError, Logging, Output, OutputError};
 use crate::metrics::{Metrics, Reload};
 use crate::proxy::downstream::listener;
 use crate::proxy::process::{ActiveConfig, Process};
@@ -70,14 +69,9 @@ pub enum StartError {
         /// What the operating system said.
         source: io::Error,
     },
-    /// The log's file could not be opened.
-    #[error("cannot open the log {} (log.file)", file.display())]
-    Log {
-        /// The file.
-        file: PathBuf,
-        /// What the operating system said.
-        source: io::Error,
-    },
+    /// A file of the log could not be opened.
+    #[error(transparent)]
+    Log(#[from] LogFileError),
     /// The system gave no thread, no runtime or no standard output.
     #[error(transparent)]
     System(#[from] io::Error),
@@ -119,7 +113,7 @@ impl Gateway {
         let admin_listener = bind_admin(&snapshot)?;
         let worker_count = worker_count(&snapshot);
         let metrics = Arc::new(Metrics::new(worker_count));
-        let output = open_log(&snapshot)?;
+        let output = Output::open(snapshot.log.files())?;
         metrics.observe_log(output.lines_dropped());
         let admin = Arc::new(AdminState::new(Arc::clone(&metrics)));
         let addresses = (snapshot.listeners.iter().zip(&listeners))
@@ -237,7 +231,7 @@ impl Gateway {
     /// Puts the configuration of `text` in force; requests under way keep the one they began with.
     ///
     /// Counters of unchanged series, connections and pools survive. The log says what changed, and
-    /// its file is opened again.
+    /// its files are opened again.
     ///
     /// # Errors
     /// What is wrong with the file; the old configuration stays whole.
@@ -259,6 +253,7 @@ impl Gateway {
         self.process.metrics.reloaded(Reload::Applied);
         self.file = loaded.file;
         self.reopen_log();
+        self.adapt_log();
         for key in &changes.needs_restart {
             tracing::warn!(key, "a changed key needs a restart: its old value stays");
         }
@@ -283,15 +278,22 @@ impl Gateway {
         self.reopen_log();
     }
 
-    /// Opens the log's file again, so that a file that was rotated away is closed.
-    fn reopen_log(&self) {
-        let live = self.process.live();
-        let log = &live.snapshot.log;
-        if let Err(error) = self.output.reopen(log.file.as_deref()) {
-            tracing::error!(%error, "the log file cannot be reopened: lines still go to the old one");
+    /// Opens the log's files again, so that files that were rotated away are closed.
+    pub fn reopen_log(&self) {
+        for error in self.output.reopen(self.process.live().snapshot.log.files()) {
+            let (file, source) = (error.file.display(), &error.source);
+            tracing::error!(
+                key = error.key, %file, error = %source,
+                "the log file cannot be reopened: lines still go to the old one"
+            );
         }
+    }
+
+    /// Logs events as the configuration in force says.
+    fn adapt_log(&self) {
+        let live = self.process.live();
         if let Some(logging) = &self.logging {
-            logging.set(log.level, live.log_format);
+            logging.set(live.snapshot.log.level, live.log_format);
         }
     }
 
@@ -325,21 +327,19 @@ impl Gateway {
     }
 }
 
+impl From<OutputError> for StartError {
+    fn from(error: OutputError) -> Self {
+        match error {
+            OutputError::File(error) => Self::Log(error),
+            OutputError::Thread(error) => Self::System(error),
+        }
+    }
+}
+
 impl Drop for Gateway {
     fn drop(&mut self) {
         self.shutdown();
     }
-}
-
-fn open_log(snapshot: &Snapshot) -> Result<Output, StartError> {
-    let file = snapshot.log.file.as_deref();
-    Output::open(file).map_err(|source| match file {
-        Some(file) => StartError::Log {
-            file: file.to_owned(),
-            source,
-        },
-        None => source.into(),
-    })
 }
 
 /// Logs the warnings about a file: what is not a mistake, but probably not what was meant.

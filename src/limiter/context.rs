@@ -10,6 +10,8 @@ pub struct Limiter<'l> {
     pub snapshot: &'l Snapshot,
     /// The key of partition ids.
     pub partition_key: &'l [u8; 32],
+    /// The key of the digests that people see.
+    pub digest_key: &'l [u8; 32],
     /// The way to the counters.
     pub store: &'l Session,
 }

@@ -28,6 +28,19 @@ pub struct Decided {
     pub is_degraded: bool,
     /// The overrides that matched, in the form that may be shown: printable ASCII.
     pub tiers: String,
+    /// The quotas that refused, or would have.
+    pub(super) refusing: SmallVec<[RefusingQuota; 4]>,
+}
+
+/// A quota that refused, or would have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RefusingQuota {
+    /// Which of [`Decided::policies`] it belongs to.
+    pub(super) of: PlanPolicy,
+    /// Whether it is tried beside the policy's own.
+    pub(super) is_candidate: bool,
+    /// Index among the candidates, or among the quotas of the policy or of its override.
+    pub(super) quota: u16,
 }
 
 /// What a policy did to a request.
@@ -41,8 +54,14 @@ pub struct PolicyResult {
     pub is_candidate_refused: bool,
     /// The override that matched, and decided instead of the policy's own quotas.
     pub matched: Option<Override>,
-    /// Units that the request costs there; once it is answered, those that stay charged.
+    /// Where [`Decided::tiers`] shows it.
+    pub(super) tier: (usize, usize),
+    /// Units that the request was to cost there when it was decided.
+    pub asked: u64,
+    /// The same; once it is answered, what it did cost.
     pub cost: u64,
+    /// Whether a quota of the policy counted it.
+    pub(super) is_counted: bool,
     /// Whether a header field of the answer should have reported the cost and did not.
     pub is_cost_header_missing: bool,
     /// What was reserved, where a body tells the cost.
@@ -122,22 +141,25 @@ impl Decided {
         &'s self,
         snapshot: &'s Snapshot,
     ) -> impl Iterator<Item = LimitInfo<'s>> + Clone {
-        self.shown.iter().map(|shown| LimitInfo {
-            quota: &self.policies[usize::from(shown.of)].quotas(snapshot)[shown.quota],
-            decision: shown.decision,
-        })
+        self.shown.iter().map(|shown| self.info(snapshot, shown))
     }
 
     /// Yields the names of the quotas that refused.
     pub fn violated<'s>(&'s self, snapshot: &'s Snapshot) -> impl Iterator<Item = &'s str> + Clone {
-        let refuses = |shown: &&ShownDecision| {
-            self.policies[usize::from(shown.of)].outcome == PolicyOutcome::Refused
-                && !shown.decision.admit
-        };
-        let name = |shown: &ShownDecision| {
-            &*self.policies[usize::from(shown.of)].quotas(snapshot)[shown.quota].item
-        };
-        self.shown.iter().filter(refuses).map(name)
+        let refusing = self.shown.iter().filter(|shown| self.refuses(shown));
+        refusing.map(|shown| &*self.info(snapshot, shown).quota.item)
+    }
+
+    fn info<'s>(&'s self, snapshot: &'s Snapshot, shown: &ShownDecision) -> LimitInfo<'s> {
+        LimitInfo {
+            quota: &self.policies[usize::from(shown.of)].quotas(snapshot)[shown.quota],
+            decision: shown.decision,
+        }
+    }
+
+    fn refuses(&self, shown: &ShownDecision) -> bool {
+        let policy = &self.policies[usize::from(shown.of)];
+        policy.outcome == PolicyOutcome::Refused && !shown.decision.admit
     }
 
     /// Says which quota can never hold what the request reserves, if one that refused cannot: printable ASCII
@@ -154,26 +176,62 @@ impl Decided {
         })
     }
 
-    /// Notes which override matched.
+    /// Notes which override matched; returns where it is shown.
     pub(super) fn note_tier(
         &mut self,
         limiter: &Limiter<'_>,
         policy: &Policy,
         matched: Override,
         (facts, partition_id): (&Facts<'_>, PartitionId),
-    ) {
+    ) -> (usize, usize) {
         let Some(overrides) = &policy.overrides else {
-            return;
+            return (0, 0);
         };
-        let (key, names) = (limiter.partition_key, limiter.snapshot.log.clients);
+        let (key, names) = (limiter.digest_key, limiter.snapshot.log.clients);
         let mut client = redacted(key, policy.overrides_by(), facts, names);
-        if overrides.by.is_none() {
+        if overrides.by.is_none() && key == limiter.partition_key {
             client = client.identified(partition_id);
         }
         let shown = overrides.patterns.shown(matched.pattern, client);
         self.tiers.reserve(TIER_LEN);
-        let separator = if self.tiers.is_empty() { "" } else { ", " };
-        write!(self.tiers, "{separator}{shown}").expect("memory takes every byte");
+        if !self.tiers.is_empty() {
+            self.tiers.push_str(", ");
+        }
+        let start = self.tiers.len();
+        write!(self.tiers, "{shown}").expect("memory takes every byte");
+        (start, self.tiers.len())
+    }
+
+    /// Returns the override of a policy that matched, in the form that may be shown; empty if none did.
+    pub fn tier(&self, of: &PolicyResult) -> &str {
+        &self.tiers[of.tier.0..of.tier.1]
+    }
+
+    /// Yields the quotas that refused, or would have: for each, which of [`policies`](Self::policies) it
+    /// belongs to, and whether it is a candidate of that policy.
+    pub fn refusing<'s>(
+        &'s self,
+        snapshot: &'s Snapshot,
+    ) -> impl Iterator<Item = (usize, &'s PolicyQuota, bool)> {
+        self.refusing.iter().map(|one| {
+            let policy = &self.policies[usize::from(one.of)];
+            let quotas = if one.is_candidate {
+                &snapshot.policies[policy.policy].candidates
+            } else {
+                policy.quotas(snapshot)
+            };
+            let quota = &quotas[usize::from(one.quota)];
+            (usize::from(one.of), quota, one.is_candidate)
+        })
+    }
+
+    /// Returns the first quota that refused, otherwise the one with the smallest share left.
+    pub fn decisive<'s>(&'s self, snapshot: &'s Snapshot) -> Option<LimitInfo<'s>> {
+        let mut refusing = self.shown.iter().filter(|shown| self.refuses(shown));
+        match refusing.next() {
+            Some(shown) => Some(self.info(snapshot, shown)),
+            None => tightest(self.infos(snapshot)),
+        }
     }
 
     /// Returns the index of the policy that comes next.
@@ -201,14 +259,6 @@ impl Decided {
         let found = self.policies.iter().find(|one| one.outcome == outcome);
         found.map(|one| one.policy)
     }
-
-    /// Returns the units that the request was charged, or would have been; the most of its policies.
-    pub fn cost(&self) -> Option<u64> {
-        let is_counted = |one: &&PolicyResult| one.is_counted();
-        (self.policies.iter().filter(is_counted))
-            .map(|one| one.cost)
-            .max()
-    }
 }
 
 impl PolicyResult {
@@ -216,6 +266,16 @@ impl PolicyResult {
     pub fn missing_cost(&self) -> Option<MissingCost> {
         let by_body = self.reservation.and_then(|one| one.settled?.missing_cost);
         by_body.or(self.is_cost_header_missing.then_some(MissingCost::Header))
+    }
+
+    /// Returns the units that the request was charged there in the end: those that a quota counted, and those
+    /// that exceed a plan, which are billed.
+    pub fn charged(&self) -> u64 {
+        if self.is_counted || self.outcome == PolicyOutcome::Marked {
+            self.cost
+        } else {
+            0
+        }
     }
 
     /// Notes that its cost is a reserve, if a body tells the cost here.
@@ -231,17 +291,6 @@ impl PolicyResult {
     pub(super) fn quotas<'s>(&self, snapshot: &'s Snapshot) -> &'s [PolicyQuota] {
         let policy = &snapshot.policies[self.policy];
         policy.grant_of(self.matched).quotas()
-    }
-
-    /// Whether the policy's quotas were asked, or would have been.
-    fn is_counted(&self) -> bool {
-        !matches!(
-            self.outcome,
-            PolicyOutcome::Skipped
-                | PolicyOutcome::Unidentified
-                | PolicyOutcome::Unlimited
-                | PolicyOutcome::Blocked
-        )
     }
 }
 

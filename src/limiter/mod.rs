@@ -150,7 +150,10 @@ impl PolicyResult {
             outcome,
             is_candidate_refused: false,
             matched: None,
+            tier: (0, 0),
+            asked: 0,
             cost: 0,
+            is_counted: false,
             is_cost_header_missing: false,
             reservation: None,
         }

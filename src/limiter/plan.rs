@@ -6,10 +6,10 @@ use http::HeaderMap;
 use smallvec::SmallVec;
 
 use super::context::Limiter;
-use super::decided::{Admission, Decided, PolicyResult, ShownDecision};
+use super::decided::{Admission, Decided, PolicyResult, RefusingQuota, ShownDecision};
 use crate::cost::{Numbers, RequestNeed};
 use crate::limit::plan::{CheckMode, PlanPolicy};
-use crate::limit::{Check, CheckResult, PartitionId, Plan, Verdict};
+use crate::limit::{Check, CheckResult, Count, PartitionId, Plan, Verdict};
 use crate::metrics::PolicyOutcome;
 use crate::request::{Facts, Identified, LatestPartition};
 use crate::snapshot::{AppliedPolicy, CostSource, Grant, Policy, PolicyMode, PolicyQuota};
@@ -37,8 +37,8 @@ pub struct BodyNeeds {
 struct Owner {
     /// Which of [`Decided::policies`] it belongs to.
     of: PlanPolicy,
-    /// Index among the quotas of the policy, or of its override.
-    quota: usize,
+    /// Index among the quotas of the policy or of its override, or among the policy's candidates.
+    quota: u16,
     mode: PolicyMode,
 }
 
@@ -94,7 +94,8 @@ impl<'l> Limiter<'l> {
                 own.matched = policy.find_override(facts);
                 if let Some(matched) = own.matched {
                     candidates = &[];
-                    decided.note_tier(self, policy, matched, (facts, partition_id));
+                    let client = (facts, partition_id);
+                    own.tier = decided.note_tier(self, policy, matched, client);
                 }
             }
             let quotas = match policy.grant_of(own.matched) {
@@ -120,6 +121,7 @@ impl<'l> Limiter<'l> {
                 }
                 None => applied.cost,
             };
+            own.asked = own.cost;
             own.reserve(applied);
             planned.add(decided, own, (policy, applied), quotas, partition_id);
         }
@@ -185,9 +187,10 @@ impl<'s> Planned<'s> {
             PolicyMode::Enforce => CheckMode::Enforce,
             PolicyMode::Shadow | PolicyMode::Mark => CheckMode::Shadow,
         };
-        let real = quotas.iter().map(|quota| (quota, mode));
-        let tried = candidates.iter().map(|quota| (quota, CheckMode::Candidate));
-        for (index, (quota, mode)) in real.chain(tried).enumerate() {
+        let real = (0..).zip(quotas).map(|(index, quota)| (index, quota, mode));
+        let tried = (0..).zip(candidates);
+        let tried = tried.map(|(index, quota)| (index, quota, CheckMode::Candidate));
+        for (index, quota, mode) in real.chain(tried) {
             self.owners.push(Owner {
                 of,
                 quota: index,
@@ -209,8 +212,16 @@ impl<'s> Planned<'s> {
     pub(super) fn note(&self, verdict: &Verdict, is_degraded: bool, decided: &mut Decided) {
         for ((owner, check), answer) in self.owners.iter().zip(&self.checks).zip(&verdict.answers) {
             let policy = &mut decided.policies[usize::from(owner.of)];
-            if check.mode == CheckMode::Candidate {
-                policy.is_candidate_refused |= answer.decision.is_some_and(|one| !one.admit);
+            let is_candidate = check.mode == CheckMode::Candidate;
+            if answer.decision.is_some_and(|decision| !decision.admit) {
+                policy.is_candidate_refused |= is_candidate;
+                decided.refusing.push(RefusingQuota {
+                    of: owner.of,
+                    is_candidate,
+                    quota: owner.quota,
+                });
+            }
+            if is_candidate {
                 continue;
             }
             policy.outcome = worse(policy.outcome, answer, owner.mode, is_degraded);
@@ -219,11 +230,27 @@ impl<'s> Planned<'s> {
             {
                 decided.shown.push(ShownDecision {
                     of: owner.of,
-                    quota: owner.quota,
+                    quota: owner.quota.into(),
                     decision,
                 });
             }
             decided.is_degraded |= policy.outcome == PolicyOutcome::Unanswered;
+        }
+        self.note_counted(verdict, decided);
+    }
+
+    /// Notes which policies counted the request: those that admitted it, if it was admitted, and those that
+    /// count all requests.
+    fn note_counted(&self, verdict: &Verdict, decided: &mut Decided) {
+        for ((owner, check), answer) in self.owners.iter().zip(&self.checks).zip(&verdict.answers) {
+            let policy = &mut decided.policies[usize::from(owner.of)];
+            let is_real = check.mode != CheckMode::Candidate && answer.decision.is_some();
+            let has_admitted = matches!(
+                policy.outcome,
+                PolicyOutcome::Admitted | PolicyOutcome::Unanswered
+            );
+            let counts = check.quota.count == Count::All || verdict.admit && has_admitted;
+            policy.is_counted |= is_real && counts;
         }
     }
 

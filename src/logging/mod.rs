@@ -4,10 +4,13 @@
 //! line. Level and shape can change while the gateway runs. What libraries say of each frame or byte is
 //! no event of the gateway's, at any level.
 
+mod files;
 mod output;
+mod sink;
 
-pub(crate) use output::Block;
-pub use output::Output;
+pub use files::{LogFileError, LogFiles};
+pub use output::{Output, OutputError};
+pub(crate) use sink::Block;
 
 use std::fmt;
 use std::io::{self, IsTerminal};
@@ -121,7 +124,11 @@ mod tests {
     fn level_and_shape_change_while_running_and_only_own_events_are_logged() {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("log");
-        let output = Output::open(Some(&file)).expect("a log file");
+        let output = Output::open(LogFiles {
+            events: Some(&file),
+            access: None,
+        });
+        let output = output.expect("a log file");
         let (logging, subscriber) = Logging::new(output.clone(), Level::INFO, LogFormat::Json);
         tracing::subscriber::with_default(subscriber, || {
             tracing::debug!("too quiet");

@@ -1,19 +1,21 @@
-//! Where log lines go: standard output or a file, written by one thread.
+//! Where log lines go: standard output or files, written by one thread.
 //!
 //! Whoever has lines hands them over through a bounded queue and never waits. Lines that do not
 //! fit, or that the file system refuses, are dropped and counted. Access-log blocks may take only
-//! part of the queue, so that a flood of requests cannot crowd out the line that says why.
+//! part of the queue, so that a flood of requests cannot crowd out the line that says why. They may
+//! have a file of their own; otherwise they go where events go.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use tracing_subscriber::fmt::MakeWriter;
+
+use super::files::{LogFileError, LogFiles};
+use super::sink::{Block, Destination, Sink, say};
 
 /// Takes finished lines; cheap to clone.
 #[derive(Clone, Debug)]
@@ -22,68 +24,91 @@ pub struct Output {
     shared: Arc<OutputState>,
 }
 
-/// Whole lines, each with its newline.
-#[derive(Debug, Default)]
-pub(crate) struct Block {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) lines: u64,
+/// Why an [`Output`] cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub enum OutputError {
+    /// A file cannot be opened.
+    File(#[from] LogFileError),
+    /// The system gave no thread.
+    Thread(#[from] io::Error),
 }
 
 /// Hands each event over as one block.
 #[derive(Debug)]
 pub struct EventWriter<'o>(&'o Output);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct OutputState {
     access_blocks_queued: AtomicUsize,
     lines_dropped: Arc<AtomicU64>,
+    /// How many of them had no room in the queue, and are still to be told of.
+    lines_crowded_out: AtomicU64,
     /// What the thread writes to from the next block on.
-    next_sink: Mutex<Option<Sink>>,
+    next_sinks: Mutex<NextSinks>,
+}
+
+/// What takes the place of sinks; none: nothing.
+#[derive(Debug, Default)]
+struct NextSinks {
+    events: Option<Sink>,
+    access: Option<AccessSink>,
+}
+
+/// What the access log is written to.
+#[derive(Debug)]
+enum AccessSink {
+    Own(Sink),
+    WithEvents,
 }
 
 #[derive(Debug)]
 enum Message {
     Events(Block),
     Access(Block),
-    /// There is a new sink.
+    /// There are new sinks.
     Reopened,
     /// Everything before this must be written, and then confirmed.
     Flush(SyncSender<()>),
 }
 
-#[derive(Debug)]
-enum Sink {
-    Stdout(io::Stdout),
-    File(File),
-}
-
 /// What the thread owns.
 struct Thread {
-    sink: Sink,
+    events: Destination,
+    /// Where the access log goes, if not where events go.
+    access: Option<Destination>,
     shared: Arc<OutputState>,
-    /// Whether the last block broke off, possibly within a line.
-    is_torn: bool,
 }
 
 impl Output {
-    /// Opens `file`, or standard output if there is none, and starts the thread that writes to it.
+    /// Opens `files`, and starts the thread that writes to them.
     ///
     /// # Errors
-    /// The file cannot be opened for appending, or no thread can be started.
-    pub fn open(file: Option<&Path>) -> io::Result<Self> {
-        Self::start(Sink::open(file)?)
+    /// A file cannot be opened for appending, or no thread can be started.
+    pub fn open(files: LogFiles<'_>) -> Result<Self, OutputError> {
+        let (events, access) = (files.open_events()?, files.open_access()?);
+        Ok(Self::start(events, access)?)
     }
 
-    /// Opens `file` again by its name, or opens another one; what is queued may go to either.
+    /// Opens `files` again by their names, or opens other ones; what is queued may go to either.
     ///
-    /// # Errors
-    /// The file cannot be opened; lines go where they went before.
-    pub fn reopen(&self, file: Option<&Path>) -> io::Result<()> {
-        let sink = Sink::open(file)?;
-        *self.shared.next_sink() = Some(sink);
-        // A full queue keeps the thread awake, so it will see the sink without being told.
+    /// Returns those that cannot be opened: their lines go where they went before.
+    pub fn reopen(&self, files: LogFiles<'_>) -> Vec<LogFileError> {
+        let (events, access) = (files.open_events(), files.open_access());
+        let mut failed = Vec::new();
+        let mut opened = |error| failed.push(error);
+        let (events, access) = (
+            events.map_err(&mut opened).ok(),
+            access.map_err(&mut opened).ok(),
+        );
+        let access = access.map(|own| own.map_or(AccessSink::WithEvents, AccessSink::Own));
+        let mut next = self.shared.next_sinks();
+        next.events = events.or(next.events.take());
+        next.access = access.or(next.access.take());
+        drop(next);
+        // A full queue keeps the thread awake, so it will see the sinks without being told.
         let _ = self.queue.try_send(Message::Reopened);
-        Ok(())
+        failed
     }
 
     /// Waits until everything handed over so far is written, but for a few seconds at most.
@@ -113,7 +138,7 @@ impl Output {
     /// Hands a block of the access log over, or drops it.
     pub(crate) fn access(&self, block: Block) {
         if self.shared.access_blocks_queued.load(Relaxed) >= ACCESS_BLOCKS_MAX {
-            self.shared.dropped(block.lines);
+            self.shared.crowded_out(block.lines);
             return;
         }
         self.shared.access_blocks_queued.fetch_add(1, Relaxed);
@@ -123,17 +148,13 @@ impl Output {
         }
     }
 
-    fn start(sink: Sink) -> io::Result<Self> {
-        let shared = Arc::new(OutputState {
-            access_blocks_queued: AtomicUsize::new(0),
-            lines_dropped: Arc::default(),
-            next_sink: Mutex::default(),
-        });
+    fn start(events: Sink, access: Option<Sink>) -> io::Result<Self> {
+        let shared = Arc::<OutputState>::default();
         let (queue, messages) = sync_channel(BLOCKS_MAX);
         let thread = Thread {
-            sink,
+            events: Destination::new(events),
+            access: access.map(Destination::new),
             shared: Arc::clone(&shared),
-            is_torn: false,
         };
         thread::Builder::new()
             .name("log".into())
@@ -143,19 +164,26 @@ impl Output {
 }
 
 impl OutputState {
+    /// Counts lines that were not written.
     fn dropped(&self, lines: u64) {
         self.lines_dropped.fetch_add(lines, Relaxed);
+    }
+
+    /// Counts lines that had no room in the queue.
+    fn crowded_out(&self, lines: u64) {
+        self.dropped(lines);
+        self.lines_crowded_out.fetch_add(lines, Relaxed);
     }
 
     /// Counts the lines of a message that did not fit.
     fn lost(&self, message: Message) {
         if let Message::Events(block) | Message::Access(block) = message {
-            self.dropped(block.lines);
+            self.crowded_out(block.lines);
         }
     }
 
-    fn next_sink(&self) -> MutexGuard<'_, Option<Sink>> {
-        self.next_sink
+    fn next_sinks(&self) -> MutexGuard<'_, NextSinks> {
+        self.next_sinks
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
@@ -164,16 +192,13 @@ impl OutputState {
 impl Thread {
     /// Writes until every [`Output`] is gone.
     fn run(mut self, messages: &Receiver<Message>) {
-        for message in messages {
-            if let Some(sink) = self.shared.next_sink().take() {
-                self.sink = sink;
-                self.is_torn = false;
-            }
+        while let Some(message) = self.next(messages) {
+            self.take_sinks();
             match message {
-                Message::Events(block) => self.write(&block),
+                Message::Events(block) => self.write_events(&block),
                 Message::Access(block) => {
                     self.shared.access_blocks_queued.fetch_sub(1, Relaxed);
-                    self.write(&block);
+                    self.write_access(&block);
                 }
                 Message::Reopened => {}
                 // Whoever waited may have given up.
@@ -182,42 +207,43 @@ impl Thread {
         }
     }
 
-    fn write(&mut self, block: &Block) {
-        // A line that broke off is ended first, so that it spoils only itself.
-        let mended = if self.is_torn {
-            self.sink.write_all(b"\n")
-        } else {
-            Ok(())
-        };
-        let written = mended.and_then(|()| self.sink.write_all(&block.bytes));
-        self.is_torn = written.is_err();
-        if written.is_err() {
-            self.shared.dropped(block.lines);
+    /// Waits for the next message; none if there will be none.
+    fn next(&self, messages: &Receiver<Message>) -> Option<Message> {
+        match messages.try_recv() {
+            Ok(message) => return Some(message),
+            Err(TryRecvError::Disconnected) => return None,
+            Err(TryRecvError::Empty) => {}
         }
-    }
-}
-
-impl Sink {
-    fn open(file: Option<&Path>) -> io::Result<Self> {
-        match file {
-            Some(file) => {
-                let file = OpenOptions::new().create(true).append(true).open(file)?;
-                Ok(Self::File(file))
-            }
-            None => Ok(Self::Stdout(io::stdout())),
+        // All that was queued is written, so there is room again.
+        let lines = self.shared.lines_crowded_out.swap(0, Relaxed);
+        if lines > 0 {
+            say(format_args!(
+                "the log did not keep up: {lines} lines are lost"
+            ));
         }
+        messages.recv().ok()
     }
 
-    /// Writes all of `bytes` through to the operating system.
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Stdout(stdout) => {
-                let mut stdout = stdout.lock();
-                stdout.write_all(bytes)?;
-                stdout.flush()
-            }
-            Self::File(file) => file.write_all(bytes),
+    fn take_sinks(&mut self) {
+        let next = std::mem::take(&mut *self.shared.next_sinks());
+        if let Some(sink) = next.events {
+            self.events.replace(sink);
         }
+        match (next.access, &mut self.access) {
+            (None, _) => {}
+            (Some(AccessSink::Own(sink)), Some(access)) => access.replace(sink),
+            (Some(AccessSink::Own(sink)), access) => *access = Some(Destination::new(sink)),
+            (Some(AccessSink::WithEvents), access) => *access = None,
+        }
+    }
+
+    fn write_events(&mut self, block: &Block) {
+        self.shared.dropped(self.events.write(block));
+    }
+
+    fn write_access(&mut self, block: &Block) {
+        let destination = self.access.as_mut().unwrap_or(&mut self.events);
+        self.shared.dropped(destination.write(block));
     }
 }
 
@@ -267,6 +293,8 @@ const FLUSH_TRIES: u32 = 100;
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn block(text: &str) -> Block {
@@ -276,30 +304,70 @@ mod tests {
         }
     }
 
+    fn events(file: &Path) -> LogFiles<'_> {
+        LogFiles {
+            events: Some(file),
+            access: None,
+        }
+    }
+
+    /// Reads files that may not exist.
+    fn read<const N: usize>(files: [&Path; N]) -> [String; N] {
+        files.map(|file| std::fs::read_to_string(file).unwrap_or_default())
+    }
+
     #[test]
     fn lines_after_a_reopen_go_to_the_new_file() {
         let directory = tempfile::tempdir().expect("a directory");
         let (log, rotated) = (directory.path().join("log"), directory.path().join("log.1"));
-        let output = Output::open(Some(&log)).expect("a log file");
+        let output = Output::open(events(&log)).expect("a log file");
         output.access(block("before\n"));
         output.flush();
         std::fs::rename(&log, &rotated).expect("a rotation");
         output.access(block("moved\n"));
         output.flush();
-        output.reopen(Some(&log)).expect("the file again");
+        assert!(output.reopen(events(&log)).is_empty(), "the file again");
         output.access(block("after\n"));
         output.flush();
-        let read = |path| std::fs::read_to_string(path).expect("a log");
-        assert_eq!(
-            (read(&rotated), read(&log)),
-            ("before\nmoved\n".into(), "after\n".into())
-        );
+        assert_eq!(read([&rotated, &log]), ["before\nmoved\n", "after\n"]);
         assert_eq!(output.lines_dropped().load(Relaxed), 0);
     }
 
     #[test]
+    fn the_access_log_goes_to_its_own_file_as_long_as_it_has_one() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let [log, first, second] =
+            ["log", "first", "second"].map(|name| directory.path().join(name));
+        let missing = directory.path().join("no/such/folder");
+        let both = |access| LogFiles {
+            events: Some(&log),
+            access,
+        };
+        let output = Output::open(both(Some(&first))).expect("two log files");
+        let mut tell = output.make_writer();
+        for (access, failed) in [
+            (Some(&*second), None),
+            (Some(&*missing), Some("log.access_file")),
+            (None, None),
+            (Some(&*first), None),
+        ] {
+            output.access(block("access\n"));
+            tell.write_all(b"event\n").expect("events never fail");
+            output.flush();
+            let errors = output.reopen(both(access));
+            let keys: Vec<_> = errors.iter().map(|error| error.key).collect();
+            assert_eq!(keys, Vec::from_iter(failed));
+        }
+        output.flush();
+        // What failed to be opened left the access log where it was.
+        let events = "event\nevent\nevent\naccess\nevent\n";
+        let expected = [events, "access\n", "access\naccess\n"];
+        assert_eq!(read([&log, &first, &second]), expected);
+    }
+
+    #[test]
     fn failed_writes_are_counted_and_nobody_waits() {
-        let output = Output::open(Some(Path::new("/dev/full"))).expect("a full disk");
+        let output = Output::open(events(Path::new("/dev/full"))).expect("a full disk");
         output.access(block("lost\n"));
         output.flush();
         assert_eq!(output.lines_dropped().load(Relaxed), 1);
@@ -308,11 +376,7 @@ mod tests {
     #[test]
     fn a_stuck_output_drops_access_blocks_but_leaves_room_for_events() {
         let (queue, messages) = sync_channel(BLOCKS_MAX);
-        let shared = Arc::new(OutputState {
-            access_blocks_queued: AtomicUsize::new(0),
-            lines_dropped: Arc::default(),
-            next_sink: Mutex::default(),
-        });
+        let shared = Arc::default();
         let output = Output { queue, shared };
         for _ in 0..BLOCKS_MAX {
             output.access(block("access\n"));

@@ -158,6 +158,7 @@ mod tests {
             series_id: SeriesId(0),
             item: format!("\"{name}\"").into(),
             policy_item: format!("\"{name}\";q={limit};w={window_secs}").into(),
+            log_name: Box::default(),
         }
     }
 

@@ -84,7 +84,7 @@ impl Client {
             write!(
                 f,
                 "{}",
-                redacted_address(&live.partition_key, self.peer, names)
+                redacted_address(&live.digest_key, self.peer, names)
             )
         })
     }

@@ -9,7 +9,7 @@ use super::body_reading::BodyReading;
 use super::client::Client;
 use super::content::Content;
 use super::downstream::request::{RequestGuard, RequestState};
-use super::record::Record;
+use super::record::{ExchangeEnd, Record};
 use super::refusal::Refusal;
 use super::upstream::Attempts;
 use super::worker::WorkerConfig;
@@ -51,7 +51,7 @@ impl Exchange {
             id: None,
             decided: Decided::default(),
             reading: None,
-            record: Record::begin(client, live, &head.method, &head.uri),
+            record: Record::begin(client, live, head),
         })
     }
 
@@ -80,6 +80,7 @@ impl Exchange {
             fault: upstream_fault(refusal.reason()),
             headers: None,
         };
+        self.record.retry_after(refusal.retry_after_secs());
         self.settle(&answer, Some(refusal.reason()));
     }
 
@@ -108,8 +109,12 @@ impl Drop for Exchange {
             let settler = self.record.settler();
             self.decided.settle_bodies(route, &settler, &numbers, end);
         }
-        let (decided, id) = (&self.decided, self.id.as_ref());
-        self.record.finish(decided, &self.attempts, id);
+        self.record.finish(&ExchangeEnd {
+            decided: &self.decided,
+            attempts: &self.attempts,
+            id: self.id.as_ref(),
+            received_bytes: self.request.body_bytes(),
+        });
     }
 }
 

@@ -69,6 +69,7 @@ pub(crate) fn run(
             limiter: Limiter {
                 snapshot: &live.snapshot,
                 partition_key: &live.partition_key,
+                digest_key: &live.digest_key,
                 store: &client.worker.store,
             },
             listener: &live.snapshot.listeners[client.listener],
@@ -221,6 +222,8 @@ impl Journey<'_> {
         };
         let forwarded = target::changed(&target, path.as_str(), &route.path_change, &found);
         let forwarded = forwarded.map_err(|_| Refusal::bad_path())?;
+        let applied = preflight.unwrap_or(&route.policies);
+        self.exchange.record.identified(applied, &facts);
         if is_too_large {
             return Err(self.refuse_too_large(route, &facts).into());
         }
@@ -248,7 +251,6 @@ impl Journey<'_> {
         facts: &Facts<'_>,
     ) -> Result<(), Stop> {
         let applied = preflight.unwrap_or(&route.policies);
-        self.exchange.record.identified(applied, facts);
         let refused = match (&route.bodies, preflight) {
             (_, Some(_)) => {
                 let decided = &mut self.exchange.decided;

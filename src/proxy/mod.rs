@@ -3,7 +3,8 @@
 //! A worker runs the [`worker_loop`]: [`downstream`] reads requests from its connections, each request takes the
 //! [`journey`], [`request_headers`] changes its head, and [`upstream`] sends it to an origin. The answer is a
 //! [`refusal`] or an origin's. It gets its limit fields in [`annotate`] and streams out as a
-//! [`body`]; when that ends, the [`exchange`] ends and its [`record`] is written.
+//! [`body`]; when that ends, the [`exchange`] ends and its [`record`] is written; [`logged`] makes the line of the
+//! access log.
 
 pub mod process;
 
@@ -24,6 +25,7 @@ mod delay;
 mod exchange;
 mod forward;
 pub mod forwarded;
+mod logged;
 mod record;
 pub mod refusal;
 mod request_headers;

@@ -52,11 +52,15 @@ pub struct ActiveConfig {
     pub handles: Handles,
     /// What is known of the endpoints of its upstreams; none for built-in answers.
     pub(crate) upstreams: TiVec<UpstreamIndex, Option<Arc<UpstreamState>>>,
-    /// The shape of log lines. It is decided here, because asking whether there is a terminal is a
+    /// The shape of events. It is decided here, because asking whether there is a terminal is a
     /// system call.
     pub log_format: LogFormat,
+    /// The shape of the access log's lines.
+    pub(crate) access_format: LogFormat,
     /// The key of partition ids.
     pub(crate) partition_key: [u8; 32],
+    /// The key of the digests that people see: in the log, and in what upstreams are told.
+    pub(crate) digest_key: [u8; 32],
 }
 
 impl ActiveConfig {
@@ -75,9 +79,12 @@ impl ActiveConfig {
             snapshot.policies.iter().map(|policy| &policy.name),
             snapshot.upstreams.iter().map(|upstream| &upstream.name),
         );
+        let (format, files) = (snapshot.log.format, snapshot.log.files());
         Self {
-            log_format: logging::format_of(snapshot.log.format, snapshot.log.file.as_deref()),
+            log_format: logging::format_of(format, files.events),
+            access_format: logging::format_of(format, files.access.or(files.events)),
             partition_key: partition_key(&snapshot.store, process_key),
+            digest_key: secret_key(&snapshot.store).unwrap_or(*process_key),
             upstreams: endpoints.adopt(&snapshot.upstreams.raw).into(),
             snapshot,
             handles,
@@ -179,11 +186,16 @@ impl Process {
 /// client's counters are. If counters are in memory, the key is this process's own, so nobody can
 /// choose values whose partition ids collide.
 fn partition_key(store: &Settings, process_key: &[u8; 32]) -> [u8; 32] {
-    match (&store.key_secret, &store.location) {
-        (Some(secret), _) => blake3::derive_key(PARTITION_CONTEXT, secret.0.as_bytes()),
-        (None, Location::Memory) => *process_key,
-        (None, Location::Redis(_)) => blake3::derive_key(PARTITION_CONTEXT, b""),
-    }
+    secret_key(store).unwrap_or_else(|| match &store.location {
+        Location::Memory => *process_key,
+        Location::Redis(_) => blake3::derive_key(PARTITION_CONTEXT, b""),
+    })
+}
+
+/// Returns the key that all gateways with the same `key_secret` have; none if there is no secret.
+pub fn secret_key(store: &Settings) -> Option<[u8; 32]> {
+    let secret = store.key_secret.as_ref()?;
+    Some(blake3::derive_key(PARTITION_CONTEXT, secret.0.as_bytes()))
 }
 
 /// The context that keys of partition ids are derived for: a secret that is used elsewhere too

@@ -207,6 +207,11 @@ impl Refusal {
         self.status
     }
 
+    /// Returns the seconds of its Retry-After, if it has one.
+    pub fn retry_after_secs(&self) -> Option<u64> {
+        self.retry_after_secs
+    }
+
     /// Says what becomes of the client's connection.
     pub fn afterwards(&self) -> Afterwards {
         self.page.connection

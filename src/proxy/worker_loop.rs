@@ -21,7 +21,7 @@ use super::downstream::registry::{Registration, Registry};
 use super::process::Process;
 use super::wire::deadline;
 use super::worker::{Worker, WorkerConfig};
-use super::{journey, record};
+use super::{journey, logged};
 use crate::access_log::Writer;
 use crate::fault::{HandshakeFailure, Reason};
 use crate::metrics::WorkerIndex;
@@ -239,7 +239,7 @@ fn serve(
 fn refused_head(client: &Client, reason: Reason, status: Option<StatusCode>) {
     let worker = &client.worker;
     worker.process.metrics.error(worker.index, reason);
-    record::log_refused_head(client, reason, status, None);
+    logged::log_refused_head(client, reason, status, None);
 }
 
 /// Counts a connection that was closed before anything was said on it.
@@ -273,7 +273,7 @@ fn not_opened(client: &Client, error: &OpenError) {
             let load = process.capacity.listener(client.listener);
             // Whoever fails again and again must not fill the log.
             if load.handshake_failed(*index, *failure, process.clock.now()) {
-                record::log_refused_head(client, reason, None, cause.as_deref());
+                logged::log_refused_head(client, reason, None, cause.as_deref());
             }
         }
     }

@@ -40,11 +40,11 @@ pub use self::cookie::cookie_value;
 pub use self::field_names::are_tokens;
 pub(crate) use self::host::canonical_host;
 pub use self::host::{BadHost, Host, LatestHost, host};
-pub use self::overrides::{BadPattern, EqualPatterns, PartPattern, Pattern, Patterns};
+pub use self::overrides::{BadPattern, EqualPatterns, NamedClient, PartPattern, Pattern, Patterns};
 pub use self::parameter::Ambiguous;
 pub use self::partition::{
     Choice, Facts, Identified, LatestPartition, Missing, Part, Partition, has_all,
-    join_routed_lines, partition_id,
+    is_whole_address, join_routed_lines, partition_id,
 };
 pub use self::preflight::{announced_method, with_announced_headers};
 pub use self::query::query_value;

@@ -258,6 +258,19 @@ pub fn has_all(partition: &Partition, facts: &Facts<'_>) -> bool {
     partition.0.iter().all(has)
 }
 
+/// Whether the client's whole address is what makes the partition.
+pub fn is_whole_address(partition: &Partition, facts: &Facts<'_>) -> bool {
+    let [Choice(parts)] = &*partition.0 else {
+        return false;
+    };
+    let bits = match facts.client {
+        IpAddr::V4(_) => 32,
+        IpAddr::V6(_) => 128,
+    };
+    **parts == [Part::Ip]
+        && matches!(value(&Part::Ip, facts), Some(Value::Address(_, prefix)) if prefix == bits)
+}
+
 fn value<'r>(part: &Part, facts: &Facts<'r>) -> Option<Value<'r>> {
     let text = match part {
         Part::Ip => return Some(network(facts.client, facts.prefixes)),
@@ -284,7 +297,8 @@ fn value<'r>(part: &Part, facts: &Facts<'r>) -> Option<Value<'r>> {
     (!text.is_empty()).then_some(Value::Text(text))
 }
 
-fn network(address: IpAddr, prefixes: ClientPrefixes) -> Value<'static> {
+/// Returns the network of an address that makes one client.
+pub(super) fn network(address: IpAddr, prefixes: ClientPrefixes) -> Value<'static> {
     match client_network(address, prefixes) {
         network @ IpAddr::V4(_) => Value::Address(network, prefixes.ipv4),
         network @ IpAddr::V6(_) => Value::Address(network, prefixes.ipv6),

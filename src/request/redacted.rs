@@ -90,7 +90,7 @@ impl Display for Redacted<'_> {
             return write_missing(f, choice);
         }
         if choices.is_empty() {
-            return f.write_str("all");
+            return f.write_str(ALL);
         }
         let is_plain = matches!(choices.as_slice(), [choice] if choice.0.len() == 1);
         for (index, choice) in choices.iter().enumerate() {
@@ -124,28 +124,39 @@ impl Redacted<'_> {
         part: &Part,
         value: &Value<'_>,
     ) -> fmt::Result {
-        let digest_only = self.names == ClientNames::Digest;
-        match (part, value) {
-            (Part::Host | Part::Method | Part::Route, Value::Text(text)) => {
-                return write_printable(f, text, TEXT_BYTES_MAX);
-            }
-            (_, Value::Address(address, prefix)) if !digest_only => {
-                return match address {
-                    IpAddr::V4(_) if *prefix < 32 => write!(f, "{address}/{prefix}"),
-                    IpAddr::V6(_) if *prefix < 128 => write!(f, "{address}/{prefix}"),
-                    _ => write!(f, "{address}"),
-                };
-            }
-            (_, Value::Text(text)) if !digest_only && !is_password(part, text) => {
-                write_printable(f, text, CHARACTERS_SHOWN)?;
-                f.write_char('~')?;
-            }
-            _ => {}
+        write_value(f, (self.key, self.names), part, value, self.id)
+    }
+}
+
+/// Writes a value, with its digest under the key: in clear, redacted or as its digest alone.
+pub(super) fn write_value(
+    f: &mut Formatter<'_>,
+    (key, names): (&[u8; 32], ClientNames),
+    part: &Part,
+    value: &Value<'_>,
+    id: Option<PartitionId>,
+) -> fmt::Result {
+    let digest_only = names == ClientNames::Digest;
+    match (part, value) {
+        (Part::Host | Part::Method | Part::Route, Value::Text(text)) => {
+            return write_printable(f, text, TEXT_BYTES_MAX);
         }
-        match self.id {
-            Some(id) => write_id(f, id),
-            None => write_digest(f, self.key, part, value),
+        (_, Value::Address(address, prefix)) if !digest_only => {
+            return match address {
+                IpAddr::V4(_) if *prefix < 32 => write!(f, "{address}/{prefix}"),
+                IpAddr::V6(_) if *prefix < 128 => write!(f, "{address}/{prefix}"),
+                _ => write!(f, "{address}"),
+            };
         }
+        (_, Value::Text(text)) if !digest_only && !is_password(part, text) => {
+            write_printable(f, text, CHARACTERS_SHOWN)?;
+            f.write_char('~')?;
+        }
+        _ => {}
+    }
+    match id {
+        Some(id) => write_id(f, id),
+        None => write_digest(f, key, part, value),
     }
 }
 
@@ -206,6 +217,8 @@ fn write_printable(f: &mut Formatter<'_>, text: &[u8], characters: usize) -> fmt
     Ok(())
 }
 
+/// How one quota for all clients is shown.
+pub(super) const ALL: &str = "all";
 const CHARACTERS_SHOWN: usize = 4;
 /// Bytes of a host, method or route that are shown.
 const TEXT_BYTES_MAX: usize = 256;

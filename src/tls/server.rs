@@ -12,7 +12,10 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{ClientHello, ProducesTickets, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
-use rustls::{CertificateError, ServerConfig, SupportedProtocolVersion, version};
+use rustls::{
+    CertificateError, ProtocolVersion, ServerConfig, ServerConnection, SupportedProtocolVersion,
+    version,
+};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
@@ -42,6 +45,24 @@ pub enum TlsVersion {
     Tls12,
     /// 1.3.
     Tls13,
+}
+
+impl TlsVersion {
+    /// Returns the one that a connection has agreed on: no listener speaks an older one than 1.2.
+    pub fn of(connection: &ServerConnection) -> Self {
+        match connection.protocol_version() {
+            Some(ProtocolVersion::TLSv1_2) | None => Self::Tls12,
+            Some(_) => Self::Tls13,
+        }
+    }
+
+    /// Returns its number.
+    pub const fn number(self) -> &'static str {
+        match self {
+            Self::Tls12 => "1.2",
+            Self::Tls13 => "1.3",
+        }
+    }
 }
 
 /// Which part of a listener's material cannot be used, and why.

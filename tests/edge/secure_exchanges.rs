@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::process::Command;
 use std::sync::Arc;
 
 use rustls::ClientConfig;
+use serde_json::Value;
 
 use crate::secure::{Secure, tls, trusting};
 use crate::support::redis::{Authority, Certificate};
@@ -141,4 +143,34 @@ fn an_idle_connection_ends_properly_when_the_gateway_does() {
         ErrorKind::UnexpectedEof
     );
     assert!(process.wait().success());
+}
+
+#[test]
+fn a_line_of_the_log_says_over_which_versions_of_http_and_tls_its_request_came() {
+    let (authority, certificate, _) = local();
+    let config = Config::to("builtin:echo").listener(&tls(&[&certificate], ""));
+    let process = Process::start(&config.route("/*", ""));
+    for (path, options, protocol, version) in [
+        (
+            "one",
+            &["--http1.1", "--tls-max", "1.2"][..],
+            "HTTP/1.1",
+            "1.2",
+        ),
+        ("two", &["--http2"], "HTTP/2", "1.3"),
+    ] {
+        let mut curl = Command::new("curl");
+        curl.args(["-sS", "-A", "a client", "-d", "twelve bytes", "--cacert"]);
+        curl.arg(authority.file()).args(options);
+        curl.arg(format!(
+            "https://localhost:{}/{path}",
+            process.public.port()
+        ));
+        assert!(curl.status().expect("it is installed").success(), "{path}");
+        let line = process.wait_for_line(&["\"access\"", path]);
+        let record: Value = serde_json::from_str(&line).expect("a log line is JSON");
+        let told = ["protocol", "tls_version", "user_agent"].map(|key| record[key].as_str());
+        assert_eq!(told, [protocol, version, "a client"].map(Some));
+        assert_eq!(record["received_bytes"], 12);
+    }
 }

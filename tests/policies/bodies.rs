@@ -251,8 +251,9 @@ fn what_became_of_a_reserve_is_in_the_access_log_and_the_metrics() {
     let records = process.wait_for_records(3);
     let of = |key| records.iter().map(move |record| record[key].clone());
     let of = |key| of(key).collect::<Vec<_>>();
-    assert_eq!(of("reserved"), [10, 10, 10]);
-    assert_eq!(of("cost"), [25, 10, 100_000]);
+    assert_eq!(of("costs"), [value!([10]), value!([10]), value!([10])]);
+    let charged = [value!([25]), value!([10]), value!([100_000])];
+    assert_eq!(of("charged"), charged);
     assert_eq!(
         of("cost_missing"),
         [value!(null), value!("no_number"), value!(null)]

@@ -390,7 +390,7 @@ fn claims_are_logged_as_four_characters_and_a_digest() {
         FIRST
     );
     let records = process.wait_for_records(1);
-    let shown = records[0]["partition"].as_str().expect("a partition");
+    let shown = records[0]["partitions"][0].as_str().expect("a partition");
     assert!(shown.starts_with("alic~") && shown.len() == 13, "{shown}");
     assert!(!process.lines().join("\n").contains("alice"));
 }

@@ -143,6 +143,7 @@ fn quotas(
             series_id: SeriesId(0),
             policy_item: policy_item(&item, &quota, &counting.policy.policy.unit),
             item,
+            log_name: format!("{name}: {} per {}", text.limit, text.window_text).into(),
             quota,
         }
     });

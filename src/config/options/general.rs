@@ -83,15 +83,21 @@ pub static ADMIN: LazyLock<TableSpec<Admin>> = LazyLock::new(|| {
 
 /// `[log]`
 pub static LOG: LazyLock<TableSpec<Log>> = LazyLock::new(|| {
-    let path =
-        |text: &str| match text {
-            "" => Err(ValueError::new("is not a path", "a path")
-                .hint("for standard output leave `file` out")),
+    let file = |example, hint: &'static str| {
+        let path = move |text: &str| match text {
+            "" => Err(ValueError::new("is not a path", "a path").hint(hint)),
             path => Ok(PathBuf::from(path)),
         };
-    let file = text("/var/log/tollgate.log", path, |path| {
-        path.display().to_string()
-    });
+        text(example, path, |path: &PathBuf| path.display().to_string())
+    };
+    let events = file(
+        "/var/log/tollgate.log",
+        "for standard output leave `file` out",
+    );
+    let access = file(
+        "/var/log/tollgate-access.log",
+        "to log requests where events go leave `access_file` out",
+    );
     let format = word(display::LOG_FORMATS, &[]).or_none("text on a terminal, otherwise json");
     TableSpec::<Log>::of("table", "[log]")
         .key("level", word(display::LEVELS, &[]).or(Level::INFO))
@@ -103,16 +109,18 @@ pub static LOG: LazyLock<TableSpec<Log>> = LazyLock::new(|| {
         .key("access", word(display::ACCESS_LOGS, &[]).or(AccessLog::All))
         .sets(|log| &mut log.access)
         .doc("Which requests are logged:")
-        .key("file", file.or_none("standard output"))
+        .key("file", events.or_none("standard output"))
         .sets(|log| &mut log.file)
         .doc("The log file.")
+        .key("access_file", access.or_none("where events go"))
+        .sets(|log| &mut log.access_file)
+        .doc("A file for the access log alone.")
         .key(
             "clients",
             word(display::CLIENT_NAMES, &[]).or(ClientNames::Short),
         )
         .sets(|log| &mut log.clients)
         .doc("How clients that a header, cookie or the like identifies appear:")
-        .not_yet("access_file")
 });
 
 impl Default for Log {
@@ -122,6 +130,7 @@ impl Default for Log {
             format: None,
             access: AccessLog::default(),
             file: None,
+            access_file: None,
             clients: ClientNames::default(),
         }
     }

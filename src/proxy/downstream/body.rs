@@ -291,6 +291,7 @@ impl Body for RequestBody {
             Some(Ok(mut frame)) => {
                 self.strip(&mut frame);
                 let bytes = frame.data_ref().map_or(0, |data| data.len() as u64);
+                self.client.body_received(bytes);
                 match self.allowance.checked_sub(bytes) {
                     None => Some(Err(RequestBodyError::TooLarge)),
                     Some(rest) => {

@@ -19,8 +19,8 @@ use super::socket::{Socket, SocketIo};
 use crate::fault::HandshakeFailure;
 use crate::proxy::wire::deadline::{Elapsed, Sweep};
 use crate::snapshot::Listener;
-use crate::tls::ClientCertificate;
 use crate::tls::server::{ALPN_HTTP2, CertificateNames, ServerTls, handshake_failure};
+use crate::tls::{ClientCertificate, TlsVersion};
 
 /// A connection on which HTTP can be spoken.
 pub(crate) struct Opened {
@@ -44,6 +44,8 @@ pub(crate) struct TlsSession {
     server_name: Option<Box<str>>,
     /// The client's certificate, if the listener asks for one.
     pub(crate) certificate: Option<ClientCertificate>,
+    /// The version of TLS.
+    pub(crate) version: TlsVersion,
 }
 
 /// Why a connection could not be opened.
@@ -120,6 +122,7 @@ pub(crate) async fn open(
             names: Arc::clone(&tls.names),
             server_name: agreed.server_name().map(Into::into),
             certificate: agreed.peer_certificates().and_then(ClientCertificate::of),
+            version: TlsVersion::of(agreed),
         }),
         io: ClientIo::Right(Box::new(stream)),
     })

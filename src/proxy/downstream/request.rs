@@ -161,6 +161,22 @@ impl RequestState {
         }
     }
 
+    /// Notes that so many bytes have come of the request's body, or through its tunnel.
+    pub(crate) fn body_received(&self, bytes: u64) {
+        match self {
+            Self::Http1(state) => state.body_received(bytes),
+            Self::Http2(state) => state.body_received(bytes),
+        }
+    }
+
+    /// Returns how many have come.
+    pub(crate) fn body_bytes(&self) -> u64 {
+        match self {
+            Self::Http1(state) => state.body_bytes(),
+            Self::Http2(state) => state.body_bytes(),
+        }
+    }
+
     /// Whether a read failed because the client did not send in time what was awaited.
     pub(crate) fn is_overdue(&self) -> bool {
         match self {

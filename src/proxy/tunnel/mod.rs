@@ -157,6 +157,7 @@ impl Drop for Tunnel {
         if let Some(reading) = &mut self.exchange.reading {
             reading.carried(self.down.bytes);
         }
+        self.exchange.request().body_received(self.up.bytes);
         let record = &mut self.exchange.record;
         record.carried(self.down.bytes);
         match self.ended {

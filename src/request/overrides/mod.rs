@@ -10,6 +10,7 @@
 
 mod address;
 mod key;
+mod named;
 mod pattern;
 mod prefixes;
 mod shown;
@@ -25,6 +26,7 @@ use ipnet::IpNet;
 use smallvec::SmallVec;
 
 use self::key::OverrideKey;
+pub use self::named::NamedClient;
 pub use self::pattern::{BadPattern, EqualPatterns, PartPattern, Pattern};
 use self::shown::ShownPattern;
 use self::tree::OverrideTree;

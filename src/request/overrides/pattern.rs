@@ -9,8 +9,8 @@ use ipnet::IpNet;
 use super::address::{V6, address_bytes};
 use super::prefixes::Prefix;
 use crate::request::credential::{self, credential};
-use crate::request::partition::Part;
-use crate::request::{canonical_host, path};
+use crate::request::partition::{Part, Value, network};
+use crate::request::{ClientPrefixes, canonical_host, path};
 
 /// What an override says of each item of a partition; none: whatever is there.
 pub type Pattern = Vec<Option<PartPattern>>;
@@ -141,6 +141,18 @@ impl PartPattern {
     /// Whether it matches whatever is there: `*`.
     pub fn is_everything(&self) -> bool {
         !self.is_value && self.prefix.bits == 0
+    }
+
+    /// Returns the one value that it matches, where these prefixes identify a client.
+    pub(super) fn value(&self, prefixes: ClientPrefixes) -> Option<Value<'_>> {
+        let bytes = &*self.prefix.bytes;
+        if self.kind != PatternKind::Address {
+            return self.is_value.then_some(Value::Text(Cow::Borrowed(bytes)));
+        }
+        let value = network(self.as_network()?.addr(), prefixes);
+        let is_one =
+            matches!(value, Value::Address(_, bits) if self.prefix.bits >= 8 + usize::from(bits));
+        is_one.then_some(value)
     }
 
     /// Returns the network that it is, if it is one.

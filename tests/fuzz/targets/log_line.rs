@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-use tollgate::access_log::AccessEntry;
+use serde_json::{Map, Value, json};
+use tollgate::access_log::{AccessEntry, PolicyEntry, RefusingEntry};
 use tollgate::clock::Timestamp;
 use tollgate::fault::Reason;
 use tollgate::logging::LogFormat;
@@ -17,35 +17,57 @@ pub fn holds(data: &[u8]) {
         .map(|&name| (name, parts.next().unwrap_or_default()))
         .collect();
     let route = String::from_utf8_lossy(texts["route"]);
-    let policy = String::from_utf8_lossy(texts["policies"]);
+    let [policy, partition, tier, quota] = ["policies", "partitions", "tiers", "refused_by"]
+        .map(|name| String::from_utf8_lossy(texts[name]));
     let number = u64::try_from(data.len()).expect("a length");
     let record = AccessEntry {
         at: Timestamp(number << 40),
         listener: "public",
         client: texts["client"],
-        partition: texts["partition"],
         method: texts["method"],
         host: texts["host"],
         path: texts["path"],
+        protocol: "HTTP/1.1",
+        tls_version: Some("1.2"),
+        user_agent: texts["user_agent"],
         route: Some(&route),
         status: Some(429),
-        policies: &[
-            (&policy, PolicyOutcome::Refused),
-            (&policy, PolicyOutcome::Admitted),
-        ],
-        remaining: Some(number),
-        cost: None,
-        cost_missing: None,
-        reserved: None,
-        is_cost_capped: false,
-        overrides: b"",
         reason: Some(Reason::QuotaExceeded),
+        retry_after_secs: Some(number),
         endpoint: None,
         attempts: u32::try_from(data.len()).ok(),
         cause: None,
+        policies: &[
+            PolicyEntry {
+                name: &policy,
+                outcome: PolicyOutcome::Refused,
+                partition: &partition,
+                tier: &tier,
+                cost: number,
+                charged: 0,
+            },
+            PolicyEntry {
+                name: &policy,
+                outcome: PolicyOutcome::Admitted,
+                partition: "",
+                tier: "",
+                cost: 1,
+                charged: u64::MAX,
+            },
+        ],
+        refusing: &[RefusingEntry {
+            policy: 0,
+            quota: &quota,
+            is_candidate: false,
+        }],
+        limit: None,
+        remaining: Some(number),
+        cost_missing: None,
+        is_cost_capped: false,
         duration_us: u64::MAX,
         upstream_us: None,
         delayed_us: Some(0),
+        received_bytes: number,
         sent_bytes: number,
         is_degraded: true,
         request_id: texts["request_id"],
@@ -56,12 +78,19 @@ pub fn holds(data: &[u8]) {
     let fields = fields.as_object().expect("one object");
     for (&name, &sent) in &texts {
         let shown = match name {
-            "partition" | "request_id" | "trace_id" if sent.is_empty() => None,
+            "partitions" | "tiers" | "user_agent" | "request_id" | "trace_id"
+                if sent.is_empty() =>
+            {
+                None
+            }
             // What has no method never became a request.
             "method" | "host" | "path" if texts["method"].is_empty() => None,
             "path" => Some(redacted(sent, 1024)),
             "route" => Some(redacted(route.as_bytes(), 256)),
             "policies" => Some(redacted(policy.as_bytes(), 256)),
+            "partitions" => Some(redacted(partition.as_bytes(), 256)),
+            "tiers" => Some(redacted(tier.as_bytes(), 256)),
+            "refused_by" => Some(redacted(quota.as_bytes(), 256)),
             _ => Some(redacted(sent, 256)),
         };
         let logged = match fields.get(name) {
@@ -73,9 +102,27 @@ pub fn holds(data: &[u8]) {
     if !texts["method"].is_empty() {
         assert_eq!(fields["sent_bytes"], number);
     }
-    assert_eq!(fields["refused_by"].as_array().map(Vec::len), Some(1));
+    lists_have_an_item_for_each_policy(fields, number);
+    text_has_the_same_fields(&record, fields);
+}
 
-    let text = line(&record, LogFormat::Text);
+fn lists_have_an_item_for_each_policy(fields: &Map<String, Value>, number: u64) {
+    for (name, items) in [
+        ("refused_by", 1),
+        ("policies", 2),
+        ("partitions", 2),
+        ("tiers", 2),
+    ] {
+        let list = fields.get(name).and_then(Value::as_array);
+        assert!(list.is_none_or(|list| list.len() == items), "{name}");
+    }
+    assert_eq!(fields["costs"], json!([number, 1]));
+    assert_eq!(fields["charged"], json!([0, u64::MAX]));
+}
+
+/// Asserts that the line of text has the fields that the one of JSON has.
+fn text_has_the_same_fields(record: &AccessEntry<'_>, fields: &Map<String, Value>) {
+    let text = line(record, LogFormat::Text);
     let rest = text.split_once(" access ").expect("a time and a target").1;
     let keys: Vec<&str> = words(rest.trim_end_matches('\n'))
         .into_iter()
@@ -133,9 +180,12 @@ const TEXTS: &[&str] = &[
     "host",
     "method",
     "client",
-    "partition",
+    "partitions",
     "route",
     "policies",
     "request_id",
     "trace_id",
+    "user_agent",
+    "tiers",
+    "refused_by",
 ];

@@ -282,7 +282,7 @@ fn what_is_marked_is_billed_but_charged_to_no_quota() {
     let records = process.wait_for_records(3);
     let costs: Vec<_> = records
         .iter()
-        .map(|record| record["cost"].clone())
+        .map(|record| record["charged"][0].clone())
         .collect();
     assert_eq!(costs, [25, 25, 25]);
     let metrics = process.metrics();

@@ -95,6 +95,7 @@ level = "debug"
 format = "json"
 access = "refused"
 file = "/var/log/tollgate.log"
+access_file = "/var/log/tollgate-access.log"
 clients = "digest"
 
 [store]

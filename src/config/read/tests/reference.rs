@@ -64,6 +64,7 @@ fn what_is_commented_out_is_the_default_unless_the_reference_says_there_is_none(
         "jwt: audience [] → [api.example.com]",
         "log: format text on a terminal, otherwise json → json",
         "log: file standard output → /var/log/tollgate.log",
+        "log: access_file where events go → /var/log/tollgate-access.log",
         "listener public: max_connections_per_client none → 100",
         "listener public: max_body_bytes none → 16MiB",
         "listener public: tls.certificates [] → [tests/config/tls/public.pem]",

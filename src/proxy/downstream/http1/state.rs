@@ -28,6 +28,8 @@ pub(crate) struct Http1State {
     is_answered: Cell<bool>,
     /// Whether the connection ends after the next answer.
     is_ending: Cell<bool>,
+    /// Bytes of the current request's body that have come.
+    body_bytes: Cell<u64>,
     /// Bytes that have been read while a head was awaited.
     head_bytes: Cell<usize>,
     /// Whether the next bytes that are written are the head of an answer.
@@ -54,6 +56,7 @@ impl Http1State {
             is_more_expected: Cell::new(false),
             is_answered: Cell::new(false),
             is_ending: Cell::new(false),
+            body_bytes: Cell::new(0),
             head_bytes: Cell::new(0),
             is_head_due: Cell::new(false),
             has_large_buffers: Cell::new(false),
@@ -66,6 +69,7 @@ impl Http1State {
     pub(crate) fn begin(&self) {
         self.is_more_expected.set(false);
         self.is_answered.set(false);
+        self.body_bytes.set(0);
         self.note_head(self.head_bytes.take());
         self.gate.begin();
         self.stop_waiting();
@@ -141,6 +145,16 @@ impl Http1State {
         if self.awaited.get() == Awaited::Body {
             self.stop_waiting();
         }
+    }
+
+    /// Notes that so many bytes have come of the request's body, or through a tunnel.
+    pub(crate) fn body_received(&self, bytes: u64) {
+        self.body_bytes.set(self.body_bytes.get() + bytes);
+    }
+
+    /// Returns how many have come.
+    pub(crate) fn body_bytes(&self) -> u64 {
+        self.body_bytes.get()
     }
 
     /// What the connection waits for.

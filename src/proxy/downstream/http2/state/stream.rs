@@ -23,6 +23,8 @@ pub(crate) struct StreamState {
     write: OnceCell<Rc<Deadline>>,
     /// How long the client may take nothing of the answer.
     write_timeout: Cell<Duration>,
+    /// Bytes of the request's body that have come.
+    body_bytes: Cell<u64>,
     /// How much of the answer `h2` has and has not written.
     unwritten: Cell<usize>,
     /// Whether the task that answers waits until everything is written.
@@ -47,6 +49,7 @@ impl StreamState {
             write_timeout: Cell::new(connection.timeouts.body),
             read: OnceCell::new(),
             write: OnceCell::new(),
+            body_bytes: Cell::new(0),
             unwritten: Cell::new(0),
             is_ending: Cell::new(false),
             is_excused: Cell::new(false),
@@ -73,6 +76,16 @@ impl StreamState {
     /// Notes that the client sent some of its body.
     pub(crate) fn body_progressed(&self) {
         disarm(&self.read);
+    }
+
+    /// Notes that so many bytes have come of the request's body.
+    pub(crate) fn body_received(&self, bytes: u64) {
+        self.body_bytes.set(self.body_bytes.get() + bytes);
+    }
+
+    /// Returns how many have come.
+    pub(crate) fn body_bytes(&self) -> u64 {
+        self.body_bytes.get()
     }
 
     /// Polls whether the client takes nothing of its answer for too long. As long as it takes other

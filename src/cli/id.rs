@@ -1,0 +1,112 @@
+//! `tollgate id`: what logs call a client, so that its lines can be found.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+
+use super::{EXIT_CONFIG, unreadable};
+use crate::config::value::{Chooser, ValueError, did_you_mean};
+use crate::config::{self, Loaded};
+use crate::limit::plan::SeriesId;
+use crate::proxy::process::secret_key;
+use crate::request::NamedClient;
+
+/// Reads the file at `path`, and prints what logs call the client that `value` names under `policy`. Exits
+/// with 0, with 78 if the file has mistakes or no `key_secret`, or with 1 if there is no such policy or client.
+pub fn id(path: &Path, policy: &str, value: &str) -> ExitCode {
+    let name = path.display().to_string();
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) => {
+            eprintln!("{}", unreadable(path, &error));
+            return ExitCode::from(EXIT_CONFIG);
+        }
+    };
+    let loaded = match config::load(&text, &config::environment, &mut |_| SeriesId(0)) {
+        Ok(loaded) => loaded,
+        Err(report) => {
+            let color = std::io::stderr().is_terminal();
+            eprint!("{}", report.render(&name, &text, color));
+            return ExitCode::from(EXIT_CONFIG);
+        }
+    };
+    match names(&loaded, policy, value) {
+        Ok(lines) => {
+            // A reader that has seen enough may close the pipe.
+            let _ = std::io::stdout().write_all(lines.as_bytes());
+            ExitCode::SUCCESS
+        }
+        Err(unnamed) => {
+            eprintln!("tollgate: {unnamed}");
+            match unnamed {
+                Unnamed::NoSecret => ExitCode::from(EXIT_CONFIG),
+                _ => ExitCode::FAILURE,
+            }
+        }
+    }
+}
+
+/// Why it cannot be said what logs call a client.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unnamed {
+    /// The file sets no `key_secret`.
+    #[error(
+        "`[store] key_secret` is not set, so the digests in a log have a key that is random at each start; \
+         set it, and what is logged from then on can be compared"
+    )]
+    NoSecret,
+    /// The file has no such policy.
+    #[error("there is no policy `{0}`{1}")]
+    NoPolicy(String, String),
+    /// The value is not written as the policy's partition needs.
+    #[error("the value {0}")]
+    Value(String),
+}
+
+/// Says what logs call a client: one line, or one for each way in which listeners make clients of addresses.
+///
+/// # Errors
+/// Why that cannot be said.
+pub fn names(loaded: &Loaded, policy: &str, value: &str) -> Result<String, Unnamed> {
+    let snapshot = &loaded.snapshot;
+    let Some(found) = (snapshot.policies.iter()).find(|one| *one.name == *policy) else {
+        let known = snapshot.policies.iter().map(|one| &*one.name);
+        let hint = did_you_mean(policy, known).map(|hint| format!("; {hint}"));
+        return Err(Unnamed::NoPolicy(
+            policy.to_owned(),
+            hint.unwrap_or_default(),
+        ));
+    };
+    let chooser = Chooser {
+        by: &found.partition,
+        are_tiers: false,
+    };
+    let pattern = match &*found.partition.0 {
+        [] => Vec::new(),
+        _ => chooser
+            .pattern(value)
+            .map_err(|error| Unnamed::Value(said(&error)))?,
+    };
+    let key = secret_key(&snapshot.store).ok_or(Unnamed::NoSecret)?;
+    let mut names: Vec<String> = Vec::new();
+    for listener in &snapshot.listeners {
+        let prefixes = listener.identity.prefixes;
+        let client = NamedClient::of(&found.partition, &pattern, prefixes)
+            .ok_or_else(|| Unnamed::Value("names several clients, expected one".to_owned()))?;
+        let name = client.redacted(&key, snapshot.log.clients).to_string();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    Ok(names.iter().flat_map(|name| [&**name, "\n"]).collect())
+}
+
+/// What is wrong with a value, in a line.
+fn said(error: &ValueError) -> String {
+    let hint = error.hint.as_deref().unwrap_or_default();
+    let separator = if hint.is_empty() { "" } else { "; " };
+    format!(
+        "{}, expected {}{separator}{hint}",
+        error.problem, error.expected
+    )
+}
