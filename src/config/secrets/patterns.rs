@@ -10,6 +10,7 @@ use ipnet::IpNet;
 
 use super::quotes::closing;
 use crate::config::value::{BLOCKED, UNLIMITED, part_choice};
+use crate::request::Part;
 
 /// Returns a pattern as messages quote it: what may be a client's key by its first characters.
 pub(in crate::config) fn quoted(pattern: &str) -> String {
@@ -89,12 +90,18 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
         words(&text[from..end], &mut path, |path, word| {
             let place = from + word.place.start..from + word.place.end;
             let name = &text[place.clone()];
-            if name == "overrides_by" && word.role == TokenRole::Key {
-                with_tiers.insert(path.to_vec());
+            if let [policy @ .., "overrides_by"] = path
+                && word.role == TokenRole::Value
+                && names_claims(name)
+            {
+                with_tiers.insert(policy.to_vec());
             }
             let is_public = match word.role {
                 TokenRole::Value => {
                     !may_be_key(name) || path.ends_with(&["burst"]) || path.ends_with(&["queue"])
+                }
+                TokenRole::Key if word.is_nested => {
+                    policy_of(path).is_some_and(|policy| path.len() > policy.len() + 1)
                 }
                 TokenRole::Key | TokenRole::Comment => KEYS.contains(&name),
             };
@@ -113,6 +120,12 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
     }
     found.retain(|(policy, _)| !with_tiers.contains(policy));
     found.into_iter().map(|(_, secret)| secret).collect()
+}
+
+/// Whether what chooses an override is a verified claim, whose values are tiers and no clients' keys.
+fn names_claims(by: &str) -> bool {
+    let is_claim = |part: &Part| matches!(part, Part::Claim(_));
+    part_choice(by).is_ok_and(|choice| choice.0.iter().all(is_claim))
 }
 
 /// Returns the policy whose `overrides` a path of keys leads into. A policy may have that name, too.
@@ -147,6 +160,8 @@ struct Word {
     /// Without quotes.
     place: Range<usize>,
     role: TokenRole,
+    /// Whether it begins a statement of its table: no dot stands before it, and no list is open.
+    is_nested: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -198,7 +213,15 @@ fn words<'t>(statement: &'t str, path: &mut Vec<&'t str>, mut each: impl FnMut(&
             true => TokenRole::Value,
             false => TokenRole::Key,
         };
-        each(path, &Word { place, role });
+        let is_nested = lists == 0 && open.last() == Some(&path.len());
+        each(
+            path,
+            &Word {
+                place,
+                role,
+                is_nested,
+            },
+        );
         if role == TokenRole::Key {
             path.push(name);
         }
@@ -259,6 +282,14 @@ mod tests {
             (
                 "[policies.a.overrides]\nlive_secret = unquoted\n\"live_*\" = 'unlimited'\n10.0.0.0/8 = 1\n[policies.bsecret]\nquota = 1\nmissing = 2",
                 "[policies.a.overrides]\nlive~~~~~~~ = unqu~~~~\n\"live_*\" = 'unlimited'\n10.0.0.0/8 = 1\n[policies.bsecret]\nquota = 1\nmissing = 2",
+            ),
+            (
+                "[policies.a]\noverrides = { 'live_secret' = { blocked = true } }\noverrides.live.secret = 1\n[policies.a.overrides.'live_x']\nblocked = true",
+                "[policies.a]\noverrides = { 'live~~~~~~~' = { blocked = true } }\noverrides.live.secr~~ = 1\n[policies.a.overrides.'live~~']\nblocked = true",
+            ),
+            (
+                "[policies.a]\noverrides_by = 'header:x-plan'\noverrides = { enterprise = 1 }",
+                "[policies.a]\noverrides_by = 'header:x-plan'\noverrides = { ente~~~~~~ = 1 }",
             ),
             (
                 "[policies.a.overrides]\n'1 per s' = 'live_x'\nb = ['1 per s', 'live_x']\nc = { quota = 'live_x', burst = 12345 }",
