@@ -202,6 +202,7 @@ rewrite = "/v2"
 preserve_host = "${FALSE:-false}"
 cost = 2
 default_policies = false
+fewer_limits = true
 response_timeout = "5s"
 body_timeout = "5s"
 max_body_bytes = 0
