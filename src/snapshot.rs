@@ -220,6 +220,8 @@ pub struct Overrides {
     pub grant_of: Vec<u32>,
     /// How many of the patterns come from `overrides_file`.
     pub file_rows: usize,
+    /// A part that clients can send as they like, of which a glob grants something.
+    pub inventable_glob: Option<Part>,
 }
 
 /// The override of a request: indices into its policy's [`Overrides`].

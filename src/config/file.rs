@@ -348,6 +348,8 @@ pub struct RawRoute {
     pub cost: Option<RouteCost>,
     /// `default_policies`
     pub default_policies: bool,
+    /// `fewer_limits`
+    pub fewer_limits: bool,
     /// `response_timeout`; none: the upstream's
     pub response_timeout: Option<Duration>,
     /// `body_timeout`; none: the upstream's. In it, none is `"off"`.

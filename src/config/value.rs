@@ -12,8 +12,10 @@ mod field;
 mod grant;
 mod overrides;
 mod page_origin;
+mod part;
 mod request;
 mod store;
+mod synonyms;
 mod time;
 
 use std::fs;
@@ -31,11 +33,12 @@ pub use field::{answer_field, field_value, own_field, request_field};
 pub use grant::{BLOCKED, GrantText, UNLIMITED, grant};
 pub use overrides::Chooser;
 pub use page_origin::page_origin;
+pub use part::part_choice;
 pub use request::{
-    header_after_prefix, header_name, header_value, method, part_choice, routed_header_name,
-    upgrade,
+    header_after_prefix, header_name, header_value, method, routed_header_name, upgrade,
 };
 pub use store::{Encryption, RedisUrl, StoreUrl, password, prefix, secret, store_url, username};
+use synonyms::synonym;
 pub use time::{QuotaText, duration, quota};
 
 /// Why a text is not what its key wants.
@@ -99,7 +102,9 @@ pub fn word<T: Clone>(text: &str, words: &[(&str, T)], to_come: &[&str]) -> Resu
     if to_come.contains(&text) {
         return Err(ValueError::to_come(expected));
     }
-    Err(ValueError::new("is not a known value", expected).maybe_hint(did_you_mean(text, names)))
+    let hint = synonym(text, &names).map(|meant| format!("did you mean `{meant}`?"));
+    let hint = hint.or_else(|| did_you_mean(text, names));
+    Err(ValueError::new("is not a known value", expected).maybe_hint(hint))
 }
 
 /// Checks a name that ends up in header fields and metric labels.

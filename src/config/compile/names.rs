@@ -102,6 +102,10 @@ impl<'f> TableNames<'f> {
 
     fn hint(&self, tables: &Tables<'_>, name: &str) -> String {
         let (kind, table, names) = (tables.kind, tables.table, &tables.names);
+        if kind == "upstream" && (name.contains("://") || name.contains(':')) {
+            let hint = "it is the name of an `[upstreams.NAME]`, whose `endpoints` have URLs";
+            return hint.to_owned();
+        }
         if names.is_empty() {
             let name = redacted(name);
             return format!("the file has no {kind} yet: add `[{table}.{name}]`");

@@ -19,7 +19,7 @@ use crate::config::report::{OtherFile, Place, Report};
 use crate::config::secrets::{may_be_key, quoted, secret_parts};
 use crate::config::value::{Chooser, GrantText, ValueError, grant};
 use crate::limit::Algorithm;
-use crate::request::{EqualPatterns, Part, Partition, Pattern, Patterns};
+use crate::request::{ADDRESS_CLAIMS, Choice, EqualPatterns, Part, Partition, Pattern, Patterns};
 use crate::snapshot::{Grant, Overrides, Policy};
 
 /// Compiles the overrides of a policy, the rest of which is compiled.
@@ -34,13 +34,11 @@ pub(super) fn compile(
         check_alone(table, policy, report);
         return None;
     }
-    let by = raw
-        .overrides_by
-        .clone()
-        .map(|choice| Partition(vec![choice]));
+    let by = raw.overrides_by.clone();
+    let by = by.map(|choice| Partition(vec![choice]));
     let chooser = Chooser {
         by: by.as_ref().unwrap_or(&policy.partition),
-        are_tiers: by.is_some(),
+        are_tiers: (by.iter()).any(|by| by.parts().all(|part| matches!(part, Part::Claim(_)))),
     };
     if chooser.by.0.is_empty() {
         let place = table.place("overrides").or(table.place("overrides_file"));
@@ -81,6 +79,7 @@ pub(super) fn compile(
             &mut of_file,
         );
     }
+    let inventable_glob = compiler.inventable_glob().filter(|_| by.is_none()).cloned();
     let patterns = Patterns::new(&compiler.patterns);
     let equal = patterns.as_ref().err().map_or(&[][..], Vec::as_slice);
     compiler.report(equal, file.map(|file| (file, &rows, of_file)), report);
@@ -89,8 +88,17 @@ pub(super) fn compile(
         grants: compiler.grants,
         grant_of: compiler.grant_of,
         file_rows: rows.rows.len(),
+        inventable_glob,
         by,
     })
+}
+
+/// Whether anyone can send any value of a part. Of fields with addresses, only trusted peers can.
+fn can_be_invented(part: &Part) -> bool {
+    match part {
+        Part::Header(name) => !ADDRESS_CLAIMS.contains(&name.as_str()),
+        part => matches!(part, Part::Cookie(_) | Part::Query(_)),
+    }
 }
 
 /// Refuses what means something beside overrides only.
@@ -177,6 +185,25 @@ impl<'f> OverrideCompiler<'f> {
                 (report.mistake(place, message, wrong.expected)).maybe_hint(wrong.hint);
             }
         }
+    }
+
+    /// Finds a part that anyone can send, of which a glob grants something.
+    fn inventable_glob(&self) -> Option<&'f Part> {
+        let grants = |index: &u32| self.grants[*index as usize] != Grant::Blocked;
+        let granting = self.patterns.iter().zip(&self.grant_of);
+        let mut granting = granting
+            .filter(|(_, index)| grants(index))
+            .map(|(pattern, _)| pattern);
+        let by = self.chooser.by;
+        granting.find_map(|pattern| {
+            let mut said = pattern.iter().zip(&by.0);
+            said.find_map(|(said, Choice(parts))| {
+                let said = said.as_ref().filter(|said| said.is_glob())?;
+                parts
+                    .get(said.alternative())
+                    .filter(|part| can_be_invented(part))
+            })
+        })
     }
 
     /// Quotes a pattern as logs show what chooses: tiers, addresses, hosts, methods and routes in clear.

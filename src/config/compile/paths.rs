@@ -45,7 +45,7 @@ fn rewrite(
     let with_slash = format!("/{text}");
     let hint = match PathTemplate::parse(&with_slash, path) {
         Ok(_) => format!("did you mean `{with_slash}`?"),
-        Err(_) => HINT.to_owned(),
+        Err(_) => error.hint.clone().unwrap_or_else(|| HINT.to_owned()),
     };
     in_pattern(template, error, report).hint(hint);
     None

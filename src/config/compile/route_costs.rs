@@ -92,7 +92,7 @@ fn policy(
 }
 
 /// A route's number replaces numbers, never what is reported.
-pub(super) fn warn_ineffective_cost(
+pub(in crate::config::compile) fn warn_ineffective_cost(
     raw: &RawRoute,
     route: &Route,
     policies: &TiSlice<PolicyIndex, Policy>,

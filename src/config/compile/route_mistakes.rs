@@ -26,5 +26,5 @@ pub(super) fn in_pattern<'r>(
     } else {
         text.span.clone()
     };
-    report.mistake(&span, error.message, error.expected)
+    (report.mistake(&span, error.message, error.expected)).maybe_hint(error.hint)
 }

@@ -245,7 +245,19 @@ pub(super) fn share_from_0() -> ValueSpec<f64> {
 /// A duration within `range`.
 pub(super) fn duration(range: RangeInclusive<Duration>) -> ValueSpec<Duration> {
     let spell = |duration: &Duration| display::duration(*duration);
-    bounded(Form::Text("30s"), "duration", range, value::duration, spell)
+    let [least, most] = [range.start(), range.end()].map(|value| display::duration(*value));
+    let takes_none = range.start().is_zero();
+    let parse = move |text: &str| match value::duration(text)? {
+        Duration::ZERO if !takes_none => {
+            let expected = format!("a duration from {least} to {most}");
+            let wrong = ValueError::new("is out of range", expected);
+            Err(wrong.hint(format!(
+                "nothing waits for ever here: the longest is `{most}`"
+            )))
+        }
+        duration => Ok(duration),
+    };
+    bounded(Form::Text("30s"), "duration", range, parse, spell)
 }
 
 /// A duration within `range`, or `off`.

@@ -69,6 +69,9 @@ pub static ROUTE: LazyLock<TableSpec<RawRoute>> = LazyLock::new(|| {
         .key("default_policies", boolean().or(true))
         .sets(|table| &mut table.default_policies)
         .doc("Whether the top-level `default_policies` apply here.")
+        .key("fewer_limits", boolean().or(false))
+        .sets(|table| &mut table.fewer_limits)
+        .doc("Whether it is meant that the route limits less than a broader one, about which `check` warns.")
         .key("response_timeout", timeout())
         .sets(|table| &mut table.response_timeout)
         .doc("Time allowed until the response's header section.")
@@ -86,7 +89,7 @@ pub static ROUTE: LazyLock<TableSpec<RawRoute>> = LazyLock::new(|| {
         .doc("Whether literal segments match in any case.")
         .table("request_headers", request_headers())
         .table("response_headers", response_headers())
-        .not_yet("forward_path fewer_limits response_format stream_end")
+        .not_yet("forward_path response_format stream_end")
 });
 
 /// `[routes.request_headers]`

@@ -2,22 +2,28 @@
 
 use std::ops::Range;
 
+use toml::de::DeValue;
+
+use super::other_names;
 use super::source::FileSource;
 use crate::config::options::TableDoc;
 use crate::config::report::Report;
 use crate::config::secrets::redacted;
-use crate::config::value::{did_you_mean, one_of};
+use crate::config::value::{did_you_mean, nearest, one_of};
 
 /// Says what to do about a key that a table does not have.
 pub(super) fn unknown(
     report: &mut Report,
     source: FileSource<'_>,
     about: &TableDoc,
-    key: &str,
+    (key, value): (&str, &DeValue<'_>),
     span: Range<usize>,
 ) {
     let hint = renamed(about, key)
+        .or_else(|| other_names::hint(about.title, key).map(str::to_owned))
+        .or_else(|| nearest_table(source.tables, about, (key, value)))
         .or_else(|| home_of(source.tables, about, key))
+        .or_else(|| field_to_set(about, key))
         .or_else(|| did_you_mean(key, about.names()))
         .unwrap_or_else(|| {
             let working = about.keys.iter().map(|key| key.name);
@@ -39,21 +45,62 @@ fn renamed(about: &TableDoc, key: &str) -> Option<String> {
     is_here.then(|| format!("it is now called `{name}`"))
 }
 
+/// Says how a header is set: the names of headers stand in a table of their own.
+fn field_to_set(here: &TableDoc, key: &str) -> Option<String> {
+    let changes_headers =
+        here.title.starts_with("[routes.") && here.names().any(|name| name == "set");
+    (changes_headers && key.contains('-')).then(|| format!("did you mean `set = {{ {key} = … }}`?"))
+}
+
+/// Says how the table is written that a key at the top of the file may mean.
+fn nearest_table(
+    tables: &[&'static TableDoc],
+    here: &TableDoc,
+    (key, value): (&str, &DeValue<'_>),
+) -> Option<String> {
+    if here.title.starts_with('[') {
+        return None;
+    }
+    let name = nearest(key, here.names())?;
+    let is_it = |title: &str| title.trim_matches(['[', ']']).trim_end_matches(".NAME") == name;
+    let title = tables
+        .iter()
+        .map(|table| table.title)
+        .find(|title| is_it(title))?;
+    let named = match value {
+        DeValue::Table(entries) if entries.len() == 1 => entries.iter().next(),
+        _ => None,
+    };
+    let named = named.filter(|(_, value)| value.get_ref().is_table());
+    let title = named.map_or_else(
+        || title.to_owned(),
+        |(name, _)| title.replace("NAME", &redacted(name.get_ref())),
+    );
+    Some(format!("did you mean `{title}`?"))
+}
+
 /// Says where a key that is unknown in the table `here` would be at home.
 ///
-/// A table within another is looked for from there only: elsewhere its keys mean something else.
+/// A table within another is looked for from there only: elsewhere its keys mean something else. So do
+/// keys with common names.
 fn home_of(tables: &[&'static TableDoc], here: &TableDoc, key: &str) -> Option<String> {
     let homes: Vec<_> = (tables.iter())
         .filter(|table| table.outer(tables).is_none_or(|outer| outer == here.title))
         .filter(|table| table.names().any(|known| known == key))
+        .filter(|table| !COMMON.contains(&key) || table.outer(tables) == Some(here.title))
         .map(|table| table.title)
         .collect();
-    match homes[..] {
-        [] => None,
-        [home] if !home.starts_with('[') => Some(format!(
-            "`{key}` belongs at the top of the file, before the first table"
+    let (top, others): (Vec<_>, Vec<_>) =
+        homes.into_iter().partition(|home| !home.starts_with('['));
+    let at_top = "at the top of the file, before the first table";
+    match (top.is_empty(), others.is_empty()) {
+        (true, true) => None,
+        (true, false) => Some(format!("`{key}` belongs in {}", one_of(&others))),
+        (false, true) => Some(format!("`{key}` belongs {at_top}")),
+        (false, false) => Some(format!(
+            "`{key}` belongs in {}, or {at_top}",
+            one_of(&others)
         )),
-        _ => Some(format!("`{key}` belongs in {}", one_of(&homes))),
     }
 }
 
@@ -73,6 +120,42 @@ fn code(title: &str) -> String {
         title.to_owned()
     }
 }
+
+/// Keys that would mean something else in another table than theirs.
+const COMMON: [&str; 32] = [
+    "access",
+    "address",
+    "body",
+    "clients",
+    "failures",
+    "file",
+    "for",
+    "format",
+    "header",
+    "host",
+    "interval",
+    "issuer",
+    "key",
+    "keys",
+    "level",
+    "max_connections",
+    "name",
+    "password",
+    "prefix",
+    "remove",
+    "set",
+    "status",
+    "timeout",
+    "token",
+    "url",
+    "username",
+    "verify",
+    "window",
+    "algorithm",
+    "unit",
+    "mode",
+    "weight",
+];
 
 /// Keys that had other names before the first release.
 const RENAMED: [(&str, &str); 10] = [

@@ -4,7 +4,11 @@
 //! of `compile`: here a file is judged one value at a time. A key that is absent or wrong has its
 //! default; one that is wrong is reported.
 
+mod form;
 mod messages;
+mod other_languages;
+mod other_names;
+mod other_variables;
 mod route_names;
 mod say;
 mod scalar;
@@ -17,8 +21,9 @@ mod variables;
 
 use toml::de::{DeTable, DeValue};
 
+pub use form::Form;
 pub(super) use say::say;
-pub use scalar::{Form, OneItem, Scalar};
+pub use scalar::{OneItem, Scalar};
 pub use variables::{Env, Template};
 
 use super::file::{File, RawStore, Table, UnreadParts};

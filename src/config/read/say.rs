@@ -19,6 +19,8 @@ pub(in crate::config) fn say(
     let redacted = redacted(text);
     let subject = match wrong.subject {
         Some(subject) => subject.to_owned(),
+        None if text.is_empty() && wrong.problem == "is empty" => "this string".to_owned(),
+        None if text.is_empty() => "an empty string".to_owned(),
         None if redacted.chars().count() > QUOTED_LEN_MAX => {
             let start: String = redacted.chars().take(QUOTED_LEN_MAX).collect();
             format!("`{start}…`")

@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use toml::de::{DeInteger, DeValue};
 
+use super::form::Form;
+use super::other_variables;
 use super::say::say;
 use super::source::FileSource;
 use super::variables::{Template, expand};
@@ -20,25 +22,6 @@ pub struct Scalar<'t, 'r> {
     pub(super) node: &'t toml::Spanned<DeValue<'t>>,
     pub(super) source: FileSource<'t>,
     pub(super) report: &'r mut Report,
-}
-
-/// What of TOML a value is written as; a string with a variable may stand for any of them.
-pub enum Form {
-    /// A string such as this one.
-    Text(&'static str),
-    /// A string such as this one, which no message repeats.
-    Secret(&'static str),
-    /// A string such as this one, or an integer that stands for the string of its digits.
-    NumberOrText(&'static str),
-    /// A whole number.
-    Number {
-        /// What is expected, as a noun.
-        expected: String,
-    },
-    /// A number with or without decimals, called so.
-    Fraction(&'static str),
-    /// `true` or `false`.
-    Boolean,
 }
 
 /// How a list may be written that has one item.
@@ -74,6 +57,16 @@ impl<'t> Scalar<'t, '_> {
         form: &Form,
         parse: impl Fn(&str) -> Result<T, ValueError>,
     ) -> Option<T> {
+        self.warn_other_variable(form, &parse);
+        self.read_as_it_stands(form, parse)
+    }
+
+    /// Reads a value in which a variable of another language means what it says.
+    fn read_as_it_stands<T>(
+        mut self,
+        form: &Form,
+        parse: impl Fn(&str) -> Result<T, ValueError>,
+    ) -> Option<T> {
         let raw = self.raw();
         let is_text = matches!(
             form,
@@ -82,7 +75,13 @@ impl<'t> Scalar<'t, '_> {
         match (form, self.node.get_ref()) {
             (_, DeValue::String(written)) if is_text || has_variable(written) => {
                 let text = self.expand(written)?;
-                self.checked(written, &text, parse(&text))
+                let mut parsed = parse(&text);
+                if let Err(wrong) = &mut parsed
+                    && is_other_variable(form, written)
+                {
+                    wrong.hint = Some(other_variables::HINT.to_owned());
+                }
+                self.checked(written, &text, parsed)
             }
             (Form::Number { .. } | Form::NumberOrText(_), DeValue::Integer(integer)) => {
                 let digits = decimal(integer);
@@ -94,12 +93,19 @@ impl<'t> Scalar<'t, '_> {
             (Form::Boolean, DeValue::Boolean(_)) => self.checked(raw, raw, parse(raw)),
             (_, other) => {
                 let hint = match other {
+                    DeValue::Array(items) if is_text && items.len() > 1 => {
+                        Some("it takes one value: for several write a table for each".to_owned())
+                    }
                     DeValue::Array(_) | DeValue::Table(_) => None,
                     _ if matches!(form, Form::Secret(_)) => None,
+                    DeValue::String(text) if is_other_variable(form, text) => {
+                        Some(other_variables::HINT.to_owned())
+                    }
                     DeValue::String(text) => {
                         (parse(text).is_ok()).then(|| "leave the quotes out".to_owned())
                     }
                     _ if is_text => match parse(raw) {
+                        Ok(_) if matches!(other, DeValue::Boolean(_)) => None,
                         Ok(_) => Some(format!("put it in quotes: `\"{raw}\"`")),
                         Err(wrong) => wrong.hint,
                     },
@@ -157,7 +163,7 @@ impl<'t> Scalar<'t, '_> {
                 };
                 let raw = self.raw();
                 let alone = one != OneItem::Table
-                    && other.is_str()
+                    && (other.is_str() || other.is_integer())
                     && !raw.contains('\n')
                     && redacted(raw) == raw;
                 self.mistyped(wanted, format!("a list such as `{example}`"))
@@ -201,7 +207,8 @@ impl<'t> Scalar<'t, '_> {
                 }
             };
             let value = self.part(format!("`{text}`"), node);
-            pairs.extend(name.zip(value.read(&Form::Text("2"), &parse)));
+            let value = value.read_as_it_stands(&Form::Text("2"), &parse);
+            pairs.extend(name.zip(value));
         }
         Some(pairs)
     }
@@ -269,6 +276,24 @@ impl<'t> Scalar<'t, '_> {
         self.source.text.get(self.span()).unwrap_or_default()
     }
 
+    /// Says of a value that is taken as it stands that it looks like a variable, without the value.
+    fn warn_other_variable<T>(
+        &mut self,
+        form: &Form,
+        parse: impl Fn(&str) -> Result<T, ValueError>,
+    ) {
+        if let DeValue::String(written) = self.node.get_ref()
+            && is_other_variable(form, written)
+            && parse(written).is_ok()
+        {
+            self.report.warning(format!(
+                "{}: its value looks like a variable, and is used as it stands: {}",
+                self.subject,
+                other_variables::HINT
+            ));
+        }
+    }
+
     fn expand(&mut self, written: &'t Cow<'t, str>) -> Option<Cow<'t, str>> {
         let mut padded = Vec::new();
         let expanded = expand(written, self.source.env, &mut padded);
@@ -313,38 +338,6 @@ impl<'t> Scalar<'t, '_> {
     }
 }
 
-impl Form {
-    /// Returns an example of it, in TOML.
-    pub fn example(&self) -> String {
-        match self {
-            Self::NumberOrText(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
-                (*text).to_owned()
-            }
-            Self::Text(text) | Self::Secret(text) | Self::NumberOrText(text) => {
-                format!("\"{text}\"")
-            }
-            Self::Number { .. } => "1".to_owned(),
-            Self::Fraction(_) => "0.5".to_owned(),
-            Self::Boolean => "true".to_owned(),
-        }
-    }
-
-    /// Returns what a value of it must be, and what is expected more closely.
-    fn wanted(&self) -> (&'static str, String) {
-        let boolean = "`true` or `false`";
-        match self {
-            Self::Number { expected } => ("a number", expected.clone()),
-            Self::Fraction(expected) => ("a number", (*expected).to_owned()),
-            Self::Boolean => (boolean, boolean.to_owned()),
-            Self::NumberOrText(_) => {
-                let expected = format!("a value such as `{}`", self.example());
-                ("a number or a string", expected)
-            }
-            _ => ("a string", format!("a string such as `{}`", self.example())),
-        }
-    }
-}
-
 /// Names a value's type as people do.
 fn type_name(value: &DeValue<'_>) -> &'static str {
     match value {
@@ -356,6 +349,10 @@ fn type_name(value: &DeValue<'_>) -> &'static str {
         DeValue::Array(_) => "a list",
         DeValue::Table(_) => "a table",
     }
+}
+
+fn is_other_variable(form: &Form, text: &str) -> bool {
+    other_variables::has_one(text, matches!(form, Form::Secret(_)))
 }
 
 fn has_variable(text: &str) -> bool {

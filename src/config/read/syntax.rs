@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use toml::de::{DeTable, Error};
 
+use super::other_languages;
 use crate::config::file::UnreadParts;
 use crate::config::options::TOP;
 use crate::config::report::Report;
@@ -37,7 +38,17 @@ pub(super) fn sound_part<'t>(
             }
             return (sound, lost);
         };
-        let statement = unsound(report, first, &sound, redacted);
+        let statement = match other_languages::at(&sound, redacted, place(first, &sound).start) {
+            Some(lines) => {
+                (report.mistake(&lines.shown, lines.message, lines.expected))
+                    .maybe_hint(lines.hint);
+                if lines.may_have_tables {
+                    lost.headers.extend(NAMED);
+                }
+                lines.span
+            }
+            None => unsound(report, first, &sound, redacted),
+        };
         lose(&sound, &statement, &mut lost);
         let mut rest = sound.into_owned();
         let blanks = blank(&rest[statement.clone()]);
@@ -166,7 +177,6 @@ fn describe(report: &mut Report, message: &str, text: &str, at: Range<usize>) {
     let (message, expected, hint) = match what {
         UNQUOTED | "invalid boolean" | "invalid float" | "invalid integer"
         | "invalid date-time" => return no_value(report, text, at),
-        "key with no value" => ("a key without a value", "`=` and a value", None),
         "invalid basic string" | "invalid literal string" if at.is_empty() => {
             ("this string is not closed", expected, None)
         }
@@ -176,10 +186,56 @@ fn describe(report: &mut Report, message: &str, text: &str, at: Range<usize>) {
             let hint = spaced.then(|| hint.to_owned());
             ("this table's name is not closed", expected, hint)
         }
-        "unexpected key or value" => ("this line should have ended", "a new line", None),
+        "unexpected key or value" => {
+            let mut rest = text[at.start..].lines().next().unwrap_or_default().chars();
+            let hint = match (rest.next(), rest.next()) {
+                (Some(';' | ','), None) => Some("leave the last character out".to_owned()),
+                (Some(','), Some('0'..='9')) => Some("a number has no commas: `1_000`".to_owned()),
+                _ => None,
+            };
+            ("this line should have ended", "a new line", hint)
+        }
+        "invalid unquoted key" | "key with no value"
+            if let Some(key) = unquoted_key(text, at.start) =>
+        {
+            return no_key(report, text, key);
+        }
+        "key with no value" => ("a key without a value", "`=` and a value", None),
         _ => (what, expected.trim_start_matches("nothing"), None),
     };
     (report.mistake(&at, message, expected)).maybe_hint(hint);
+}
+
+/// Returns where the key stands that a mistake is in.
+fn unquoted_key(text: &str, offset: usize) -> Option<Range<usize>> {
+    let line = line_at(text, offset);
+    let key = text[line.clone()].split_once('=')?.0;
+    let start = line.start + key.len() - key.trim_start().len();
+    let end = line.start + key.trim_end().len();
+    (start < end && offset < end).then_some(start..end)
+}
+
+/// Reports a key that must be in quotes, or that is more than one.
+fn no_key(report: &mut Report, text: &str, key: Range<usize>) {
+    let raw = &text[key.clone()];
+    let shell = ["export ", "set ", "let ", "local "]
+        .iter()
+        .find(|word| raw.starts_with(**word));
+    let (message, hint) = match shell {
+        Some(word) => (
+            format!("`{}` is no part of a key", word.trim()),
+            Some(format!("leave `{word}` out")),
+        ),
+        None if raw.contains(['"', '\'', '~', '{', '[']) => {
+            ("this key is not in quotes".to_owned(), None)
+        }
+        None => (
+            format!("the key `{raw}` is not in quotes"),
+            Some(format!("write `\"{raw}\" = …`")),
+        ),
+    };
+    let expected = "a key of letters, digits, `-` and `_`, or one in quotes";
+    (report.mistake(&key, message, expected)).maybe_hint(hint);
 }
 
 /// Reports what stands where a value should.
@@ -205,6 +261,14 @@ fn no_value(report: &mut Report, text: &str, at: Range<usize>) {
                 (&*unquoted, "`true`, `false`, or a string in quotes", hint)
             }
             None if raw.contains(['"', '\\']) => (&*unquoted, string, None),
+            None if matches!(raw, "~" | "null" | "nil" | "none" | "None" | "undefined") => {
+                let leave = hint("leave the line out: each key has a default");
+                (&*unquoted, string, leave)
+            }
+            None if raw.starts_with('$') && !raw.contains(['{', '(']) => {
+                let variable = hint(&format!("did you mean `\"${{{}}}\"`?", &raw[1..]));
+                (&*unquoted, string, variable)
+            }
             None => (
                 &*unquoted,
                 string,

@@ -47,13 +47,14 @@ impl<'t> Reader<'t, '_> {
         table: &mut Table<T>,
     ) {
         let (about, mistakes) = (&keys.about, self.report.count());
-        for (key, _) in self.entries {
+        for (key, value) in self.entries {
             let (span, key) = (key.span(), key.get_ref().as_ref());
             if about.to_come.contains(&key) {
                 let message = format!("`{key}` is not available yet");
                 (self.report.mistake(&span, message, "")).hint("leave it out");
             } else if !about.names().any(|known| known == key) {
-                unknown(self.report, self.source, about, key, span);
+                let unknown_key = (key, value.get_ref());
+                unknown(self.report, self.source, about, unknown_key, span);
             }
         }
         for (key, field) in keys.keys() {

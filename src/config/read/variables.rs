@@ -161,7 +161,13 @@ fn resolve(variable: &str, env: &Env<'_>) -> Result<String, ValueError> {
     };
     if !is_name(name) {
         let expected = "`${NAME}`, `${NAME:-default}` or `${file:/path}`";
-        return Err(ValueError::new("is not a variable", expected).hint(PLAIN));
+        let (name, rest) = name.split_at(name.find(['-', '=', '?', ':']).unwrap_or(name.len()));
+        let hint = if is_name(name) && !rest.is_empty() {
+            format!("a default is written `${{{name}:-default}}`")
+        } else {
+            PLAIN.to_owned()
+        };
+        return Err(ValueError::new("is not a variable", expected).hint(hint));
     }
     match (env(name), default) {
         // As in a shell, `:-` also stands in for an empty variable.

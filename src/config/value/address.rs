@@ -85,6 +85,17 @@ pub fn network(text: &str) -> Result<IpNet, ValueError> {
         Some((Ok(IpAddr::V6(_)), _)) => "an IPv6 network has a prefix of 0 to 128 bits",
         _ if matches!(text, "*" | "any" | "all") => "for everyone write `0.0.0.0/0` and `::/0`",
         _ if text.parse::<SocketAddr>().is_ok() => "leave the port out",
+        _ if text == "localhost" => "did you mean `127.0.0.1` and `::1`?",
+        _ if text.starts_with("private") => {
+            "name the networks: `10.0.0.0/8`, `172.16.0.0/12`, `192.168.0.0/16`"
+        }
+        _ if text.ends_with(".*") => "write the network by its prefix: `10.0.0.0/8`",
+        _ if text.contains('-') && text.starts_with(|c: char| c.is_ascii_digit()) => {
+            "a range is written as networks: `10.0.0.0/8`"
+        }
+        _ if text.contains('.') && text.contains(|c: char| c.is_ascii_alphabetic()) => {
+            "names are not resolved here: write addresses or networks"
+        }
         _ => return Err(wrong),
     };
     Err(wrong.hint(hint))

@@ -40,7 +40,12 @@ pub fn endpoint_url(text: &str) -> Result<Endpoint, ValueError> {
             .hint("leave out everything before `@`; credentials for the upstream come from the client"));
     }
     let Some(scheme) = SCHEMES.into_iter().find(|one| one.word() == scheme) else {
-        let meant = nearest(scheme, SCHEMES.map(Scheme::word));
+        let meant = match scheme {
+            "grpc" => Some("h2c"),
+            "grpcs" | "wss" => Some("https"),
+            "ws" | "tcp" => Some("http"),
+            _ => nearest(scheme, SCHEMES.map(Scheme::word)),
+        };
         let hint = meant.map(|meant| format!("did you mean `{meant}://{rest}`?"));
         return Err(wrong().maybe_hint(hint));
     };

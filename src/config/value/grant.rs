@@ -1,5 +1,6 @@
 //! What a policy or an override lets a client do: one of `quota`.
 
+use super::synonyms::synonym;
 use super::{QuotaText, ValueError, did_you_mean, quota};
 
 /// What a client may do: one of `quota`.
@@ -19,7 +20,9 @@ pub fn grant(text: &str) -> Result<GrantText, ValueError> {
         UNLIMITED => Ok(GrantText::Unlimited),
         BLOCKED => Ok(GrantText::Blocked),
         _ => quota(text).map(GrantText::Quota).map_err(|mut wrong| {
-            let meant = || did_you_mean(text, [UNLIMITED, BLOCKED]);
+            let words = [UNLIMITED, BLOCKED];
+            let other = || synonym(text, &words).map(|meant| format!("did you mean `{meant}`?"));
+            let meant = || other().or_else(|| did_you_mean(text, words));
             wrong.hint = wrong.hint.or_else(meant);
             wrong
         }),

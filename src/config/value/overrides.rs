@@ -9,7 +9,7 @@ use crate::request::{BadPattern, Choice, Part, PartPattern, Partition, Pattern};
 pub struct Chooser<'p> {
     /// The partition, or what `overrides_by` says.
     pub by: &'p Partition,
-    /// Whether its values are tiers, which are shown in clear.
+    /// Whether its values are verified tiers, which are shown in clear: no client's key is one.
     pub are_tiers: bool,
 }
 

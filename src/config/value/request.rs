@@ -1,127 +1,33 @@
-//! What of a request the file names: parts of a partition, methods, headers.
+//! What of a request the file names: methods, protocols, headers.
 
 use http::header::HOST;
 use http::{HeaderName, HeaderValue, Method};
 
-use super::{ValueError, nearest};
-use crate::request::{Choice, Part};
-
-/// Parses one item of `partition`: a part, or several of which the first that is present counts.
-pub fn part_choice(text: &str) -> Result<Choice, ValueError> {
-    let parts: Result<_, _> = text
-        .split('|')
-        .map(|part| self::part(part.trim()))
-        .collect();
-    parts.map(Choice)
-}
-
-fn part(text: &str) -> Result<Part, ValueError> {
-    let wrong = || ValueError::new("does not name a client", PARTS);
-    let (kind, name) = match text.split_once(':') {
-        Some((kind, name)) => (kind.trim(), Some(name.trim())),
-        None => (text, None),
-    };
-    match (kind, name) {
-        ("ip", None) => Ok(Part::Ip),
-        ("client-cert", None) => Ok(Part::ClientCert),
-        ("host", None) => Ok(Part::Host),
-        ("method", None) => Ok(Part::Method),
-        ("route", None) => Ok(Part::Route),
-        ("path", None) => Ok(Part::Path),
-        ("header", Some(name)) => match header_after_prefix(name)? {
-            // Its spellings are one in `host` alone.
-            HOST => Err(wrong().hint("did you mean `host`?")),
-            name => Ok(Part::Header(name)),
-        },
-        ("cookie", Some(name)) => cookie(name).map(Part::Cookie),
-        ("query", Some(name)) => parameter(name).map(Part::Query),
-        ("jwt", Some(name)) if !name.is_empty() => claim(name).map(Part::Claim),
-        ("path", Some(name)) if is_param(name) => Ok(Part::PathParam(name.into())),
-        ("path", Some(name)) => Err(wrong().maybe_hint(
-            is_param(name.trim_matches(['{', '}']))
-                .then(|| format!("did you mean `path:{}`?", name.trim_matches(['{', '}']))),
-        )),
-        ("header" | "cookie" | "query", None) | ("jwt", None | Some("")) => {
-            Err(wrong().hint(format!("`{kind}` needs a name: `{kind}:NAME`")))
-        }
-        ("ip" | "client-cert" | "host" | "method" | "route", Some(_)) => {
-            Err(wrong().hint(format!("`{kind}` takes no name")))
-        }
-        _ => Err(wrong().maybe_hint(part_hint(text, kind, name))),
-    }
-}
-
-fn part_hint(text: &str, kind: &str, name: Option<&str>) -> Option<String> {
-    let plain = ["ip", "client-cert", "host", "method", "route", "path"];
-    let meant = match name {
-        Some(name) => format!(
-            "{}:{name}",
-            nearest(kind, ["header", "cookie", "query", "jwt", "path"])?
-        ),
-        None => match nearest(text, plain) {
-            Some(plain) => plain.to_owned(),
-            None if nearest(text, ["client", "address", "client-ip", "remote-addr"]).is_some() => {
-                "ip".to_owned()
-            }
-            None if text.contains('-') && header_name(text).is_ok() => format!("header:{text}"),
-            None => return None,
-        },
-    };
-    Some(format!("did you mean `{meant}`?"))
-}
-
-/// A cookie's name is a token (RFC 6265, section 4.1.1).
-fn cookie(name: &str) -> Result<Box<str>, ValueError> {
-    let is_token = HeaderName::from_bytes(name.as_bytes()).is_ok();
-    is_token.then(|| name.into()).ok_or_else(|| {
-        ValueError::new(
-            "names no cookie",
-            "a cookie's name such as `session` after `cookie:`",
-        )
-    })
-}
-
-/// A parameter's name as it is once it is percent-decoded.
-fn parameter(name: &str) -> Result<Box<str>, ValueError> {
-    let is_part = |c: char| c.is_ascii_graphic() && !"&=;%#".contains(c);
-    if !name.is_empty() && name.chars().all(is_part) {
-        return Ok(name.into());
-    }
-    let wrong = ValueError::new(
-        "names no parameter of a query",
-        "a parameter's name such as `key` after `query:`",
-    );
-    let is_encoded = name.contains('%');
-    Err(wrong.maybe_hint(is_encoded.then(|| "write it without percent-encoding".to_owned())))
-}
-
-/// A claim's name, which the log shows as it is.
-fn claim(name: &str) -> Result<Box<str>, ValueError> {
-    let is_shown = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
-    let wrong = || {
-        let expected = "a claim's name such as `sub` after `jwt:`, in ASCII";
-        ValueError::new("names no claim", expected)
-    };
-    name.bytes()
-        .all(is_shown)
-        .then(|| name.into())
-        .ok_or_else(wrong)
-}
-
-fn is_param(name: &str) -> bool {
-    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
-    !name.is_empty() && name.bytes().all(is_part)
-}
+use super::ValueError;
 
 /// Parses a method; methods are case-sensitive (RFC 9110, section 9.1).
 pub fn method(text: &str) -> Result<Method, ValueError> {
     let wrong = || ValueError::new("is not a method", "a method such as `GET` or `POST`");
+    if ["*", "all", "any"]
+        .iter()
+        .any(|all| all.eq_ignore_ascii_case(text))
+    {
+        return Err(wrong().hint("leave `methods` out: a route without it takes every method"));
+    }
+    let names: Vec<String> = (text.split([',', ' ', '|', '/']))
+        .filter(|name| !name.is_empty())
+        .map(str::to_ascii_uppercase)
+        .collect();
+    if names.len() > 1 && names.iter().all(|name| KNOWN.contains(&name.as_str())) {
+        let hint = format!(
+            "each is an item of its own: `[\"{}\"]`",
+            names.join("\", \"")
+        );
+        return Err(wrong().hint(hint));
+    }
     let method = Method::from_bytes(text.as_bytes()).map_err(|_| wrong())?;
     let upper = text.to_ascii_uppercase();
-    let known = [
-        "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT",
-    ];
-    if upper != text && known.contains(&upper.as_str()) {
+    if upper != text && KNOWN.contains(&upper.as_str()) {
         return Err(wrong().hint(format!("methods are case-sensitive: `{upper}`")));
     }
     Ok(method)
@@ -132,6 +38,16 @@ pub fn method(text: &str) -> Result<Method, ValueError> {
 pub fn upgrade(text: &str) -> Result<Box<str>, ValueError> {
     let expected = "a protocol such as `websocket` or `SPDY/3.1`";
     let protocol = text.to_ascii_lowercase();
+    let hint = match &*protocol {
+        "*" | "all" | "any" => {
+            Some("name each protocol: only those that are named are let through")
+        }
+        "ws" | "wss" | "websockets" | "web-socket" => Some("did you mean `websocket`?"),
+        _ => None,
+    };
+    if let Some(hint) = hint {
+        return Err(ValueError::new("names no protocol", expected).hint(hint));
+    }
     let mut tokens = protocol.splitn(2, '/');
     if matches!(tokens.next(), Some("h2c" | "http" | "tls")) {
         let wrong = ValueError::new("cannot be upgraded to", expected);
@@ -192,89 +108,14 @@ pub fn header_value(text: &str) -> Result<Option<String>, ValueError> {
     }
 }
 
-const PARTS: &str = "`ip`, `header:NAME`, `cookie:NAME`, `query:NAME`, `jwt:CLAIM`, `client-cert`, \
-                     `host`, `method`, `route`, `path` or `path:PARAM`, or several with `|` between them";
+/// The methods of HTTP itself (RFC 9110, section 9), and PATCH.
+const KNOWN: [&str; 9] = [
+    "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT",
+];
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn parts_name_a_client() {
-        let header = || Part::Header(HeaderName::from_static("x-api-key"));
-        for (text, parts) in [
-            ("ip", vec![Part::Ip]),
-            ("header:X-Api-Key | ip", vec![header(), Part::Ip]),
-            (
-                "path:id|path",
-                vec![Part::PathParam("id".into()), Part::Path],
-            ),
-            ("cookie:Session", vec![Part::Cookie("Session".into())]),
-            ("query:user[id]", vec![Part::Query("user[id]".into())]),
-            (
-                "jwt:https://a.example/app.plan",
-                vec![Part::Claim("https://a.example/app.plan".into())],
-            ),
-            ("client-cert", vec![Part::ClientCert]),
-            ("host", vec![Part::Host]),
-            ("method", vec![Part::Method]),
-            ("route", vec![Part::Route]),
-        ] {
-            assert_eq!(part_choice(text), Ok(Choice(parts)), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_part_says_how_to_mend_it() {
-        for (text, problem, hint) in [
-            ("jwt:", NO_PART, Some("`jwt` needs a name: `jwt:NAME`")),
-            (
-                "header",
-                NO_PART,
-                Some("`header` needs a name: `header:NAME`"),
-            ),
-            (
-                "cookie",
-                NO_PART,
-                Some("`cookie` needs a name: `cookie:NAME`"),
-            ),
-            ("cookie:a b", "names no cookie", None),
-            ("query:é", "names no parameter of a query", None),
-            ("jwt:é", "names no claim", None),
-            (
-                "query:a%5B",
-                "names no parameter of a query",
-                Some("write it without percent-encoding"),
-            ),
-            ("cokie:a", NO_PART, Some("did you mean `cookie:a`?")),
-            ("hedaer:a", NO_PART, Some("did you mean `header:a`?")),
-            (
-                "x-api-key",
-                NO_PART,
-                Some("did you mean `header:x-api-key`?"),
-            ),
-            ("path:{id}", NO_PART, Some("did you mean `path:id`?")),
-            ("client_cert", NO_PART, Some("did you mean `client-cert`?")),
-            ("header:Host", NO_PART, Some("did you mean `host`?")),
-            ("ip:x", NO_PART, Some("`ip` takes no name")),
-            ("client", NO_PART, Some("did you mean `ip`?")),
-            ("ip |", NO_PART, None),
-            (
-                "header:x api",
-                "names no header",
-                Some("did you mean `header:x-api`?"),
-            ),
-        ] {
-            let wrong = part_choice(text).expect_err(text);
-            assert_eq!(
-                (wrong.problem, wrong.hint.as_deref()),
-                (problem, hint),
-                "{text}"
-            );
-        }
-    }
-
-    const NO_PART: &str = "does not name a client";
 
     #[test]
     fn methods_are_case_sensitive() {
@@ -282,6 +123,16 @@ mod tests {
             method("PURGE").map(|m| m.to_string()),
             Ok("PURGE".to_owned())
         );
+        for text in ["*", "ALL", "any"] {
+            let hint = method(text).expect_err(text).hint;
+            let leave_out = "leave `methods` out: a route without it takes every method";
+            assert_eq!(hint.as_deref(), Some(leave_out), "{text}");
+        }
+        for text in ["GET,POST", "GET POST", "get|post"] {
+            let hint = method(text).expect_err(text).hint;
+            let apart = "each is an item of its own: `[\"GET\", \"POST\"]`";
+            assert_eq!(hint.as_deref(), Some(apart), "{text}");
+        }
         let hint = method("get").expect_err("lower case").hint;
         assert_eq!(hint.as_deref(), Some("methods are case-sensitive: `GET`"));
         assert!(method("G T").is_err());

@@ -52,10 +52,9 @@ pub fn quota(text: &str) -> Result<QuotaText, ValueError> {
     let limit = whole(limit).ok_or_else(not_a_quota)?;
     let Ok(limit @ 1..=COUNT_MAX) = limit.parse() else {
         let expected = format!("a limit from 1 to {COUNT_MAX}");
-        return Err(ValueError::new(
-            "has a limit that is out of range",
-            expected,
-        ));
+        let wrong = ValueError::new("has a limit that is out of range", expected);
+        let hint = "what admits nothing is `blocked`, in `overrides`".to_owned();
+        return Err(wrong.maybe_hint((limit.trim_matches('0').is_empty()).then_some(hint)));
     };
     let window = window.join(" ");
     let span = if let Some(unit) = unit(&window) {
@@ -167,11 +166,20 @@ fn names() -> impl Iterator<Item = &'static str> {
 fn quota_hint(text: &str) -> Option<String> {
     let text = text.trim();
     let (limit, rest) = split_while(text, |c| c.is_ascii_digit() || c == '_' || c == ',');
-    let limit: String = limit.chars().filter(char::is_ascii_digit).collect();
+    let mut limit: String = limit.chars().filter(char::is_ascii_digit).collect();
     if limit.is_empty() {
         return None;
     }
-    let rest = rest.trim().to_lowercase();
+    let mut rest = rest.trim().to_lowercase();
+    for (unit, zeros) in [("k ", "000"), ("m ", "000000")] {
+        if let Some(after) = rest.strip_prefix(unit) {
+            limit += zeros;
+            rest = after.to_owned();
+        }
+    }
+    if rest.is_empty() {
+        return Some(format!("say in which time: `{limit} per minute`"));
+    }
     let window = match rest.as_str() {
         "rps" | "r/s" | "qps" | "req/s" => "second".to_owned(),
         "rpm" | "r/m" | "req/m" => "minute".to_owned(),
@@ -301,6 +309,7 @@ mod tests {
             ("1,000 per day", "1000 per day"),
             ("20rps", "20 per second"),
             ("20 a second", "20 per second"),
+            ("1k per minute", "1000 per minute"),
         ] {
             let hint = quota(text).expect_err(text).hint;
             assert_eq!(hint, Some(format!("did you mean `{meant}`?")), "{text}");

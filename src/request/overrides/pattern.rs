@@ -138,6 +138,16 @@ impl PartPattern {
         self
     }
 
+    /// Returns which of its item's alternatives it is about.
+    pub fn alternative(&self) -> usize {
+        self.alternative as usize
+    }
+
+    /// Whether it is a text that ends with `*`.
+    pub fn is_glob(&self) -> bool {
+        !self.is_value && self.kind != PatternKind::Address
+    }
+
     /// Whether it matches whatever is there: `*`.
     pub fn is_everything(&self) -> bool {
         !self.is_value && self.prefix.bits == 0

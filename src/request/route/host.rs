@@ -24,10 +24,11 @@ impl HostPattern {
             span: text.len() - name.len()..text.len(),
             message: message.to_owned(),
             expected: expected.to_owned(),
+            hint: hint(text),
         };
-        if name == "*" {
+        if matches!(name, "*" | "_") {
             let expected = "no `host` at all, which matches every host";
-            return Err(error("`*` is not a host", expected));
+            return Err(error(&format!("`{name}` is not a host"), expected));
         }
         if !name.is_ascii() {
             let expected = "its `xn--` spelling, which is what clients send";
@@ -61,6 +62,34 @@ impl HostPattern {
     }
 }
 
+/// Says how to write what other proxies take for a host.
+fn hint(text: &str) -> Option<String> {
+    if matches!(text, "*" | "_") {
+        return None;
+    }
+    let is_host = |name: &str| name.contains('.') && canonical_host(name).is_ok();
+    let after_scheme = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let (name, rest) =
+        after_scheme.split_at(after_scheme.find(['/', ':']).unwrap_or(after_scheme.len()));
+    if let Some(name) = text.strip_prefix('.').filter(|name| is_host(name)) {
+        return Some(format!(
+            "did you mean `*.{name}`? `{name}` itself needs a route of its own"
+        ));
+    }
+    if (!rest.is_empty() || after_scheme != text) && is_host(name) {
+        let parts = "Scheme, port and path are no part of `host`";
+        return Some(format!("did you mean `{name}`? {parts}"));
+    }
+    if text.contains([' ', ',', '|']) {
+        return Some("a route has one host: write a route for each".to_owned());
+    }
+    let is_pattern =
+        text.starts_with(['~', '^']) || text.contains(['(', '{', '\\']) || text.ends_with('*');
+    is_pattern.then(|| {
+        "hosts have no expressions: name each, or all below one as `*.example.com`".to_owned()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,6 +113,8 @@ mod tests {
         for (text, span, message) in [
             ("", 0..0, "this is not a host"),
             ("*", 0..1, "`*` is not a host"),
+            ("_", 0..1, "`_` is not a host"),
+            (".example.com", 0..12, "this is not a host"),
             ("*.", 2..2, "this is not a host"),
             ("a*.com", 0..6, "this is not a host"),
             ("example.com:80", 0..14, "the host has a port"),
@@ -97,6 +128,29 @@ mod tests {
                 (span, message),
                 "host {text:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_host_of_another_proxy_says_what_to_write() {
+        for (text, hint) in [
+            (".example.com", Some("did you mean `*.example.com`?")),
+            ("http://example.com/a", Some("did you mean `example.com`?")),
+            ("example.com:8080", Some("did you mean `example.com`?")),
+            ("a.example.com b.example.com", Some("a route has one host")),
+            (
+                "~^(www\\.)?example\\.com$",
+                Some("hosts have no expressions"),
+            ),
+            ("{sub}.example.com", Some("hosts have no expressions")),
+            ("example.*", Some("hosts have no expressions")),
+            ("", None),
+        ] {
+            let said = HostPattern::parse(text).expect_err(text).hint;
+            let said = said
+                .as_deref()
+                .map(|said| hint.is_some_and(|hint| said.starts_with(hint)));
+            assert_eq!(said, hint.map(|_| true), "{text}");
         }
     }
 }

@@ -5,9 +5,11 @@
 //! host: the exact name, then the longest wildcard, then the rules for any host. A lookup allocates
 //! nothing unless the path has an escape, such as `%3A`, that is compared decoded.
 
+mod broader;
 mod expressions;
 mod host;
 mod leaf;
+mod other_routers;
 mod pattern;
 mod pattern_error;
 mod rank;
@@ -149,13 +151,17 @@ impl Router {
 
     /// The trees that a host's requests are looked up in, most specific first.
     fn trees(&self, host: &str) -> impl Iterator<Item = &RouteTree> {
-        let wildcards = (!self.wildcard_hosts.is_empty())
+        (self.exact_hosts.get(host).into_iter())
+            .chain(self.wildcards_of(host))
+            .chain([&self.any_host])
+    }
+
+    /// The trees of the wildcards that a name is below, the longest first.
+    fn wildcards_of(&self, host: &str) -> impl Iterator<Item = &RouteTree> {
+        (!self.wildcard_hosts.is_empty())
             .then(|| host.match_indices('.'))
             .into_iter()
             .flatten()
-            .filter_map(|(dot, _)| self.wildcard_hosts.get(&host[dot + 1..]));
-        (self.exact_hosts.get(host).into_iter())
-            .chain(wildcards)
-            .chain([&self.any_host])
+            .filter_map(|(dot, _)| self.wildcard_hosts.get(&host[dot + 1..]))
     }
 }

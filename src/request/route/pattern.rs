@@ -8,6 +8,7 @@
 
 use std::ops::Range;
 
+use super::other_routers;
 use super::pattern_error::PatternError;
 use super::regex::{Case, PathRegex};
 use crate::request::path;
@@ -47,11 +48,9 @@ impl PathPattern {
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         let Some(segments) = text.strip_prefix('/') else {
             let end = text.chars().next().map_or(0, char::len_utf8);
-            return Err(PatternError::new(
-                0..end,
-                "the path does not begin with a slash",
-                "`/`",
-            ));
+            let message = "the path does not begin with a slash";
+            let wrong = PatternError::new(0..end, message, "`/`");
+            return Err(wrong.maybe_hint(other_routers::of_path(text)));
         };
         let mut pattern = Vec::new();
         let mut params = Vec::new();
@@ -136,20 +135,17 @@ fn element(
     if segment == "*" {
         return Ok(Element::Rest);
     }
+    if let Some((message, hint)) = other_routers::of_segment(segment) {
+        let expected = match message {
+            other_routers::NO_NAME => "`{name}` of letters, digits and `_`",
+            _ => "a literal segment, `{name}` for any one, or a last `*`",
+        };
+        return Err(PatternError::new(span, message, expected).maybe_hint(Some(hint)));
+    }
     let Some(name) = (segment.strip_prefix('{')).and_then(|rest| rest.strip_suffix('}')) else {
         let text = literal(segment, span)?;
         return Ok(Element::Literal(path::comparable(&text).into()));
     };
-    let is_name = name.bytes().enumerate().all(|(index, byte)| {
-        byte.is_ascii_alphabetic() || byte == b'_' || (index > 0 && byte.is_ascii_digit())
-    });
-    if !is_name || name.is_empty() {
-        return Err(PatternError::new(
-            span,
-            "this is not a parameter's name",
-            "`{name}` of letters, digits and `_`",
-        ));
-    }
     if params.iter().any(|param| &**param == name) {
         return Err(PatternError::new(
             span,
@@ -190,6 +186,7 @@ pub(super) fn literal(segment: &str, span: Range<usize>) -> Result<String, Patte
             span,
             message: bad.to_string(),
             expected: "a path that requests may have".to_owned(),
+            hint: (segment.contains('?')).then(|| "a query is no part of `path`".to_owned()),
         }),
     }
 }
@@ -241,7 +238,12 @@ mod tests {
             ("/a/../b", 3..5, "a dot segment matches no path"),
             ("/%2e", 1..4, "a dot segment matches no path"),
             ("/*/b", 1..2, "`*` is not the last segment"),
-            ("/a*", 2..3, "this can only stand for a whole segment"),
+            (
+                "/a*",
+                1..3,
+                "`*` can only stand for all that follows a slash",
+            ),
+            ("/:id", 1..4, "a parameter is not written with a colon"),
             ("/x{id}", 2..3, "this can only stand for a whole segment"),
             ("/{id", 1..2, "this can only stand for a whole segment"),
             ("/{}", 1..3, "this is not a parameter's name"),

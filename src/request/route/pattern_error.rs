@@ -12,6 +12,8 @@ pub struct PatternError {
     pub message: String,
     /// What was expected there.
     pub expected: String,
+    /// How to mend it.
+    pub hint: Option<String>,
 }
 
 impl PatternError {
@@ -20,6 +22,12 @@ impl PatternError {
             span,
             message: message.to_owned(),
             expected: expected.to_owned(),
+            hint: None,
         }
+    }
+
+    /// Says how to mend it, if anybody knows.
+    pub(super) fn maybe_hint(self, hint: Option<String>) -> Self {
+        Self { hint, ..self }
     }
 }

@@ -44,7 +44,8 @@ pub(super) fn overlap(a: &Rule, b: &Rule) -> bool {
     same_path && methods_overlap(&a.methods, &b.methods) && headers_overlap(a, b)
 }
 
-fn methods_overlap(a: &[Method], b: &[Method]) -> bool {
+/// Says whether some method is in both lists, of which an empty one has every method.
+pub(super) fn methods_overlap(a: &[Method], b: &[Method]) -> bool {
     let includes = |all: &[Method], method: &Method| all.iter().any(|m| claims(m, method));
     a.is_empty()
         || b.is_empty()

@@ -8,6 +8,7 @@
 
 use std::ops::Range;
 
+use super::other_routers;
 use super::pattern::{Element, PathPattern, PathShape, literal};
 use super::pattern_error::PatternError;
 use super::rule::Found;
@@ -50,6 +51,10 @@ impl PathTemplate {
             } else if let Some(param) = param(segment, &span, pattern)? {
                 template.push_text("/");
                 template.0.push(PathPiece::Param(param));
+            } else if let Some((message, hint)) = other_routers::of_template(segment) {
+                let expected = "literal segments, and what `path` has";
+                let wrong = PatternError::new(span, message, expected);
+                return Err(wrong.maybe_hint(Some(hint)));
             } else {
                 template.push_text("/");
                 template.push_text(&literal(segment, span)?);

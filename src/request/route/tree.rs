@@ -129,6 +129,56 @@ impl RouteTree {
         child
     }
 
+    /// Lists the rules that match every path of the rule at `own`, and ask for no other headers than `asked`,
+    /// in order of rank. Of expressions those are listed that match a literal path.
+    pub(super) fn including(&self, rules: &[Rule], own: usize, asked: &HeaderMap) -> Vec<usize> {
+        let (rule, mut found) = (&rules[own], Vec::new());
+        let mut push = |index: usize| {
+            let other = &rules[index];
+            let mut headers = other.headers.iter();
+            let asks_no_more =
+                headers.all(|(name, value)| has_header(asked, name, value.as_deref()));
+            if asks_no_more && (self.case == KeyCase::Exact || includes_literals(other, rule)) {
+                found.push(index);
+            }
+            None::<()>
+        };
+        if let PathShape::Elements(elements) = &rule.path.shape {
+            self.above(0, elements, &mut |leaf| {
+                leaf.find(asked, &mut push);
+            });
+            if let Some(path) = literal_path(elements) {
+                self.expressions.find(rules, &path, &mut push);
+            }
+        }
+        self.rest.find(asked, &mut push);
+        found
+    }
+
+    /// Visits the leaves whose paths include those of the elements below `node`, most specific first.
+    fn above(&self, node: usize, elements: &[Element], visit: &mut impl FnMut(&Leaf)) {
+        let node = &self.nodes[node];
+        let child = match elements.first() {
+            None => {
+                visit(&node.end);
+                None
+            }
+            Some(Element::Rest) => None,
+            Some(Element::Param) => node.param,
+            Some(Element::Literal(text)) => {
+                let found = (node.literals).binary_search_by(|(key, _)| self.case.order(key, text));
+                if let Ok(at) = found {
+                    self.above(node.literals[at].1, &elements[1..], visit);
+                }
+                node.param
+            }
+        };
+        if let Some(child) = child {
+            self.above(child, &elements[1..], visit);
+        }
+        visit(&node.rest);
+    }
+
     /// Finds the first rule, in order of rank, that matches, or that would if the method were in
     /// its right case.
     pub(super) fn find(&self, rules: &[Rule], request: &RouteQuery<'_>) -> Option<Lookup> {
@@ -249,6 +299,40 @@ impl Walk<'_> {
             None
         }
     }
+}
+
+/// Returns the one path that literal elements match.
+fn literal_path(elements: &[Element]) -> Option<String> {
+    let literals = elements.iter().map(|element| match element {
+        Element::Literal(text) => Some(format!("/{text}")),
+        Element::Param | Element::Rest => None,
+    });
+    let path: String = literals.collect::<Option<_>>()?;
+    Some(if path.is_empty() {
+        "/".to_owned()
+    } else {
+        path
+    })
+}
+
+/// Says whether the literals of `other` take those of `rule`, as far as case matters; their other elements
+/// do.
+fn includes_literals(other: &Rule, rule: &Rule) -> bool {
+    let (PathShape::Elements(others), PathShape::Elements(own)) =
+        (&other.path.shape, &rule.path.shape)
+    else {
+        return true;
+    };
+    let is_any_case = other.case_insensitive || rule.case_insensitive;
+    others
+        .iter()
+        .zip(own)
+        .all(|(other, own)| match (other, own) {
+            (Element::Literal(other), Element::Literal(own)) => {
+                other == own || (is_any_case && other.eq_ignore_ascii_case(own))
+            }
+            _ => true,
+        })
 }
 
 /// Says whether the literals of a rule equal a path's segments in their case too.

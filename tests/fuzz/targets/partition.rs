@@ -49,7 +49,8 @@ enum Identity {
     Parts(Vec<(Part, Vec<u8>)>),
     Lacks(Choice),
     Skip,
-    Unidentified,
+    /// Lacks the choice with this index.
+    Unidentified(usize),
 }
 
 #[derive(Debug)]
@@ -92,8 +93,10 @@ fn look(router: &Router, policy: &Policy, request: &Request) -> (Identity, Ident
     let identity = identity(policy, &facts);
     let identified = partition_id(&KEY, &policy.partition, policy.missing, &facts);
     match (&identity, &identified) {
-        (Identity::Skip, Identified::Skip)
-        | (Identity::Unidentified, Identified::Unidentified { .. }) => {}
+        (Identity::Skip, Identified::Skip) => {}
+        (Identity::Unidentified(lacking), Identified::Unidentified { choice }) => {
+            assert_eq!(lacking, choice);
+        }
         (Identity::Parts(_) | Identity::Lacks(_), Identified::PartitionId(_)) => {
             assert_ne!(
                 partition_id(&[8; 32], &policy.partition, policy.missing, &facts),
@@ -175,7 +178,7 @@ fn check_shown(text: &str, identity: &Identity, names: ClientNames) {
 /// Names the client slowly: every part with its value in full.
 fn identity(policy: &Policy, facts: &Facts<'_>) -> Identity {
     let mut parts = Vec::new();
-    for choice in &policy.partition.0 {
+    for (index, choice) in policy.partition.0.iter().enumerate() {
         let present = |part: &Part| Some((part.clone(), value(part, facts)?));
         match choice.0.iter().find_map(present) {
             Some(part) => parts.push(part),
@@ -183,7 +186,7 @@ fn identity(policy: &Policy, facts: &Facts<'_>) -> Identity {
                 return match policy.missing {
                     Missing::Share => Identity::Lacks(choice.clone()),
                     Missing::Skip => Identity::Skip,
-                    Missing::Refuse => Identity::Unidentified,
+                    Missing::Refuse => Identity::Unidentified(index),
                 };
             }
         }

@@ -208,6 +208,7 @@ preserve_host = "${FALSE:-false}"
 cost = 2
 cors_origins = ["https://app.example.com"]
 default_policies = false
+fewer_limits = true
 response_timeout = "5s"
 body_timeout = "5s"
 max_body_bytes = 0

@@ -1,0 +1,274 @@
+//! Warnings about policies: what they read of requests, what they cost, and what can never happen.
+
+use std::sync::Arc;
+
+use http::header::COOKIE;
+use ipnet::IpNet;
+
+use super::removed::never_arrives;
+use crate::config::display;
+use crate::config::file::{File, RawPolicy, Table};
+use crate::config::value::bytes_text;
+use crate::limit::Count;
+use crate::request::{ADDRESS_CLAIMS, Part};
+use crate::snapshot::{CostSource, Grant, Listener, Policy, PolicyMode, Snapshot};
+
+/// Adds the warnings about one policy, and about its table.
+pub(super) fn warn(
+    file: &File,
+    snapshot: &Snapshot,
+    (table, policy): (&Table<RawPolicy>, &Policy),
+    found: &mut Vec<String>,
+) {
+    found.extend(warn_literal(table));
+    found.extend(warn_repeated_part(policy));
+    found.extend(warn_free(snapshot, policy));
+    found.extend(warn_spoofable_partition(policy));
+    found.extend(warn_spelling_dependent_partition(policy));
+    found.extend(warn_client_chosen_tier(policy));
+    found.extend(warn_client_chosen_glob(snapshot, policy));
+    found.extend(warn_client_chosen_cost(policy));
+    found.extend(warn_shared_lockout(policy));
+    found.extend(warn_unmatched_override(file, policy));
+    found.extend(warn_max_cost_above_share(policy, snapshot.store.min_nodes));
+    found.extend(warn_reserve_body_above_buffer(
+        policy,
+        &snapshot.listeners.raw,
+    ));
+}
+
+/// What stands in the file and is taken as it stands, though it means more elsewhere.
+fn warn_literal(table: &Table<RawPolicy>) -> impl Iterator<Item = String> {
+    let (name, raw) = (&table.name, &table.value);
+    let body = raw.refusal_body.as_deref().unwrap_or_default();
+    let is_path = |text: &str| {
+        ["/", "./", "file:", "@"]
+            .iter()
+            .any(|start| text.starts_with(start))
+    };
+    let is_file = is_path(body) && !body.contains(char::is_whitespace) && body.len() > 1;
+    let of_body = is_file.then(|| {
+        format!(
+            "policy `{name}`: `body` is sent as it stands: the content of a file is `\"${{file:/etc/tollgate/429.html}}\"`"
+        )
+    });
+    let is_expression = |pattern: &str| {
+        pattern.starts_with('^') || pattern.ends_with(".*") || pattern.ends_with('$')
+    };
+    let mut patterns = raw.overrides.0.iter().map(|one| &*one.pattern.value);
+    let of_pattern = patterns.any(is_expression).then(|| {
+        format!(
+            "policy `{name}`: a pattern of `overrides` looks like a regular expression, and is compared as it stands: \
+             all that begin with `live_` are `\"live_*\"`"
+        )
+    });
+    of_body.into_iter().chain(of_pattern)
+}
+
+/// A policy that no request is charged for never refuses one.
+fn warn_free(snapshot: &Snapshot, policy: &Policy) -> Option<String> {
+    let applied = snapshot.routes.iter().flat_map(|route| &route.policies);
+    let mut costs = applied
+        .filter(|applied| snapshot.policies[applied.policy].name == policy.name)
+        .map(|applied| applied.cost)
+        .peekable();
+    let is_free =
+        policy.reported_cost.is_none() && costs.peek().is_some() && costs.all(|cost| cost == 0);
+    is_free.then(|| {
+        format!(
+            "policy `{}` never refuses anything, because its requests cost 0",
+            policy.name
+        )
+    })
+}
+
+/// A part that is named twice says no more than once.
+fn warn_repeated_part(policy: &Policy) -> Option<String> {
+    let choices = &policy.partition.0;
+    let repeats = |(at, choice)| choices[..at].contains(choice);
+    let (_, twice) = choices.iter().enumerate().find(|&one| repeats(one))?;
+    Some(format!(
+        "policy `{}`: `partition` has `{}` twice, which means the same as once",
+        policy.name,
+        display::choice(twice)
+    ))
+}
+
+/// Who invents its key takes the glob that grants the most, unless another policy of the route knows the
+/// client by what it cannot invent.
+fn warn_client_chosen_glob(snapshot: &Snapshot, policy: &Policy) -> Option<String> {
+    let overrides = policy.overrides.as_ref()?;
+    let part = overrides.inventable_glob.as_ref()?;
+    let is_safe = |part: &Part| matches!(part, Part::Ip | Part::ClientCert | Part::Claim(_));
+    let knows_client = |other: &Policy| {
+        other.mode == Some(PolicyMode::Enforce)
+            && matches!(other.grant, Grant::Quotas(_))
+            && other.partition.parts().all(is_safe)
+    };
+    let is_this = |other: &Policy| other.name == policy.name;
+    let applied = |route: &crate::snapshot::Route| {
+        let policies = route
+            .policies
+            .iter()
+            .map(|applied| &snapshot.policies[applied.policy]);
+        policies.collect::<Vec<_>>()
+    };
+    let is_alone = |policies: &Vec<&Policy>| {
+        policies.iter().any(|other| is_this(other))
+            && !policies.iter().any(|other| knows_client(other))
+    };
+    snapshot.routes.iter().map(applied).any(|policies| is_alone(&policies)).then(|| {
+        format!(
+            "policy `{}`: clients choose their override, because anyone can send a `{}` that a pattern with `*` \
+             matches: list the keys (`overrides_file`), or add a policy by `ip` to its routes",
+            policy.name,
+            display::part(part)
+        )
+    })
+}
+
+/// An address that only trusted peers may say names nobody else: of others it is taken out.
+fn warn_spoofable_partition(policy: &Policy) -> Option<String> {
+    let choices = policy.partition.0.iter().chain(&policy.overrides_by().0);
+    let parts = choices.flat_map(|choice| &choice.0);
+    let mut names = parts.filter_map(|part| match part {
+        Part::Header(name) => Some(name.as_str()),
+        _ => None,
+    });
+    let name = names.find(|name| ADDRESS_CLAIMS.contains(name))?;
+    Some(format!(
+        "policy `{}` is partitioned by `header:{name}`, which is removed unless a trusted peer \
+         sends it: use `ip`, with `trusted_proxies` and `client_address`",
+        policy.name
+    ))
+}
+
+/// Of some fields there are many spellings that origins take for the same, or none gets that far.
+fn warn_spelling_dependent_partition(policy: &Policy) -> Option<String> {
+    let mut parts = policy
+        .partition
+        .parts()
+        .chain(policy.overrides_by().parts());
+    let name = parts.find_map(|part| match part {
+        Part::Header(name) if *name == COOKIE || never_arrives(name) => Some(name),
+        _ => None,
+    })?;
+    let policy = &policy.name;
+    Some(if *name == COOKIE {
+        format!(
+            "policy `{policy}`: a client that adds or reorders cookies counts as another client by \
+             `header:cookie`: use `cookie:NAME`"
+        )
+    } else {
+        format!(
+            "policy `{policy}`: no request has `header:{name}`, because it is removed before policies read it"
+        )
+    })
+}
+
+/// Who tells its own tier takes the largest. What trusted peers alone may say is the exception.
+fn warn_client_chosen_tier(policy: &Policy) -> Option<String> {
+    let by = policy.overrides.as_ref()?.by.as_ref()?;
+    let part = by.parts().find(|part| match part {
+        Part::Header(name) => !ADDRESS_CLAIMS.contains(&name.as_str()),
+        part => matches!(part, Part::Cookie(_) | Part::Query(_)),
+    })?;
+    Some(format!(
+        "policy `{}`: clients choose their tier, because `{}` is accepted from every peer, not \
+         only from `trusted_proxies`: something in front of the gateway must set it for every client",
+        policy.name,
+        display::part(part)
+    ))
+}
+
+/// Who tells the cost of its own requests pays what it likes.
+fn warn_client_chosen_cost(policy: &Policy) -> Option<String> {
+    let reported = policy
+        .reported_cost
+        .as_ref()?
+        .header_of(CostSource::Request)?;
+    let (name, header) = (&policy.name, &reported.header);
+    let (least, most) = (reported.bounds.start(), reported.bounds.end());
+    Some(format!(
+        "policy `{name}`: clients choose what a request costs, from {least} to {most}, unless something \
+         in front of the gateway sets `{header}`"
+    ))
+}
+
+/// An answer that costs more than a quota, or than a node's share of it while Redis is away, overshoots it
+/// alone; a reserve as large is refused.
+fn warn_max_cost_above_share(policy: &Policy, nodes: u32) -> Option<String> {
+    let most = *policy.body_cost()?.bounds.end();
+    let quotas = policy.grants().flat_map(Grant::quotas);
+    let share = quotas.map(|quota| quota.quota.limit).min()? / u64::from(nodes.max(1));
+    let whose = match nodes {
+        0 | 1 => "its smallest quota".to_owned(),
+        nodes => format!("the share of one of {nodes} gateways in its smallest quota"),
+    };
+    (most > share).then(|| {
+        format!(
+            "policy `{}`: a response may cost up to {most}, more than {whose}, {share}: `max_cost` limits the cost \
+             of one response",
+            policy.name
+        )
+    })
+}
+
+/// A request is refused that is longer than all that may be buffered at once.
+fn warn_reserve_body_above_buffer(policy: &Policy, listeners: &[Arc<Listener>]) -> Option<String> {
+    let cost = policy
+        .body_cost()
+        .filter(|cost| cost.reserve.reported().is_some())?;
+    let holds_less =
+        |listener: &&Arc<Listener>| (listener.max_buffered_bytes as u64) < cost.max_reserve_body;
+    let listener = listeners.iter().find(holds_less)?;
+    (policy.mode == Some(PolicyMode::Enforce)).then(|| {
+        format!(
+            "policy `{}` buffers up to {} of a request, but listener `{}` buffers at most {} (`max_buffered_bytes`): \
+             longer requests get 503",
+            policy.name,
+            bytes_text(cost.max_reserve_body),
+            listener.name,
+            bytes_text(listener.max_buffered_bytes as u64)
+        )
+    })
+}
+
+/// Where clients share a quota that counts refused requests, one that goes on asking keeps all out.
+fn warn_shared_lockout(policy: &Policy) -> Option<String> {
+    let mut quotas = policy.grant.quotas().iter();
+    let counts_all = quotas.any(|part| part.quota.count == Count::All);
+    let names_client = |part: &Part| {
+        !matches!(
+            part,
+            Part::Host | Part::Method | Part::Route | Part::Path | Part::PathParam(_)
+        )
+    };
+    let mut parts = policy.partition.0.iter().flat_map(|choice| &choice.0);
+    (counts_all && !parts.any(names_client)).then(|| {
+        format!(
+            "policy `{}` counts refused requests against a quota that clients share: one client that \
+             keeps retrying locks everyone out",
+            policy.name
+        )
+    })
+}
+
+/// A client's address is known by its first bits only, so a longer network is nobody's.
+fn warn_unmatched_override(file: &File, policy: &Policy) -> Option<String> {
+    let mut networks = policy.overrides.as_ref()?.patterns.longest_networks();
+    networks.find_map(|network| {
+        let prefixes = (file.listeners.iter()).map(|table| table.value.listener.identity.prefixes);
+        let (family, prefix) = match network {
+            IpNet::V4(_) => ("IPv4", prefixes.map(|prefixes| prefixes.ipv4).max()),
+            IpNet::V6(_) => ("IPv6", prefixes.map(|prefixes| prefixes.ipv6).max()),
+        };
+        let most = prefix.filter(|most| *most < network.prefix_len())?;
+        let meant = IpNet::new(network.addr(), most).ok()?.trunc();
+        Some(format!(
+            "policy `{}`: the override of `{network}` never matches, because {family} clients count by /{most}: \
+             did you mean `{meant}`?",
+            policy.name
+        ))
+    })
+}

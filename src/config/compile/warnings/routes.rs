@@ -1,0 +1,242 @@
+//! Warnings about routes: requests that they never match, and values that mean something elsewhere.
+
+use http::header::AUTHORIZATION;
+use http::{HeaderName, HeaderValue, Method};
+
+use super::removed::never_arrives;
+use crate::config::compile::route_costs::warn_ineffective_cost;
+use crate::config::file::{File, RawRoute};
+use crate::config::value::nearest;
+use crate::request::hop_by_hop::is_taken_out;
+use crate::snapshot::{Policy, PolicyMode, Route, Snapshot};
+
+/// Adds the warnings about each route.
+pub(super) fn warn(file: &File, snapshot: &Snapshot, found: &mut Vec<String>) {
+    for (table, route) in file.routes.iter().zip(&snapshot.routes) {
+        let (raw, name) = (&table.value, &*route.name);
+        found.extend(warn_ambiguous_header_match(raw, name));
+        found.extend(warn_ineffective_cost(raw, route, &snapshot.policies));
+        found.extend(warn_header_expression(raw, name));
+        found.extend(
+            raw.methods
+                .iter()
+                .filter_map(|at| warn_method(&at.value, name)),
+        );
+        found.extend(warn_whole_path_stripped(raw, name));
+        found.extend(warn_rest_dropped(raw, name));
+        let changes = [
+            ("request_headers", &raw.route.request_headers.set),
+            ("response_headers", &raw.route.response_headers.set),
+        ];
+        for (key, fields) in changes {
+            found.extend(
+                fields
+                    .iter()
+                    .filter_map(|field| warn_literal_value(key, field, name)),
+            );
+        }
+    }
+    for route in &snapshot.routes {
+        for applied in &route.policies {
+            let policy = &snapshot.policies[applied.policy];
+            found.extend(warn_unaffordable_cost(route, policy, applied.cost));
+        }
+    }
+    found.extend(warn_root_alone(file));
+}
+
+/// A method that nobody registered is likely misspelled; of some, no request gets as far as a route.
+fn warn_method(method: &Method, route: &str) -> Option<String> {
+    if *method == Method::CONNECT {
+        return Some(format!(
+            "route `{route}` never gets a request with the method `CONNECT`, which the gateway refuses: \
+             connections are upgraded with `GET`"
+        ));
+    }
+    let text = method.as_str();
+    (!REGISTERED.contains(&text)).then(|| {
+        let hint = nearest(text, REGISTERED).map_or_else(
+            || "requests must have it exactly so".to_owned(),
+            |near| format!("did you mean `{near}`?"),
+        );
+        format!("route `{route}`: `{text}` is no registered method of HTTP: {hint}")
+    })
+}
+
+/// A value is compared as it stands, so an expression or a glob matches nothing that clients send.
+fn warn_header_expression(raw: &RawRoute, route: &str) -> Option<String> {
+    let looks_so = |value: &str| {
+        let is_list = value.contains('/') || value.contains(',');
+        value.starts_with(['^', '~']) || (!is_list && (value.contains('*') || value.contains('|')))
+    };
+    let mut headers = raw.headers.iter();
+    headers.find_map(|(name, value)| match value.as_deref()? {
+        "" => Some(format!(
+            "route `{route}` matches only requests whose `{name}` is empty: for any value write `\"*\"`"
+        )),
+        value if looks_so(value) => Some(format!(
+            "route `{route}`: the value of `{name}` is compared as it stands, and has no wildcards: for any value \
+             write `\"*\"`"
+        )),
+        _ => None,
+    })
+}
+
+/// What is stripped is all that the route matches.
+fn warn_whole_path_stripped(raw: &RawRoute, route: &str) -> Option<String> {
+    let (path, prefix) = (raw.path.as_ref()?, raw.strip_prefix.as_ref()?);
+    let (path, prefix) = (
+        path.value.trim_end_matches('/'),
+        prefix.value.trim_end_matches('/'),
+    );
+    (path == prefix).then(|| {
+        format!(
+            "route `{route}` matches this path alone, so `strip_prefix` leaves `/` of it: for what is below, too, \
+             write `path = \"{path}/*\"`"
+        )
+    })
+}
+
+/// Where the path ends with `*`, a rewrite without it sends all requests to one path.
+fn warn_rest_dropped(raw: &RawRoute, route: &str) -> Option<String> {
+    let (path, template) = (raw.path.as_ref()?, &raw.rewrite.as_ref()?.value);
+    let last = template.rsplit('/').next().unwrap_or_default();
+    // A page that every path gets is a file.
+    (path.value.ends_with("/*") && last != "*" && !last.contains('.')).then(|| {
+        let with_rest = format!("{}/*", template.trim_end_matches('/'));
+        format!(
+            "route `{route}`: `rewrite` leaves out what `*` stands for, so every request is forwarded to one path: \
+             did you mean `{with_rest}`?"
+        )
+    })
+}
+
+/// `/` is every path in other proxies, and one here.
+fn warn_root_alone(file: &File) -> Option<String> {
+    let path = |raw: &RawRoute| raw.path.as_ref().map_or("", |at| &*at.value).to_owned();
+    let is_more = |path: &str| path.is_empty() || path.contains(['*', '{']);
+    let mut paths = file.routes.iter().map(|table| path(&table.value));
+    let has_root = paths.clone().any(|path| path == "/");
+    (has_root && !paths.any(|path| is_more(&path))).then(|| {
+        "no route matches more than one path: `/` is the root alone, every path is `/*`, and all below `/api` is \
+         `/api/*`"
+            .to_owned()
+    })
+}
+
+/// Other proxies fill in variables; here a value is sent as it stands.
+fn warn_literal_value(
+    key: &str,
+    (name, value): &(HeaderName, HeaderValue),
+    route: &str,
+) -> Option<String> {
+    let text = value.to_str().ok()?;
+    if text.is_empty() {
+        return Some(format!(
+            "route `{route}` sets `{name}` to nothing in `{key}`: `remove = [\"{name}\"]` leaves it out"
+        ));
+    }
+    is_filled_elsewhere(text).then(|| {
+        format!(
+            "route `{route}`: the value of `{name}` in `{key}` is sent as it stands: there are no variables of \
+             requests"
+        )
+    })
+}
+
+/// Whether nginx (`$host`), HAProxy (`%[src]`), Envoy (`%PROTOCOL%`), Caddy (`{remote_host}`), Kong
+/// (`$(headers.x)`) or a template (`{{ . }}`) would fill a value in.
+fn is_filled_elsewhere(value: &str) -> bool {
+    let is_name = |text: &str| {
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+        !text.is_empty() && text.bytes().all(is_part)
+    };
+    let between = |open, close| value.strip_prefix(open)?.strip_suffix(close);
+    let has_variable = value
+        .match_indices('$')
+        .any(|(at, _)| value[at + 1..].starts_with(|c: char| c.is_ascii_lowercase() || c == '('));
+    let of_envoy = between('%', '%').is_some_and(|name| {
+        let name = name.split('(').next().unwrap_or_default();
+        is_name(name) && name.chars().all(|c| !c.is_ascii_lowercase())
+    });
+    has_variable
+        || of_envoy
+        || value.contains("%[")
+        || value.contains("{{")
+        || between('{', '}').is_some_and(is_name)
+}
+
+/// A route may ask for a header that origins read in other spellings too, or that never comes.
+fn warn_ambiguous_header_match(raw: &RawRoute, route: &str) -> Option<String> {
+    let mut headers = raw.headers.iter();
+    let (name, _) = headers
+        .find(|(name, value)| is_taken_out(name) || (*name == AUTHORIZATION && value.is_some()))?;
+    Some(if never_arrives(name) {
+        format!("route `{route}` matches no request: `{name}` is removed before routes are matched")
+    } else {
+        format!(
+            "route `{route}` compares `{name}` byte by byte, but origins accept other spellings of the same \
+             credential, which fall through to other routes: its policies should not be stricter than theirs"
+        )
+    })
+}
+
+/// A cost above what a quota can ever hold is always refused.
+fn warn_unaffordable_cost(route: &Route, policy: &Policy, cost: u64) -> Option<String> {
+    let capacities = policy
+        .grant
+        .quotas()
+        .iter()
+        .map(|part| part.quota.capacity());
+    let capacity = capacities.min()?;
+    (policy.mode == Some(PolicyMode::Enforce) && cost > capacity).then(|| {
+        format!(
+            "route `{}` refuses every request: it costs {cost}, and policy `{}` never holds more than {capacity}",
+            route.name, policy.name
+        )
+    })
+}
+
+/// The methods that IANA knows.
+const REGISTERED: [&str; 40] = [
+    "ACL",
+    "BASELINE-CONTROL",
+    "BIND",
+    "CHECKIN",
+    "CHECKOUT",
+    "CONNECT",
+    "COPY",
+    "DELETE",
+    "GET",
+    "HEAD",
+    "LABEL",
+    "LINK",
+    "LOCK",
+    "MERGE",
+    "MKACTIVITY",
+    "MKCALENDAR",
+    "MKCOL",
+    "MKREDIRECTREF",
+    "MKWORKSPACE",
+    "MOVE",
+    "OPTIONS",
+    "ORDERPATCH",
+    "PATCH",
+    "POST",
+    "PRI",
+    "PROPFIND",
+    "PROPPATCH",
+    "PUT",
+    "QUERY",
+    "REBIND",
+    "REPORT",
+    "SEARCH",
+    "TRACE",
+    "UNBIND",
+    "UNCHECKOUT",
+    "UNLINK",
+    "UNLOCK",
+    "UPDATE",
+    "UPDATEREDIRECTREF",
+    "VERSION-CONTROL",
+];
