@@ -1,7 +1,7 @@
 //! HTTP/2 towards an origin: many requests side by side on one connection.
 //!
 //! [`Http2Connection`] is one that requests share; each takes a [`Slot`] on it, which sends an
-//! [`Outgoing`](super::http1::Outgoing) request and waits for the head of its response. [`Http2Receiving`]
+//! [`Outgoing`](super::super::wire::outgoing::Outgoing) request and waits for the head of its response. [`Http2Receiving`]
 //! is the response's body as it comes. The `h2` crate speaks the protocol; here is what it leaves open.
 //! Nothing here knows of pools, endpoints or policies.
 //!
