@@ -21,7 +21,7 @@ pub use expiry::Expiry;
 use http::{HeaderName, HeaderValue};
 pub use listener::Listener;
 pub use settling::{
-    CostSource, CountedAnswers, HeaderCost, ReportedCost, StatusRange, UpstreamFault,
+    CostSource, CountedAnswers, HeaderCost, ReportedCost, RouteBodies, StatusRange, UpstreamFault,
 };
 use typed_index_collections::TiVec;
 pub use upstream::{
@@ -29,7 +29,7 @@ pub use upstream::{
 };
 
 use crate::access_log::AccessLog;
-use crate::cost::{BodyCost, NumberIndex, NumberSource, Pointers};
+use crate::cost::{BodyCost, NumberIndex, NumberSource};
 use crate::index::{ListenerIndex, PolicyIndex, RouteIndex, UpstreamIndex};
 use crate::limit::Quota;
 use crate::limit::plan::{OnStoreFailure, SeriesId};
@@ -131,17 +131,6 @@ pub enum EncodedSlash {
     Reject,
     /// It stays encoded and is no separator.
     Keep,
-}
-
-/// What the policies of a route read of bodies: all numbers in one pass.
-#[derive(Debug, PartialEq, Eq)]
-pub struct RouteBodies {
-    /// Where numbers stand in requests.
-    pub request: Arc<Pointers>,
-    /// Where numbers stand in answers.
-    pub response: Arc<Pointers>,
-    /// Whether a policy reserves by requests.
-    pub reads_requests: bool,
 }
 
 /// A policy on a route.

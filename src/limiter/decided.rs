@@ -278,8 +278,9 @@ impl PolicyResult {
         }
     }
 
-    /// Notes that its cost is a reserve, if a body tells the cost here.
+    /// Notes what its request was to cost, and that this is a reserve, if a body tells the cost here.
     pub(super) fn reserve(&mut self, applied: &AppliedPolicy) {
+        self.asked = self.cost;
         self.reservation = applied.body_cost.is_some().then_some(Reservation {
             units: self.cost,
             is_given_back: false,

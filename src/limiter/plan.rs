@@ -121,7 +121,6 @@ impl<'l> Limiter<'l> {
                 }
                 None => applied.cost,
             };
-            own.asked = own.cost;
             own.reserve(applied);
             planned.add(decided, own, (policy, applied), quotas, partition_id);
         }

@@ -222,8 +222,7 @@ impl Journey<'_> {
         };
         let forwarded = target::changed(&target, path.as_str(), &route.path_change, &found);
         let forwarded = forwarded.map_err(|_| Refusal::bad_path())?;
-        let applied = preflight.unwrap_or(&route.policies);
-        self.exchange.record.identified(applied, &facts);
+        (self.exchange.record).identified(preflight.unwrap_or(&route.policies), &facts);
         if is_too_large {
             return Err(self.refuse_too_large(route, &facts).into());
         }

@@ -1,10 +1,11 @@
 //! What a request costs if somebody tells, and which answers count.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use http::{HeaderName, StatusCode};
 
-use crate::cost::{BodyCost, NumberSource};
+use crate::cost::{BodyCost, NumberSource, Pointers};
 
 /// Who tells what a request costs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,6 +128,17 @@ impl HeaderCost {
         let reported = std::str::from_utf8(value).ok()?.parse().unwrap_or(u64::MAX);
         Some(reported.clamp(*self.bounds.start(), *self.bounds.end()))
     }
+}
+
+/// What the policies of a route read of bodies: all numbers in one pass.
+#[derive(Debug, PartialEq, Eq)]
+pub struct RouteBodies {
+    /// Where numbers stand in requests.
+    pub request: Arc<Pointers>,
+    /// Where numbers stand in answers.
+    pub response: Arc<Pointers>,
+    /// Whether a policy reserves by requests.
+    pub reads_requests: bool,
 }
 
 #[cfg(test)]

@@ -256,7 +256,7 @@ fn handshakes_that_fail_are_counted_by_reason_and_logged_at_most_once_a_second()
         running.advance(secs(11));
         let _ = socket.read_to_end(&mut Vec::new());
     };
-    let cases: [(&str, &dyn Fn()); 9] = [
+    let cases: [(&str, &dyn Fn()); 10] = [
         ("no_certificate", &|| fail(running.public, &nobody)),
         ("expired", &|| fail(running.public, &own(&expired))),
         ("unknown_issuer", &|| fail(running.public, &own(&stranger))),
@@ -266,9 +266,10 @@ fn handshakes_that_fail_are_counted_by_reason_and_logged_at_most_once_a_second()
         }),
         ("refused", &|| fail(running.public, &doubting)),
         ("incompatible", &|| fail(running.public, &odd)),
-        ("malformed", &|| {
+        ("plain_http", &|| {
             raw(b"GET / HTTP/1.1\r\nHost: d.test\r\n\r\n");
         }),
+        ("malformed", &|| raw(&[0; 64])),
         ("closed", &|| raw(&[22, 3, 1])),
         ("timeout", &late),
     ];
