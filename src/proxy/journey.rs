@@ -60,7 +60,7 @@ pub(crate) fn run(
         let (dialect, version) = (Dialect::of(&head.headers), head.version);
         let has_body = !incoming.is_end_stream();
         let is_awaited = has_body && !(head.headers.contains_key(EXPECT) || is_last(&head));
-        let may_switch = state.may_switch();
+        let asked = upgrade::asked(&head, has_body).filter(|_| state.may_switch());
         let mut body = Some(RequestBody::new(incoming, state, is_awaited));
         let mut exchange = Exchange::begin(guard, &client, &live, &head);
         let mut journey = Journey {
@@ -77,9 +77,7 @@ pub(crate) fn run(
             body: &mut body,
             route: None,
             page_origin: None,
-            upgrade: may_switch
-                .then(|| upgrade::asked(&head, has_body))
-                .flatten(),
+            upgrade: asked,
         };
         let travelled = journey.travel(&mut head).await;
         let (route, page_origin, upgrade) = (journey.route, journey.page_origin, journey.upgrade);

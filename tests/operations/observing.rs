@@ -44,7 +44,7 @@ fn every_request_is_one_line_that_says_what_became_of_it() {
         let at_origin = ["endpoint", "attempts"].map(|field| record.get(field));
         assert_eq!(at_origin, [None; 2], "{record}");
     }
-    assert_eq!(records[2]["refused_by"][0], "keyed");
+    assert_eq!(records[2]["refused_by"][0], "keyed: 2 per 1h");
 }
 
 #[test]
@@ -60,7 +60,9 @@ fn keys_are_seen_as_four_characters_and_a_digest_and_other_secrets_not_at_all() 
         get(process.public, target, fields);
     }
     let records = process.wait_for_records(4);
-    let keys = records.iter().map(|record| record["partition"].as_str());
+    let keys = records
+        .iter()
+        .map(|record| record["partitions"][0].as_str());
     let keys: Vec<_> = keys.map(|key| key.expect("a partition")).collect();
     let is_shown = |key: &&str| {
         key.strip_prefix("sk_l~")

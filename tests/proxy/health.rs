@@ -125,7 +125,7 @@ fn no_healthy_endpoint_is_a_503_at_once() {
     running.wait_for_metric("reason=\"no_endpoint\"");
     let grpc = get(running.public, "/", "Content-Type: application/grpc\r\n");
     let told = ["grpc-status", "grpc-message", "retry-after"].map(|name| grpc.field(name));
-    assert_eq!(told, [Some("14"), Some("Service Unavailable"), None]);
+    assert_eq!(told, [Some("14"), Some("Service Unavailable"), Some("1")]);
     for replica in &replicas {
         replica.behave(Manner::Answers);
         replica.healthy_as(Some(200));
