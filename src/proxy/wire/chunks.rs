@@ -9,7 +9,7 @@ pub struct Chunks {
     place: ChunkPlace,
     rules: ChunkRules,
     /// Bytes of extensions so far, in all chunks, and of white space before them.
-    extension_bytes: usize,
+    extension_bytes: u32,
 }
 
 /// How what stands around the data must be written.
@@ -67,7 +67,7 @@ const SIZE: ChunkPlace = ChunkPlace::Size { digits: 0, size: 0 };
 const SIZE_DIGITS_MAX: u8 = 16;
 
 /// Most bytes of chunk extensions in one body. They are read past, never passed on.
-pub const EXTENSION_BYTES_MAX: usize = 16 * 1024;
+pub const EXTENSION_BYTES_MAX: u32 = 16 * 1024;
 
 impl Chunks {
     /// Begins a body.

@@ -148,12 +148,12 @@ impl<I: AsyncRead + Unpin> AsyncRead for FramingGuard<I> {
                 let mut io = (&mut self.io).take(PARSED_BYTES_MAX as u64);
                 ready!(Pin::new(&mut io).poll_read(cx, buf))?;
             }
-            if self.reader.place == FramingState::Upgrade {
+            if matches!(self.reader.place, FramingState::Upgrade) {
                 self.reader.place = FramingState::RequestLine;
             }
             let bytes = &mut buf.filled_mut()[before..];
             let behind = self.reader.follow(bytes);
-            if self.reader.place == FramingState::Upgrade {
+            if matches!(self.reader.place, FramingState::Upgrade) {
                 self.gate.open(self.reader.heads);
             } else if let Some(bytes) = self.reader.diverted() {
                 self.bypass.open(self.reader.heads, bytes);

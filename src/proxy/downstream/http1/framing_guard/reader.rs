@@ -89,7 +89,7 @@ impl FramingReader {
             let taken = match &mut self.place {
                 FramingState::RequestLine | FramingState::Field | FramingState::Trailer => {
                     let is_from_start =
-                        self.place == FramingState::RequestLine && self.line.is_empty();
+                        matches!(self.place, FramingState::RequestLine) && self.line.is_empty();
                     let taken = self.follow_lines(bytes);
                     self.divert(&mut bytes[..taken], is_from_start);
                     taken
@@ -170,7 +170,8 @@ impl FramingReader {
     pub(super) fn is_in_head(&self) -> bool {
         match self.place {
             FramingState::RequestLine => !self.line.is_empty(),
-            place => place == FramingState::Field,
+            FramingState::Field => true,
+            _ => false,
         }
     }
 
@@ -286,7 +287,7 @@ impl FramingReader {
 }
 
 impl FramingState {
-    fn has_lines(self) -> bool {
+    fn has_lines(&self) -> bool {
         matches!(self, Self::RequestLine | Self::Field | Self::Trailer)
     }
 }
