@@ -60,7 +60,7 @@ pub(crate) fn run(
         let (dialect, version) = (Dialect::of(&head.headers), head.version);
         let has_body = !incoming.is_end_stream();
         let is_awaited = has_body && !(head.headers.contains_key(EXPECT) || is_last(&head));
-        let asked = upgrade::asked(&head, has_body).filter(|_| state.may_switch());
+        let asked = asked_upgrade(&state, &head, has_body);
         let mut body = Some(RequestBody::new(incoming, state, is_awaited));
         let mut exchange = Exchange::begin(guard, &client, &live, &head);
         let mut journey = Journey {
@@ -106,6 +106,12 @@ pub(crate) fn run(
             (head, content) => Response::from_parts(head, ResponseBody::new(content, exchange)),
         })
     }
+}
+
+/// Returns the protocol that a request asks for. Only where its connection can change to one, is the field read.
+fn asked_upgrade(state: &RequestState, head: &Parts, has_body: bool) -> Option<HeaderValue> {
+    let asked = || upgrade::asked(head, has_body);
+    state.may_switch().then(asked).flatten()
 }
 
 /// Settles what a refused request was charged, and reads its body if that lets its connection go on.
