@@ -142,14 +142,17 @@ impl<'b> LogLine<'b> {
     fn value(&mut self, value: &[u8], bytes_max: usize) {
         let shown = &value[..value.len().min(bytes_max)];
         let is_whole = shown.len() == value.len();
-        let is_plain =
-            shown.iter().all(|byte| PLAIN[usize::from(*byte)]) && !shown.is_empty() && is_whole;
-        if is_plain && self.format == LogFormat::Text {
+        let are_all = |wanted: u8| {
+            shown
+                .iter()
+                .all(|byte| PLAIN[usize::from(*byte)] & wanted != 0)
+        };
+        if self.format == LogFormat::Text && !shown.is_empty() && is_whole && are_all(IN_TEXT) {
             self.out.extend_from_slice(shown);
             return;
         }
         self.out.push(b'"');
-        if is_plain {
+        if are_all(IN_QUOTES) {
             self.out.extend_from_slice(shown);
         } else {
             self.escaped(shown);
@@ -193,15 +196,21 @@ impl<'b> LogLine<'b> {
     }
 }
 
-/// Whether a byte means only itself in both shapes.
-const PLAIN: [bool; 256] = {
-    let (mut plain, mut byte) = ([false; 256], b'!');
+/// Where a byte means only itself: [`IN_QUOTES`], and in a text without quotes ([`IN_TEXT`]).
+const PLAIN: [u8; 256] = {
+    let (mut plain, mut byte) = ([0; 256], b' ');
     while byte <= b'~' {
-        plain[byte as usize] = !matches!(byte, b'"' | b'\\' | b'=' | b',');
+        plain[byte as usize] = match byte {
+            b'"' | b'\\' => 0,
+            b' ' | b'=' | b',' => IN_QUOTES,
+            _ => IN_QUOTES | IN_TEXT,
+        };
         byte += 1;
     }
     plain
 };
+const IN_QUOTES: u8 = 1;
+const IN_TEXT: u8 = 2;
 
 /// Says whether a character shows as itself: no control, and nothing that breaks or reorders a line.
 fn is_printable(character: char) -> bool {

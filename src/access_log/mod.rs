@@ -31,7 +31,7 @@ pub enum AccessLog {
 }
 
 /// Everything that the access log says of a request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct AccessEntry<'a> {
     /// When the request's head was complete.
     pub at: Timestamp,

@@ -29,7 +29,7 @@ pub struct Decided {
     /// The overrides that matched, in the form that may be shown: printable ASCII.
     pub tiers: String,
     /// The quotas that refused, or would have.
-    pub(super) refusing: SmallVec<[RefusingQuota; 4]>,
+    pub(super) refusing: SmallVec<[RefusingQuota; 2]>,
 }
 
 /// A quota that refused, or would have.
@@ -55,7 +55,7 @@ pub struct PolicyResult {
     /// The override that matched, and decided instead of the policy's own quotas.
     pub matched: Option<Override>,
     /// Where [`Decided::tiers`] shows it.
-    pub(super) tier: (usize, usize),
+    pub(super) tier: (u32, u32),
     /// Units that the request was to cost there when it was decided.
     pub asked: u64,
     /// The same; once it is answered, what it did cost.
@@ -183,7 +183,7 @@ impl Decided {
         policy: &Policy,
         matched: Override,
         (facts, partition_id): (&Facts<'_>, PartitionId),
-    ) -> (usize, usize) {
+    ) -> (u32, u32) {
         let Some(overrides) = &policy.overrides else {
             return (0, 0);
         };
@@ -199,12 +199,13 @@ impl Decided {
         }
         let start = self.tiers.len();
         write!(self.tiers, "{shown}").expect("memory takes every byte");
-        (start, self.tiers.len())
+        let place = |at| u32::try_from(at).expect("patterns are shown by a few hundred bytes");
+        (place(start), place(self.tiers.len()))
     }
 
     /// Returns the override of a policy that matched, in the form that may be shown; empty if none did.
     pub fn tier(&self, of: &PolicyResult) -> &str {
-        &self.tiers[of.tier.0..of.tier.1]
+        &self.tiers[of.tier.0 as usize..of.tier.1 as usize]
     }
 
     /// Yields the quotas that refused, or would have: for each, which of [`policies`](Self::policies) it

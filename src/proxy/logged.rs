@@ -117,6 +117,10 @@ impl Logged {
         let (visited, broke_off) = (attempts.endpoint(), attempts.cause());
         let failed_at = failure.and_then(|failure| failure.endpoint.as_deref());
         let info = decided.decisive(snapshot);
+        let mut policies = SmallVec::<[_; 4]>::new();
+        policies.extend(self.policies(snapshot, decided));
+        let mut refusing = SmallVec::<[_; 2]>::new();
+        refusing.extend(refusing_quotas(snapshot, decided));
         let is_capped = |one: &PolicyResult| {
             let settled = one.reservation.and_then(|one| one.settled);
             settled.is_some_and(|settled| settled.is_capped)
@@ -145,8 +149,8 @@ impl Logged {
             cause: failure
                 .map(|failure| &*failure.cause)
                 .or(broke_off.as_deref()),
-            policies: &self.policies(snapshot, decided),
-            refusing: &refusing(snapshot, decided),
+            policies: &policies,
+            refusing: &refusing,
             limit: info.map(|info| info.quota.quota.limit),
             remaining: info.map(|info| info.decision.remaining),
             cost_missing: decided.policies.iter().find_map(PolicyResult::missing_cost),
@@ -169,17 +173,16 @@ impl Logged {
         &'l self,
         snapshot: &'l Snapshot,
         decided: &'l Decided,
-    ) -> SmallVec<[PolicyEntry<'l>; 4]> {
+    ) -> impl Iterator<Item = PolicyEntry<'l>> {
         let mut partitions = self.partitions.lines();
-        let policies = decided.policies.iter().map(|one| PolicyEntry {
+        decided.policies.iter().map(move |one| PolicyEntry {
             name: &snapshot.policies[one.policy].name,
             outcome: one.outcome,
             partition: partitions.next().unwrap_or_default(),
             tier: decided.tier(one),
             cost: one.asked,
             charged: one.charged(),
-        });
-        policies.collect()
+        })
     }
 }
 
@@ -202,46 +205,26 @@ pub(crate) fn log_refused_head(
         at: worker.process.clock.wall(),
         listener: &snapshot.listeners[client.listener].name,
         client: shown.as_bytes(),
-        method: b"",
-        host: b"",
-        path: b"",
-        protocol: "",
         tls_version: tls_version(client),
-        user_agent: b"",
-        route: None,
         status: status.map(|status| status.as_u16()),
         reason: Some(reason),
-        retry_after_secs: None,
-        endpoint: None,
-        attempts: None,
         cause,
-        policies: &[],
-        refusing: &[],
-        limit: None,
-        remaining: None,
-        cost_missing: None,
-        is_cost_capped: false,
-        duration_us: 0,
-        upstream_us: None,
-        delayed_us: None,
-        received_bytes: 0,
-        sent_bytes: 0,
-        is_degraded: false,
-        request_id: b"",
-        trace_id: b"",
+        ..AccessEntry::default()
     };
     worker.access_log.record(access, live.access_format, &entry);
 }
 
 /// Names the quotas that refused, or would have.
-fn refusing<'l>(snapshot: &'l Snapshot, decided: &'l Decided) -> SmallVec<[RefusingEntry<'l>; 4]> {
+fn refusing_quotas<'l>(
+    snapshot: &'l Snapshot,
+    decided: &'l Decided,
+) -> impl Iterator<Item = RefusingEntry<'l>> {
     let refusing = decided.refusing(snapshot);
-    let entries = refusing.map(|(policy, quota, is_candidate)| RefusingEntry {
+    refusing.map(|(policy, quota, is_candidate)| RefusingEntry {
         policy,
         quota: &quota.log_name,
         is_candidate,
-    });
-    entries.collect()
+    })
 }
 
 fn protocol(version: Version) -> &'static str {
