@@ -16,9 +16,12 @@ pub mod interim;
 pub mod proxy_header;
 
 pub mod deadline;
+mod forward_writes;
 pub mod read_buffer;
 pub mod rewound;
 pub mod sockets;
 
 #[cfg(test)]
 pub mod scripted_body;
+
+pub(crate) use self::forward_writes::forward_writes;

@@ -36,6 +36,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 use self::reader::{FramingReader, FramingState};
 use super::body_bypass::BodyBypass;
 use super::upgrade_gate::UpgradeGate;
+use crate::proxy::wire::forward_writes;
 use crate::proxy::wire::read_buffer::ReadBuffer;
 
 /// A client's connection whose requests must follow the framing to the letter.
@@ -176,33 +177,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for FramingGuard<I> {
 }
 
 impl<I: AsyncWrite + Unpin> AsyncWrite for FramingGuard<I> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(cx, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(cx)
-    }
+    forward_writes!(io);
 }
 
 #[cfg(test)]

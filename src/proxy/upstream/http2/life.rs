@@ -1,7 +1,7 @@
 //! The task that moves a connection's frames, and sees whether the origin is still there.
 
 use std::cell::Cell;
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -14,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::{CLOSE_TIMEOUT, PING_AFTER, PING_AGAIN, PING_TIMEOUT, RESETS_MAX};
 use crate::fault::TlsFailure;
 use crate::proxy::wire::deadline::Deadline;
+use crate::proxy::wire::forward_writes;
 
 /// What is known of a connection by those who use it and by its task.
 #[derive(Debug)]
@@ -205,31 +206,5 @@ impl<T: AsyncRead + Unpin> AsyncRead for Observed<T> {
 }
 
 impl<T: AsyncWrite + Unpin> AsyncWrite for Observed<T> {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().transport).poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        pieces: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().transport).poll_write_vectored(cx, pieces)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.transport.is_write_vectored()
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().transport).poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().transport).poll_shutdown(cx)
-    }
+    forward_writes!(transport);
 }
