@@ -273,7 +273,9 @@ fn not_opened(client: &Client, error: &OpenError) {
             let load = process.capacity.listener(client.listener);
             // Whoever fails again and again must not fill the log.
             if load.handshake_failed(*index, *failure, process.clock.now()) {
-                logged::log_refused_head(client, reason, None, cause.as_deref());
+                let is_answered = *failure == HandshakeFailure::PlainHttp;
+                let status = is_answered.then_some(StatusCode::BAD_REQUEST);
+                logged::log_refused_head(client, reason, status, cause.as_deref());
             }
         }
     }

@@ -136,7 +136,7 @@ fn verifier(
 ) -> Result<Arc<dyn ServerCertVerifier>, TlsFault> {
     let (chain, pinned) = match (material.proof, material.ca) {
         (ServerProof::None, _) => (None, Vec::new()),
-        (ServerProof::Full, None) => return system(provider),
+        (ServerProof::Full, None) => (Some(system(provider)?), Vec::new()),
         (ServerProof::Full, Some(pem)) => {
             let pinned = certificates(pem).map_err(TlsFault::Ca)?;
             let roots = Arc::new(trust(&pinned)?);

@@ -47,7 +47,14 @@ impl ServerCertVerifier for ServerVerifier {
             verify_server_name(&ParsedCertificate::try_from(leaf)?, name)?;
             return Ok(ServerCertVerified::assertion());
         }
-        chain.verify_server_cert(leaf, intermediates, name, ocsp_response, now)
+        let verified = chain.verify_server_cert(leaf, intermediates, name, ocsp_response, now);
+        verified.map_err(|error| match error {
+            // It is an authority that stands for a server: nobody who is known vouches for it.
+            Error::InvalidCertificate(CertificateError::Other(_)) if is_self_issued(leaf) => {
+                CertificateError::UnknownIssuer.into()
+            }
+            error => error,
+        })
     }
 
     fn verify_tls12_signature(
@@ -74,6 +81,12 @@ impl ServerCertVerifier for ServerVerifier {
         let algorithms = &self.provider.signature_verification_algorithms;
         algorithms.supported_schemes()
     }
+}
+
+/// Whether a certificate names itself as its authority.
+fn is_self_issued(leaf: &CertificateDer<'_>) -> bool {
+    let read = X509Certificate::from_der(leaf);
+    read.is_ok_and(|(_, leaf)| leaf.subject() == leaf.issuer())
 }
 
 /// Whether a certificate is valid now.

@@ -290,6 +290,9 @@ fn handshakes_that_fail_are_counted_by_reason_and_logged_at_most_once_a_second()
         let seconds = usize::from(reason == "timeout") * 2 + 1;
         let logged = lines().split_off(before);
         assert_eq!(logged.len(), seconds, "{reason}: {logged:?}");
+        let status = (reason == "plain_http").then_some(400);
+        let is_right = |line: &Value| line["status"].as_u64() == status;
+        assert!(logged.iter().all(is_right), "{reason}: {logged:?}");
         assert!(second < running.clock.now());
     }
 }

@@ -162,7 +162,7 @@ fn a_pinned_certificate_is_accepted_while_its_names_and_dates_hold() {
             "expired.example.com",
             Err(TlsFailure::Expired),
         ),
-        (own, SERVER, "localhost", Err(TlsFailure::BadCertificate)),
+        (own, SERVER, "localhost", Err(TlsFailure::UnknownIssuer)),
         (
             server,
             SELF_SIGNED,
