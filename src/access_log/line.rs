@@ -13,6 +13,24 @@ pub(super) struct LogLine<'b> {
     format: LogFormat,
 }
 
+/// A key as each shape has it, with what stands around it: a line has some twenty, each written by one copy.
+#[derive(Clone, Copy)]
+pub(super) struct LogKey {
+    pub(super) json: &'static str,
+    pub(super) text: &'static str,
+}
+
+/// Makes a key of its name.
+macro_rules! key {
+    ($name:literal) => {
+        $crate::access_log::line::LogKey {
+            json: concat!(",\"", $name, "\":"),
+            text: concat!(" ", $name, "="),
+        }
+    };
+}
+pub(super) use key;
+
 impl<'b> LogLine<'b> {
     /// Begins a line with its time.
     pub(super) fn new(out: &'b mut Vec<u8>, format: LogFormat, at: Timestamp) -> Self {
@@ -31,47 +49,47 @@ impl<'b> LogLine<'b> {
     }
 
     /// Adds a text of at most [`TEXT_BYTES_MAX`] bytes.
-    pub(super) fn text(&mut self, key: &str, value: &[u8]) {
+    pub(super) fn text(&mut self, key: LogKey, value: &[u8]) {
         self.key(key);
         self.value(value, TEXT_BYTES_MAX);
     }
 
     /// Adds a text of at most [`LONG_TEXT_BYTES_MAX`] bytes.
-    pub(super) fn long_text(&mut self, key: &str, value: &[u8]) {
+    pub(super) fn long_text(&mut self, key: LogKey, value: &[u8]) {
         self.key(key);
         self.value(value, LONG_TEXT_BYTES_MAX);
     }
 
     /// Adds a text if there is one.
-    pub(super) fn optional_text(&mut self, key: &str, value: Option<&str>) {
+    pub(super) fn optional_text(&mut self, key: LogKey, value: Option<&str>) {
         if let Some(value) = value {
             self.text(key, value.as_bytes());
         }
     }
 
     /// Adds a text if it is not empty.
-    pub(super) fn text_unless_empty(&mut self, key: &str, value: &[u8]) {
+    pub(super) fn text_unless_empty(&mut self, key: LogKey, value: &[u8]) {
         if !value.is_empty() {
             self.text(key, value);
         }
     }
 
     /// Adds a list of texts.
-    pub(super) fn list<'v>(&mut self, key: &str, values: impl Iterator<Item = &'v str>) {
+    pub(super) fn list<'v>(&mut self, key: LogKey, values: impl Iterator<Item = &'v str>) {
         self.items(key, values, |line, value| {
             line.value(value.as_bytes(), TEXT_BYTES_MAX);
         });
     }
 
     /// Adds a list of numbers.
-    pub(super) fn numbers(&mut self, key: &str, values: impl Iterator<Item = u64>) {
+    pub(super) fn numbers(&mut self, key: LogKey, values: impl Iterator<Item = u64>) {
         self.items(key, values, Self::digits);
     }
 
     /// Adds a list, each item as `write` does.
     fn items<V>(
         &mut self,
-        key: &str,
+        key: LogKey,
         values: impl Iterator<Item = V>,
         write: impl Fn(&mut Self, V),
     ) {
@@ -91,7 +109,7 @@ impl<'b> LogLine<'b> {
     }
 
     /// Adds a number.
-    pub(super) fn number(&mut self, key: &str, value: u64) {
+    pub(super) fn number(&mut self, key: LogKey, value: u64) {
         self.key(key);
         self.digits(value);
     }
@@ -102,14 +120,14 @@ impl<'b> LogLine<'b> {
     }
 
     /// Adds a number if there is one.
-    pub(super) fn optional_number(&mut self, key: &str, value: Option<u64>) {
+    pub(super) fn optional_number(&mut self, key: LogKey, value: Option<u64>) {
         if let Some(value) = value {
             self.number(key, value);
         }
     }
 
     /// Adds `true`.
-    pub(super) fn truth(&mut self, key: &str) {
+    pub(super) fn truth(&mut self, key: LogKey) {
         self.key(key);
         self.out.extend_from_slice(b"true");
     }
@@ -123,19 +141,12 @@ impl<'b> LogLine<'b> {
         self.out.extend_from_slice(end);
     }
 
-    fn key(&mut self, key: &str) {
-        match self.format {
-            LogFormat::Json => {
-                self.out.extend_from_slice(b",\"");
-                self.out.extend_from_slice(key.as_bytes());
-                self.out.extend_from_slice(b"\":");
-            }
-            LogFormat::Text => {
-                self.out.push(b' ');
-                self.out.extend_from_slice(key.as_bytes());
-                self.out.push(b'=');
-            }
-        }
+    fn key(&mut self, key: LogKey) {
+        let written = match self.format {
+            LogFormat::Json => key.json,
+            LogFormat::Text => key.text,
+        };
+        self.out.extend_from_slice(written.as_bytes());
     }
 
     /// Writes a value's first `bytes_max` bytes, quoted if the shape requires it.

@@ -16,7 +16,7 @@ use crate::cost::MissingCost;
 use crate::fault::Reason;
 use crate::logging::{Block, LogFormat, Output};
 use crate::metrics::PolicyOutcome;
-use line::LogLine;
+use line::{LogLine, key};
 
 /// Which requests the access log has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -183,69 +183,75 @@ impl AccessEntry<'_> {
     /// Adds the entry's line to `out`.
     pub fn write(&self, out: &mut Vec<u8>, format: LogFormat) {
         let mut line = LogLine::new(out, format, self.at);
-        line.text("listener", self.listener.as_bytes());
-        line.text("client", self.client);
+        line.text(key!("listener"), self.listener.as_bytes());
+        line.text(key!("client"), self.client);
         let is_request = !self.method.is_empty();
         if is_request {
-            line.text("method", self.method);
-            line.text("host", self.host);
-            line.long_text("path", self.path);
-            line.text("protocol", self.protocol.as_bytes());
+            line.text(key!("method"), self.method);
+            line.text(key!("host"), self.host);
+            line.long_text(key!("path"), self.path);
+            line.text(key!("protocol"), self.protocol.as_bytes());
         }
-        line.optional_text("tls_version", self.tls_version);
-        line.text_unless_empty("user_agent", self.user_agent);
-        line.optional_text("route", self.route);
-        line.optional_number("status", self.status.map(u64::from));
-        line.optional_text("reason", self.reason.map(Reason::word));
-        line.optional_text("fault", self.reason.map(|reason| reason.fault().word()));
-        line.optional_number("retry_after", self.retry_after_secs);
-        line.optional_text("endpoint", self.endpoint);
+        line.optional_text(key!("tls_version"), self.tls_version);
+        line.text_unless_empty(key!("user_agent"), self.user_agent);
+        line.optional_text(key!("route"), self.route);
+        line.optional_number(key!("status"), self.status.map(u64::from));
+        line.optional_text(key!("reason"), self.reason.map(Reason::word));
+        line.optional_text(
+            key!("fault"),
+            self.reason.map(|reason| reason.fault().word()),
+        );
+        line.optional_number(key!("retry_after"), self.retry_after_secs);
+        line.optional_text(key!("endpoint"), self.endpoint);
         let attempts = self.attempts.filter(|attempts| *attempts > 0);
-        line.optional_number("attempts", attempts.map(u64::from));
-        line.optional_text("cause", self.cause);
+        line.optional_number(key!("attempts"), attempts.map(u64::from));
+        line.optional_text(key!("cause"), self.cause);
         if !self.policies.is_empty() {
             self.write_policies(&mut line);
         }
-        line.optional_number("limit", self.limit);
-        line.optional_number("remaining", self.remaining);
-        line.optional_text("cost_missing", self.cost_missing.map(MissingCost::word));
+        line.optional_number(key!("limit"), self.limit);
+        line.optional_number(key!("remaining"), self.remaining);
+        line.optional_text(
+            key!("cost_missing"),
+            self.cost_missing.map(MissingCost::word),
+        );
         if self.is_cost_capped {
-            line.truth("cost_capped");
+            line.truth(key!("cost_capped"));
         }
         if is_request {
-            line.number("duration_us", self.duration_us);
-            line.optional_number("upstream_us", self.upstream_us);
-            line.optional_number("delayed_us", self.delayed_us);
-            line.number("received_bytes", self.received_bytes);
-            line.number("sent_bytes", self.sent_bytes);
+            line.number(key!("duration_us"), self.duration_us);
+            line.optional_number(key!("upstream_us"), self.upstream_us);
+            line.optional_number(key!("delayed_us"), self.delayed_us);
+            line.number(key!("received_bytes"), self.received_bytes);
+            line.number(key!("sent_bytes"), self.sent_bytes);
         }
         if self.is_degraded {
-            line.truth("degraded");
+            line.truth(key!("degraded"));
         }
-        line.text_unless_empty("request_id", self.request_id);
-        line.text_unless_empty("trace_id", self.trace_id);
+        line.text_unless_empty(key!("request_id"), self.request_id);
+        line.text_unless_empty(key!("trace_id"), self.trace_id);
         line.end();
     }
 
     /// Adds what the policies did: in the lists that have an item for each, in the same order.
     fn write_policies(&self, line: &mut LogLine<'_>) {
         let policies = self.policies;
-        line.list("policies", policies.iter().map(|one| one.name));
-        line.text("decision", self.decision().word().as_bytes());
+        line.list(key!("policies"), policies.iter().map(|one| one.name));
+        line.text(key!("decision"), self.decision().word().as_bytes());
         if policies.iter().any(|one| !one.partition.is_empty()) {
-            line.list("partitions", policies.iter().map(|one| one.partition));
+            line.list(key!("partitions"), policies.iter().map(|one| one.partition));
         }
         if policies.iter().any(|one| !one.tier.is_empty()) {
-            line.list("tiers", policies.iter().map(|one| one.tier));
+            line.list(key!("tiers"), policies.iter().map(|one| one.tier));
         }
-        line.numbers("costs", policies.iter().map(|one| one.cost));
-        line.numbers("charged", policies.iter().map(|one| one.charged));
+        line.numbers(key!("costs"), policies.iter().map(|one| one.cost));
+        line.numbers(key!("charged"), policies.iter().map(|one| one.charged));
         for (outcome, key) in [
-            (PolicyOutcome::Refused, "refused_by"),
-            (PolicyOutcome::Blocked, "blocked_by"),
-            (PolicyOutcome::Unidentified, "unidentified_by"),
-            (PolicyOutcome::Marked, "marked_by"),
-            (PolicyOutcome::ShadowRefused, "shadow_refused_by"),
+            (PolicyOutcome::Refused, key!("refused_by")),
+            (PolicyOutcome::Blocked, key!("blocked_by")),
+            (PolicyOutcome::Unidentified, key!("unidentified_by")),
+            (PolicyOutcome::Marked, key!("marked_by")),
+            (PolicyOutcome::ShadowRefused, key!("shadow_refused_by")),
         ] {
             if policies.iter().any(|one| one.outcome == outcome) {
                 line.list(key, self.refusing(outcome));
@@ -253,7 +259,10 @@ impl AccessEntry<'_> {
         }
         let candidates = self.refusing.iter().filter(|one| one.is_candidate);
         if candidates.clone().next().is_some() {
-            line.list("candidate_refused_by", candidates.map(|one| one.quota));
+            line.list(
+                key!("candidate_refused_by"),
+                candidates.map(|one| one.quota),
+            );
         }
     }
 
