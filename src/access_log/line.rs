@@ -37,11 +37,11 @@ impl<'b> LogLine<'b> {
         match format {
             LogFormat::Json => {
                 out.extend_from_slice(b"{\"timestamp\":\"");
-                write_rfc3339(out, at);
+                out.extend_from_slice(&rfc3339(at));
                 out.extend_from_slice(b"\",\"target\":\"access\"");
             }
             LogFormat::Text => {
-                write_rfc3339(out, at);
+                out.extend_from_slice(&rfc3339(at));
                 out.extend_from_slice(b" access");
             }
         }
@@ -230,35 +230,28 @@ fn is_printable(character: char) -> bool {
             '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// Writes a time as RFC 3339 with microseconds, in UTC.
-fn write_rfc3339(out: &mut Vec<u8>, at: Timestamp) {
-    let secs = at.0 / 1_000_000;
+/// Returns a time as RFC 3339 with microseconds, in UTC.
+fn rfc3339(at: Timestamp) -> [u8; 27] {
+    let (secs, micros) = (at.0 / 1_000_000, at.0 % 1_000_000);
     let (year, month, day) = civil_date(secs / 86_400);
     let time = secs % 86_400;
-    write_digits(out, year, 4);
-    for (separator, value) in [
-        (b'-', month),
-        (b'-', day),
-        (b'T', time / 3600),
-        (b':', time / 60 % 60),
-        (b':', time % 60),
+    let mut text = *b"0000-00-00T00:00:00.000000Z";
+    for (digits, value) in [
+        (0..4, year),
+        (5..7, month),
+        (8..10, day),
+        (11..13, time / 3600),
+        (14..16, time / 60 % 60),
+        (17..19, time % 60),
+        (20..26, micros),
     ] {
-        out.push(separator);
-        write_digits(out, value, 2);
+        let mut rest = value;
+        for digit in text[digits].iter_mut().rev() {
+            *digit += (rest % 10) as u8;
+            rest /= 10;
+        }
     }
-    out.push(b'.');
-    write_digits(out, at.0 % 1_000_000, 6);
-    out.push(b'Z');
-}
-
-/// Writes the last `width` decimal digits of `value`, at most 6.
-fn write_digits(out: &mut Vec<u8>, mut value: u64, width: usize) {
-    let mut digits = [b'0'; 6];
-    for digit in digits[..width].iter_mut().rev() {
-        *digit = HEX[usize::try_from(value % 10).unwrap_or_default()];
-        value /= 10;
-    }
-    out.extend_from_slice(&digits[..width]);
+    text
 }
 
 /// Returns year, month and day of a day counted from 1970-01-01.
@@ -300,9 +293,7 @@ mod tests {
             (1_735_689_599_000_001, "2024-12-31T23:59:59.000001Z"),
             (4_107_542_400_000_000, "2100-03-01T00:00:00.000000Z"),
         ] {
-            let mut out = Vec::new();
-            write_rfc3339(&mut out, Timestamp(us));
-            assert_eq!(String::from_utf8_lossy(&out), text);
+            assert_eq!(String::from_utf8_lossy(&rfc3339(Timestamp(us))), text);
         }
     }
 }
