@@ -20,7 +20,7 @@ use tollgate::limit::Retry;
 use tollgate::limiter::{Decided, Limiter};
 use tollgate::proxy::annotate::annotate;
 use tollgate::proxy::forwarded::{self, LatestFields, Sender};
-use tollgate::proxy::refusal::{Dialect, Refusal};
+use tollgate::proxy::refusal::{Dialect, OverQuota, Refusal};
 use tollgate::request::path::normalise;
 use tollgate::request::route::{Found, Lookup};
 use tollgate::request::{
@@ -182,10 +182,15 @@ fn rendering_forwarded_again(bencher: Bencher<'_, '_>) {
 
 #[divan::bench]
 fn rendering_a_refusal(bencher: Bencher<'_, '_>) {
-    let retry = Retry::After(Micros(1_500_000));
-    let violated = ["\"per-client\""];
+    let over = OverQuota {
+        retry: Retry::After(Micros(1_500_000)),
+        policy: None,
+        quota: None,
+        violated: ["\"per-client\""].into_iter(),
+        too_large: None,
+    };
     bencher.bench(|| {
-        let refusal = Refusal::quota_exceeded(black_box(retry), violated.iter().copied(), None);
+        let refusal = Refusal::quota_exceeded(black_box(&over));
         refusal.into_response(Dialect::Http, HeaderMap::new())
     });
 }

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use answering::{FieldChanges, Jitter, RefusalPage, RefusalStyle};
+pub use answering::{FieldChanges, Jitter, PagePart, RefusalPage, RefusalStyle};
 pub use expiry::Expiry;
 use http::{HeaderName, HeaderValue};
 pub use listener::Listener;

@@ -12,7 +12,7 @@ use crate::limit::plan::PlanPolicy;
 use crate::limit::{Decision, PartitionId, Retry};
 use crate::metrics::PolicyOutcome;
 use crate::request::{Facts, redacted};
-use crate::snapshot::{AppliedPolicy, Override, Policy, PolicyQuota, RefusalStyle, Snapshot};
+use crate::snapshot::{AppliedPolicy, Override, Policy, PolicyQuota, Snapshot};
 use crate::store::Charge;
 
 /// What was decided of one request; indices are the snapshot's unless they say otherwise.
@@ -249,10 +249,10 @@ impl Decided {
         }
     }
 
-    /// Returns how the first policy that refused says it; none if none did.
-    pub fn refusal_style<'s>(&self, snapshot: &'s Snapshot) -> Option<&'s RefusalStyle> {
+    /// Returns the first policy that refused; none if none did.
+    pub fn first_refusing<'s>(&self, snapshot: &'s Snapshot) -> Option<&'s Policy> {
         let first = self.first_with(PolicyOutcome::Refused)?;
-        Some(&snapshot.policies[first].refusal)
+        Some(&snapshot.policies[first])
     }
 
     /// Returns the index of the first policy that did this.

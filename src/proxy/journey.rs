@@ -24,7 +24,7 @@ use super::downstream::body::RequestBody;
 use super::downstream::request::{IncomingBody, RequestState};
 use super::exchange::Exchange;
 use super::journey_state::{Journey, Stop};
-use super::refusal::{Afterwards, Challenge, Dialect, Refusal};
+use super::refusal::{Afterwards, Challenge, Dialect, OverQuota, Refusal};
 use super::request_headers::{after_route, before_forward, before_route};
 use super::tunnel;
 use crate::clock::Micros;
@@ -297,16 +297,17 @@ impl Journey<'_> {
             Admission::Admitted { wait } => return Ok(wait),
             Admission::Refused { retry } => {
                 let decided = &self.exchange.decided;
-                let style = decided.refusal_style(snapshot);
-                let violated = decided.violated(snapshot);
                 let too_large = match retry {
                     Retry::Never => decided.too_large(snapshot),
                     Retry::After(_) => None,
                 };
-                match too_large {
-                    None => Refusal::quota_exceeded(retry, violated, style),
-                    Some(too_large) => Refusal::never_fits(violated, style, &too_large),
-                }
+                Refusal::quota_exceeded(&OverQuota {
+                    retry,
+                    policy: decided.first_refusing(snapshot),
+                    quota: decided.decisive(snapshot).map(|info| info.quota),
+                    violated: decided.violated(snapshot),
+                    too_large: too_large.as_deref(),
+                })
             }
             Admission::Unavailable { retry } => Refusal::limiter_unavailable(retry),
             Admission::Unidentified { policy, choice } => {

@@ -17,6 +17,7 @@ pub use dialect::Dialect;
 use dialect::{Grpc, unavailable};
 use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
+pub use over_quota::OverQuota;
 
 use crate::clock::Micros;
 use crate::fault::Reason;

@@ -20,10 +20,26 @@ pub struct RefusalStyle {
 /// The body of a policy's own refusals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusalPage {
-    /// The body.
-    pub body: Bytes,
+    /// The body, in parts.
+    pub body: Vec<PagePart>,
     /// Its Content-Type.
     pub content_type: HeaderValue,
+}
+
+/// A part of a refusal's body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PagePart {
+    /// What stands in the file.
+    Text(Bytes),
+    /// `{policy}`: the name of the policy that refuses.
+    Policy,
+    /// `{reason}`: which of its quotas refuses, or why it never admits the request.
+    Reason,
+    /// `{retry_after}`: the seconds of Retry-After.
+    RetryAfter {
+        /// What stands there if it is never worth trying again.
+        never: &'static str,
+    },
 }
 
 /// A wait that is drawn by chance, so that refused clients do not all come back at once.
@@ -42,6 +58,38 @@ pub struct FieldChanges {
     pub set: Vec<(HeaderName, HeaderValue)>,
     /// Fields that are taken out first.
     pub remove: Vec<HeaderName>,
+}
+
+impl RefusalPage {
+    /// Cuts a body at what is filled in; all other braces stand for themselves.
+    pub fn new(body: &str, content_type: HeaderValue) -> Self {
+        let is_json = content_type
+            .to_str()
+            .is_ok_and(|text| text.to_ascii_lowercase().contains("json"));
+        let never = if is_json { "null" } else { "never" };
+        let filled_in = [
+            ("{policy}", PagePart::Policy),
+            ("{reason}", PagePart::Reason),
+            ("{retry_after}", PagePart::RetryAfter { never }),
+        ];
+        let first = |rest: &str| {
+            let found = filled_in
+                .iter()
+                .filter_map(|(word, part)| Some((rest.find(word)?, word.len(), part)));
+            found.min_by_key(|(at, ..)| *at)
+        };
+        let text = |text: &str| PagePart::Text(Bytes::copy_from_slice(text.as_bytes()));
+        let (mut parts, mut rest) = (Vec::new(), body);
+        while let Some((at, word_bytes, part)) = first(rest) {
+            parts.extend([text(&rest[..at]), part.clone()]);
+            rest = &rest[at + word_bytes..];
+        }
+        parts.push(text(rest));
+        Self {
+            body: parts,
+            content_type,
+        }
+    }
 }
 
 impl Default for RefusalStyle {

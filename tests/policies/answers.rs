@@ -58,6 +58,18 @@ fn a_policy_refuses_in_its_own_words() {
                 "text/html",
                 "<h1>Pay</h1>",
             ),
+            (
+                "refusal = { body = '{policy}: {reason}, {retry_after} s; {other} {{}' }",
+                429,
+                "text/plain; charset=utf-8",
+                "p: p: 2 per 1h is used up, 3600 s; {other} {{}",
+            ),
+            (
+                "refusal = { body = '{\"wait\":{retry_after},\"why\":\"{reason}\"}', content_type = 'application/json' }",
+                429,
+                "application/json",
+                r#"{"wait":3600,"why":"p: 2 per 1h is used up"}"#,
+            ),
         ] {
             let running = start(with(lines));
             let mut client = Client::connect(running.public);

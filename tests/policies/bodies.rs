@@ -169,12 +169,24 @@ fn a_reserve_that_no_quota_can_hold_is_refused_with_the_reason() {
     on_each_store(|start| {
         let origin = origin(&[]);
         let policy = RESERVING.replace("1000000 per hour", "10000 per hour");
+        let detail = "p: reserves 31999 tokens, quota 10000";
+        for (content_type, own) in [
+            ("text/plain", format!("{detail}: never")),
+            ("application/json", format!("{detail}: null")),
+        ] {
+            let body = format!(
+                "refusal = {{ body = '{{reason}}: {{retry_after}}', content_type = '{content_type}' }}"
+            );
+            let running = start(Config::limited(origin.url(), &format!("{policy}\n{body}")));
+            let answer =
+                Client::connect(running.public).post("/zero", "", r#"{"max_tokens":31989}"#);
+            assert_eq!((answer.status, answer.text()), (429, own));
+        }
         let running = start(Config::limited(origin.url(), &policy));
         let mut client = Client::connect(running.public);
         let answer = client.post("/zero", "", r#"{"max_tokens":31989}"#);
         assert_eq!(answer.status, 429);
         assert_eq!(answer.field("retry-after"), None);
-        let detail = "p: reserves 31999 tokens, quota 10000";
         assert_eq!(answer.problem()["detail"], detail);
         assert!(origin.requests().is_empty());
         let policy = answer.field("ratelimit-policy").expect("a policy");

@@ -1,6 +1,5 @@
 //! What requests cost, which answers count, and how a policy refuses.
 
-use bytes::Bytes;
 use http::HeaderValue;
 
 use crate::config::file::{RawPolicy, Table};
@@ -203,10 +202,10 @@ pub(super) fn refusal(table: &Table<RawPolicy>, report: &mut Report) -> RefusalS
         (report.mistake(place, message, "a `body` as well"))
             .hint("without a `body`, a refusal is application/problem+json");
     }
-    let page = policy.refusal_body.as_ref().map(|body| RefusalPage {
-        body: Bytes::from(body.clone()),
-        content_type: (policy.refusal_content_type.clone())
-            .unwrap_or(HeaderValue::from_static("text/plain; charset=utf-8")),
+    let page = policy.refusal_body.as_ref().map(|body| {
+        let content_type = policy.refusal_content_type.clone();
+        let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+        RefusalPage::new(body, content_type.unwrap_or(plain))
     });
     RefusalStyle {
         page,

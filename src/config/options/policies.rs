@@ -155,7 +155,7 @@ fn refusal() -> TableSpec<RawPolicy> {
         .doc("The status of a refusal.")
         .key("body", free_text("Slow down.").or_none("problem+json"))
         .sets(|table| &mut table.refusal_body)
-        .doc("The body of a refusal.")
+        .doc("The body of a refusal. {policy}, {reason} and {retry_after} are filled in.")
         .key("content_type", content_type.or_none("text/plain"))
         .sets(|table| &mut table.refusal_content_type)
         .doc("The content type of that body.")

@@ -9,28 +9,38 @@ use crate::chance;
 use crate::clock::Micros;
 use crate::fault::Reason;
 use crate::limit::Retry;
-use crate::snapshot::{Jitter, RefusalStyle};
+use crate::snapshot::{Jitter, PagePart, Policy, PolicyQuota, RefusalPage, RefusalStyle};
+
+/// A request that is over a quota.
+pub struct OverQuota<'q, V> {
+    /// The verdict's.
+    pub retry: Retry,
+    /// The first policy that refuses, if it is known: it says how.
+    pub policy: Option<&'q Policy>,
+    /// Its first quota that refuses.
+    pub quota: Option<&'q PolicyQuota>,
+    /// Yields the refusing quotas' names as structured-field strings ([`PolicyQuota::item`]), quotes included, in the
+    /// route's order.
+    pub violated: V,
+    /// Says which quota can never hold what the request reserves, if one cannot: printable ASCII without `"` and `\`.
+    pub too_large: Option<&'q str>,
+}
 
 impl Refusal {
-    /// A policy's quota is used up.
-    ///
-    /// `retry` is the verdict's; `violated` yields the refusing quotas' names as structured-field
-    /// strings (`PolicyQuota::item`), quotes included, in the route's order. `style` is what the first
-    /// of their policies says of its refusals, if one is known.
-    pub fn quota_exceeded<'q>(
-        retry: Retry,
-        violated: impl Iterator<Item = &'q str> + Clone,
-        style: Option<&RefusalStyle>,
-    ) -> Self {
+    /// A policy's quota is used up, or can never hold what the request reserves.
+    pub fn quota_exceeded<'q, V>(over: &OverQuota<'q, V>) -> Self
+    where
+        V: Iterator<Item = &'q str> + Clone,
+    {
         let default = RefusalStyle::default();
-        let style = style.unwrap_or(&default);
-        let retry_after_secs = match retry {
+        let style = over.policy.map_or(&default, |policy| &policy.refusal);
+        let retry_after_secs = match over.retry {
             Retry::After(retry) => Some(later(retry, style.retry_jitter).secs_ceil().max(1)),
             Retry::Never => None,
         };
         let (body, content_type) = match &style.page {
-            Some(page) => (page.body.clone(), page.content_type.clone()),
-            None => (violations(style.status, violated, ""), PROBLEM_JSON),
+            Some(page) => (over.fill(page, retry_after_secs), page.content_type.clone()),
+            None => (over.problem(style.status), PROBLEM_JSON),
         };
         Refusal {
             page: &QUOTA_EXCEEDED,
@@ -41,20 +51,74 @@ impl Refusal {
             content_type,
         }
     }
+}
 
-    /// A quota can never hold what the request reserves; `detail` says so.
-    pub fn never_fits<'q>(
-        violated: impl Iterator<Item = &'q str> + Clone,
-        style: Option<&RefusalStyle>,
-        detail: &str,
-    ) -> Self {
-        let status = style.map_or(StatusCode::TOO_MANY_REQUESTS, |style| style.status);
-        let refusal = Self::quota_exceeded(Retry::Never, violated.clone(), style);
-        let body = match style.and_then(|style| style.page.as_ref()) {
-            Some(_) => refusal.body,
-            None => violations(status, violated, detail),
-        };
-        Self { body, ..refusal }
+impl<'q, V> OverQuota<'q, V>
+where
+    V: Iterator<Item = &'q str> + Clone,
+{
+    /// Fills in a policy's own body. What is filled in has no character that JSON escapes.
+    fn fill(&self, page: &RefusalPage, retry_after_secs: Option<u64>) -> Bytes {
+        if let [PagePart::Text(body)] = &*page.body {
+            return body.clone();
+        }
+        let mut body = Vec::new();
+        let mut digits = itoa::Buffer::new();
+        for part in &page.body {
+            let known = match part {
+                PagePart::Text(text) => &**text,
+                PagePart::Policy => self.policy.map_or("", |policy| &*policy.name).as_bytes(),
+                PagePart::Reason => {
+                    self.write_reason(&mut body);
+                    continue;
+                }
+                PagePart::RetryAfter { never } => retry_after_secs
+                    .map_or(*never, |secs| digits.format(secs))
+                    .as_bytes(),
+            };
+            body.extend_from_slice(known);
+        }
+        Bytes::from(body)
+    }
+
+    fn write_reason(&self, body: &mut Vec<u8>) {
+        match (self.too_large, self.quota) {
+            (Some(too_large), _) => body.extend_from_slice(too_large.as_bytes()),
+            (None, Some(quota)) => {
+                body.extend_from_slice(quota.log_name.as_bytes());
+                body.extend_from_slice(b" is used up");
+            }
+            (None, None) => body.extend_from_slice(b"the quota is used up"),
+        }
+    }
+
+    /// Renders the problem that names the violated policies.
+    fn problem(&self, status: StatusCode) -> Bytes {
+        let violated = &self.violated;
+        let list_bytes: usize = violated.clone().map(|item| item.len() + 1).sum();
+        // Exactly as large as the body, so that it becomes `Bytes` without another allocation.
+        let commas = list_bytes.min(1);
+        let start = QUOTA_EXCEEDED.body;
+        let list = BODY_LIST.len() + list_bytes - commas;
+        let detail = self.too_large.map(|detail| [DETAIL, detail, DETAIL_END]);
+        let detail_bytes: usize = detail.iter().flatten().map(|part| part.len()).sum();
+        let bytes = start.len() + 3 + detail_bytes + list + BODY_END.len();
+        let mut body = Vec::with_capacity(bytes);
+        body.extend_from_slice(start.as_bytes());
+        body.extend_from_slice(status.as_str().as_bytes());
+        for part in detail.iter().flatten() {
+            body.extend_from_slice(part.as_bytes());
+        }
+        body.extend_from_slice(BODY_LIST.as_bytes());
+        for (index, item) in violated.clone().enumerate() {
+            if index > 0 {
+                body.push(b',');
+            }
+            // A structured-field string is ASCII and escapes as JSON does (RFC 9651, section 3.3.3).
+            body.extend_from_slice(item.as_bytes());
+        }
+        body.extend_from_slice(BODY_END.as_bytes());
+        Bytes::from(body)
     }
 }
 
@@ -64,39 +128,6 @@ fn later(retry: Micros, jitter: Jitter) -> Micros {
         Micros(0) => retry,
         Micros(most) => Micros(retry.0.saturating_add(chance::below(most + 1))),
     }
-}
-
-/// Renders the body of a refusal that names the violated policies; `detail` is printable ASCII without `"`
-/// and `\`.
-fn violations<'q>(
-    status: StatusCode,
-    violated: impl Iterator<Item = &'q str> + Clone,
-    detail: &str,
-) -> Bytes {
-    let list_bytes: usize = violated.clone().map(|item| item.len() + 1).sum();
-    // Exactly as large as the body, so that it becomes `Bytes` without another allocation.
-    let commas = list_bytes.min(1);
-    let start = QUOTA_EXCEEDED.body;
-    let list = BODY_LIST.len() + list_bytes - commas;
-    let detail = (!detail.is_empty()).then_some([DETAIL, detail, DETAIL_END]);
-    let detail_bytes: usize = detail.iter().flatten().map(|part| part.len()).sum();
-    let bytes = start.len() + 3 + detail_bytes + list + BODY_END.len();
-    let mut body = Vec::with_capacity(bytes);
-    body.extend_from_slice(start.as_bytes());
-    body.extend_from_slice(status.as_str().as_bytes());
-    for part in detail.iter().flatten() {
-        body.extend_from_slice(part.as_bytes());
-    }
-    body.extend_from_slice(BODY_LIST.as_bytes());
-    for (index, item) in violated.enumerate() {
-        if index > 0 {
-            body.push(b',');
-        }
-        // A structured-field string is ASCII and escapes as JSON does (RFC 9651, section 3.3.3).
-        body.extend_from_slice(item.as_bytes());
-    }
-    body.extend_from_slice(BODY_END.as_bytes());
-    Bytes::from(body)
 }
 
 /// Types and titles: draft-ietf-httpapi-ratelimit-headers, "Problem Types".
@@ -130,7 +161,13 @@ mod tests {
     #[test]
     fn body_is_rendered_into_its_exact_size() {
         for violated in [&[][..], &["\"a\""], &["\"a\"", "\"b\""]] {
-            let refusal = Refusal::quota_exceeded(Retry::Never, violated.iter().copied(), None);
+            let refusal = Refusal::quota_exceeded(&OverQuota {
+                retry: Retry::Never,
+                policy: None,
+                quota: None,
+                violated: violated.iter().copied(),
+                too_large: None,
+            });
             let (start, list) = (QUOTA_EXCEEDED.body, violated.join(","));
             let expected = format!("{start}429,\"violated-policies\":[{list}]}}\n");
             assert_eq!(refusal.body, expected);

@@ -2,15 +2,17 @@
 
 use super::*;
 use crate::limit::Retry;
-use crate::snapshot::RefusalStyle;
 use std::fmt::Write as _;
 
 #[test]
 fn every_body_is_json_that_repeats_its_status() {
     let constant = CONSTANT.iter().map(|refusal| refusal());
-    let style = RefusalStyle {
-        status: StatusCode::SERVICE_UNAVAILABLE,
-        ..RefusalStyle::default()
+    let over = OverQuota {
+        retry: Retry::NOW,
+        policy: None,
+        quota: None,
+        violated: ["\"a\""].into_iter(),
+        too_large: Some("a: reserves 2 requests, quota 1"),
     };
     let others = [
         Refusal::delayed_full(),
@@ -20,7 +22,7 @@ fn every_body_is_json_that_repeats_its_status() {
         Refusal::blocked("per-key"),
         Refusal::bad_cost("per-key"),
         Refusal::limiter_unavailable(Micros(0)),
-        Refusal::quota_exceeded(Retry::NOW, ["\"a\""].into_iter(), Some(&style)),
+        Refusal::quota_exceeded(&over),
     ];
     for refusal in constant.chain(others) {
         let body: serde_json::Value =
