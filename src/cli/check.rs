@@ -190,7 +190,9 @@ fn route(out: &mut String, loaded: &Loaded, raw: &RawRoute, route: &Route) {
 fn applied(out: &mut String, loaded: &Loaded, policies: &[AppliedPolicy]) {
     let policies = policies.iter().map(|applied| {
         let policy = &loaded.snapshot.policies[applied.policy];
+        let is_replaced = policy.body_cost().is_some() && applied.body_cost.is_none();
         let cost = match (applied.cost, &policy.reported_cost) {
+            (cost, Some(_)) if is_replaced => format!(" at cost {cost}"),
             (1, _) | (_, Some(_)) => String::new(),
             (cost, None) => format!(" at cost {cost}"),
         };

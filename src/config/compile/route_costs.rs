@@ -48,15 +48,24 @@ impl RouteCosts {
     pub(super) fn of(&self, policy: PolicyIndex, own: u64) -> u64 {
         match self {
             Self::Each(units) => units.unwrap_or(own),
+            Self::OfPolicies(_) => self.named(policy).unwrap_or(own),
+        }
+    }
+
+    /// Returns what a request costs in a policy that the route's table names.
+    pub(super) fn named(&self, policy: PolicyIndex) -> Option<u64> {
+        match self {
+            Self::Each(_) => None,
             Self::OfPolicies(list) => {
-                let found = list.iter().find(|(named, _)| *named == policy);
-                found.map_or(own, |(_, units)| *units)
+                let mut found = list.iter().filter(|(named, _)| *named == policy);
+                found.next().map(|(_, units)| *units)
             }
         }
     }
 }
 
-/// Finds the policy that a route's `cost` names; it must be one of the route's, and its own cost a number.
+/// Finds the policy that a route's `cost` names; it must be one of the route's. A number may stand in place of what
+/// bodies report, which are then not read for it, but not of what a header reports.
 fn policy(
     table: &Table<RawRoute>,
     name: &Spanned<String>,
@@ -78,20 +87,24 @@ fn policy(
         return None;
     };
     let own = &file.policies[found.policy].value.cost;
-    if !matches!(own, CostText::Units(_)) {
+    if matches!(own, CostText::Reported(..)) {
         let message = format!(
-            "policy `{}` does not count a number here, but what `{}` reports",
+            "policy `{}` counts what `{}` reports, which a number does not replace",
             name.value,
             display::cost(own)
         );
-        (report.mistake(&name.span, message, "a policy whose `cost` is a number"))
-            .hint("remove it from the route's `cost`");
+        (report.mistake(
+            &name.span,
+            message,
+            "a policy whose `cost` is a number or read from bodies",
+        ))
+        .hint("remove it from the route's `cost`");
         return None;
     }
     Some(found.policy)
 }
 
-/// A route's number replaces numbers, never what is reported.
+/// A number for all policies of a route replaces numbers, never what is reported.
 pub(in crate::config::compile) fn warn_ineffective_cost(
     raw: &RawRoute,
     route: &Route,
@@ -99,10 +112,21 @@ pub(in crate::config::compile) fn warn_ineffective_cost(
 ) -> Option<String> {
     let mut applied = route.policies.iter();
     let is_replaced = applied.any(|one| policies[one.policy].reported_cost.is_none());
-    (matches!(raw.cost, Some(RouteCost::Each(_))) && !is_replaced).then(|| {
-        format!(
-            "route `{}`: `cost` has no effect, because no policy of the route has a number as its `cost`",
-            route.name
-        )
-    })
+    if !matches!(raw.cost, Some(RouteCost::Each(_))) || is_replaced {
+        return None;
+    }
+    let in_bodies = route.policies.iter().map(|one| &policies[one.policy]);
+    let hint = in_bodies
+        .filter(|policy| policy.body_cost().is_some())
+        .map(|policy| {
+            format!(
+                "; `cost = {{ {} = 1 }}` replaces what bodies report",
+                policy.name
+            )
+        });
+    Some(format!(
+        "route `{}`: `cost` has no effect, because no policy of the route has a number as its `cost`{}",
+        route.name,
+        hint.take(1).collect::<String>()
+    ))
 }

@@ -191,14 +191,17 @@ impl RouteCompiler<'_, '_> {
         let mut bodies = BodiesRead::default();
         let applied = uses.iter().map(|use_| {
             let compiled = &self.policies[use_.policy];
-            let body_cost = compiled.body_cost();
+            let fixed = costs.named(use_.policy);
+            let body_cost = compiled.body_cost().filter(|_| fixed.is_none());
             let body_cost = body_cost.map(|cost| Arc::new(bodies.place(cost)));
             AppliedPolicy {
                 policy: use_.policy,
                 cost: match (policy(use_).cost.clone(), &compiled.reported_cost) {
                     (CostText::Units(units), _) => costs.of(use_.policy, units),
                     (_, Some(ReportedCost::Header(reported))) => reported.reserve,
-                    (_, Some(ReportedCost::Body(reported))) => reported.reserve_min(),
+                    (_, Some(ReportedCost::Body(reported))) => {
+                        fixed.unwrap_or_else(|| reported.reserve_min())
+                    }
                     (_, None) => 1,
                 },
                 body_cost,
