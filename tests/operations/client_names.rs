@@ -115,7 +115,7 @@ fn id_says_what_it_needs_and_never_repeats_the_value() {
             SECRET,
             "p",
             "live_1",
-            "does not name its part",
+            "does not say which part it is about",
             1,
         ),
         ("['nonsense']", SECRET, "p", "live_1", "nonsense", 78),

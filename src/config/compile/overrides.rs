@@ -107,8 +107,12 @@ fn check_alone(table: &Table<RawPolicy>, policy: &Policy, report: &mut Report) {
         return;
     }
     if let Some(place) = table.place("overrides_by") {
-        (report.mistake(place, "`overrides_by` has nothing to choose from", ""))
-            .hint("add `overrides` or `overrides_file`, or remove it");
+        (report.mistake(
+            place,
+            "`overrides_by` is given, but the policy has no overrides",
+            "",
+        ))
+        .hint("add `overrides` or `overrides_file`, or remove it");
     }
     if let Some(place) = table.place("quota")
         && let Some(word) = table.value.quota.first()

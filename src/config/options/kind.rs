@@ -252,7 +252,7 @@ pub(super) fn duration(range: RangeInclusive<Duration>) -> ValueSpec<Duration> {
             let expected = format!("a duration from {least} to {most}");
             let wrong = ValueError::new("is out of range", expected);
             Err(wrong.hint(format!(
-                "nothing waits for ever here: the longest is `{most}`"
+                "every wait has an end here: the longest is `{most}`"
             )))
         }
         duration => Ok(duration),

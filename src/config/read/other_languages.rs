@@ -60,7 +60,11 @@ pub(super) fn at(text: &str, redacted: &str, offset: usize) -> Option<OtherLines
     let span = start..end.max(start + first_line.len());
     let are = |kind| kinds.contains(&kind);
     let (message, expected, hint) = if first == LineKind::Comment {
-        ("this is no comment", "`#` before a comment", None)
+        (
+            "this is not a comment in TOML",
+            "`#` before a comment",
+            None,
+        )
     } else if are(LineKind::Json) {
         (
             "this is JSON, and the file is TOML",

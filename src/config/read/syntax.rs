@@ -193,7 +193,11 @@ fn describe(report: &mut Report, message: &str, text: &str, at: Range<usize>) {
                 (Some(','), Some('0'..='9')) => Some("a number has no commas: `1_000`".to_owned()),
                 _ => None,
             };
-            ("this line should have ended", "a new line", hint)
+            (
+                "unexpected text before the end of the line",
+                "a new line",
+                hint,
+            )
         }
         "invalid unquoted key" | "key with no value"
             if let Some(key) = unquoted_key(text, at.start) =>
@@ -223,7 +227,7 @@ fn no_key(report: &mut Report, text: &str, key: Range<usize>) {
         .find(|word| raw.starts_with(**word));
     let (message, hint) = match shell {
         Some(word) => (
-            format!("`{}` is no part of a key", word.trim()),
+            format!("`{}` cannot be part of a key", word.trim()),
             Some(format!("leave `{word}` out")),
         ),
         None if raw.contains(['"', '\'', '~', '{', '[']) => {

@@ -27,8 +27,11 @@ impl Chooser<'_> {
                 .strip_prefix(&*name)
                 .is_some_and(|rest| rest.starts_with('='))
             {
-                return Err(ValueError::new("names its part", "the value alone")
-                    .hint(format!("leave `{name}=` out: the policy has no other part")));
+                return Err(ValueError::new(
+                    "names a part, but the partition has only one",
+                    "the value alone",
+                )
+                .hint(format!("leave `{name}=` out: the policy has no other part")));
             }
             return Ok(vec![Some(self.part(part, text)?)]);
         }
@@ -54,7 +57,10 @@ impl Chooser<'_> {
     fn named<'t>(&self, text: &'t str) -> Result<Vec<(&'t str, &'t str)>, ValueError> {
         let name_at = |at: usize| Some(text[at..].split_once('=')?.0.trim());
         let Some(name) = name_at(0) else {
-            return Err(ValueError::new("does not name its part", self.expected()));
+            return Err(ValueError::new(
+                "does not say which part it is about",
+                self.expected(),
+            ));
         };
         let (mut named, mut name, mut start) = (Vec::new(), name, 0);
         for (comma, _) in text.match_indices(',') {
@@ -253,7 +259,7 @@ mod tests {
     fn a_pattern_says_how_to_mend_it() {
         let two: &[&str] = &["header:x-tenant", "ip"];
         for (items, text, problem, hint) in [
-            (two, "a", "does not name its part", None),
+            (two, "a", "does not say which part it is about", None),
             (
                 two,
                 "ip=10.0.0.1, ip=10.0.0.2",
@@ -288,7 +294,7 @@ mod tests {
             (
                 &["ip"],
                 "ip=10.0.0.1",
-                "names its part",
+                "names a part, but the partition has only one",
                 Some("leave `ip=` out: the policy has no other part"),
             ),
             (

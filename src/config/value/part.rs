@@ -81,7 +81,7 @@ fn part_hint(text: &str, kind: &str, name: Option<&str>) -> Option<String> {
             None if text.contains('-') && header_name(text).is_ok() => format!("header:{text}"),
             None if is_param(text) => {
                 return Some(format!(
-                    "say where it stands: `header:{text}`, `cookie:{text}` or `query:{text}`"
+                    "say where it comes from: `header:{text}`, `cookie:{text}` or `query:{text}`"
                 ));
             }
             None => return None,
@@ -259,7 +259,9 @@ mod tests {
             (
                 "api_key",
                 NO_PART,
-                Some("say where it stands: `header:api_key`, `cookie:api_key` or `query:api_key`"),
+                Some(
+                    "say where it comes from: `header:api_key`, `cookie:api_key` or `query:api_key`",
+                ),
             ),
             (
                 "header:a || ip",

@@ -86,7 +86,7 @@ fn hint(text: &str) -> Option<String> {
     let is_pattern =
         text.starts_with(['~', '^']) || text.contains(['(', '{', '\\']) || text.ends_with('*');
     is_pattern.then(|| {
-        "hosts have no expressions: name each, or all below one as `*.example.com`".to_owned()
+        "`host` takes no expressions: name each host, or write `*.example.com` for all below one".to_owned()
     })
 }
 
@@ -140,10 +140,10 @@ mod tests {
             ("a.example.com b.example.com", Some("a route has one host")),
             (
                 "~^(www\\.)?example\\.com$",
-                Some("hosts have no expressions"),
+                Some("`host` takes no expressions"),
             ),
-            ("{sub}.example.com", Some("hosts have no expressions")),
-            ("example.*", Some("hosts have no expressions")),
+            ("{sub}.example.com", Some("`host` takes no expressions")),
+            ("example.*", Some("`host` takes no expressions")),
             ("", None),
         ] {
             let said = HostPattern::parse(text).expect_err(text).hint;
