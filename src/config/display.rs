@@ -17,6 +17,7 @@ use super::file::{AlgorithmName, BalanceName, RawEndpoint, Spanned};
 use super::value::{BLOCKED, Encryption, GrantText, QuotaText, RefundOn, StoreUrl, UNLIMITED};
 use crate::access_log::AccessLog;
 use crate::clock::Micros;
+use crate::cost::{BodyFormat, Take};
 use crate::limit::plan::OnStoreFailure;
 use crate::limit::{Align, Count, OldestBucket, Quota};
 use crate::logging::LogFormat;
@@ -131,6 +132,14 @@ pub const RATELIMIT_HEADERS: &[(&str, RateLimitHeaders)] = &[
     ("both", RateLimitHeaders::Both),
     ("off", RateLimitHeaders::Off),
 ];
+/// `response_format`
+pub const RESPONSE_FORMATS: &[(&str, Option<BodyFormat>)] = &[
+    ("auto", None),
+    ("json", Some(BodyFormat::Json)),
+    ("event-stream", Some(BodyFormat::EventStream)),
+];
+/// `take`
+pub const TAKES: &[(&str, Take)] = &[("largest", Take::Largest), ("last", Take::Last)];
 /// `encoded_slash`
 pub const ENCODED_SLASH: &[(&str, EncodedSlash)] = &[
     ("reject", EncodedSlash::Reject),
@@ -217,6 +226,7 @@ pub fn refund_on(refund: &RefundOn) -> String {
         RefundOn::Status(range) => status_range(range),
         RefundOn::Connect => "connect".to_owned(),
         RefundOn::Timeout => "timeout".to_owned(),
+        RefundOn::Members(members) => sources(members),
     }
 }
 

@@ -19,7 +19,7 @@ pub use self::spanned::Spanned;
 pub use self::tls::{Pem, RawCertificate, RawServerTls, RawTls};
 pub use self::upstream::{BalanceName, RawEndpoint, RawUpstream};
 use super::value::{CostText, GrantText, QuotaText, RefundOn, StoreUrl};
-use crate::cost::{Amount, NumberSource};
+use crate::cost::{Amount, BodyFormat, NumberSource};
 use crate::index::{ListenerIndex, PolicyIndex, RouteIndex, UpstreamIndex};
 use crate::limit::{Algorithm, Align, Count, OldestBucket};
 use crate::request::Choice;
@@ -354,6 +354,10 @@ pub struct RawRoute {
     pub response_timeout: Option<Duration>,
     /// `body_timeout`; none: the upstream's. In it, none is `"off"`.
     pub body_timeout: Option<Option<Duration>>,
+    /// `response_format`; none: by Content-Type
+    pub response_format: Option<BodyFormat>,
+    /// `stream_end`
+    pub stream_end: Option<Arc<str>>,
     /// `case_insensitive`
     pub case_insensitive: bool,
     /// `cors_origins`: one or several

@@ -69,12 +69,24 @@ fn body_cost(cost: &BodyCost<NumberSource>) -> Vec<String> {
         format!(", at least {least}")
     });
     let unknown = unknown.unwrap_or_default();
-    vec![
+    let early = match most - cost.unknown_min().min(most) {
+        0 => "a client that leaves early pays no less".to_owned(),
+        saved => format!("a client that leaves before the cost is reported saves at most {saved}"),
+    };
+    let failed = (!cost.refund_on.is_empty()).then(|| {
+        let members = display::sources(&cost.refund_on);
+        format!(
+            "a response with {members} is charged what it reported, or nothing if that comes first"
+        )
+    });
+    let lines = vec![
         format!("costs {least} to {most}: {reported}"),
         format!("reserves {reserve}{otherwise}"),
         format!("a response that reports no cost is charged the reserve{unknown}"),
         overshoot,
-    ]
+        early,
+    ];
+    lines.into_iter().chain(failed).collect()
 }
 
 /// Says which answers count; none if all do.

@@ -7,13 +7,14 @@ use memchr::memchr;
 use super::decimal::Decimal;
 use super::documents::Documents;
 use super::events::{EventPart, Events};
+use super::findings::MembersFound;
 use super::pointers::Pointers;
 
 /// Finds the numbers at pointers in a body, whatever its length and however it is cut.
 ///
 /// What it holds: a few words, a number of at most [`NUMBER_BYTES_MAX`](super::NUMBER_BYTES_MAX) bytes
-/// if a piece ends within it, and the largest number at each pointer, which takes 16 bytes if it has at
-/// most 19 digits. Null, strings, literals, containers and negative numbers are not reported: they neither
+/// if a piece ends within it, and the largest number at each pointer, or the last, which takes 16 bytes if it has at
+/// most 19 digits; of a pointer with `*` also the sums that are under way. Null, strings, literals, containers and negative numbers are not reported: they neither
 /// count nor undo what was reported. A longer number leaves the body unread.
 #[derive(Debug)]
 pub struct NumberReader {
@@ -37,13 +38,28 @@ pub enum BodyFormat {
 /// What was read of a body.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct BodyNumbers {
-    /// The largest number at each pointer, in their order.
+    /// The number at each pointer, in their order.
     pub numbers: Box<[Option<Decimal>]>,
     /// Whether the body had a document, and all of them were complete. If not, it was cut or is no JSON, and might
     /// have reported more: a broken document is not read any further, but what it reported counts, and the next one is
     /// read. An event of a stream is complete once it has ended, whatever it holds. The last event may end with
     /// the body if it begins no object (`[DONE]`).
     pub is_whole: bool,
+    /// Whether it ended as a body does that cannot go on: an object or array has closed last, or an event said that
+    /// the stream ends.
+    pub is_closed: bool,
+    /// For each pointer of which the last number counts, the document that told it; empty if there is none.
+    documents: Box<[u32]>,
+    members: MembersFound,
+}
+
+/// Where a member was found that is more than nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberPlace {
+    /// In the first document or event.
+    First,
+    /// In a later one.
+    Later,
 }
 
 #[derive(Debug)]
@@ -52,15 +68,32 @@ enum FormatState {
     EventStream(Events),
 }
 
+impl BodyNumbers {
+    /// Returns the number at a pointer, behind the document that told it if the last counts.
+    pub fn number(&self, pointer: usize) -> Option<(u32, &Decimal)> {
+        let number = self.numbers.get(pointer)?.as_ref()?;
+        Some((self.documents.get(pointer).copied().unwrap_or(0), number))
+    }
+
+    /// Says where the member at a pointer was found first.
+    pub fn member(&self, pointer: usize) -> Option<MemberPlace> {
+        if self.members.first >> pointer & 1 != 0 {
+            Some(MemberPlace::First)
+        } else {
+            (self.members.later >> pointer & 1 != 0).then_some(MemberPlace::Later)
+        }
+    }
+}
+
 impl NumberReader {
-    /// Begins a body.
-    pub fn new(pointers: Arc<Pointers>, format: BodyFormat) -> Self {
+    /// Begins a body; a stream of events ends with `[DONE]` or an event of the name `last_event`.
+    pub fn new(pointers: Arc<Pointers>, format: BodyFormat, last_event: Option<Arc<str>>) -> Self {
         Self {
             documents: Documents::new(&pointers),
             pointers,
             framing: match format {
                 BodyFormat::Json => FormatState::Json,
-                BodyFormat::EventStream => FormatState::EventStream(Events::default()),
+                BodyFormat::EventStream => FormatState::EventStream(Events::new(last_event)),
             },
             bom: 0,
             is_broken: false,
@@ -87,16 +120,26 @@ impl NumberReader {
 
     /// Ends the body, or the part of it that has come.
     pub fn finish(mut self) -> BodyNumbers {
-        self.is_broken |= match self.framing {
-            FormatState::Json => !self.documents.end(&self.pointers),
-            FormatState::EventStream(_) => {
-                let has_object = self.documents.has_object();
-                !self.documents.end(&self.pointers) && has_object
+        let has_object = self.documents.has_object();
+        let is_sound = self.documents.end(&self.pointers);
+        let is_closed = match &self.framing {
+            FormatState::Json => {
+                self.is_broken |= !is_sound;
+                self.documents.is_container()
+            }
+            FormatState::EventStream(events) => {
+                self.is_broken |= !is_sound && has_object;
+                events.has_ended()
             }
         };
+        let is_whole = self.documents.has_whole() && !self.is_broken;
+        let (numbers, documents, members) = self.documents.into_found().into_parts();
         BodyNumbers {
-            is_whole: self.documents.has_whole() && !self.is_broken,
-            numbers: self.documents.into_numbers(),
+            numbers,
+            is_whole,
+            is_closed: is_closed && !self.is_broken,
+            documents,
+            members,
         }
     }
 

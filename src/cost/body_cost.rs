@@ -2,7 +2,9 @@
 
 use std::ops::RangeInclusive;
 
+use super::body::MemberPlace;
 use super::decimal::Decimal;
+use super::json_pointer::PointerUse;
 use super::source::{NumberIndex, Numbers};
 use super::sum::{MissingTerm, Sum};
 
@@ -21,6 +23,8 @@ pub struct BodyCost<S> {
     pub max_reserve_body: u64,
     /// What an answer costs at least that did not tell; none: the reserve.
     pub unknown: Option<Amount<S>>,
+    /// Members of an answer that failed, although its status says that it did not.
+    pub refund_on: Vec<S>,
 }
 
 /// A number of units.
@@ -87,7 +91,7 @@ impl<S> Default for Amount<S> {
 
 impl<S> BodyCost<S> {
     /// Returns the same whose numbers are reported elsewhere.
-    pub fn map<T>(&self, mut place: impl FnMut(&S) -> T) -> BodyCost<T> {
+    pub fn map<T>(&self, mut place: impl FnMut(&S, PointerUse) -> T) -> BodyCost<T> {
         BodyCost {
             cost: self.cost.map(&mut place),
             bounds: self.bounds.clone(),
@@ -95,13 +99,26 @@ impl<S> BodyCost<S> {
             reserve_default: self.reserve_default,
             max_reserve_body: self.max_reserve_body,
             unknown: self.unknown.as_ref().map(|unknown| unknown.map(&mut place)),
+            refund_on: (self.refund_on.iter())
+                .map(|source| place(source, PointerUse::Member))
+                .collect(),
         }
     }
 
     /// Returns the smallest reserve that any request can have.
     pub fn reserve_min(&self) -> u64 {
-        match self.reserve {
-            Amount::Units(units) => units,
+        self.least(&self.reserve)
+    }
+
+    /// Returns the least that an answer costs that did not tell.
+    pub fn unknown_min(&self) -> u64 {
+        let unknown = self.unknown.as_ref().map(|unknown| self.least(unknown));
+        self.reserve_min().max(unknown.unwrap_or(0))
+    }
+
+    fn least(&self, amount: &Amount<S>) -> u64 {
+        match amount {
+            Amount::Units(units) => *units,
             Amount::Reported(_) => *self.bounds.start(),
         }
     }
@@ -176,47 +193,63 @@ impl BodyCost<NumberIndex> {
     ) -> Settled {
         let reported =
             |missing| (self.cost).cost(|place| numbers.at(*place), missing, &self.bounds);
-        let missing_cost = match end {
-            Ok(()) => {
-                let cost = reported(MissingTerm::Or);
-                if cost.is_whole {
-                    return Settled {
-                        units: cost.units,
-                        is_capped: cost.is_capped,
-                        missing_cost: None,
-                    };
-                }
-                MissingCost::NoNumber
-            }
+        let so_far = || reported(MissingTerm::Unreported);
+        let settled = |units, is_capped, missing_cost| Settled {
+            units,
+            is_capped,
+            missing_cost,
+        };
+        let whole = reported(MissingTerm::Or);
+        let failed = self.failed(numbers);
+        match (end, failed) {
             // The gateway's own answers keep the charge.
-            Err(missing_cost @ MissingCost::Unanswered) => {
-                return Settled {
-                    units: reserved,
-                    is_capped: false,
-                    missing_cost: Some(missing_cost),
-                };
+            (Err(missing_cost @ MissingCost::Unanswered), _) => {
+                settled(reserved, false, Some(missing_cost))
             }
-            Err(missing_cost) => missing_cost,
-        };
-        let so_far = reported(MissingTerm::Unreported);
-        let unknown = match &self.unknown {
-            None => 0,
-            Some(Amount::Units(units)) => *units,
-            Some(Amount::Reported(sum)) => {
-                let unknown = sum.cost(|place| numbers.at(*place), MissingTerm::Or, &self.bounds);
-                unknown.units
+            (_, Some(_)) if so_far().has_any => {
+                let cost = so_far();
+                settled(cost.units, cost.is_capped, None)
             }
-        };
-        Settled {
-            units: so_far.units.max(reserved).max(unknown),
-            is_capped: so_far.is_capped,
-            missing_cost: Some(missing_cost),
+            (_, Some(MemberPlace::First)) => Settled::default(),
+            (_, Some(MemberPlace::Later)) => {
+                let missing_cost = end.err().unwrap_or(MissingCost::NoNumber);
+                let units = self.unknown(numbers).unwrap_or(reserved);
+                settled(units, false, Some(missing_cost))
+            }
+            (Ok(()), None) if whole.is_whole => settled(whole.units, whole.is_capped, None),
+            (end, None) => {
+                let missing_cost = end.err().unwrap_or(MissingCost::NoNumber);
+                let cost = so_far();
+                let unknown = self.unknown(numbers).unwrap_or(0);
+                let units = cost.units.max(reserved).max(unknown);
+                settled(units, cost.is_capped, Some(missing_cost))
+            }
         }
+    }
+
+    /// Says where an answer first told that it failed, if it did.
+    fn failed(&self, numbers: &Numbers) -> Option<MemberPlace> {
+        let places = self.refund_on.iter().filter_map(|place| match place {
+            NumberIndex::ResponseJson(at) => numbers.response.member(*at),
+            _ => None,
+        });
+        places.min_by_key(|place| *place != MemberPlace::First)
+    }
+
+    /// Says what an answer costs at least that did not tell, if the file says so.
+    fn unknown(&self, numbers: &Numbers) -> Option<u64> {
+        let cost = match self.unknown.as_ref()? {
+            Amount::Units(units) => return Some(*units),
+            Amount::Reported(sum) => {
+                sum.cost(|place| numbers.at(*place), MissingTerm::Or, &self.bounds)
+            }
+        };
+        Some(cost.units)
     }
 }
 
 impl<S> Amount<S> {
-    fn map<T>(&self, place: &mut impl FnMut(&S) -> T) -> Amount<T> {
+    fn map<T>(&self, place: &mut impl FnMut(&S, PointerUse) -> T) -> Amount<T> {
         match self {
             Self::Units(units) => Amount::Units(*units),
             Self::Reported(sum) => Amount::Reported(sum.map(place)),

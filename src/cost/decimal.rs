@@ -117,12 +117,21 @@ impl Decimal {
         }
     }
 
+    /// The column before the first digit.
+    pub(super) fn column_end(&self) -> i32 {
+        if self.is_zero() {
+            0
+        } else {
+            self.parts().0.into()
+        }
+    }
+
     fn is_zero(&self) -> bool {
         i32::from(self.parts().0) == ZERO_POINT
     }
 
     /// Makes the number 0.DIGITS times `10^point`.
-    fn new(mut point: i32, digits: &[u8]) -> Self {
+    pub(super) fn new(mut point: i32, digits: &[u8]) -> Self {
         let zeros = digits.iter().take_while(|digit| **digit == b'0').count();
         point -= small(zeros);
         let mut digits = &digits[zeros..];
@@ -257,6 +266,12 @@ const POINT_MIN: i32 = -299;
 
 /// The point of 1e40, the largest number.
 const POINT_MAX: i32 = 41;
+
+/// Behind the highest column that a number can have.
+pub(super) const COLUMN_END: i32 = POINT_MAX;
+
+/// The lowest column that a number can have.
+pub(super) const COLUMN_MIN: i32 = POINT_MIN - NUMBER_BYTES_MAX as i32;
 
 /// The point of 0, below all others.
 const ZERO_POINT: i32 = -1000;

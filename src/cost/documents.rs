@@ -4,12 +4,16 @@
 //! brackets, and does not tell square from curly; it looks into no string that is not a key. So what it calls
 //! broken is no JSON, but it does not find everything that is no JSON.
 
-use super::decimal::{Decimal, NUMBER_BYTES_MAX};
-use super::key::{KeyMatch, KeyStep};
-use super::pointers::{NodeId, Pointers};
-use super::skip::{self, Skipped};
+mod scalars;
 
-/// The walk, and the largest number that it has met at each pointer.
+use super::findings::Findings;
+use super::key::{KeyMatch, KeyStep};
+use super::pointers::Pointers;
+use super::skip::{self, Skipped};
+use super::steps::{Level, MemberBegin, Next, StringIs, is_blank, other};
+use super::tree::{Node, NodeId};
+
+/// The walk, and what it has found.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a fact of its own, and any of them may be true together"
@@ -28,45 +32,15 @@ pub(super) struct Documents {
     scalar: Vec<u8>,
     /// How many containers are open that no pointer leads into.
     skipped_depth: u64,
-    numbers: Box<[Option<Decimal>]>,
+    /// The pointers to the value that has just begun, if they ask whether it is more than nothing.
+    members: u32,
+    found: Findings,
     has_whole: bool,
     /// Whether a number at a pointer was too long to be read.
     has_unread: bool,
     has_object: bool,
-}
-
-/// What comes next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
-    /// A document, or nothing.
-    Document,
-    Value,
-    ElementOrEnd,
-    KeyOrEnd,
-    PointerKey,
-    Colon,
-    CommaOrEnd,
-    InKey,
-    InScalar,
-    InString(StringIs),
-    InSkipped,
-    /// Nothing, until the next document begins.
-    Broken,
-}
-
-/// What a string is that is skipped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum StringIs {
-    PointerKey,
-    Value,
-    PartOfSkipped,
-}
-
-/// A container that is open.
-#[derive(Clone, Copy, Debug)]
-enum Level {
-    Object(NodeId),
-    Array(NodeId, u32),
+    /// Whether the document is an object or array.
+    is_container: bool,
 }
 
 impl Documents {
@@ -74,15 +48,17 @@ impl Documents {
         Self {
             next: Next::Document,
             levels: Vec::with_capacity(pointers.levels()),
-            node: Some(Pointers::TOP),
+            node: Some(pointers.top()),
             key: KeyMatch::default(),
             is_escaped: false,
             scalar: Vec::new(),
             skipped_depth: 0,
-            numbers: vec![None; pointers.count()].into(),
+            members: 0,
+            found: Findings::new(pointers),
             has_whole: false,
             has_unread: false,
             has_object: false,
+            is_container: false,
         }
     }
 
@@ -95,16 +71,16 @@ impl Documents {
                 Next::Document | Next::Value => self.value(pointers, next, bytes),
                 Next::CommaOrEnd => match byte {
                     b',' => (self.comma(pointers), rest),
-                    b']' | b'}' => (self.end_container(byte), rest),
+                    b']' | b'}' => (self.end_container(pointers, byte), rest),
                     _ => other(next, bytes),
                 },
                 Next::KeyOrEnd | Next::PointerKey => match byte {
                     b'"' => self.member(pointers, rest),
-                    b'}' if next == Next::KeyOrEnd => (self.end_container(byte), rest),
+                    b'}' if next == Next::KeyOrEnd => (self.end_container(pointers, byte), rest),
                     _ => other(next, bytes),
                 },
                 Next::ElementOrEnd => match byte {
-                    b']' => (self.end_container(byte), rest),
+                    b']' => (self.end_container(pointers, byte), rest),
                     _ => self.value(pointers, next, bytes),
                 },
                 Next::Colon => match byte {
@@ -113,8 +89,14 @@ impl Documents {
                 },
                 Next::InKey => self.key(pointers, bytes),
                 Next::InScalar => self.scalar(pointers, bytes),
-                Next::InString(is) => self.string(bytes, is),
-                Next::InSkipped => self.skipped(bytes),
+                Next::InString(is) => self.string(pointers, bytes, is),
+                Next::InSkipped => self.skipped(pointers, bytes),
+                Next::LineEnd => match byte {
+                    b'\n' => (Next::Document, rest),
+                    b' ' | b'\t' | b'\r' => (next, rest),
+                    _ => (Next::Broken, rest),
+                },
+                Next::First(opened) => self.first(opened, bytes),
                 Next::Broken => break,
             };
         }
@@ -129,11 +111,14 @@ impl Documents {
         if self.next == Next::InScalar && self.levels.is_empty() {
             self.read(pointers, b" ");
         }
-        let is_sound = self.next == Next::Document;
+        let is_sound = matches!(self.next, Next::Document | Next::LineEnd);
+        self.found.end(is_sound);
+        while let Some(level) = self.levels.pop() {
+            self.fold(pointers, level);
+        }
         self.next = Next::Document;
-        self.node = Some(Pointers::TOP);
+        self.node = Some(pointers.top());
         self.is_escaped = false;
-        self.levels.clear();
         self.scalar.clear();
         self.has_object = false;
         is_sound
@@ -147,6 +132,7 @@ impl Documents {
 
     /// Notes an object in which no pointer leads anywhere.
     pub(super) fn pass_object(&mut self) {
+        self.found.begin_document();
         self.has_whole = true;
     }
 
@@ -155,14 +141,19 @@ impl Documents {
         self.has_object
     }
 
+    /// Whether the last document is an object or array, which may not be cut where it has ended.
+    pub(super) fn is_container(&self) -> bool {
+        self.is_container
+    }
+
     /// Whether any document has been read from its begin to its end, and every number at a pointer.
     pub(super) fn has_whole(&self) -> bool {
         self.has_whole && !self.has_unread
     }
 
-    /// The largest number at each pointer.
-    pub(super) fn into_numbers(self) -> Box<[Option<Decimal>]> {
-        self.numbers
+    /// What has been found at the pointers.
+    pub(super) fn into_found(self) -> Findings {
+        self.found
     }
 
     fn comma(&mut self, pointers: &Pointers) -> Next {
@@ -176,16 +167,33 @@ impl Documents {
         }
     }
 
-    fn end_container(&mut self, byte: u8) -> Next {
-        match (byte, self.levels.pop()) {
-            (b']', Some(Level::Array(..))) | (b'}', Some(Level::Object(_))) => self.end_value(),
+    fn end_container(&mut self, pointers: &Pointers, byte: u8) -> Next {
+        let Some(level) = self.levels.pop() else {
+            return Next::Broken;
+        };
+        self.fold(pointers, level);
+        match (byte, level) {
+            (b']', Level::Array(..)) | (b'}', Level::Object(_)) => self.end_value(pointers),
             _ => Next::Broken,
+        }
+    }
+
+    /// Hands on what a container has found, behind which nothing more of it counts.
+    fn fold(&mut self, pointers: &Pointers, level: Level) {
+        if self.found.has_sums() {
+            let (Level::Object(node) | Level::Array(node, _)) = level;
+            self.found.fold(pointers, pointers.node(node));
         }
     }
 
     /// Begins a value.
     fn value<'b>(&mut self, pointers: &Pointers, next: Next, bytes: &'b [u8]) -> (Next, &'b [u8]) {
         let (byte, rest) = (bytes[0], &bytes[1..]);
+        if next == Next::Document && !is_blank(byte) {
+            self.found.begin_document();
+            self.is_container = matches!(byte, b'{' | b'[');
+        }
+        let members = self.node.map_or(0, |node| pointers.node(node).members);
         let next = match (byte, self.node) {
             (b'{', Some(node)) if pointers.has_children(node) => {
                 self.has_object = true;
@@ -200,19 +208,58 @@ impl Documents {
                 self.has_object |= byte == b'{';
                 self.skip()
             }
-            (b'"', _) => return self.string(rest, StringIs::Value),
-            (b'-' | b'0'..=b'9' | b'f' | b'n' | b't', _) => return self.scalar(pointers, bytes),
+            (b'"', _) if members != 0 => Next::InString(StringIs::Value),
+            (b'"', _) => return self.string(pointers, rest, StringIs::Value),
+            (b'-' | b'0'..=b'9' | b'f' | b'n' | b't' | b'N' | b'I', _) => {
+                return self.scalar(pointers, bytes);
+            }
             _ => return other(next, bytes),
         };
-        (next, rest)
+        if members == 0 {
+            return (next, rest);
+        }
+        self.members = members;
+        let opened = match next {
+            Next::KeyOrEnd => MemberBegin::Object,
+            Next::InString(_) => MemberBegin::String,
+            Next::InSkipped => MemberBegin::Skipped,
+            _ => MemberBegin::Array,
+        };
+        (Next::First(opened), rest)
+    }
+
+    /// Notes whether there is more than nothing in what has begun.
+    fn first<'b>(&mut self, opened: MemberBegin, bytes: &'b [u8]) -> (Next, &'b [u8]) {
+        let next = match opened {
+            MemberBegin::Object => Next::KeyOrEnd,
+            MemberBegin::Array => Next::ElementOrEnd,
+            MemberBegin::Skipped => Next::InSkipped,
+            MemberBegin::String => Next::InString(StringIs::Value),
+        };
+        let is_empty = match bytes[0] {
+            byte if opened != MemberBegin::String && is_blank(byte) => {
+                return (Next::First(opened), &bytes[1..]);
+            }
+            b'"' => opened == MemberBegin::String,
+            b'}' | b']' => opened != MemberBegin::String,
+            _ => false,
+        };
+        if !is_empty {
+            self.found.note_members(self.members);
+        }
+        (next, bytes)
     }
 
     /// Comes to an element of the innermost array, or behind the last that leads anywhere.
     fn element(&mut self, pointers: &Pointers, array: NodeId, position: u32, next: Next) -> Next {
         if self.levels.len() == 1 {
+            if position > 0 {
+                self.found.begin_document();
+            }
             self.node = Some(pointers.element_top(position));
         } else if pointers.is_past(array, position) {
             self.levels.pop();
+            self.fold(pointers, Level::Array(array, position));
             return self.skip();
         } else {
             self.node = pointers.element(array, position);
@@ -226,7 +273,9 @@ impl Documents {
         let Some(Level::Object(node)) = self.levels.last() else {
             unreachable!("keys are in objects");
         };
-        let children = pointers.children(*node);
+        let Node {
+            children, every, ..
+        } = pointers.node(*node);
         let found = children.iter().find_map(|child| {
             let member = child.key.member.as_deref()?;
             Some((child.node, bytes.strip_prefix(member)?))
@@ -238,7 +287,7 @@ impl Documents {
         if let Some(end) = skip::quote_or_backslash(bytes)
             && let [b'"', b':', value @ ..] = &bytes[end..]
         {
-            self.node = None;
+            self.node = *every;
             return (Next::Value, value);
         }
         self.key = KeyMatch::begin(children);
@@ -249,21 +298,28 @@ impl Documents {
         let Some(Level::Object(node)) = self.levels.last() else {
             unreachable!("keys are in objects");
         };
-        let children = pointers.children(*node);
+        let Node {
+            children, every, ..
+        } = pointers.node(*node);
         match self.key.read(children, bytes) {
             KeyStep::Ended(rest) => {
-                self.node = self.key.node(children);
+                self.node = self.key.node(children).or(*every);
                 (Next::Colon, rest)
             }
             KeyStep::Unknown(rest) => {
-                self.node = None;
+                self.node = *every;
                 (Next::InString(StringIs::PointerKey), rest)
             }
             KeyStep::More => (Next::InKey, &[]),
         }
     }
 
-    fn string<'b>(&mut self, bytes: &'b [u8], is: StringIs) -> (Next, &'b [u8]) {
+    fn string<'b>(
+        &mut self,
+        pointers: &Pointers,
+        bytes: &'b [u8],
+        is: StringIs,
+    ) -> (Next, &'b [u8]) {
         let mut is_escaped = std::mem::take(&mut self.is_escaped);
         let Some(rest) = skip::string(bytes, &mut is_escaped) else {
             self.is_escaped = is_escaped;
@@ -271,7 +327,7 @@ impl Documents {
         };
         let next = match is {
             StringIs::PointerKey => Next::Colon,
-            StringIs::Value => self.end_value(),
+            StringIs::Value => self.end_value(pointers),
             StringIs::PartOfSkipped => Next::InSkipped,
         };
         (next, rest)
@@ -283,118 +339,25 @@ impl Documents {
         Next::InSkipped
     }
 
-    fn skipped<'b>(&mut self, bytes: &'b [u8]) -> (Next, &'b [u8]) {
+    fn skipped<'b>(&mut self, pointers: &Pointers, bytes: &'b [u8]) -> (Next, &'b [u8]) {
         match skip::container(bytes, &mut self.skipped_depth) {
             Skipped::More => (Next::InSkipped, &[]),
             Skipped::InString { is_escaped } => {
                 self.is_escaped = is_escaped;
                 (Next::InString(StringIs::PartOfSkipped), &[])
             }
-            Skipped::ToEnd(at) => (self.end_value(), &bytes[at..]),
+            Skipped::ToEnd(at) => (self.end_value(pointers), &bytes[at..]),
             Skipped::Broken(at) => (Next::Broken, &bytes[at..]),
         }
     }
 
-    fn scalar<'b>(&mut self, pointers: &Pointers, bytes: &'b [u8]) -> (Next, &'b [u8]) {
-        if self.scalar.is_empty()
-            && pointers.is_end(self.node)
-            && let Some((number, rest @ [behind, ..])) = Decimal::plain(bytes)
-            && !is_of_scalar(*behind)
-        {
-            self.note(pointers, &number);
-            return (self.end_value(), rest);
-        }
-        let end = bytes.iter().position(|byte| !is_of_scalar(*byte));
-        let (piece, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
-        let next = if end.is_some() && self.scalar.is_empty() {
-            self.end_scalar(pointers, piece)
-        } else {
-            self.cut_scalar(pointers, piece, end.is_some())
-        };
-        (next, rest)
-    }
-
-    /// Reads a scalar whose begin or end is in another piece.
-    fn cut_scalar(&mut self, pointers: &Pointers, piece: &[u8], has_end: bool) -> Next {
-        let room = NUMBER_BYTES_MAX + 1 - self.scalar.len();
-        self.scalar
-            .extend_from_slice(&piece[..piece.len().min(room)]);
-        if !has_end {
-            return Next::InScalar;
-        }
-        let scalar = std::mem::take(&mut self.scalar);
-        self.end_scalar(pointers, &scalar)
-    }
-
-    fn end_scalar(&mut self, pointers: &Pointers, scalar: &[u8]) -> Next {
-        let is_sound = match scalar {
-            [b'a'..=b'z', ..] => matches!(scalar, b"null" | b"true" | b"false"),
-            _ if !pointers.is_end(self.node) => true,
-            _ if scalar.len() > NUMBER_BYTES_MAX => {
-                self.has_unread = true;
-                true
-            }
-            _ => self.number(pointers, scalar),
-        };
-        if is_sound {
-            self.end_value()
-        } else {
-            Next::Broken
-        }
-    }
-
-    /// Reads a number at which a pointer ends; returns false if it is none.
-    fn number(&mut self, pointers: &Pointers, text: &[u8]) -> bool {
-        let number = Decimal::parse(text);
-        if let Some((false, number)) = &number {
-            self.note(pointers, number);
-        }
-        number.is_some()
-    }
-
-    /// Notes a number that is reported here.
-    fn note(&mut self, pointers: &Pointers, number: &Decimal) {
-        let Some(node) = self.node else { return };
-        for pointer in pointers.ending_at(node) {
-            let largest = &mut self.numbers[pointer];
-            if largest.as_ref() < Some(number) {
-                *largest = Some(number.clone());
-            }
-        }
-    }
-
-    fn end_value(&mut self) -> Next {
+    fn end_value(&mut self, pointers: &Pointers) -> Next {
         if self.levels.is_empty() {
             self.has_whole = true;
-            self.node = Some(Pointers::TOP);
-            Next::Document
+            self.node = Some(pointers.top());
+            Next::LineEnd
         } else {
             Next::CommaOrEnd
         }
     }
 }
-
-/// Goes on behind white space, which few tokens have before them; anything else breaks the document.
-fn other(next: Next, bytes: &[u8]) -> (Next, &[u8]) {
-    let is_space = |byte: &u8| matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
-    match bytes.iter().position(|byte| !is_space(byte)) {
-        Some(0) => (Next::Broken, &bytes[1..]),
-        Some(at) => (next, &bytes[at..]),
-        None => (next, &[]),
-    }
-}
-
-fn is_of_scalar(byte: u8) -> bool {
-    OF_SCALAR[usize::from(byte)]
-}
-
-/// The bytes of numbers and literals.
-const OF_SCALAR: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0;
-    while byte < u8::MAX {
-        table[byte as usize] = byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
-        byte += 1;
-    }
-    table
-};

@@ -1,4 +1,7 @@
-//! Takes an event stream apart (WHATWG HTML, section 9.2.6) into the data of its events.
+//! Takes an event stream apart (WHATWG HTML, section 9.2.6) into the data of its events, and notes whether it says
+//! that it ends.
+
+use std::sync::Arc;
 
 use memchr::memchr2;
 
@@ -10,6 +13,13 @@ pub(super) struct Events {
     is_after_cr: bool,
     /// Whether the event has a line of data.
     has_data: bool,
+    /// The name of an event that ends the stream.
+    last_event: Option<Arc<str>>,
+    /// Whether the event has that name.
+    is_last: bool,
+    /// How much of [`DONE`] the event's data is; more than all of it: other data.
+    done: usize,
+    has_ended: bool,
 }
 
 /// What is found in a stream.
@@ -31,6 +41,10 @@ enum LineState {
     /// Behind `data:`.
     Colon,
     Data,
+    /// The line's bytes so far are the first ones of `event:`, this many.
+    EventName(usize),
+    /// The same of the name that ends the stream.
+    LastEvent(usize),
     /// A comment, or a field of another name.
     Other,
 }
@@ -42,6 +56,19 @@ impl Default for LineState {
 }
 
 impl Events {
+    /// Begins a stream that an event of this name ends, besides `[DONE]`.
+    pub(super) fn new(last_event: Option<Arc<str>>) -> Self {
+        Self {
+            last_event,
+            ..Self::default()
+        }
+    }
+
+    /// Whether the stream has said that it ends. What it said last may lack its blank line.
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended || self.has_data && self.says_end()
+    }
+
     /// Reads a piece, and hands out what it has of events.
     pub(super) fn read(&mut self, mut bytes: &[u8], mut each: impl FnMut(EventPart<'_>)) {
         while let Some((&byte, rest)) = bytes.split_first() {
@@ -60,6 +87,8 @@ impl Events {
                     if !self.has_data
                         && let Some((data, rest)) = whole_event(bytes) =>
                 {
+                    self.match_done(data);
+                    self.end_event();
                     each(EventPart::Event(data));
                     bytes = rest;
                 }
@@ -67,8 +96,26 @@ impl Events {
                     self.line = match NAME.get(at) {
                         Some(expected) if *expected == byte => LineState::Name(at + 1),
                         None if byte == b':' => LineState::Colon,
+                        _ if at == 0 && byte == EVENT[0] && self.last_event.is_some() => {
+                            LineState::EventName(1)
+                        }
                         _ => LineState::Other,
                     };
+                    bytes = rest;
+                }
+                LineState::EventName(at) => {
+                    // Of several names the last counts.
+                    self.is_last &= at + 1 < EVENT.len();
+                    self.line = match EVENT.get(at) {
+                        Some(expected) if *expected == byte => LineState::EventName(at + 1),
+                        None if byte == b' ' => LineState::LastEvent(0),
+                        None => self.match_name(0, byte),
+                        Some(_) => LineState::Other,
+                    };
+                    bytes = rest;
+                }
+                LineState::LastEvent(at) => {
+                    self.line = self.match_name(at, byte);
                     bytes = rest;
                 }
                 LineState::Colon => {
@@ -81,6 +128,7 @@ impl Events {
                 LineState::Data | LineState::Other => {
                     let end = memchr2(b'\n', b'\r', bytes).unwrap_or(bytes.len());
                     if matches!(self.line, LineState::Data) {
+                        self.match_done(&bytes[..end]);
                         each(EventPart::Data(&bytes[..end]));
                     }
                     bytes = &bytes[end..];
@@ -93,17 +141,57 @@ impl Events {
         match std::mem::take(&mut self.line) {
             LineState::Name(0) => {
                 self.has_data = false;
+                self.end_event();
                 each(EventPart::End);
             }
             LineState::Colon => self.begin_data(each),
             LineState::Name(at) if at == NAME.len() => self.begin_data(each),
-            LineState::Name(_) | LineState::Data | LineState::Other => {}
+            LineState::LastEvent(at) => {
+                let name = self.last_event.as_deref();
+                self.is_last = name.is_some_and(|name| at == name.len());
+            }
+            LineState::Name(_) | LineState::EventName(_) | LineState::Data | LineState::Other => {}
+        }
+    }
+
+    fn end_event(&mut self) {
+        self.has_ended |= self.says_end();
+        (self.is_last, self.done) = (false, 0);
+    }
+
+    /// Whether the event says that the stream ends.
+    fn says_end(&self) -> bool {
+        self.is_last || self.done == DONE.len()
+    }
+
+    /// Compares the next byte of an event's name with that of the last one.
+    fn match_name(&self, at: usize, byte: u8) -> LineState {
+        let name = self.last_event.as_deref().unwrap_or_default().as_bytes();
+        if name.get(at) == Some(&byte) {
+            LineState::LastEvent(at + 1)
+        } else {
+            LineState::Other
+        }
+    }
+
+    /// Compares an event's data with `[DONE]`.
+    fn match_done(&mut self, mut data: &[u8]) {
+        let is_blank = |byte: u8| matches!(byte, b' ' | b'\t' | b'\n');
+        while let Some((&byte, rest)) = data.split_first() {
+            let is_outside = matches!(self.done, 0 | DONE_LENGTH) && is_blank(byte);
+            self.done = match DONE.get(self.done) {
+                _ if is_outside => self.done,
+                Some(expected) if *expected == byte => self.done + 1,
+                _ => return self.done = DONE.len() + 1,
+            };
+            data = rest;
         }
     }
 
     /// Begins a line of data; the lines of an event are joined by LF.
     fn begin_data(&mut self, each: &mut impl FnMut(EventPart<'_>)) {
         if std::mem::replace(&mut self.has_data, true) {
+            self.match_done(b"\n");
             each(EventPart::Data(b"\n"));
         }
     }
@@ -121,3 +209,10 @@ fn whole_event(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 const NAME: &[u8] = b"data";
+
+const EVENT: &[u8] = b"event:";
+
+/// The data of an event that ends the streams of many APIs.
+const DONE: &[u8; DONE_LENGTH] = b"[DONE]";
+
+const DONE_LENGTH: usize = 6;

@@ -1,7 +1,8 @@
 //! Compares the key of an object with those that lead on, as its bytes come.
 
-use super::pointers::{Child, NodeId, bits};
+use super::pointers::bits;
 use super::skip::quote_or_backslash;
+use super::tree::{Child, NodeId};
 
 /// A key that is being read. Nothing of it is kept but which keys it may still be.
 #[derive(Debug, Default)]
@@ -38,9 +39,9 @@ enum Escape {
 impl KeyMatch {
     /// Begins a key in an object with these children.
     pub(super) fn begin(children: &[Child]) -> Self {
-        // There is one, or it would be skipped, and at most 64: the first and the second key of each pointer.
+        // There are at most 64: the first and the second key of each pointer.
         Self {
-            candidates: u64::MAX >> (64 - children.len()),
+            candidates: children.iter().fold(0, |all, _| all << 1 | 1),
             ..Self::default()
         }
     }

@@ -17,21 +17,25 @@ mod body_cost;
 mod decimal;
 mod documents;
 mod events;
+mod exact_sum;
+mod findings;
+mod json_pointer;
 mod key;
 mod pointers;
 mod skip;
 mod source;
+mod steps;
 mod sum;
 #[cfg(test)]
 mod tests;
+mod tree;
 mod weight;
 
-pub use self::body::{BodyFormat, BodyNumbers, NumberReader};
+pub use self::body::{BodyFormat, BodyNumbers, MemberPlace, NumberReader};
 pub use self::body_cost::{Amount, BodyCost, MissingCost, RequestNeed, Settled};
 pub use self::decimal::{Decimal, NUMBER_BYTES_MAX};
-pub use self::pointers::{
-    BadPointer, JsonPointer, KEY_BYTES_MAX, KEYS_MAX, POINTERS_MAX, Pointers, TooManyPointers,
-};
+pub use self::json_pointer::{BadPointer, JsonPointer, KEY_BYTES_MAX, KEYS_MAX, PointerUse, Take};
+pub use self::pointers::{BadPointers, POINTERS_MAX, Pointers};
 pub use self::source::{NumberIndex, NumberSource, Numbers};
 pub use self::sum::{Cost, MissingTerm, Sum, Term};
 pub use self::weight::{BadWeight, Weight};

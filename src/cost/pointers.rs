@@ -1,45 +1,26 @@
-//! JSON Pointers (RFC 6901), and the tree of keys that several of them make together.
+//! The JSON Pointers of a route, for one pass over a document.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use memchr::memmem::Finder;
 use thiserror::Error;
 
+use super::json_pointer::{JsonPointer, PointerKey, PointerSegment, PointerUse, Take};
+use super::tree::{Child, Node, NodeId, PointerWalk, TooManyNodes, Tree, TreeBuilder};
+
 /// Most pointers of a route; a node has a bit for each.
 pub const POINTERS_MAX: usize = 32;
 
-/// Most keys of a pointer.
-pub const KEYS_MAX: usize = 32;
-
-/// Longest key of a pointer, unescaped.
-pub const KEY_BYTES_MAX: usize = 256;
-
-/// A pointer by itself: the keys from the top of a document to a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JsonPointer(Vec<PointerKey>);
-
-/// Why a text is no pointer that can be looked for.
+/// Why pointers cannot be looked for together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum BadPointer {
-    /// It is neither empty nor begins with a slash.
-    #[error("a JSON Pointer begins with `/`")]
-    NoSlash,
-    /// A `~` stands before something else than 0 or 1.
-    #[error("`~` must be written `~0`, and `/` in a key `~1`")]
-    BadEscape,
-    /// A key has more than [`KEY_BYTES_MAX`] bytes.
-    #[error("a key has more than {KEY_BYTES_MAX} bytes")]
-    KeyTooLong,
-    /// It has more than [`KEYS_MAX`] keys.
-    #[error("it has more than {KEYS_MAX} keys")]
-    TooManyKeys,
+pub enum BadPointers {
+    /// They are more than [`POINTERS_MAX`].
+    #[error("more than {POINTERS_MAX} JSON Pointers")]
+    TooMany,
+    /// Keys and `*` stand beside each other in too many ways.
+    #[error("JSON Pointers with too many `*`")]
+    TooManyPaths,
 }
-
-/// More than [`POINTERS_MAX`] pointers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("more than {POINTERS_MAX} JSON Pointers")]
-pub struct TooManyPointers;
 
 /// The pointers of a route, compiled for one pass over a document.
 ///
@@ -48,107 +29,75 @@ pub struct TooManyPointers;
 /// count the `usage` of a second element, the other would not. As everywhere, the largest counts.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Pointers {
-    nodes: Vec<Node>,
+    tree: Tree,
+    top: NodeId,
+    /// The top of an element of a top-level array.
+    element: NodeId,
+    /// The tops of those elements to which a pointer leads by their position.
+    elements: Vec<(u32, NodeId)>,
     /// A key of each pointer, without which a text does not tell its number; none if a pointer has none.
     needed: Option<Vec<Needle>>,
     /// What else a key may be written with.
     escape: Needle,
-    /// The tops of those elements of a top-level array to which a pointer leads by their position.
-    elements: Vec<(u32, NodeId)>,
     count: usize,
     levels: usize,
-}
-
-/// A node of the tree: where some path of keys leads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NodeId(u32);
-
-/// A key that leads from a node to another.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Child {
-    pub(super) key: PointerKey,
-    pub(super) node: NodeId,
-}
-
-/// A key of a pointer, unescaped.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct PointerKey {
-    pub(super) text: Box<str>,
-    /// How most texts write it, to behind its colon; none if it has to be escaped.
-    pub(super) member: Option<Box<[u8]>>,
-    /// The position in an array that it also names.
-    position: Option<u32>,
+    /// Those of which the last number counts, a bit each.
+    last: u32,
 }
 
 /// A text that is looked for.
 #[derive(Debug)]
 struct Needle(Finder<'static>);
 
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Node {
-    /// The pointers that end here, a bit each.
-    ends: u32,
-    children: Vec<Child>,
-}
-
-impl JsonPointer {
-    /// Reads a pointer. The empty one is the whole document.
-    pub fn parse(text: &str) -> Result<Self, BadPointer> {
-        if text.is_empty() {
-            return Ok(Self(Vec::new()));
-        }
-        let keys = text.strip_prefix('/').ok_or(BadPointer::NoSlash)?;
-        let keys: Vec<_> = keys
-            .split('/')
-            .map(PointerKey::parse)
-            .collect::<Result<_, _>>()?;
-        if keys.len() > KEYS_MAX {
-            return Err(BadPointer::TooManyKeys);
-        }
-        Ok(Self(keys))
-    }
-}
-
-impl fmt::Display for JsonPointer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (self.0.iter()).try_for_each(|key| {
-            let text = key.text.replace('~', "~0").replace('/', "~1");
-            write!(f, "/{text}")
-        })
-    }
-}
-
 impl Pointers {
     /// Compiles pointers; what is read of a body has their order.
-    pub fn new(pointers: &[JsonPointer]) -> Result<Self, TooManyPointers> {
+    pub fn new(pointers: &[(JsonPointer, PointerUse)]) -> Result<Self, BadPointers> {
         if pointers.len() > POINTERS_MAX {
-            return Err(TooManyPointers);
+            return Err(BadPointers::TooMany);
         }
-        let longest = pointers.iter().map(|pointer| pointer.0.len()).max();
-        let mut this = Self {
-            nodes: vec![Node::default()],
+        let mut builder = TreeBuilder::new(pointers);
+        let at_top = |from_element| {
+            (0..pointers.len()).map(move |pointer| PointerWalk {
+                pointer,
+                depth: 0,
+                from_element,
+            })
+        };
+        let first = |walk: &PointerWalk| pointers[walk.pointer].0.segments().first();
+        let position = |walk: &PointerWalk| first(walk)?.key()?.position;
+        // The walks at an element, those that came to it by its position among them.
+        let at_element = |at: Option<u32>| {
+            let came = at_top(false).filter(|walk| match first(walk) {
+                Some(PointerSegment::Every) => true,
+                Some(PointerSegment::Key(_)) => at.is_some() && position(walk) == at,
+                None => false,
+            });
+            let came = came.map(|walk| PointerWalk { depth: 1, ..walk });
+            at_top(true).chain(came).collect()
+        };
+        let top = builder.node(at_top(false).collect())?;
+        let element = builder.node(at_element(None))?;
+        let positions: BTreeSet<_> = at_top(false).filter_map(|walk| position(&walk)).collect();
+        let elements: Result<_, _> = positions
+            .into_iter()
+            .map(|at| Ok((at, builder.node(at_element(Some(at)))?)))
+            .collect();
+        let longest = pointers.iter().map(|(pointer, _)| pointer.segments().len());
+        let is_last = |at: &usize| pointers[*at].1 == PointerUse::Number(Take::Last);
+        Ok(Self {
+            top,
+            element,
+            elements: elements.map_err(|TooManyNodes| BadPointers::TooManyPaths)?,
+            tree: builder.finish(),
             needed: needed(pointers),
             escape: Needle::new("\\u"),
-            elements: Vec::new(),
             count: pointers.len(),
             // A top-level array is one more.
-            levels: longest.unwrap_or(0) + 1,
-        };
-        for (number, JsonPointer(keys)) in pointers.iter().enumerate() {
-            this.insert(Self::TOP, keys, number);
-        }
-        let first = |JsonPointer(keys): &JsonPointer| keys.first()?.position;
-        for position in pointers.iter().filter_map(first).collect::<BTreeSet<_>>() {
-            let top = this.add();
-            for (number, pointer) in pointers.iter().enumerate() {
-                this.insert(top, &pointer.0, number);
-                if first(pointer) == Some(position) {
-                    this.insert(top, &pointer.0[1..], number);
-                }
-            }
-            this.elements.push((position, top));
-        }
-        Ok(this)
+            levels: longest.max().unwrap_or(0) + 1,
+            last: (0..pointers.len())
+                .filter(is_last)
+                .fold(0, |last, at| last | 1 << at),
+        })
     }
 
     /// How many there are.
@@ -157,31 +106,45 @@ impl Pointers {
     }
 
     /// The top of a document.
-    pub(super) const TOP: NodeId = NodeId(0);
+    pub(super) fn top(&self) -> NodeId {
+        self.top
+    }
 
     /// How many containers can be open at once on the way to a number.
     pub(super) fn levels(&self) -> usize {
         self.levels
     }
 
+    /// How many parts all sums have.
+    pub(super) fn parts(&self) -> usize {
+        self.tree.parts()
+    }
+
+    /// Those of which the last number counts, a bit each.
+    pub(super) fn last(&self) -> u32 {
+        self.last
+    }
+
     /// The top of an element of a top-level array.
     pub(super) fn element_top(&self, position: u32) -> NodeId {
         let mut elements = self.elements.iter();
         let element = elements.find(|(at, _)| *at == position);
-        element.map_or(Self::TOP, |(_, node)| *node)
+        element.map_or(self.element, |(_, node)| *node)
     }
 
     /// Where an element of another array leads.
     pub(super) fn element(&self, array: NodeId, position: u32) -> Option<NodeId> {
-        let mut children = self.children(array).iter();
-        let child = children.find(|child| child.key.position == Some(position))?;
-        Some(child.node)
+        let node = self.node(array);
+        let mut children = node.children.iter();
+        let child = children.find(|child| child.key.position == Some(position));
+        child.map_or(node.every, |child| Some(child.node))
     }
 
     /// Whether no element from a position on leads anywhere.
     pub(super) fn is_past(&self, array: NodeId, position: u32) -> bool {
-        let mut children = self.children(array).iter();
-        children.all(|child| child.key.position.is_none_or(|value| value < position))
+        let node = self.node(array);
+        let is_before = |child: &Child| child.key.position.is_none_or(|value| value < position);
+        node.every.is_none() && node.children.iter().all(is_before)
     }
 
     /// Whether a document may have a number at a pointer, by the words in its text.
@@ -193,50 +156,24 @@ impl Pointers {
         needed.iter().any(has) || has(&self.escape)
     }
 
-    pub(super) fn children(&self, node: NodeId) -> &[Child] {
-        &self.node(node).children
-    }
-
-    /// The numbers of the pointers that end at a node.
-    pub(super) fn ending_at(&self, node: NodeId) -> impl Iterator<Item = usize> + use<> {
-        bits(self.node(node).ends.into())
+    pub(super) fn node(&self, node: NodeId) -> &Node {
+        self.tree.node(node)
     }
 
     pub(super) fn has_children(&self, node: NodeId) -> bool {
-        !self.node(node).children.is_empty()
+        let node = self.node(node);
+        !node.children.is_empty() || node.every.is_some()
     }
 
-    /// Whether a pointer ends at a node.
-    pub(super) fn is_end(&self, node: Option<NodeId>) -> bool {
-        node.is_some_and(|node| self.node(node).ends != 0)
+    /// Whether a number at a node counts.
+    pub(super) fn takes_number(&self, node: Option<NodeId>) -> bool {
+        node.is_some_and(|node| self.node(node).takes_number())
     }
+}
 
-    fn node(&self, NodeId(number): NodeId) -> &Node {
-        &self.nodes[number as usize]
-    }
-
-    fn insert(&mut self, from: NodeId, keys: &[PointerKey], number: usize) {
-        let mut node = from;
-        for key in keys {
-            let mut children = self.children(node).iter();
-            if let Some(child) = children.find(|child| child.key == *key) {
-                node = child.node;
-                continue;
-            }
-            let added = self.add();
-            self.nodes[node.0 as usize].children.push(Child {
-                key: key.clone(),
-                node: added,
-            });
-            node = added;
-        }
-        self.nodes[node.0 as usize].ends |= 1 << number;
-    }
-
-    fn add(&mut self) -> NodeId {
-        let number = u32::try_from(self.nodes.len()).expect("pointers are few and short");
-        self.nodes.push(Node::default());
-        NodeId(number)
+impl From<TooManyNodes> for BadPointers {
+    fn from(TooManyNodes: TooManyNodes) -> Self {
+        Self::TooManyPaths
     }
 }
 
@@ -254,40 +191,17 @@ impl PartialEq for Needle {
 
 impl Eq for Needle {}
 
-impl PointerKey {
-    fn parse(escaped: &str) -> Result<Self, BadPointer> {
-        let mut parts = escaped.split('~');
-        let mut text = parts.next().unwrap_or_default().to_owned();
-        for part in parts {
-            let (character, rest) = match part.as_bytes().first() {
-                Some(b'0') => ('~', &part[1..]),
-                Some(b'1') => ('/', &part[1..]),
-                _ => return Err(BadPointer::BadEscape),
-            };
-            text.push(character);
-            text.push_str(rest);
-        }
-        if text.len() > KEY_BYTES_MAX {
-            return Err(BadPointer::KeyTooLong);
-        }
-        // RFC 6901, section 4: no leading zeros, and no sign.
-        let is_position = text == "0" || text.starts_with(|first: char| matches!(first, '1'..='9'));
-        Ok(Self {
-            member: (!text.contains(['"', '\\'])).then(|| format!("{text}\":").into_bytes().into()),
-            position: text.parse().ok().filter(|_| is_position),
-            text: text.into(),
-        })
-    }
-}
-
 /// Chooses a key of each pointer that is written in one way only, but for `\u` escapes.
-fn needed(pointers: &[JsonPointer]) -> Option<Vec<Needle>> {
+fn needed(pointers: &[(JsonPointer, PointerUse)]) -> Option<Vec<Needle>> {
     let is_plain = |key: &&PointerKey| {
         let is_escaped = |byte: u8| byte < b' ' || matches!(byte, b'"' | b'\\' | b'/');
         key.position.is_none() && !key.text.is_empty() && !key.text.bytes().any(is_escaped)
     };
     let keys: Option<BTreeSet<_>> = (pointers.iter())
-        .map(|pointer| Some(&*pointer.0.iter().rfind(is_plain)?.text))
+        .map(|(pointer, _)| {
+            let mut keys = pointer.segments().iter().filter_map(PointerSegment::key);
+            Some(&*keys.rfind(is_plain)?.text)
+        })
         .collect();
     Some(keys?.into_iter().map(Needle::new).collect())
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::body::BodyNumbers;
 use super::decimal::Decimal;
-use super::pointers::JsonPointer;
+use super::json_pointer::JsonPointer;
 
 /// Where a number is reported, as the file says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,13 +50,13 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// Returns the number that is reported at a place.
-    pub fn at(&self, place: NumberIndex) -> Option<&Decimal> {
+    /// Returns the number that is reported at a place, behind the document that told it if the last counts.
+    pub fn at(&self, place: NumberIndex) -> Option<(u32, &Decimal)> {
         match place {
-            NumberIndex::RequestJson(at) => self.request.numbers.get(at)?.as_ref(),
-            NumberIndex::ResponseJson(at) => self.response.numbers.get(at)?.as_ref(),
-            NumberIndex::RequestBytes => self.request_bytes.as_ref(),
-            NumberIndex::ResponseBytes => self.response_bytes.as_ref(),
+            NumberIndex::RequestJson(at) => self.request.number(at),
+            NumberIndex::ResponseJson(at) => self.response.number(at),
+            NumberIndex::RequestBytes => Some((0, self.request_bytes.as_ref()?)),
+            NumberIndex::ResponseBytes => Some((0, self.response_bytes.as_ref()?)),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use smallvec::SmallVec;
 
 use super::decimal::Decimal;
+use super::json_pointer::{PointerUse, Take};
 use super::weight::{BILLION, DECIMALS, Weight};
 
 /// Terms that are added; `S` says where a number is reported.
@@ -19,6 +20,9 @@ pub struct Sum<S> {
 pub struct Term<S> {
     /// Where it is reported; the largest that is reported counts.
     pub sources: Vec<S>,
+    /// Which number counts of those that several documents, events or elements report. Of the last the largest
+    /// source counts.
+    pub take: Take,
     /// What it is multiplied by.
     pub times: Weight,
     /// What counts if none of them is reported although the body ended well.
@@ -39,6 +43,8 @@ pub enum MissingTerm {
 pub struct Cost {
     /// The sum of the terms that are known, rounded up, within the bounds.
     pub units: u64,
+    /// Whether any term is known.
+    pub has_any: bool,
     /// Whether every term is known.
     pub is_whole: bool,
     /// Whether the sum was above the bounds.
@@ -46,15 +52,17 @@ pub struct Cost {
 }
 
 impl<S> Sum<S> {
-    /// Adds the terms up, exactly, and rounds up once.
+    /// Adds the terms up, exactly, and rounds up once. A number comes behind the document that told it if the last
+    /// counts, and otherwise behind 0.
     pub fn cost<'n>(
         &'n self,
-        number: impl Fn(&S) -> Option<&'n Decimal>,
+        number: impl Fn(&S) -> Option<(u32, &'n Decimal)>,
         missing: MissingTerm,
         bounds: &RangeInclusive<u64>,
     ) -> Cost {
         let known = self.terms.iter().filter_map(|term| {
             let reported = term.sources.iter().filter_map(&number).max();
+            let reported = reported.map(|(_, number)| number);
             let or = term.or.as_ref().filter(|_| missing == MissingTerm::Or);
             Some((term.times, reported.or(or)?))
         });
@@ -64,6 +72,7 @@ impl<S> Sum<S> {
             units: u64::try_from(sum)
                 .unwrap_or(u64::MAX)
                 .clamp(*bounds.start(), *bounds.end()),
+            has_any: !known.is_empty(),
             is_whole: known.len() == self.terms.len(),
             is_capped: sum > u128::from(*bounds.end()),
         }
@@ -77,9 +86,12 @@ impl<S> Sum<S> {
     }
 
     /// Returns the sum whose numbers are reported elsewhere.
-    pub(super) fn map<T>(&self, place: &mut impl FnMut(&S) -> T) -> Sum<T> {
+    pub(super) fn map<T>(&self, place: &mut impl FnMut(&S, PointerUse) -> T) -> Sum<T> {
         let term = |term: &Term<S>| Term {
-            sources: term.sources.iter().map(&mut *place).collect(),
+            sources: (term.sources.iter())
+                .map(|source| place(source, PointerUse::Number(term.take)))
+                .collect(),
+            take: term.take,
             times: term.times,
             or: term.or.clone(),
         };
@@ -93,6 +105,7 @@ impl<S> Default for Term<S> {
     fn default() -> Self {
         Self {
             sources: Vec::new(),
+            take: Take::default(),
             times: Weight::ONE,
             or: None,
         }

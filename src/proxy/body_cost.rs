@@ -76,7 +76,7 @@ impl Journey<'_> {
         let Some(body) = self.body.as_mut() else {
             return (0, Ok(true));
         };
-        let mut reader = NumberReader::new(Arc::clone(&bodies.request), BodyFormat::Json);
+        let mut reader = NumberReader::new(Arc::clone(&bodies.request), BodyFormat::Json, None);
         let mut seen = 0;
         let read = |data: &[u8]| {
             seen += data.len() as u64;

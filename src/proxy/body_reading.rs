@@ -17,6 +17,8 @@ pub(crate) struct BodyReading {
     answer_bytes: u64,
     /// How the answer ended, as far as is known.
     end: Result<(), MissingCost>,
+    /// Whether only its connection's end ended it, so that it must say itself that it is complete.
+    ended_by_close: bool,
 }
 
 impl BodyReading {
@@ -27,6 +29,7 @@ impl BodyReading {
             reader: None,
             answer_bytes: 0,
             end: Err(MissingCost::ClientGone),
+            ended_by_close: false,
         }
     }
 
@@ -42,10 +45,11 @@ impl BodyReading {
         method: &Method,
         response: &Response<Content>,
     ) {
-        match format(method, response) {
+        match format(bodies, method, response) {
             Ok(format) => {
                 let pointers = Arc::clone(&bodies.response);
-                self.reader = Some(NumberReader::new(pointers, format));
+                let last_event = bodies.stream_end.clone();
+                self.reader = Some(NumberReader::new(pointers, format, last_event));
             }
             Err(unsettled) => self.end = Err(unsettled),
         }
@@ -62,7 +66,8 @@ impl BodyReading {
     /// Notes that the answer has ended, and whether that can be distinguished from a broken connection.
     pub(super) fn ended(&mut self, has_known_end: bool) {
         if self.reader.is_some() {
-            self.end = has_known_end.then_some(()).ok_or(MissingCost::Cut);
+            self.end = Ok(());
+            self.ended_by_close = !has_known_end;
         }
     }
 
@@ -83,7 +88,10 @@ impl BodyReading {
         self.numbers.response_bytes = Some(Decimal::from(self.answer_bytes));
         if let Some(reader) = self.reader {
             self.numbers.response = reader.finish();
-            if self.end.is_ok() && !self.numbers.response.is_whole {
+            let response = &self.numbers.response;
+            if self.end.is_ok() && self.ended_by_close && !response.is_closed {
+                self.end = Err(MissingCost::Cut);
+            } else if self.end.is_ok() && !response.is_whole {
                 self.end = Err(MissingCost::Malformed);
             }
         }
@@ -92,7 +100,11 @@ impl BodyReading {
 }
 
 /// Says how the answer to a request of this method holds documents, or why it cannot be read.
-fn format(method: &Method, response: &Response<Content>) -> Result<BodyFormat, MissingCost> {
+fn format(
+    bodies: &RouteBodies,
+    method: &Method,
+    response: &Response<Content>,
+) -> Result<BodyFormat, MissingCost> {
     let is_without_body = |status| {
         matches!(
             status,
@@ -111,11 +123,12 @@ fn format(method: &Method, response: &Response<Content>) -> Result<BodyFormat, M
     if is_compressed(response.headers()) {
         return Err(MissingCost::Compressed);
     }
-    let mut types = response.headers().get_all(CONTENT_TYPE).iter();
-    let format = match (types.next(), types.next()) {
-        (Some(only), None) => format_of(only.as_bytes()),
-        _ => None,
+    let by_type = || {
+        // Of several the first counts.
+        let content_type = response.headers().get(CONTENT_TYPE)?;
+        format_of(content_type.as_bytes())
     };
+    let format = bodies.response_format.or_else(by_type);
     format.ok_or(MissingCost::ContentType)
 }
 
@@ -130,15 +143,16 @@ fn format_of(content_type: &[u8]) -> Option<BodyFormat> {
     }
 }
 
-/// Whether a body is encoded in any way.
+/// Whether a body is encoded in any way. Some origins name its characters' encoding, or nothing.
 pub(super) fn is_compressed(headers: &HeaderMap) -> bool {
-    let mut codings = headers.get_all(CONTENT_ENCODING).iter();
-    codings.any(|coding| {
-        !coding
-            .as_bytes()
-            .trim_ascii()
-            .eq_ignore_ascii_case(b"identity")
-    })
+    let is_plain = |coding: &[u8]| {
+        let coding = coding.trim_ascii();
+        coding.is_empty()
+            || coding.eq_ignore_ascii_case(b"identity")
+            || coding.eq_ignore_ascii_case(b"utf-8")
+    };
+    let mut fields = headers.get_all(CONTENT_ENCODING).iter();
+    fields.any(|field| !field.as_bytes().split(|byte| *byte == b',').all(is_plain))
 }
 
 /// Types of JSON, and of lines of it, besides those that end in `+json`.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::{HeaderName, StatusCode};
 
-use crate::cost::{BodyCost, NumberSource, Pointers};
+use crate::cost::{BodyCost, BodyFormat, NumberSource, Pointers};
 
 /// Who tells what a request costs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -139,6 +139,10 @@ pub struct RouteBodies {
     pub response: Arc<Pointers>,
     /// Whether a policy reserves by requests.
     pub reads_requests: bool,
+    /// How answers are read; none: by their Content-Type.
+    pub response_format: Option<BodyFormat>,
+    /// The name of an event that ends a stream.
+    pub stream_end: Option<Arc<str>>,
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ mod answers;
 mod attacks;
 mod conversations;
 mod holding;
+mod recorded;
 
 use std::collections::HashMap;
 use std::fmt::Write as _;

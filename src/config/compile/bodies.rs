@@ -4,14 +4,17 @@ use std::sync::Arc;
 
 use crate::config::file::{RawRoute, Table};
 use crate::config::report::Report;
-use crate::cost::{BodyCost, JsonPointer, NumberIndex, NumberSource, POINTERS_MAX, Pointers};
+use crate::cost::{
+    BadPointers, BodyCost, JsonPointer, NumberIndex, NumberSource, POINTERS_MAX, PointerUse,
+    Pointers,
+};
 use crate::snapshot::RouteBodies;
 
 /// What is read of a route's bodies, policy by policy.
 #[derive(Default)]
 pub(super) struct BodiesRead {
-    request: Vec<JsonPointer>,
-    response: Vec<JsonPointer>,
+    request: Vec<(JsonPointer, PointerUse)>,
+    response: Vec<(JsonPointer, PointerUse)>,
     reads_requests: bool,
     is_any: bool,
 }
@@ -21,13 +24,13 @@ impl BodiesRead {
     pub(super) fn place(&mut self, cost: &BodyCost<NumberSource>) -> BodyCost<NumberIndex> {
         self.is_any = true;
         self.reads_requests |= cost.reserve.reported().is_some();
-        cost.map(|source| match source {
+        cost.map(|source, wanted| match source {
             NumberSource::RequestJson(pointer) => {
-                NumberIndex::RequestJson(position(&mut self.request, pointer))
+                NumberIndex::RequestJson(position(&mut self.request, pointer, wanted))
             }
             NumberSource::RequestBytes => NumberIndex::RequestBytes,
             NumberSource::ResponseJson(pointer) => {
-                NumberIndex::ResponseJson(position(&mut self.response, pointer))
+                NumberIndex::ResponseJson(position(&mut self.response, pointer, wanted))
             }
             NumberSource::ResponseBytes => NumberIndex::ResponseBytes,
         })
@@ -39,14 +42,19 @@ impl BodiesRead {
         table: &Table<RawRoute>,
         report: &mut Report,
     ) -> Option<Arc<RouteBodies>> {
-        let mut pointers = |them: &[JsonPointer], of: &str| {
-            let pointers = Pointers::new(them).map_err(|_| {
-                let message = format!(
-                    "the route's policies look for {} numbers in {of}",
-                    them.len()
-                );
-                (report.mistake(&table.span, message, format!("at most {POINTERS_MAX}")))
-                    .hint("policies that look for the same pointer look for one number");
+        let mut pointers = |them: &[(JsonPointer, PointerUse)], of: &str| {
+            let count = them.len();
+            let pointers = Pointers::new(them).map_err(|bad| match bad {
+                BadPointers::TooMany => {
+                    let message = format!("the route's policies look for {count} numbers in {of}");
+                    (report.mistake(&table.span, message, format!("at most {POINTERS_MAX}")))
+                        .hint("policies that look for the same pointer look for one number");
+                }
+                BadPointers::TooManyPaths => {
+                    let message = format!("the JSON Pointers into {of} have too many `*`");
+                    (report.mistake(&table.span, message, "fewer of them"))
+                        .hint("each `*` beside a key multiplies what has to be looked for");
+                }
             });
             pointers.ok().map(Arc::new)
         };
@@ -56,16 +64,23 @@ impl BodiesRead {
             request: request?,
             response: response?,
             reads_requests: self.reads_requests,
+            response_format: table.value.response_format,
+            stream_end: table.value.stream_end.clone(),
         };
         self.is_any.then(|| Arc::new(bodies))
     }
 }
 
 /// Returns the position of a pointer among others, to which it is added if it is new.
-fn position(pointers: &mut Vec<JsonPointer>, pointer: &JsonPointer) -> usize {
-    let known = pointers.iter().position(|known| known == pointer);
+fn position(
+    pointers: &mut Vec<(JsonPointer, PointerUse)>,
+    pointer: &JsonPointer,
+    wanted: PointerUse,
+) -> usize {
+    let is_same = |(known, so): &(JsonPointer, PointerUse)| known == pointer && *so == wanted;
+    let known = pointers.iter().position(is_same);
     known.unwrap_or_else(|| {
-        pointers.push(pointer.clone());
+        pointers.push((pointer.clone(), wanted));
         pointers.len() - 1
     })
 }

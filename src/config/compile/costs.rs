@@ -38,6 +38,13 @@ pub(super) fn reported_cost(table: &Table<RawPolicy>, report: &mut Report) -> Op
         }
     }
     let bounds = least.min(most)..=most;
+    let members = policy
+        .refund_on
+        .iter()
+        .filter_map(|refund| match &refund.value {
+            RefundOn::Members(members) => Some(members.iter().cloned()),
+            _ => None,
+        });
     match &policy.cost {
         CostText::Units(_) => None,
         CostText::Reported(source, header) => Some(ReportedCost::Header(HeaderCost {
@@ -53,6 +60,7 @@ pub(super) fn reported_cost(table: &Table<RawPolicy>, report: &mut Report) -> Op
             reserve_default: policy.reserve_default.unwrap_or_default(),
             max_reserve_body: policy.max_reserve_body,
             unknown: policy.cost_unknown.clone(),
+            refund_on: members.flatten().collect(),
         })),
     }
 }
@@ -182,10 +190,22 @@ pub(super) fn counted_answers(table: &Table<RawPolicy>, report: &mut Report) -> 
         ..CountedAnswers::default()
     };
     for refund in &policy.refund_on {
-        match refund.value {
-            RefundOn::Status(range) => answers.refund_status.push(range),
+        match &refund.value {
+            RefundOn::Status(range) => answers.refund_status.push(*range),
             RefundOn::Connect => answers.refund_connect = true,
             RefundOn::Timeout => answers.refund_timeout = true,
+            RefundOn::Members(_)
+                if matches!(policy.cost, CostText::Body(_))
+                    || table.is_incomplete(POLICY.about.title) => {}
+            RefundOn::Members(_) => {
+                let message = "`refund_on` reads a response whose body does not tell the `cost`";
+                (report.mistake(
+                    &refund.span,
+                    message,
+                    "a status, a class, `connect` or `timeout`",
+                ))
+                .hint("remove it, or set `cost = \"response-json:POINTER\"`");
+            }
         }
     }
     answers

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::config::file::RouteCost;
 use crate::config::value::CostText;
-use crate::cost::{Amount, NumberSource, Sum};
+use crate::cost::{Amount, NumberSource, Sum, Take};
 use crate::snapshot::CostSource;
 
 /// Writes `cost`: `5`, `response-header:x-cost`.
@@ -40,6 +40,9 @@ pub fn sum(sum: &Sum<NumberSource>) -> String {
             let _ = write!(text, "{times} × ");
         }
         text.push_str(&sources(&term.sources));
+        if term.take == Take::Last {
+            text.push_str(" (the last)");
+        }
         if let Some(or) = &term.or {
             let _ = write!(text, " (or {or})");
         }

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use super::TableSpec;
-use super::kind::{ValueSpec, decimal, number, number_or_text, text};
+use super::kind::{ValueSpec, decimal, number, number_or_text, text, word};
 use crate::config::display;
 use crate::config::file::{RouteCost, Spanned};
 use crate::config::read::{OneItem, Scalar};
@@ -12,7 +12,7 @@ use crate::config::value::{
     COST_SOURCES, CostText, REPORTED_NUMBERS, RESERVE_SOURCES, Sources, UNKNOWN_SOURCES,
     ValueError, WEIGHTS, amount, reported_number, sources, weight,
 };
-use crate::cost::{Amount, NumberSource, Sum, Term, Weight};
+use crate::cost::{Amount, NumberSource, Sum, Take, Term, Weight};
 use crate::limit::quota::COST_MAX;
 
 /// `cost`
@@ -153,5 +153,6 @@ fn term(example: &'static str, allowed: Sources) -> TableSpec<Term<NumberSource>
             decimal(REPORTED_NUMBERS, reported_number).or_none("untold"),
         )
         .sets(|term| &mut term.or)
-        .not_yet("take")
+        .key("take", word(display::TAKES, &[]).or(Take::Largest))
+        .sets(|term| &mut term.take)
 }

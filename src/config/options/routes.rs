@@ -1,6 +1,6 @@
 //! `[[routes]]`.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use super::bounds::{BODY_BYTES, TIMEOUTS};
 use super::kind::{
@@ -22,6 +22,11 @@ pub static ROUTE: LazyLock<TableSpec<RawRoute>> = LazyLock::new(|| {
     let timeout = || duration(TIMEOUTS).or_none("the upstream's");
     let silence = duration_or_off(TIMEOUTS).or_none("the upstream's");
     let origin = text("https://app.example.com", page_origin, display::field_value);
+    let event = text(
+        "message_stop",
+        |text| name(text).map(Arc::from),
+        |event: &Arc<str>| event.to_string(),
+    );
     let called = text("checkout", name, String::clone).spanned();
     TableSpec::<RawRoute>::of("route", "[[routes]]")
         .key("name", called.or_none("its path"))
@@ -81,6 +86,12 @@ pub static ROUTE: LazyLock<TableSpec<RawRoute>> = LazyLock::new(|| {
         .key("max_body_bytes", size(BODY_BYTES).or_none("the listener's"))
         .sets(|table| &mut table.route.max_body_bytes)
         .doc("Most bytes in a request's body.")
+        .key("response_format", word(display::RESPONSE_FORMATS, &[]).or(None))
+        .sets(|table| &mut table.response_format)
+        .doc("How the costs that a response's body reports are read, if its Content-Type is wrong or missing:")
+        .key("stream_end", event.or_none("none"))
+        .sets(|table| &mut table.stream_end)
+        .doc("The name of an event after which a stream is complete, besides the data \"[DONE]\".")
         .key("encoded_slash", slash)
         .sets(|table| &mut table.route.encoded_slash)
         .doc("What to do with an encoded slash in the path:")
@@ -89,7 +100,7 @@ pub static ROUTE: LazyLock<TableSpec<RawRoute>> = LazyLock::new(|| {
         .doc("Whether literal segments match in any case.")
         .table("request_headers", request_headers())
         .table("response_headers", response_headers())
-        .not_yet("forward_path response_format stream_end")
+        .not_yet("forward_path")
 });
 
 /// `[routes.request_headers]`

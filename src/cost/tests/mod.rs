@@ -1,6 +1,7 @@
 //! The room's claims. Every body here is also read in two pieces, cut at each position, and byte by byte.
 
 mod attacks;
+mod ends;
 mod json;
 mod model;
 
@@ -8,16 +9,40 @@ mod numbers;
 mod pointers;
 mod shapes;
 mod streams;
+mod sums;
 
 use std::sync::Arc;
 
-use super::{BodyFormat, BodyNumbers, Decimal, JsonPointer, NumberReader, Pointers};
+use super::{
+    BodyFormat, BodyNumbers, Decimal, JsonPointer, NumberReader, PointerUse, Pointers, Take,
+};
 
-/// What is read of a body, at pointers between spaces (`-` is the empty one).
-fn read(pointers: &str, format: BodyFormat, body: impl AsRef<[u8]>) -> BodyNumbers {
-    let (pointers, body) = (compiled(pointers), body.as_ref());
+/// The numbers of a body, and whether it was whole.
+#[derive(Debug, PartialEq, Eq)]
+struct Reading {
+    numbers: Box<[Option<Decimal>]>,
+    is_whole: bool,
+}
+
+impl From<BodyNumbers> for Reading {
+    fn from(numbers: BodyNumbers) -> Self {
+        Self {
+            is_whole: numbers.is_whole,
+            numbers: numbers.numbers,
+        }
+    }
+}
+
+/// What is read of the numbers of a body, at pointers between spaces (`-` is the empty one).
+fn read(pointers: &str, format: BodyFormat, body: impl AsRef<[u8]>) -> Reading {
+    read_all(&compiled(pointers), format, body).into()
+}
+
+/// What is read of a stream that ends with `[DONE]` or an event of the name `end`, or of JSON.
+fn read_all(pointers: &Arc<Pointers>, format: BodyFormat, body: impl AsRef<[u8]>) -> BodyNumbers {
+    let body = body.as_ref();
     let read = |pieces: &mut dyn Iterator<Item = &[u8]>| {
-        let mut reader = NumberReader::new(pointers.clone(), format);
+        let mut reader = NumberReader::new(pointers.clone(), format, Some("end".into()));
         pieces.for_each(|piece| reader.read(piece));
         reader.finish()
     };
@@ -30,18 +55,27 @@ fn read(pointers: &str, format: BodyFormat, body: impl AsRef<[u8]>) -> BodyNumbe
     expected
 }
 
+/// Pointers between spaces: `>` stands before those of which the last number counts, `?` before those of members.
 fn compiled(pointers: &str) -> Arc<Pointers> {
-    let pointers = pointers.split(' ').map(|part| part.trim_start_matches('-'));
-    let pointers: Result<Vec<_>, _> = pointers.map(JsonPointer::parse).collect();
-    Arc::new(Pointers::new(&pointers.expect("pointers")).expect("few pointers"))
+    let pointer = |part: &str| {
+        let wanted = match part.as_bytes().first() {
+            Some(b'>') => PointerUse::Number(Take::Last),
+            Some(b'?') => PointerUse::Member,
+            _ => PointerUse::Number(Take::Largest),
+        };
+        let text = part.trim_start_matches(['-', '>', '?']);
+        (JsonPointer::parse(text).expect(part), wanted)
+    };
+    let pointers: Vec<_> = pointers.split(' ').map(pointer).collect();
+    Arc::new(Pointers::new(&pointers).expect("few pointers"))
 }
 
 /// The reading with these numbers, `_` being none, of a body that is whole or not.
-fn reported(numbers: &str, is_whole: bool) -> BodyNumbers {
+fn reported(numbers: &str, is_whole: bool) -> Reading {
     let numbers = numbers
         .split(' ')
         .map(|part| (part != "_").then(|| decimal(part)));
-    BodyNumbers {
+    Reading {
         numbers: numbers.collect(),
         is_whole,
     }

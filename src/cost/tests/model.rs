@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use serde_json::value::RawValue;
 
 use super::super::BodyFormat::{EventStream, Json};
-use super::super::{BodyFormat, BodyNumbers, Decimal, NumberReader};
-use super::{compiled, decimal};
+use super::super::{BodyFormat, Decimal, NumberReader};
+use super::{Reading, compiled, decimal};
 
 /// A document, with objects that may have a key twice.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ proptest! {
         let mut text = String::new();
         tree.write(&mut text);
         prop_assert!(serde_json::from_str::<&RawValue>(&text).is_ok(), "{text}");
-        let expected = BodyNumbers {
+        let expected = Reading {
             numbers: pointers.iter().map(|pointer| tree.largest(pointer)).collect(),
             is_whole: true,
         };
@@ -54,15 +54,15 @@ proptest! {
     }
 }
 
-fn read(pointers: &str, format: BodyFormat, text: &str, cuts: &[usize]) -> BodyNumbers {
-    let mut reader = NumberReader::new(compiled(pointers), format);
+fn read(pointers: &str, format: BodyFormat, text: &str, cuts: &[usize]) -> Reading {
+    let mut reader = NumberReader::new(compiled(pointers), format, None);
     let mut from = 0;
     for to in cuts {
         reader.read(&text.as_bytes()[from..*to]);
         from = *to;
     }
     reader.read(&text.as_bytes()[from..]);
-    reader.finish()
+    reader.finish().into()
 }
 
 impl Tree {

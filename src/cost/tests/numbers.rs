@@ -110,19 +110,20 @@ fn terms_are_added_exactly_and_rounded_up_once() {
         let term = |at, times| Term {
             sources: vec![at],
             times: Weight::parse(times).expect(times),
-            or: None,
+            ..Term::default()
         };
         let terms = products.iter().enumerate();
         let terms = terms.map(|(at, (times, _))| term(at, times)).collect();
         let numbers: Vec<_> = products.iter().map(|(_, number)| decimal(number)).collect();
         let sum = Sum { terms };
         let cost = sum.cost(
-            |at| Some(&numbers[*at]),
+            |at| Some((0, &numbers[*at])),
             MissingTerm::Unreported,
             &(0..=u64::MAX),
         );
         let expected = Cost {
             units: expected,
+            has_any: !products.is_empty(),
             is_whole: true,
             is_capped: false,
         };
@@ -135,8 +136,7 @@ fn a_cost_is_capped_to_its_bounds() {
     let sum = Sum {
         terms: vec![Term {
             sources: vec![0],
-            times: Weight::ONE,
-            or: None,
+            ..Term::default()
         }],
     };
     for (number, units, is_capped) in [
@@ -147,9 +147,10 @@ fn a_cost_is_capped_to_its_bounds() {
         ("1e999999999", 100, true),
     ] {
         let number = decimal(number);
-        let cost = sum.cost(|_| Some(&number), MissingTerm::Unreported, &(5..=100));
+        let cost = sum.cost(|_| Some((0, &number)), MissingTerm::Unreported, &(5..=100));
         let expected = Cost {
             units,
+            has_any: true,
             is_whole: true,
             is_capped,
         };
@@ -163,6 +164,7 @@ fn a_term_without_a_number_counts_its_or_only_where_the_body_ended_well() {
         sources: sources.to_vec(),
         times: Weight::parse("2").expect("a weight"),
         or: or.map(Decimal::from),
+        ..Term::default()
     };
     let numbers = [Some(decimal("10")), None, Some(decimal("30"))];
     for (terms, missing, units, is_whole) in [
@@ -187,9 +189,10 @@ fn a_term_without_a_number_counts_its_or_only_where_the_body_ended_well() {
         ),
     ] {
         let sum = Sum { terms };
-        let cost = sum.cost(|at| numbers[*at].as_ref(), missing, &(0..=1000));
+        let cost = sum.cost(|at| Some((0, numbers[*at].as_ref()?)), missing, &(0..=1000));
         let expected = Cost {
             units,
+            has_any: units > 0,
             is_whole,
             is_capped: false,
         };

@@ -1,6 +1,8 @@
 //! What is a pointer, and what is not.
 
-use super::super::{BadPointer, JsonPointer, POINTERS_MAX, Pointers, TooManyPointers};
+use super::super::{
+    BadPointer, BadPointers, JsonPointer, POINTERS_MAX, PointerUse, Pointers, Take,
+};
 
 #[test]
 fn a_text_that_is_no_pointer_is_told_why() {
@@ -24,9 +26,13 @@ fn a_text_that_is_no_pointer_is_told_why() {
 
 #[test]
 fn a_route_has_32_pointers_at_most() {
-    let pointer = |number: usize| JsonPointer::parse(&format!("/{number}")).expect("a pointer");
+    let wanted = PointerUse::Number(Take::Largest);
+    let pointer = |number: usize| {
+        let pointer = JsonPointer::parse(&format!("/{number}"));
+        (pointer.expect("a pointer"), wanted)
+    };
     let pointers: Vec<_> = (0..=POINTERS_MAX).map(pointer).collect();
-    assert_eq!(Pointers::new(&pointers).err(), Some(TooManyPointers));
+    assert_eq!(Pointers::new(&pointers).err(), Some(BadPointers::TooMany));
     let most = Pointers::new(&pointers[..POINTERS_MAX]).expect("few enough");
     assert_eq!(most.count(), POINTERS_MAX);
 }

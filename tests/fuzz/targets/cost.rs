@@ -6,12 +6,14 @@ use std::sync::Arc;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use tollgate::cost::{
-    BodyFormat, BodyNumbers, Decimal, JsonPointer, NUMBER_BYTES_MAX, NumberReader, Pointers,
+    BodyFormat, BodyNumbers, Decimal, JsonPointer, NUMBER_BYTES_MAX, NumberReader, PointerUse,
+    Pointers, Take,
 };
 
 use super::text;
 
-/// The input: `json` or `events`, a line of pointers between spaces, and the body.
+/// The input: `json` or `events`, a line of pointers between spaces, and the body. `?` stands before the pointer to a
+/// member, of which the numbers are not looked at.
 pub fn holds(data: &[u8]) {
     let mut parts = data.splitn(3, |&byte| byte == b'\n');
     let format = match parts.next() {
@@ -24,13 +26,20 @@ pub fn holds(data: &[u8]) {
     };
     let body = parts.next().unwrap_or_default();
     let texts: Vec<&str> = texts.split(' ').collect();
-    let parsed: Result<Vec<_>, _> = texts.iter().map(|text| JsonPointer::parse(text)).collect();
+    let parse = |text: &&str| {
+        let (text, sought) = match text.strip_prefix('?') {
+            Some(member) => (member, PointerUse::Member),
+            None => (*text, PointerUse::Number(Take::Largest)),
+        };
+        JsonPointer::parse(text).map(|pointer| (pointer, sought))
+    };
+    let parsed: Result<Vec<_>, _> = texts.iter().map(parse).collect();
     let Some(Ok(pointers)) = parsed.ok().map(|parsed| Pointers::new(&parsed)) else {
         return;
     };
     let pointers = Arc::new(pointers);
     let read = |pieces: &[&[u8]]| {
-        let mut reader = NumberReader::new(pointers.clone(), format);
+        let mut reader = NumberReader::new(pointers.clone(), format, Some("end".into()));
         for piece in pieces {
             reader.read(piece);
         }
@@ -56,22 +65,28 @@ pub fn holds(data: &[u8]) {
 
 /// Compares with what a full parser finds in documents; none if it does not take them all.
 fn compare(reading: &BodyNumbers, pointers: &[&str], documents: Option<&[&RawValue]>) {
+    let mut is_read = true;
     let all = |pointer: &&str| {
-        let found = documents
-            .unwrap_or_default()
-            .iter()
-            .map(|default| numbers(default, pointer));
-        Some(found.collect::<Option<Vec<_>>>()?.concat())
+        let found = documents.unwrap_or_default().iter();
+        found
+            .map(|document| numbers(document, pointer, &mut is_read))
+            .collect::<Option<Vec<_>>>()
     };
     let found: Option<Vec<_>> = pointers.iter().map(all).collect();
     // A document whose keys are no text is one for a lenient parser only.
     let (Some(documents), Some(found)) = (documents, found) else {
         return;
     };
-    let is_read = (found.iter().flatten()).all(|number| number.len() <= NUMBER_BYTES_MAX);
     assert_eq!(reading.is_whole, !documents.is_empty() && is_read);
-    let expected: Vec<_> = found.iter().map(|found| largest(found)).collect();
-    assert_eq!(*reading.numbers, expected);
+    let expected: Vec<_> = found
+        .iter()
+        .map(|found| largest(found.iter().flatten()))
+        .collect();
+    let of_numbers = |at: &usize| !pointers[*at].starts_with('?');
+    for at in (0..pointers.len()).filter(of_numbers) {
+        let read = reading.numbers[at].as_ref().map(columns);
+        assert_eq!(read, expected[at], "{}", pointers[at]);
+    }
 }
 
 /// Compares with the data of all events, or, if one is no document, with those that are.
@@ -87,18 +102,32 @@ fn compare_events(reading: &BodyNumbers, pointers: &[&str], body: &str) {
         return;
     }
     for (pointer, number) in pointers.iter().zip(&reading.numbers) {
-        let found: Vec<_> = (documents
-            .iter()
-            .filter_map(|document| numbers(document, pointer)))
-        .collect();
-        assert!(*number >= largest(&found.concat()), "{pointer}");
+        let found = documents.iter();
+        let found = found.filter_map(|document| numbers(document, pointer, &mut true));
+        let found: Vec<_> = found.flatten().collect();
+        let is_member = pointer.starts_with('?');
+        assert!(
+            is_member || number.as_ref().map(columns) >= largest(found.iter()),
+            "{pointer}"
+        );
     }
 }
 
-/// The documents that a text has behind each other.
+/// The documents that a text has, each on lines of its own.
 fn documents(text: &str) -> Option<Vec<&RawValue>> {
-    let parser = serde_json::Deserializer::from_str(text).into_iter();
-    parser.collect::<Result<_, _>>().ok()
+    let mut parser = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
+    let (mut documents, mut before) = (Vec::new(), 0);
+    while let Some(document) = parser.next() {
+        let document = document.ok()?;
+        let end = parser.byte_offset();
+        let begin = end - document.get().len();
+        if !documents.is_empty() && !text[before..begin].contains('\n') {
+            return None;
+        }
+        before = end;
+        documents.push(document);
+    }
+    Some(documents)
 }
 
 /// The data of each event, which may be empty.
@@ -117,83 +146,86 @@ fn data(body: &str) -> Vec<String> {
     events
 }
 
-/// The numbers that a pointer leads to, from the top and from that of each element; none if an object
-/// on the way cannot be read.
-fn numbers<'d>(document: &'d RawValue, pointer: &str) -> Option<Vec<&'d str>> {
+/// What a pointer tells of a document, and of each element, in columns; none if an object on the way cannot be read.
+/// A number that is too long makes `is_read` false.
+fn numbers(document: &RawValue, pointer: &str, is_read: &mut bool) -> Option<Vec<String>> {
+    let pointer = pointer.trim_start_matches('?');
     let keys: Vec<_> = (pointer.split('/').skip(1))
-        .map(|key| key.replace("~1", "/").replace("~0", "~"))
+        .map(|key| (key == "*", key.replace("~1", "/").replace("~0", "~")))
         .collect();
-    let mut found = Vec::new();
-    walk(document, &keys, &mut found)?;
+    let mut found = Vec::from_iter(walk(document, &keys, is_read)?);
     if let Ok(elements) = serde_json::from_str::<Vec<&RawValue>>(document.get()) {
         for element in elements {
-            walk(element, &keys, &mut found)?;
+            found.extend(walk(element, &keys, is_read)?);
         }
     }
     Some(found)
 }
 
-fn walk<'d>(value: &'d RawValue, keys: &[String], found: &mut Vec<&'d str>) -> Option<()> {
+/// The largest number of what a key leads to, or the sum of what `*` does.
+fn walk(value: &RawValue, keys: &[(bool, String)], is_read: &mut bool) -> Option<Option<String>> {
     let text = value.get();
-    let Some((key, keys)) = keys.split_first() else {
-        found.extend(
-            text.starts_with(|first: char| first == '-' || first.is_ascii_digit())
-                .then_some(text),
-        );
-        return Some(());
+    let Some(((is_every, key), keys)) = keys.split_first() else {
+        let is_number = text.starts_with(|first: char| first == '-' || first.is_ascii_digit());
+        let is_short = text.len() <= NUMBER_BYTES_MAX;
+        *is_read &= is_short || !is_number;
+        let number = (is_number && is_short).then(|| Decimal::parse(text.as_bytes()));
+        let size = number.flatten().filter(|(is_negative, _)| !is_negative);
+        return Some(size.map(|(_, size)| columns(&size)));
     };
-    if text.starts_with('{') {
-        let Members(members) = serde_json::from_str(text).ok()?;
-        for (name, value) in members {
-            if name == *key {
-                walk(value, keys, found)?;
-            }
-        }
+    let values = if text.starts_with('{') {
+        serde_json::from_str::<Members>(text).ok()?.0
     } else if text.starts_with('[') {
         let elements: Vec<&RawValue> = serde_json::from_str(text).expect("an array");
-        for (position, value) in elements.into_iter().enumerate() {
-            if position.to_string() == *key {
-                walk(value, keys, found)?;
-            }
+        let positions = (0..).map(|position: usize| position.to_string());
+        positions.zip(elements).collect()
+    } else {
+        Vec::new()
+    };
+    let mut found: Option<String> = None;
+    for (name, value) in values {
+        if !is_every && name != *key {
+            continue;
+        }
+        found = match (found, walk(value, keys, is_read)?) {
+            (Some(one), Some(other)) if *is_every => Some(sum(&one, &other)),
+            (one, other) => one.max(other),
+        };
+    }
+    Some(found)
+}
+
+fn largest<'n>(numbers: impl Iterator<Item = &'n String>) -> Option<String> {
+    numbers.max().cloned()
+}
+
+/// Writes a number out, with as many digits before its point as the largest that is read has, so that the order of
+/// texts is that of numbers.
+fn columns(number: &Decimal) -> String {
+    let text = number.to_string();
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let fraction = fraction.trim_end_matches('0');
+    format!("{whole:0>WHOLE_DIGITS$}.{fraction}")
+}
+
+/// Adds as on paper, and holds the sum to the largest number.
+fn sum(one: &str, other: &str) -> String {
+    let length = one.len().max(other.len());
+    let padded = |text: &str| format!("{text:0<length$}").into_bytes();
+    let (mut digits, mut carry) = (padded(one), 0);
+    for (digit, added) in digits.iter_mut().zip(padded(other)).rev() {
+        if *digit != b'.' {
+            let sum = (*digit - b'0') + (added - b'0') + carry;
+            (*digit, carry) = (b'0' + sum % 10, sum / 10);
         }
     }
-    Some(())
+    let text = String::from_utf8(digits).expect("digits");
+    let most = format!("1{}.", "0".repeat(WHOLE_DIGITS - 1));
+    text.trim_end_matches('0').to_owned().min(most)
 }
 
-fn largest(numbers: &[&str]) -> Option<Decimal> {
-    let counts = |text: &&&str| text.len() <= NUMBER_BYTES_MAX && !is_negative(text);
-    let largest = numbers
-        .iter()
-        .filter(counts)
-        .max_by_key(|number| columns(number))?;
-    let (_, number) = Decimal::parse(largest.as_bytes()).expect("a number");
-    Some(number)
-}
-
-fn is_negative(number: &str) -> bool {
-    number.starts_with('-') && columns(number).contains(|column| matches!(column, '1'..='9'))
-}
-
-/// Writes a number without its sign out in columns, so that the order of texts is that of numbers.
-fn columns(number: &str) -> String {
-    let number = number.trim_start_matches('-').to_ascii_lowercase();
-    let (digits, exponent) = number.split_once('e').unwrap_or((&number, "0"));
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let size = exponent.trim_start_matches(['+', '-']);
-    let size = size.parse().unwrap_or(EXPONENT_MAX).min(EXPONENT_MAX);
-    // What stands before the first digit: 0 for the largest number that is asked for.
-    let most = NUMBER_BYTES_MAX + EXPONENT_MAX - whole.len();
-    let zeros = if exponent.starts_with('-') {
-        most + size
-    } else {
-        most - size
-    };
-    let text = "0".repeat(zeros) + whole + fraction;
-    text.trim_end_matches('0').to_owned()
-}
-
-/// Makes up for more digits than a number can have.
-const EXPONENT_MAX: usize = 1000;
+/// Digits before the point of 1e40, the largest number.
+const WHOLE_DIGITS: usize = 41;
 
 /// The members of an object, in their order, with all duplicates.
 struct Members<'d>(Vec<(String, &'d RawValue)>);

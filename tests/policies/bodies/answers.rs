@@ -199,10 +199,18 @@ fn unreadable() -> Vec<(&'static str, Reply, i64)> {
             40,
         ),
         (
-            "ended by its connection",
+            "ended by its connection, and complete",
             cut(raw(
                 "200 OK\r\nContent-Type: application/json\r\nConnection: close",
                 r#"{"usage":{"total_tokens":4}}"#,
+            )),
+            4,
+        ),
+        (
+            "ended by its connection, and not complete",
+            cut(raw(
+                "200 OK\r\nContent-Type: application/json\r\nConnection: close",
+                r#"{"usage":{"total_tokens":4}"#,
             )),
             10,
         ),

@@ -108,7 +108,7 @@ fn an_answer_without_a_body_that_can_be_read_costs_its_reserve() {
             "/twice".to_owned(),
             raw(
                 &format!(
-                    "200 OK\r\nContent-Type: application/json\r\nContent-Type: text/plain\r\nContent-Length: {length}"
+                    "200 OK\r\nContent-Type: text/plain\r\nContent-Type: application/json\r\nContent-Length: {length}"
                 ),
                 REPORTED,
             ),

@@ -20,8 +20,9 @@ use crate::support::{After, Client, Config, Exchange, Fleet, Gate, Origin, event
 const QUOTA: i64 = 2_000_000_000;
 
 const POLICY: &str = "algorithm = 'fixed-window'\npartition = []\nmax_cost = 5000\n\
-     cost = 'response-json:/usage/total_tokens'\nreserve = 'request-json:/max_tokens'\n\
-     reserve_default = 300\nrefund_on = ['5xx']";
+     cost = [{ from = 'response-json:/usage/total_tokens | /usage/steps/*/tokens', take = 'last' }]\n\
+     reserve = 'request-json:/max_tokens'\nreserve_default = 300\n\
+     refund_on = ['5xx', 'response-json:/error']";
 
 /// What becomes of one request.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +38,18 @@ struct Conversation {
 enum Turn {
     Document,
     Stream,
+    /// A document that tells in steps.
+    Steps,
+    /// A stream whose last event tells less than one before it.
+    Falling,
+    /// A document that ends with its connection.
+    Closed,
+    /// An error in place of an answer.
+    Error,
+    /// A stream that tells, and then of an error.
+    ErrorTold,
+    /// A stream that tells of an error after a part.
+    ErrorUntold,
     /// A stream that does not tell.
     Silent,
     Compressed,
@@ -56,11 +69,18 @@ impl Conversation {
     /// Returns what it must cost.
     fn cost(self) -> i64 {
         match self.turn {
-            Turn::Document | Turn::Stream => self.reported,
-            Turn::Silent | Turn::Compressed | Turn::NoContent | Turn::LeftUnanswered => {
-                self.reserve
-            }
-            Turn::Failed | Turn::LeftAsking => 0,
+            Turn::Document
+            | Turn::Stream
+            | Turn::Steps
+            | Turn::Falling
+            | Turn::Closed
+            | Turn::ErrorTold => self.reported,
+            Turn::Silent
+            | Turn::Compressed
+            | Turn::NoContent
+            | Turn::LeftUnanswered
+            | Turn::ErrorUntold => self.reserve,
+            Turn::Failed | Turn::LeftAsking | Turn::Error => 0,
             Turn::Cut | Turn::Left => self.reported.max(self.reserve),
         }
     }
@@ -163,6 +183,29 @@ fn origin() -> Origin {
                 let events = format!("data: {{\"usage\":null}}\n\n{event}data: [DONE]\n\n");
                 answer(exchange, "200 OK", "text/event-stream", &events)?;
             }
+            "Steps" => {
+                let steps = steps(asked["reported"].as_i64().unwrap_or_default());
+                answer(exchange, "200 OK", "application/json", &steps)?;
+            }
+            "Falling" => {
+                let more = "data: {\"usage\":{\"total_tokens\":4999}}\n\n";
+                let events = format!("{more}{event}data: {{\"usage\":null}}\n\n");
+                answer(exchange, "200 OK", "text/event-stream", &events)?;
+            }
+            "Closed" => {
+                let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close";
+                exchange.write(format!("{head}\r\n\r\n{reported}"))?;
+                return Ok(After::Close);
+            }
+            "Error" => answer(exchange, "200 OK", "application/json", ERROR)?,
+            "ErrorTold" => {
+                let events = format!("{event}data: {ERROR}\n\n");
+                answer(exchange, "200 OK", "text/event-stream", &events)?;
+            }
+            "ErrorUntold" => {
+                let events = format!("data: {{}}\n\ndata: {ERROR}\n\n");
+                answer(exchange, "200 OK", "text/event-stream", &events)?;
+            }
             "Silent" => answer(exchange, "200 OK", "text/event-stream", "data: {}\n\n")?,
             "Compressed" => {
                 let field = "application/json\r\nContent-Encoding: br";
@@ -191,6 +234,15 @@ fn origin() -> Origin {
     })
 }
 
+const ERROR: &str = r#"{"error":{"code":529}}"#;
+
+/// A document that tells its units in three steps, and at its top the last alone.
+fn steps(units: i64) -> String {
+    let parts = [units / 3, units / 5, units - units / 3 - units / 5];
+    let steps = parts.map(|part| json!({ "tokens": part }));
+    json!({ "usage": { "total_tokens": parts[2], "steps": steps } }).to_string()
+}
+
 /// Writes an answer in chunks of a few bytes.
 fn answer(
     exchange: &mut Exchange,
@@ -212,6 +264,12 @@ fn conversations(count: usize) -> Vec<Conversation> {
     let turn = prop::sample::select(vec![
         Turn::Document,
         Turn::Stream,
+        Turn::Steps,
+        Turn::Falling,
+        Turn::Closed,
+        Turn::Error,
+        Turn::ErrorTold,
+        Turn::ErrorUntold,
         Turn::Silent,
         Turn::Compressed,
         Turn::NoContent,

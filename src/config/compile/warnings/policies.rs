@@ -31,6 +31,7 @@ pub(super) fn warn(
     found.extend(warn_shared_lockout(policy));
     found.extend(warn_unmatched_override(file, policy));
     found.extend(warn_max_cost_above_share(policy, snapshot.store.min_nodes));
+    found.extend(warn_leaving_early(&table.value, policy));
     found.extend(warn_reserve_body_above_buffer(
         policy,
         &snapshot.listeners.raw,
@@ -209,6 +210,20 @@ fn warn_max_cost_above_share(policy: &Policy, nodes: u32) -> Option<String> {
         format!(
             "policy `{}`: a response may cost up to {most}, more than {whose}, {share}: `max_cost` limits the cost \
              of one response",
+            policy.name
+        )
+    })
+}
+
+/// A client that leaves before the cost is told pays what is reserved, or `cost_unknown`.
+fn warn_leaving_early(raw: &RawPolicy, policy: &Policy) -> Option<String> {
+    let (cost, most) = (policy.body_cost()?, raw.max_cost?);
+    let least = cost.unknown_min();
+    (least < most).then(|| {
+        format!(
+            "policy `{}`: leaving early is cheaper: a client that leaves before the cost is reported can pay {least} \
+             instead of up to {most}, because `reserve` and `cost_unknown` can both be less than `max_cost`: \
+             `cost_unknown = {most}` leaves nothing to save",
             policy.name
         )
     })

@@ -7,6 +7,7 @@ use super::removed::never_arrives;
 use crate::config::compile::route_costs::warn_ineffective_cost;
 use crate::config::file::{File, RawRoute};
 use crate::config::value::nearest;
+use crate::cost::BodyFormat;
 use crate::request::hop_by_hop::is_taken_out;
 use crate::snapshot::{Policy, PolicyMode, Route, Snapshot};
 
@@ -16,6 +17,7 @@ pub(super) fn warn(file: &File, snapshot: &Snapshot, found: &mut Vec<String>) {
         let (raw, name) = (&table.value, &*route.name);
         found.extend(warn_ambiguous_header_match(raw, name));
         found.extend(warn_ineffective_cost(raw, route, &snapshot.policies));
+        found.extend(warn_unread_responses(raw, route));
         found.extend(warn_header_expression(raw, name));
         found.extend(
             raw.methods
@@ -43,6 +45,25 @@ pub(super) fn warn(file: &File, snapshot: &Snapshot, found: &mut Vec<String>) {
         }
     }
     found.extend(warn_root_alone(file));
+}
+
+/// How responses are read makes no difference where they are not.
+fn warn_unread_responses(raw: &RawRoute, route: &Route) -> Option<String> {
+    let keys = [
+        ("response_format", raw.response_format.is_some()),
+        ("stream_end", raw.stream_end.is_some()),
+    ];
+    let (key, _) = keys.into_iter().find(|(_, is_set)| *is_set)?;
+    let name = &route.name;
+    let is_json = raw.response_format == Some(BodyFormat::Json);
+    if route.bodies.is_none() {
+        return Some(format!(
+            "route `{name}`: `{key}` has no effect, because no policy of the route reads the bodies of responses"
+        ));
+    }
+    (is_json && raw.stream_end.is_some()).then(|| {
+        format!("route `{name}`: `stream_end` has no effect, because `response_format` is \"json\"")
+    })
 }
 
 /// A method that nobody registered is likely misspelled; of some, no request gets as far as a route.

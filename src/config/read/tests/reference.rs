@@ -82,12 +82,12 @@ fn what_is_commented_out_is_the_default_unless_the_reference_says_there_is_none(
         "policy per-client: refusal.content_type text/plain → text/plain; charset=utf-8",
         "policy metered: min_cost 1, or 0 if a body reports the cost → 1",
         "policy metered: max_cost 1000, or 10000000 if a body reports the cost → 1000",
-        "policy tokens: cost_unknown the reserve → 8192",
         "policy even: burst the quota → 10, counters kept",
         "policy even: overrides 0 → 1",
         "policy even: overrides_by the partition → header:x-plan",
         "route /* removed",
         "route checkout added",
+        "route POST /chat: stream_end none → message_stop",
         "route /shaped/*: strip_prefix none → /shaped",
         "route /v1/users/{id}/*: rewrite none → /users/{id}/*",
     ];

@@ -1,0 +1,85 @@
+//! The numbers and literals of documents.
+
+use super::Documents;
+use crate::cost::decimal::{Decimal, NUMBER_BYTES_MAX};
+use crate::cost::pointers::Pointers;
+use crate::cost::steps::{Next, is_of_scalar};
+
+impl Documents {
+    pub(super) fn scalar<'b>(&mut self, pointers: &Pointers, bytes: &'b [u8]) -> (Next, &'b [u8]) {
+        if self.scalar.is_empty()
+            && pointers.takes_number(self.node)
+            && let Some((number, rest @ [behind, ..])) = Decimal::plain(bytes)
+            && !is_of_scalar(*behind)
+        {
+            self.note(pointers, &number);
+            self.note_members(pointers);
+            return (self.end_value(pointers), rest);
+        }
+        let end = bytes.iter().position(|byte| !is_of_scalar(*byte));
+        let (piece, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
+        let next = if end.is_some() && self.scalar.is_empty() {
+            self.end_scalar(pointers, piece)
+        } else {
+            self.cut_scalar(pointers, piece, end.is_some())
+        };
+        (next, rest)
+    }
+
+    /// Reads a scalar whose begin or end is in another piece.
+    fn cut_scalar(&mut self, pointers: &Pointers, piece: &[u8], has_end: bool) -> Next {
+        let room = NUMBER_BYTES_MAX + 1 - self.scalar.len();
+        self.scalar
+            .extend_from_slice(&piece[..piece.len().min(room)]);
+        if !has_end {
+            return Next::InScalar;
+        }
+        let scalar = std::mem::take(&mut self.scalar);
+        self.end_scalar(pointers, &scalar)
+    }
+
+    fn end_scalar(&mut self, pointers: &Pointers, scalar: &[u8]) -> Next {
+        let is_sound = match scalar {
+            // Not JSON, but written for numbers that are none.
+            b"null" | b"false" | b"NaN" | b"Infinity" | b"-Infinity" => {
+                return self.end_value(pointers);
+            }
+            [b'a'..=b'z' | b'A'..=b'Z', ..] => scalar == b"true",
+            _ if !pointers.takes_number(self.node) => true,
+            _ if scalar.len() > NUMBER_BYTES_MAX => {
+                self.has_unread = true;
+                true
+            }
+            _ => self.number(pointers, scalar),
+        };
+        if is_sound {
+            self.note_members(pointers);
+            self.end_value(pointers)
+        } else {
+            Next::Broken
+        }
+    }
+
+    /// Reads a number at which a pointer ends; returns false if it is none.
+    fn number(&mut self, pointers: &Pointers, text: &[u8]) -> bool {
+        let number = Decimal::parse(text);
+        if let Some((false, number)) = &number {
+            self.note(pointers, number);
+        }
+        number.is_some()
+    }
+
+    /// Notes a number that is reported here.
+    fn note(&mut self, pointers: &Pointers, number: &Decimal) {
+        if let Some(node) = self.node {
+            self.found.note(pointers, pointers.node(node), number);
+        }
+    }
+
+    /// Notes a scalar that is more than nothing.
+    fn note_members(&mut self, pointers: &Pointers) {
+        if let Some(node) = self.node {
+            self.found.note_members(pointers.node(node).members);
+        }
+    }
+}

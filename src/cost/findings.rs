@@ -1,0 +1,142 @@
+//! What has been found at the pointers so far: the number of each, the sums that are under way, and members.
+
+use super::decimal::Decimal;
+use super::exact_sum::ExactSum;
+use super::pointers::{Pointers, bits};
+use super::tree::{Fold, FoldTarget, Gather, Joining, Node};
+
+/// What has been found.
+#[derive(Debug)]
+pub(super) struct Findings {
+    /// The largest number at each pointer, or the last.
+    numbers: Box<[Option<Decimal>]>,
+    /// For each pointer of which the last counts, the document that told it; empty if there is none.
+    documents: Box<[u32]>,
+    /// The parts of sums.
+    parts: Box<[SumPart]>,
+    /// How many documents have begun; the elements of a top-level array count like them.
+    begun: u32,
+    /// The pointers whose member was found.
+    members: MembersFound,
+    /// The same in what has not ended yet.
+    pending: MembersFound,
+}
+
+/// At which pointers a member was found, a bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct MembersFound {
+    /// In the first document.
+    pub(super) first: u32,
+    /// In a later one.
+    pub(super) later: u32,
+}
+
+/// What numbers have been found that make one.
+#[derive(Debug, Default)]
+enum SumPart {
+    #[default]
+    Nothing,
+    Number(Decimal),
+    Sum(ExactSum),
+}
+
+impl Findings {
+    pub(super) fn new(pointers: &Pointers) -> Self {
+        let documents = if pointers.last() == 0 {
+            0
+        } else {
+            pointers.count()
+        };
+        let parts = std::iter::repeat_with(SumPart::default);
+        Self {
+            numbers: vec![None; pointers.count()].into(),
+            documents: vec![0; documents].into(),
+            parts: parts.take(pointers.parts()).collect(),
+            begun: 0,
+            members: MembersFound::default(),
+            pending: MembersFound::default(),
+        }
+    }
+
+    /// Notes that a document begins.
+    pub(super) fn begin_document(&mut self) {
+        self.begun = self.begun.saturating_add(1);
+    }
+
+    /// Ends what was read. A member counts only in what is sound.
+    pub(super) fn end(&mut self, is_sound: bool) {
+        let pending = std::mem::take(&mut self.pending);
+        if is_sound {
+            self.members.first |= pending.first;
+            self.members.later |= pending.later;
+        }
+    }
+
+    /// Whether there are sums, whose parts are handed on where containers end.
+    pub(super) fn has_sums(&self) -> bool {
+        !self.parts.is_empty()
+    }
+
+    /// Notes a number that stands at a node.
+    pub(super) fn note(&mut self, pointers: &Pointers, node: &Node, number: &Decimal) {
+        for pointer in bits(node.numbers.into()) {
+            self.report(pointers, pointer, number);
+        }
+        for gather in &node.gathers {
+            self.gather(*gather, number.clone());
+        }
+    }
+
+    /// Notes members that are not empty.
+    pub(super) fn note_members(&mut self, members: u32) {
+        if self.begun > 1 {
+            self.pending.later |= members;
+        } else {
+            self.pending.first |= members;
+        }
+    }
+
+    /// Hands on what a container at a node has found, which ends.
+    pub(super) fn fold(&mut self, pointers: &Pointers, node: &Node) {
+        for Fold { from, to } in &node.folds {
+            let number = match std::mem::take(&mut self.parts[*from]) {
+                SumPart::Nothing => continue,
+                SumPart::Number(number) => number,
+                SumPart::Sum(sum) => sum.total(),
+            };
+            match to {
+                FoldTarget::Part(gather) => self.gather(*gather, number),
+                FoldTarget::Pointer(pointer) => self.report(pointers, *pointer, &number),
+            }
+        }
+    }
+
+    /// Returns the numbers, the documents of those of which the last counts, and the members.
+    pub(super) fn into_parts(self) -> (Box<[Option<Decimal>]>, Box<[u32]>, MembersFound) {
+        (self.numbers, self.documents, self.members)
+    }
+
+    fn report(&mut self, pointers: &Pointers, pointer: usize, number: &Decimal) {
+        let reported = &mut self.numbers[pointer];
+        if pointers.last() >> pointer & 1 != 0 {
+            self.documents[pointer] = self.begun;
+        } else if reported.as_ref() >= Some(number) {
+            return;
+        }
+        *reported = Some(number.clone());
+    }
+
+    fn gather(&mut self, gather: Gather, number: Decimal) {
+        let part = &mut self.parts[gather.part];
+        match (&mut *part, gather.how) {
+            (SumPart::Sum(sum), _) => sum.add(&number),
+            (SumPart::Nothing, Joining::Added) => {
+                let mut sum = ExactSum::default();
+                sum.add(&number);
+                *part = SumPart::Sum(sum);
+            }
+            (SumPart::Number(largest), Joining::Larger) if *largest >= number => {}
+            (SumPart::Nothing | SumPart::Number(_), _) => *part = SumPart::Number(number),
+        }
+    }
+}
