@@ -79,7 +79,7 @@ impl World {
     fn with_facts<R>(&self, path: &str, call: impl FnOnce(&Facts<'_>) -> R) -> R {
         let found = self.find(path);
         call(&Facts {
-            client: CLIENT,
+            client: Some(CLIENT),
             prefixes: ClientPrefixes::default(),
             headers: &self.headers,
             host: "api.example.com",
@@ -254,8 +254,8 @@ data: [DONE]
 "#;
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
 const SENDER: Sender<'_> = Sender {
-    peer: CLIENT,
-    client: CLIENT,
+    peer: Some(CLIENT),
+    client: Some(CLIENT),
     believed: None,
     scheme: "http",
 };

@@ -10,6 +10,7 @@ use tollgate::cli::check::Strictness;
 use tollgate::cli::{self, Command, EXIT_CONFIG};
 use tollgate::clock::Clock;
 use tollgate::gateway::{Gateway, StartError};
+use tollgate::snapshot::ListenAddress;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -111,14 +112,27 @@ fn greet(gateway: &Gateway, file: &Path) {
     );
     for (name, address) in gateway.addresses() {
         let scheme = gateway.scheme(name);
-        eprintln!("  listening on {scheme}://{address} (listeners.{name})");
+        match address {
+            ListenAddress::Tcp(address) => {
+                eprintln!("  listening on {scheme}://{address} (listeners.{name})");
+            }
+            ListenAddress::Unix(_) => {
+                eprintln!("  listening on {address} ({scheme}, listeners.{name})");
+            }
+        }
     }
     if let Some(address) = gateway.admin_address() {
         eprintln!("  admin port on http://{address}: /livez /readyz /metrics");
     }
     if let Some((name, address)) = gateway.addresses().first() {
         let scheme = gateway.scheme(name);
-        eprintln!("  try: curl -i {scheme}://{address}/");
+        match address {
+            ListenAddress::Tcp(address) => eprintln!("  try: curl -i {scheme}://{address}/"),
+            ListenAddress::Unix(path) => {
+                let path = path.display();
+                eprintln!("  try: curl -i --unix-socket {path} {scheme}://localhost/");
+            }
+        }
     }
 }
 

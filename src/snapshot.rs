@@ -19,7 +19,7 @@ use std::time::Duration;
 pub use answering::{FieldChanges, Jitter, PagePart, RefusalPage, RefusalStyle};
 pub use expiry::Expiry;
 use http::{HeaderName, HeaderValue};
-pub use listener::Listener;
+pub use listener::{ListenAddress, Listener};
 pub use settling::{
     CostSource, CountedAnswers, HeaderCost, ReportedCost, RouteBodies, StatusRange, UpstreamFault,
 };

@@ -171,7 +171,7 @@ fn per_lookup(loaded: &Loaded, value: &str) -> f64 {
         panic!("the file has a route for everything");
     };
     let facts = Facts {
-        client: value.parse().unwrap_or(IpAddr::from([203, 0, 113, 9])),
+        client: value.parse().ok().or(Some(IpAddr::from([203, 0, 113, 9]))),
         prefixes: ClientPrefixes::default(),
         headers: &headers,
         host: "a",

@@ -12,6 +12,7 @@ use crate::config::value::{BLOCKED, StoreUrl, UNLIMITED, bytes_text};
 use crate::config::{self, Loaded, display, guarantee};
 use crate::limit::Quota;
 use crate::limit::plan::SeriesId;
+use crate::request::AddressSource;
 use crate::request::jwt::{SigningAlgorithm, TokenVerifier};
 use crate::snapshot::{AppliedPolicy, Grant, Listener, Overrides, Policy, PolicyMode, Route};
 use crate::store::settings::{Deployment, Location, Settings};
@@ -117,11 +118,18 @@ fn listener(out: &mut String, listener: &Listener) {
         out.push_str(", behind the PROXY protocol");
     }
     let identity = &listener.identity;
-    if !identity.trusted_proxies.is_empty() {
-        let nets = identity.trusted_proxies.iter().map(ToString::to_string);
-        let source = display::address_source(&identity.source);
-        let _ = write!(out, ", client by {source} from {}", display::list(nets));
-    }
+    let source = display::address_source(&identity.source);
+    let nets = display::list(identity.trusted_proxies.iter().map(ToString::to_string));
+    let from = match (&*identity.trusted_proxies, listener.trusts_every_peer()) {
+        ([], false) => String::new(),
+        (_, true) if identity.source == AddressSource::Peer => {
+            ", clients have no address".to_owned()
+        }
+        (_, false) => format!(", client by {source} from {nets}"),
+        ([], true) => format!(", client by {source} from every peer"),
+        (_, true) => format!(", client by {source} from every peer, past {nets}"),
+    };
+    out.push_str(&from);
     out.push('\n');
 }
 

@@ -21,7 +21,7 @@ mod time;
 use std::fs;
 use std::io::{self, Read as _};
 
-pub use address::{admin_address, client_address, network, socket_address};
+pub use address::{admin_address, client_address, listen_address, network};
 pub use amount::{bytes_text, ratio, ratio_from_0, size};
 pub use cost::{
     COST_SOURCES, CostText, REPORTED_NUMBERS, RESERVE_SOURCES, RefundOn, Sources, UNKNOWN_SOURCES,

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use super::descriptors;
 use super::expiry::{self, ExpiryLog};
 use crate::admin::{self, AdminState};
+use crate::proxy::downstream::bound::BoundSocket;
 use crate::proxy::downstream::listener::{self, WorkerHandle};
 use crate::proxy::process::Process;
 use crate::proxy::upstream::Checker;
@@ -28,7 +29,7 @@ pub(super) enum DrainPhase {
 pub(super) async fn control(
     process: Arc<Process>,
     admin: Arc<AdminState>,
-    listeners: Vec<TcpListener>,
+    listeners: Vec<BoundSocket>,
     admin_listener: Option<TcpListener>,
     workers: Vec<WorkerHandle>,
     mut phase: watch::Receiver<DrainPhase>,

@@ -7,6 +7,7 @@
 mod control;
 mod descriptors;
 mod expiry;
+mod start;
 mod threads;
 
 use std::collections::HashSet;
@@ -23,14 +24,15 @@ use crate::clock::Clock;
 use crate::config::changes::{changes, keep_until_restart};
 use crate::config::{Loaded, environment, file::File, load, report::Report};
 use crate::limit::plan::SeriesId;
-use crate::logging::{LogFileError, Logging, Output, OutputError};
+use crate::logging::{Logging, Output};
 use crate::metrics::{Metrics, Reload};
-use crate::proxy::downstream::listener;
 use crate::proxy::process::{ActiveConfig, Process};
 use crate::proxy::upstream::{Endpoints, NameResolver};
-use crate::snapshot::{Policy, Snapshot};
+use crate::snapshot::{ListenAddress, Policy, Snapshot};
 use crate::store::{MemoryStore, Store};
 use control::DrainPhase;
+pub use start::StartError;
+use start::{bind_admin, bind_all};
 
 /// A running gateway; it drains when it is dropped.
 #[derive(Debug)]
@@ -46,35 +48,11 @@ pub struct Gateway {
     /// Warnings about the file, until events are logged.
     warnings: Vec<String>,
     /// Names and bound addresses of the listeners.
-    addresses: Vec<(Arc<str>, SocketAddr)>,
+    addresses: Vec<(Arc<str>, ListenAddress)>,
     admin_address: Option<SocketAddr>,
     phase: watch::Sender<DrainPhase>,
     workers: Vec<JoinHandle<()>>,
     control: Option<JoinHandle<()>>,
-}
-
-/// Why a gateway did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The file has mistakes; no port was bound.
-    #[error("the file has mistakes")]
-    File(Report),
-    /// A port could not be opened.
-    #[error("cannot listen on {address} ({key})")]
-    Bind {
-        /// The key that names the address.
-        key: String,
-        /// The address.
-        address: SocketAddr,
-        /// What the operating system said.
-        source: io::Error,
-    },
-    /// A file of the log could not be opened.
-    #[error(transparent)]
-    Log(#[from] LogFileError),
-    /// The system gave no thread, no runtime or no standard output.
-    #[error(transparent)]
-    System(#[from] io::Error),
 }
 
 impl Gateway {
@@ -117,8 +95,8 @@ impl Gateway {
         metrics.observe_log(output.lines_dropped());
         let admin = Arc::new(AdminState::new(Arc::clone(&metrics)));
         let addresses = (snapshot.listeners.iter().zip(&listeners))
-            .map(|(listener, socket)| Ok((Arc::clone(&listener.name), socket.local_addr()?)))
-            .collect::<io::Result<_>>()?;
+            .map(|(listener, socket)| (Arc::clone(&listener.name), socket.address.clone()))
+            .collect();
         let admin_address = admin_listener
             .as_ref()
             .map(TcpListener::local_addr)
@@ -201,10 +179,13 @@ impl Gateway {
         });
     }
 
-    /// Returns the address that the listener of this name is bound to.
+    /// Returns the address that the listener of this name is bound to, if it is no Unix socket.
     pub fn address(&self, listener: &str) -> Option<SocketAddr> {
-        (self.addresses.iter())
-            .find_map(|(name, address)| (**name == *listener).then_some(*address))
+        let mut addresses = self.addresses.iter();
+        match addresses.find(|(name, _)| **name == *listener)?.1 {
+            ListenAddress::Tcp(address) => Some(address),
+            ListenAddress::Unix(_) => None,
+        }
     }
 
     /// Returns the scheme of URLs that lead to the listener of this name.
@@ -219,7 +200,7 @@ impl Gateway {
     }
 
     /// Returns the names and bound addresses of all listeners, in file order.
-    pub fn addresses(&self) -> &[(Arc<str>, SocketAddr)] {
+    pub fn addresses(&self) -> &[(Arc<str>, ListenAddress)] {
         &self.addresses
     }
 
@@ -327,15 +308,6 @@ impl Gateway {
     }
 }
 
-impl From<OutputError> for StartError {
-    fn from(error: OutputError) -> Self {
-        match error {
-            OutputError::File(error) => Self::Log(error),
-            OutputError::Thread(error) => Self::System(error),
-        }
-    }
-}
-
 impl Drop for Gateway {
     fn drop(&mut self) {
         self.shutdown();
@@ -347,27 +319,6 @@ fn warn(warnings: &[String]) {
     for warning in warnings {
         tracing::warn!(warning, "valid, but probably not what was meant");
     }
-}
-
-fn bind_all(snapshot: &Snapshot) -> Result<Vec<TcpListener>, StartError> {
-    (snapshot.listeners.iter())
-        .map(|iter| bind(iter.address, || format!("listeners.{}.address", iter.name)))
-        .collect()
-}
-
-fn bind_admin(snapshot: &Snapshot) -> Result<Option<TcpListener>, StartError> {
-    let address = snapshot.admin.address;
-    address
-        .map(|address| bind(address, || "admin.address".into()))
-        .transpose()
-}
-
-fn bind(address: SocketAddr, key: impl Fn() -> String) -> Result<TcpListener, StartError> {
-    listener::bind(address).map_err(|source| StartError::Bind {
-        key: key(),
-        address,
-        source,
-    })
 }
 
 fn worker_count(snapshot: &Snapshot) -> usize {

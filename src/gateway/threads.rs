@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, watch};
 use super::Gateway;
 use super::control::{DrainPhase, control};
 use crate::access_log::Writer;
+use crate::proxy::downstream::bound::BoundSocket;
 use crate::proxy::downstream::listener::{HANDOVER_MAX, WorkerHandle};
 use crate::proxy::worker_loop::run;
 
@@ -39,7 +40,7 @@ impl Gateway {
     /// Starts the control thread.
     pub(super) fn spawn_control(
         &mut self,
-        listeners: Vec<TcpListener>,
+        listeners: Vec<BoundSocket>,
         admin_listener: Option<TcpListener>,
         workers: Vec<WorkerHandle>,
         phase: watch::Receiver<DrainPhase>,

@@ -18,8 +18,8 @@ use crate::tls::ClientCertificate;
 /// What the requests of one connection have in common.
 pub(crate) struct Client {
     pub(crate) worker: Rc<Worker>,
-    /// The other end's address.
-    pub(crate) peer: IpAddr,
+    /// The other end's address; none at the other end of a Unix socket.
+    pub(crate) peer: Option<IpAddr>,
     /// Whether that is whose connection it is. If not, nothing is believed that its requests say of
     /// their clients.
     pub(crate) is_named: bool,
@@ -43,7 +43,7 @@ impl Client {
     /// Begins with a connection that has had no request yet.
     pub(crate) fn new(
         worker: Rc<Worker>,
-        peer: IpAddr,
+        peer: Option<IpAddr>,
         listener: ListenerIndex,
         accepted_by: Arc<Listener>,
         tls: Option<TlsSession>,

@@ -3,6 +3,9 @@
 //!
 //! They are set after [`strip_request`](crate::request::hop_by_hop::strip_request), so that no
 //! client can have them removed.
+//!
+//! A peer without an address (it came by a Unix socket) is no hop: what it says of earlier ones stays as it is.
+//! If nobody's address is known, there is no `X-Forwarded-For`, and Forwarded says `for=unknown`.
 
 use std::fmt::{self, Write as _};
 use std::net::IpAddr;
@@ -18,10 +21,10 @@ use crate::request::{AddressSource, hop_by_hop};
 /// Who sent a request, and how much of what it says of earlier hops is believed.
 #[derive(Clone, Copy, Debug)]
 pub struct Sender<'a> {
-    /// The connection's other end.
-    pub peer: IpAddr,
+    /// The connection's other end, if it has an address.
+    pub peer: Option<IpAddr>,
     /// Whose request it is: the peer's, or the client's that a trusted peer speaks for.
-    pub client: IpAddr,
+    pub client: Option<IpAddr>,
     /// Where a trusted peer says whose request it forwards; none if the peer is not trusted.
     pub believed: Option<&'a AddressSource>,
     /// How the request came: `http` or `https`.
@@ -35,7 +38,7 @@ pub struct LatestFields(Option<SentFields>);
 
 #[derive(Debug)]
 struct SentFields {
-    sender: (IpAddr, IpAddr),
+    sender: (Option<IpAddr>, Option<IpAddr>),
     host: Option<HeaderValue>,
     fields: Rc<CommonFields>,
 }
@@ -59,6 +62,9 @@ pub fn annotate(headers: &mut HeaderMap, sender: &Sender<'_>) {
         headers.remove(&X_FORWARDED_HOST);
     }
     let fields = fields(headers, sender, headers.get(HOST).cloned());
+    if sender.peer.is_none() {
+        headers.remove(&X_FORWARDED_FOR);
+    }
     // One growth instead of two.
     headers.reserve(fields.len());
     for (name, value) in fields {
@@ -117,16 +123,23 @@ fn fields(headers: &HeaderMap, sender: &Sender<'_>, host: Option<HeaderValue>) -
     );
     text.hop(sender, FieldText::address);
     let mut fields = Fields::new();
-    fields.push((X_FORWARDED_FOR.clone(), text.take()));
+    if !text.0.is_empty() {
+        fields.push((X_FORWARDED_FOR.clone(), text.take()));
+    }
 
     text.chain(headers, &FORWARDED, sender, &AddressSource::Forwarded);
-    text.hop(sender, FieldText::forwarded_for);
-    if let Some(host) = &host {
-        text.push(b";host=");
-        text.quoted(host.as_bytes());
+    if sender.peer.is_some() || text.0.is_empty() {
+        text.hop(sender, FieldText::forwarded_for);
+        if text.0.is_empty() {
+            text.push(b"for=unknown");
+        }
+        if let Some(host) = &host {
+            text.push(b";host=");
+            text.quoted(host.as_bytes());
+        }
+        text.push(b";proto=");
+        text.push(sender.scheme.as_bytes());
     }
-    text.push(b";proto=");
-    text.push(sender.scheme.as_bytes());
     fields.push((FORWARDED, text.take()));
 
     if !sender.is_believed(headers, &X_FORWARDED_PROTO) {
@@ -193,19 +206,31 @@ impl FieldText {
                 .iter()
                 .filter(|value| !value.is_empty())
             {
+                self.separate();
                 self.push(value.as_bytes());
-                self.push(b", ");
             }
         }
     }
 
     /// Writes the last hop, and before it the client if the chain does not name it.
     fn hop(&mut self, sender: &Sender<'_>, write: impl Fn(&mut Self, IpAddr)) {
-        if self.0.is_empty() && sender.client != sender.peer {
-            write(self, sender.client);
+        if self.0.is_empty()
+            && sender.client != sender.peer
+            && let Some(client) = sender.client
+        {
+            write(self, client);
+        }
+        if let Some(peer) = sender.peer {
+            self.separate();
+            write(self, peer);
+        }
+    }
+
+    /// Writes a comma behind what there is.
+    fn separate(&mut self) {
+        if !self.0.is_empty() {
             self.push(b", ");
         }
-        write(self, sender.peer);
     }
 
     /// Writes an address, an IPv4-mapped one as IPv4.

@@ -276,7 +276,7 @@ impl Journey<'_> {
             request.unless_gone(deciding).await.ok_or(Stop::Gone)?
         };
         tracing::debug!(route = &*route.name, ?admission, "request decided");
-        if request.is_http2() && request::is_trusted(client.peer, &self.listener.identity) {
+        if request.is_http2() && request::is_trusted_peer(client.peer, &self.listener.identity) {
             // It relays what its own clients do, who pay for their requests.
             request.excuse_leaving();
         }

@@ -29,8 +29,8 @@ pub(super) struct Logged {
     user_agent: Option<HeaderValue>,
     /// The host asked for.
     pub(super) host: SmallVec<[u8; 32]>,
-    /// The client's address.
-    pub(super) address: IpAddr,
+    /// The client's address, if it has one.
+    pub(super) address: Option<IpAddr>,
     /// Whose quota each policy counts, in the form that may be shown, with a line feed between them; empty if
     /// the client's address is that for all of them.
     partitions: String,
@@ -64,7 +64,7 @@ pub(crate) struct ExchangeEnd<'r> {
 
 impl Logged {
     /// Begins with a head that has arrived.
-    pub(super) fn begin(peer: IpAddr, began: Timestamp, head: &Parts) -> Self {
+    pub(super) fn begin(peer: Option<IpAddr>, began: Timestamp, head: &Parts) -> Self {
         Self {
             began,
             target: head.uri.clone(),

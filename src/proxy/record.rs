@@ -62,7 +62,7 @@ impl Record {
     }
 
     /// Notes whose request it is.
-    pub(crate) fn sent_by(&mut self, client: IpAddr) {
+    pub(crate) fn sent_by(&mut self, client: Option<IpAddr>) {
         if let Some(logged) = &mut self.logged {
             logged.address = client;
         }

@@ -35,7 +35,7 @@ pub(super) fn before_route(
     journey: &Journey<'_>,
     head: &mut Parts,
     target: &Uri,
-    client: IpAddr,
+    client: Option<IpAddr>,
 ) -> Result<Arrived, Refusal> {
     let snapshot = &journey.live.snapshot;
     let headers = &mut head.headers;
@@ -71,10 +71,10 @@ pub(super) fn after_route(
     let Some(connection) = &arrived.connection else {
         return Ok(());
     };
-    let identity = &journey.listener.identity;
+    let listener = journey.listener;
     let id = journey.live.snapshot.general.request_id.iter();
-    let id = id.filter(|_| !identity.trusted_proxies.is_empty());
-    let believed = identity.believed_fields().chain(id);
+    let believed =
+        (listener.identity.believed_fields().chain(id)).filter(|_| listener.trusts_peers());
     let mut decisive = believed.chain(&route.decisive_headers);
     if decisive.any(|name| hop_by_hop::names_field(connection, name)) {
         return Err(Refusal::bad_connection_field());
@@ -91,7 +91,7 @@ pub(super) fn before_forward(
     journey: &Journey<'_>,
     route: &Route,
     headers: &mut HeaderMap,
-    client: IpAddr,
+    client: Option<IpAddr>,
 ) -> Option<Rc<CommonFields>> {
     // One line of each field that a policy reads, so that the origin reads what was counted.
     route.reads.join_lines(headers);
@@ -114,12 +114,12 @@ pub(super) fn before_forward(
 
 impl Journey<'_> {
     /// Finds out whose request it is, and gives it its id.
-    pub(super) fn resolve_client(&mut self, headers: &HeaderMap) -> IpAddr {
+    pub(super) fn resolve_client(&mut self, headers: &HeaderMap) -> Option<IpAddr> {
         let (peer, is_trusted) = (self.client.peer, self.trusts_peer());
         let address = if is_trusted {
             request::client_address(peer, headers, &self.listener.identity)
         } else {
-            peer.to_canonical()
+            peer.map(|peer| peer.to_canonical())
         };
         let record = &mut self.exchange.record;
         record.sent_by(address);
@@ -151,7 +151,7 @@ impl Journey<'_> {
         &self,
         route: &Route,
         headers: &mut HeaderMap,
-        client: IpAddr,
+        client: Option<IpAddr>,
     ) -> Option<Rc<CommonFields>> {
         let snapshot = &self.live.snapshot;
         let sender = self.sender(client);
@@ -188,11 +188,11 @@ impl Journey<'_> {
 
     /// Whether the peer is believed in what it says of its clients.
     fn trusts_peer(&self) -> bool {
-        self.client.is_named && request::is_trusted(self.client.peer, &self.listener.identity)
+        self.client.is_named && request::is_trusted_peer(self.client.peer, &self.listener.identity)
     }
 
     /// Returns who sent the request, and how.
-    fn sender(&self, client: IpAddr) -> Sender<'_> {
+    fn sender(&self, client: Option<IpAddr>) -> Sender<'_> {
         let (peer, identity) = (self.client.peer, &self.listener.identity);
         let is_tls = self.client.tls.is_some();
         Sender {

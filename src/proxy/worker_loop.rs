@@ -182,7 +182,7 @@ fn serve(
         let panics = PanicGuard::new(&worker.process.metrics, worker.index);
         let sweep = Rc::clone(&worker.sweep);
         let read_buffer = Rc::clone(&worker.read_buffer);
-        let mut peer = accepted.peer.ip();
+        let mut peer = accepted.peer;
         let opened = opening::open(
             accepted.stream,
             &mut peer,

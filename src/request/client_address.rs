@@ -5,6 +5,9 @@
 //! An entry that cannot be read (`unknown`, a zone, an octal) ends the walk, and the peer is the
 //! client: what lies beyond that entry is hearsay, and if all such requests shared a client
 //! "unknown", one sender could exhaust the quota of all.
+//!
+//! A peer at the other end of a Unix socket has no address. It is trusted, because the socket's file says
+//! who may connect; where it names no client, the client has no address either.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -57,8 +60,8 @@ pub enum AddressSource {
 }
 
 impl ClientIdentity {
-    /// Yields the fields in which trusted proxies are believed, if there are any: the source of addresses,
-    /// and how and for which host a request first came.
+    /// Yields the fields in which trusted peers are believed: the source of addresses, and how and for which
+    /// host a request first came.
     pub fn believed_fields(&self) -> impl Iterator<Item = &HeaderName> {
         let source = match &self.source {
             AddressSource::XForwardedFor => Some(&X_FORWARDED_FOR),
@@ -66,10 +69,9 @@ impl ClientIdentity {
             AddressSource::Header(name) => Some(name),
             AddressSource::Peer => None,
         };
-        let fields = source
+        source
             .into_iter()
-            .chain([&X_FORWARDED_PROTO, &X_FORWARDED_HOST]);
-        fields.filter(|_| !self.trusted_proxies.is_empty())
+            .chain([&X_FORWARDED_PROTO, &X_FORWARDED_HOST])
     }
 }
 
@@ -85,10 +87,15 @@ pub const ADDRESS_CLAIMS: [&str; 8] = [
     "x-cluster-client-ip",
 ];
 
-/// Returns the client's address; an IPv4-mapped address is returned as IPv4.
-pub fn client_address(peer: IpAddr, headers: &HeaderMap, identity: &ClientIdentity) -> IpAddr {
-    let peer = peer.to_canonical();
-    if !is_trusted(peer, identity) {
+/// Returns the client's address; an IPv4-mapped address is returned as IPv4. None if the peer has none, and
+/// does not say whose request it forwards.
+pub fn client_address(
+    peer: Option<IpAddr>,
+    headers: &HeaderMap,
+    identity: &ClientIdentity,
+) -> Option<IpAddr> {
+    let peer = peer.map(|peer| peer.to_canonical());
+    if !is_trusted_peer(peer, identity) {
         return peer;
     }
     let client = match &identity.source {
@@ -106,7 +113,7 @@ pub fn client_address(peer: IpAddr, headers: &HeaderMap, identity: &ClientIdenti
             rightmost_untrusted(nodes, identity)
         }
     };
-    client.unwrap_or(peer)
+    client.or(peer)
 }
 
 /// Walks `entries` from right to left; `None` is an entry that cannot be read.
@@ -145,8 +152,14 @@ pub fn client_network(address: IpAddr, prefixes: ClientPrefixes) -> IpAddr {
     }
 }
 
+/// Whether a peer is believed in what it says of its clients: it is among the listener's trusted proxies, or
+/// at the other end of a Unix socket.
+pub fn is_trusted_peer(peer: Option<IpAddr>, identity: &ClientIdentity) -> bool {
+    peer.is_none_or(|peer| is_trusted(peer.to_canonical(), identity))
+}
+
 /// Whether an address is among the listener's trusted proxies.
-pub fn is_trusted(address: IpAddr, identity: &ClientIdentity) -> bool {
+fn is_trusted(address: IpAddr, identity: &ClientIdentity) -> bool {
     (identity.trusted_proxies.iter()).any(|proxies| proxies.contains(&address))
 }
 
@@ -201,6 +214,7 @@ mod tests {
     use super::*;
 
     const PEER: &str = "10.0.0.1";
+    const UNIX: &str = "no address";
 
     fn address(peer: &str, source: AddressSource, lines: &[(&str, &str)]) -> String {
         let mut headers = HeaderMap::new();
@@ -217,7 +231,9 @@ mod tests {
             source,
             prefixes: ClientPrefixes::default(),
         };
-        client_address(peer.parse().expect("good peer"), &headers, &identity).to_string()
+        let peer = (peer != UNIX).then(|| peer.parse().expect("good peer"));
+        let client = client_address(peer, &headers, &identity);
+        client.map_or_else(|| UNIX.to_owned(), |client| client.to_string())
     }
 
     #[test]
@@ -283,6 +299,30 @@ mod tests {
                 "{name}"
             );
         }
+    }
+
+    #[test]
+    fn peer_without_an_address_is_trusted_and_the_client_has_one_if_it_says_so() {
+        let source = AddressSource::XForwardedFor;
+        let table: &[(&[&str], &str)] = &[
+            (&["203.0.113.9"], "203.0.113.9"),
+            (&["1.1.1.1, 203.0.113.9"], "203.0.113.9"),
+            (&["203.0.113.9, 10.1.1.1"], "203.0.113.9"),
+            (&["10.1.1.1"], "10.1.1.1"),
+            (&["unix:"], UNIX),
+            (&["203.0.113.9, unknown"], UNIX),
+            (&[""], UNIX),
+            (&[], UNIX),
+        ];
+        for &(lines, expected) in table {
+            let lines: Vec<_> = lines
+                .iter()
+                .map(|line| ("x-forwarded-for", *line))
+                .collect();
+            assert_eq!(address(UNIX, source.clone(), &lines), expected, "{lines:?}");
+        }
+        let lines = [("x-forwarded-for", "203.0.113.9")];
+        assert_eq!(address(UNIX, AddressSource::Peer, &lines), UNIX);
     }
 
     #[test]

@@ -84,7 +84,7 @@ pub enum Missing {
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'r> {
     /// The client's address, as [`client_address`](super::client_address()) returns it.
-    pub client: IpAddr,
+    pub client: Option<IpAddr>,
     /// What of an address identifies a client.
     pub prefixes: ClientPrefixes,
     /// The request's headers.
@@ -163,7 +163,10 @@ impl LatestPartition {
         if !matches!(&*partition.0, [Choice(parts)] if **parts == [Part::Ip]) {
             return partition_id(key, partition, missing, facts);
         }
-        let (client, prefixes) = (facts.client, facts.prefixes);
+        let (Some(client), prefixes) = (facts.client, facts.prefixes) else {
+            // It depends on the policy.
+            return partition_id(key, partition, missing, facts);
+        };
         if let Some((of_key, address, of, partition_id)) = &self.0
             && (of_key, *address, *of) == (key, client, prefixes)
         {
@@ -263,17 +266,16 @@ pub fn is_whole_address(partition: &Partition, facts: &Facts<'_>) -> bool {
     let [Choice(parts)] = &*partition.0 else {
         return false;
     };
-    let bits = match facts.client {
-        IpAddr::V4(_) => 32,
-        IpAddr::V6(_) => 128,
-    };
     **parts == [Part::Ip]
-        && matches!(value(&Part::Ip, facts), Some(Value::Address(_, prefix)) if prefix == bits)
+        && matches!(
+            value(&Part::Ip, facts),
+            Some(Value::Address(IpAddr::V4(_), 32) | Value::Address(IpAddr::V6(_), 128))
+        )
 }
 
 fn value<'r>(part: &Part, facts: &Facts<'r>) -> Option<Value<'r>> {
     let text = match part {
-        Part::Ip => return Some(network(facts.client, facts.prefixes)),
+        Part::Ip => return Some(network(facts.client?, facts.prefixes)),
         Part::Header(name) if *name == AUTHORIZATION => match joined(facts.headers, name)? {
             Cow::Borrowed(line) => credential(line).ok()?,
             // Several are ambiguous.

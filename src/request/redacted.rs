@@ -56,28 +56,54 @@ pub fn redacted<'r>(
     }
 }
 
-/// Shows a client's address: in clear, or as its digest if only digests are shown.
-pub fn redacted_address(key: &[u8; 32], address: IpAddr, names: ClientNames) -> impl Display {
-    fmt::from_fn(move |f| match names {
-        ClientNames::Short => write!(f, "{address}"),
-        ClientNames::Digest => write_digest(f, key, &Part::Ip, &Value::Address(address, 128)),
+/// Shows a client's address: in clear, or as its digest if only digests are shown. A client without one came
+/// by a Unix socket.
+pub fn redacted_address(
+    key: &[u8; 32],
+    address: Option<IpAddr>,
+    names: ClientNames,
+) -> impl Display {
+    fmt::from_fn(move |f| match (address, names) {
+        (None, _) => f.write_str(NO_ADDRESS),
+        (Some(address), ClientNames::Short) => write!(f, "{address}"),
+        (Some(address), ClientNames::Digest) => {
+            write_digest(f, key, &Part::Ip, &Value::Address(address, 128))
+        }
     })
 }
 
 /// A client's address as it was shown last: most requests of a connection have the same.
 #[derive(Debug, Default)]
-pub struct LatestAddress(Option<([u8; 32], IpAddr, ClientNames, Rc<str>)>);
+pub struct LatestAddress(Option<ShownAddress>);
+
+#[derive(Debug)]
+struct ShownAddress {
+    key: [u8; 32],
+    address: Option<IpAddr>,
+    names: ClientNames,
+    shown: Rc<str>,
+}
 
 impl LatestAddress {
     /// Does what [`redacted_address`] does, but does not write the address again that it remembers.
-    pub fn redacted(&mut self, key: &[u8; 32], address: IpAddr, names: ClientNames) -> Rc<str> {
-        if let Some((of_key, of, by, shown)) = &self.0
-            && (of_key, *of, *by) == (key, address, names)
+    pub fn redacted(
+        &mut self,
+        key: &[u8; 32],
+        address: Option<IpAddr>,
+        names: ClientNames,
+    ) -> Rc<str> {
+        if let Some(latest) = &self.0
+            && (&latest.key, latest.address, latest.names) == (key, address, names)
         {
-            return Rc::clone(shown);
+            return Rc::clone(&latest.shown);
         }
         let shown: Rc<str> = redacted_address(key, address, names).to_string().into();
-        self.0 = Some((*key, address, names, Rc::clone(&shown)));
+        self.0 = Some(ShownAddress {
+            key: *key,
+            address,
+            names,
+            shown: Rc::clone(&shown),
+        });
         shown
     }
 }
@@ -219,6 +245,8 @@ fn write_printable(f: &mut Formatter<'_>, text: &[u8], characters: usize) -> fmt
 
 /// How one quota for all clients is shown.
 pub(super) const ALL: &str = "all";
+/// Stands for the address of a client that has none, as in nginx.
+const NO_ADDRESS: &str = "unix:";
 const CHARACTERS_SHOWN: usize = 4;
 /// Bytes of a host, method or route that are shown.
 const TEXT_BYTES_MAX: usize = 256;
@@ -342,11 +370,12 @@ mod tests {
 
     #[test]
     fn address_is_shown_the_same_behind_others() {
-        let [a, b] = [[192, 0, 2, 1], [192, 0, 2, 2]].map(IpAddr::from);
+        let [a, b] = [[192, 0, 2, 1], [192, 0, 2, 2]].map(|address| Some(IpAddr::from(address)));
         let mut latest = LatestAddress::default();
         for (key, address, names) in [
             (&KEY, a, ClientNames::Short),
             (&KEY, a, ClientNames::Short),
+            (&KEY, None, ClientNames::Short),
             (&KEY, b, ClientNames::Short),
             (&KEY, b, ClientNames::Digest),
             (&[8; 32], b, ClientNames::Digest),

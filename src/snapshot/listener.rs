@@ -1,19 +1,30 @@
-//! What a port does with the clients that connect to it.
+//! What a port or a Unix socket does with the clients that connect to it.
 
+use std::fmt::{self, Display, Formatter};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::request::ClientIdentity;
 use crate::tls::ServerTls;
 
-/// A port that accepts clients.
+/// Where clients connect to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListenAddress {
+    /// A port of an address.
+    Tcp(SocketAddr),
+    /// A Unix socket at a path. Whoever connects to it has no address, and is trusted.
+    Unix(PathBuf),
+}
+
+/// A port or a Unix socket that accepts clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
     /// Its name in the file.
     pub name: Arc<str>,
     /// Where it listens.
-    pub address: SocketAddr,
+    pub address: ListenAddress,
     /// How its connections are encrypted, if they are.
     pub tls: Option<ServerTls>,
     /// Whether it speaks HTTP/2 too.
@@ -46,7 +57,33 @@ pub struct Listener {
     pub max_body_bytes: Option<u64>,
 }
 
+impl Display for ListenAddress {
+    /// Writes it as in the file.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(f, "{address}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
 impl Listener {
+    /// Whether it accepts on a Unix socket.
+    pub fn is_unix(&self) -> bool {
+        matches!(self.address, ListenAddress::Unix(_))
+    }
+
+    /// Whether all peers are believed in what they say of their clients: those of a Unix socket, unless a
+    /// header of the PROXY protocol takes their place.
+    pub fn trusts_every_peer(&self) -> bool {
+        self.is_unix() && !self.proxy_protocol
+    }
+
+    /// Whether there are peers that are believed in what they say of their clients.
+    pub fn trusts_peers(&self) -> bool {
+        self.trusts_every_peer() || !self.identity.trusted_proxies.is_empty()
+    }
+
     /// Returns the digest of its `client_ca`, if its clients must have a certificate.
     pub fn client_ca(&self) -> Option<&blake3::Hash> {
         self.tls.as_ref()?.client_ca()

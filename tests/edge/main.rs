@@ -14,4 +14,5 @@ mod programs;
 mod secure;
 mod secure_exchanges;
 mod streams;
+mod unix_sockets;
 mod websocket;

@@ -13,4 +13,5 @@ mod logging;
 mod observing;
 mod process;
 mod shutdown;
+mod unix_sockets;
 mod upstreams;

@@ -3,8 +3,10 @@
 use std::fs;
 
 use super::stores::on_each_store;
+use serde_json::{Value, json};
+
 use crate::support::ratelimit::remaining;
-use crate::support::{Client, Config, Origin, Running, get};
+use crate::support::{Client, Config, Issuer, Origin, Process, Running, get, jwks};
 
 const POLICY: &str = "quota = '10 per hour'\nalgorithm = 'fixed-window'\n\
                       partition = ['header:x-api-key']\n";
@@ -84,6 +86,67 @@ fn a_tier_chooses_the_quota_and_the_partition_says_whose_it_is() {
             assert_eq!(remaining(&answer, "p"), left, "{key} {plan}");
         }
     });
+}
+
+#[test]
+fn a_tier_is_in_clear_if_a_verified_claim_names_it_and_a_value_of_clients_never() {
+    let issuer = Issuer::hmac([7; 32]);
+    let folder = tempfile::tempdir().expect("a folder for keys");
+    let keys = folder.path().join("keys");
+    fs::write(&keys, jwks(&[(&issuer, json!({}))])).expect("a writable folder");
+    let token = issuer.token(&json!({"sub": "customer-7", "plan": "enterprise"}));
+    let claimed = format!("Authorization: Bearer {token}\r\n");
+    let (headed, keyed) = ("X-Plan: enterprise\r\n", "X-Api-Key: enterprise\r\n");
+    let by = |partition: &str, by: &str| {
+        let by = if by.is_empty() {
+            String::new()
+        } else {
+            format!("\noverrides_by = '{by}'")
+        };
+        format!("partition = ['{partition}']{by}")
+    };
+    for (chosen, fields, tier) in [
+        (by("ip", "jwt:plan"), &*claimed, "enterprise"),
+        (by("header:x-api-key", "jwt:plan"), &claimed, "enterprise"),
+        (by("ip", "header:x-plan"), headed, "ente~#"),
+        (
+            by("ip", "header:x-plan | jwt:plan"),
+            headed,
+            "header:x-plan=ente~#",
+        ),
+        (
+            by("ip", "header:x-plan | jwt:plan"),
+            &claimed,
+            "jwt:plan=ente~#",
+        ),
+        (by("header:x-api-key", ""), keyed, "ente~#"),
+        (by("ip", "header:x-plan"), "X-Plan: entry\r\n", "ent*"),
+        // Whose quota it is, is no tier, verified or not.
+        (by("jwt:sub", ""), &claimed, "cust~#"),
+    ] {
+        let (origin, file) = (Origin::plain(), keys.display());
+        let overrides = if chosen.contains('|') {
+            "{ 'header:x-plan=enterprise' = '5 per hour', 'jwt:plan=enterprise' = '5 per hour' }"
+        } else {
+            "{ enterprise = '5 per hour', customer-7 = '4 per hour', 'ent*' = '3 per hour' }"
+        };
+        let policy = format!("quota = '10 per hour'\n{chosen}\noverrides = {overrides}");
+        let config = Config::limited(origin.url(), &policy);
+        let process = Process::start(&config.with(&format!("[jwt]\nkeys = '{file}'")));
+        assert_eq!(get(process.public, "/", fields).status, 200, "{chosen}");
+        let request = origin.only_request();
+        let told: Vec<_> = (request.head.fields("tollgate-tier").into_iter())
+            .map(without_digest)
+            .collect();
+        assert_eq!(told, [tier], "upstream, {chosen}, {fields}");
+        let record = process.wait_for_records(1).remove(0);
+        let logged = record["tiers"].as_array().into_iter().flatten();
+        let logged: Vec<_> = logged
+            .filter_map(Value::as_str)
+            .map(without_digest)
+            .collect();
+        assert_eq!(logged, [tier], "log, {chosen}, {fields}");
+    }
 }
 
 #[test]

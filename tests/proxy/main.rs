@@ -28,5 +28,6 @@ mod retries;
 mod routing;
 mod tokens;
 mod tunnels;
+mod unix_sockets;
 mod upstream;
 mod upstream_faults;

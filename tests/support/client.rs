@@ -2,6 +2,9 @@
 
 use std::io::{ErrorKind, Result};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 
 use socket2::{Domain, Socket, Type};
 
@@ -53,6 +56,14 @@ impl Client {
     pub fn try_connect(address: SocketAddr) -> Result<Self> {
         let wire = Wire::new(TcpStream::connect(address)?);
         Ok(Self { wire })
+    }
+
+    /// Connects to a Unix socket, or says why not.
+    pub fn try_connect_unix(path: &Path) -> Result<Self> {
+        let socket = OwnedFd::from(UnixStream::connect(path)?);
+        Ok(Self {
+            wire: Wire::new(socket.into()),
+        })
     }
 
     /// Connects from one of the addresses of the loopback network.

@@ -49,7 +49,8 @@ pub struct Body {
 impl Wire {
     /// Takes a connected socket; reads and writes on it fail after [`PATIENCE`].
     pub fn new(stream: TcpStream) -> Self {
-        stream.set_nodelay(true).expect("a socket takes options");
+        // A Unix socket, which is of this type here too, takes no option of TCP.
+        let _ = stream.set_nodelay(true);
         stream
             .set_write_timeout(Some(PATIENCE))
             .expect("a socket takes options");

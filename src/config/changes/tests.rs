@@ -308,8 +308,8 @@ fn keys_that_need_a_restart_keep_their_value_and_the_rest_applies() {
     assert_eq!(kept.snapshot.general, old.snapshot.general);
     assert_eq!(kept.snapshot.admin, old.snapshot.admin);
     assert_eq!(kept.snapshot.listeners.len(), 1);
-    let address = kept.snapshot.listeners.raw[0].address;
-    assert_eq!(address, old.snapshot.listeners.raw[0].address);
+    let address = &kept.snapshot.listeners.raw[0].address;
+    assert_eq!(*address, old.snapshot.listeners.raw[0].address);
     assert_eq!(
         changes,
         applied(&[

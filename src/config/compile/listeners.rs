@@ -1,6 +1,5 @@
 //! Ports: the listeners and the admin port, no two of which may share an address.
 
-use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ use crate::config::file::{File, Pem, RawCertificate, RawListener, Spanned, Table
 use crate::config::options::LISTENER;
 use crate::config::report::Report;
 use crate::request::Part;
-use crate::snapshot::{Listener, Policy};
+use crate::snapshot::{ListenAddress, Listener, Policy};
 use crate::tls::{ServerMaterial, ServerTls, ServerTlsFault, TlsFault};
 
 /// Compiles `[listeners.NAME]`; what lacks an address is left out.
@@ -20,19 +19,19 @@ pub(super) fn compile(file: &File, report: &mut Report) -> Vec<Arc<Listener>> {
             .hint("add `[listeners.public]` with `address = \"127.0.0.1:8080\"`");
     }
     let admin = file.admin.value.address;
-    let mut taken: Vec<(SocketAddr, String)> = Vec::new();
-    taken.extend(admin.map(|address| (address, "the admin port".to_owned())));
+    let mut taken: Vec<(ListenAddress, String)> = Vec::new();
+    taken.extend(admin.map(|address| (ListenAddress::Tcp(address), "the admin port".to_owned())));
     let mut listeners = Vec::new();
     for table in &file.listeners {
         let Some(place) = table.place("address") else {
             continue;
         };
-        let (name, address) = (&table.name, table.value.listener.address);
-        if let Some((other, by)) = taken.iter().find(|(other, _)| collide(*other, address)) {
+        let (name, address) = (&table.name, &table.value.listener.address);
+        if let Some((other, by)) = taken.iter().find(|(other, _)| collide(other, address)) {
             let message = format!("{address} is taken: {by} listens on {other}");
             report.mistake(place, message, "a different address");
         }
-        taken.push((address, format!("listener `{name}`")));
+        taken.push((address.clone(), format!("listener `{name}`")));
         listeners.push(listener(table, tls(table, report)));
     }
     listeners
@@ -156,7 +155,10 @@ const TLS: &str = "[listeners.NAME.tls]";
 /// Says whether the system would refuse the second of two addresses.
 ///
 /// Port 0 is another port each time. `[::]` takes IPv6 alone, so it stands beside `0.0.0.0`.
-fn collide(a: SocketAddr, b: SocketAddr) -> bool {
+fn collide(a: &ListenAddress, b: &ListenAddress) -> bool {
+    let (ListenAddress::Tcp(a), ListenAddress::Tcp(b)) = (a, b) else {
+        return a == b;
+    };
     let every = a.ip().is_unspecified() || b.ip().is_unspecified();
     a.port() == b.port()
         && a.port() != 0
@@ -167,6 +169,7 @@ fn collide(a: SocketAddr, b: SocketAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::value::listen_address;
 
     #[test]
     fn addresses_collide_when_the_system_would_refuse_the_second() {
@@ -178,10 +181,13 @@ mod tests {
             ("127.0.0.1:0", "127.0.0.1:0", false),
             ("0.0.0.0:80", "[::]:80", false),
             ("[::]:80", "[::1]:80", true),
+            ("unix:/run/a.sock", "unix:/run/a.sock", true),
+            ("unix:/run/a.sock", "unix:/run/b.sock", false),
+            ("unix:/run/a.sock", "127.0.0.1:80", false),
         ];
         for (a, b, expected) in cases {
-            let address = |text: &str| text.parse().expect("an address");
-            assert_eq!(collide(address(a), address(b)), expected, "{a} and {b}");
+            let address = |text: &str| listen_address(text).expect("an address");
+            assert_eq!(collide(&address(a), &address(b)), expected, "{a} and {b}");
         }
     }
 }

@@ -226,8 +226,7 @@ pub(super) fn warnings(file: &File, snapshot: &Snapshot, found: &mut Vec<String>
 fn warn_redirect_loop(file: &File, snapshot: &Snapshot, found: &mut Vec<String>) {
     let kinds = || snapshot.upstreams.iter().map(|upstream| &upstream.kind);
     let hides_scheme = |listener: &&Arc<Listener>| {
-        let identity = &listener.identity;
-        !identity.trusted_proxies.is_empty() && identity.source != AddressSource::XForwardedFor
+        listener.trusts_peers() && listener.identity.source != AddressSource::XForwardedFor
     };
     let deaf = snapshot
         .listeners
@@ -242,9 +241,8 @@ fn warn_redirect_loop(file: &File, snapshot: &Snapshot, found: &mut Vec<String>)
             ));
         }
     }
-    let may_be_secure = |listener: &Arc<Listener>| {
-        listener.tls.is_some() || !listener.identity.trusted_proxies.is_empty()
-    };
+    let may_be_secure =
+        |listener: &Arc<Listener>| listener.tls.is_some() || listener.trusts_peers();
     if !snapshot.listeners.iter().any(may_be_secure) {
         return;
     }

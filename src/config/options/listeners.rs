@@ -10,9 +10,9 @@ use super::{Effect, TableSpec};
 use crate::config::display;
 use crate::config::file::{RawCertificate, RawListener, Spanned};
 use crate::config::read::Scalar;
-use crate::config::value::{client_address, network, socket_address};
+use crate::config::value::{client_address, listen_address, network};
 use crate::request::{AddressSource, ClientIdentity};
-use crate::snapshot::Listener;
+use crate::snapshot::{ListenAddress, Listener};
 use crate::tls::TlsVersion;
 
 /// `[listeners.NAME]`
@@ -22,7 +22,7 @@ pub static LISTENER: LazyLock<TableSpec<RawListener>> = LazyLock::new(|| {
     let networks = list(network).plain(|nets| nets, |nets| display::list(nets));
     let per_client = number(1..=CONNECTIONS_MAX);
     let source = text("x-forwarded-for", client_address, display::address_source);
-    let address = text("127.0.0.1:8080", socket_address, ToString::to_string);
+    let address = text("127.0.0.1:8080", listen_address, ToString::to_string);
     TableSpec::<RawListener>::of("listener", "[listeners.NAME]")
         .key("address", address)
         .sets(|table| &mut table.listener.address)
@@ -134,7 +134,7 @@ impl Default for Listener {
     fn default() -> Self {
         Self {
             name: Arc::default(),
-            address: SocketAddr::from(([0, 0, 0, 0], 0)),
+            address: ListenAddress::Tcp(SocketAddr::from(([0, 0, 0, 0], 0))),
             tls: None,
             http2: false,
             proxy_protocol: false,

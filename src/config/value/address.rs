@@ -1,15 +1,64 @@
 //! Addresses and networks.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 
 use http::HeaderName;
 use ipnet::IpNet;
 
 use super::{ValueError, header_after_prefix, word};
 use crate::request::AddressSource;
+use crate::snapshot::ListenAddress;
 
-/// Parses an address to listen on, such as `127.0.0.1:8080` or `[::]:8080`.
-pub fn socket_address(text: &str) -> Result<SocketAddr, ValueError> {
+/// Parses where a listener accepts: an address and a port, or `unix:` and the path of a socket.
+pub fn listen_address(text: &str) -> Result<ListenAddress, ValueError> {
+    if let Some(path) = text.strip_prefix("unix:") {
+        return socket_path(path).map(ListenAddress::Unix);
+    }
+    let mut wrong = match socket_address(text) {
+        Ok(address) => return Ok(ListenAddress::Tcp(address)),
+        Err(wrong) => wrong,
+    };
+    wrong.expected += ", or `unix:PATH`";
+    // Others write `/run/x.sock`, `unix@/run/x.sock` or `unix//run/x.sock|0660`.
+    let is_file = text.starts_with(['/', '.', '@']) || text.starts_with("unix");
+    if let Some(slash) = text.find('/').filter(|_| is_file) {
+        let path = text[slash..].trim_start_matches('/');
+        let path = path.split_once('|').map_or(path, |(path, _)| path);
+        wrong.hint = Some(format!("did you mean `unix:/{path}`?"));
+    }
+    Err(wrong)
+}
+
+/// Parses the path of a Unix socket; `///PATH` is the same as `/PATH`.
+fn socket_path(text: &str) -> Result<PathBuf, ValueError> {
+    let wrong = |problem| ValueError::new(problem, "a path such as `unix:/run/tollgate.sock`");
+    let path = match text.strip_prefix("//") {
+        Some(path) if path.starts_with('/') => path,
+        Some(_) => return Err(wrong("names a host")),
+        None => text,
+    };
+    if path.contains([':', '|', '?']) {
+        let hint = "nothing follows the path; the mode of the socket is always 0660";
+        return Err(wrong("says more than a path").hint(hint));
+    }
+    if path.is_empty() || path.ends_with('/') || path.contains(char::is_control) {
+        return Err(wrong("names no socket"));
+    }
+    if path.starts_with('@') {
+        let hint = "every process of the machine could connect to it: a file says who may";
+        return Err(wrong("names an abstract socket").hint(hint));
+    }
+    if path.len() > SOCKET_PATH_LEN_MAX {
+        return Err(
+            wrong("has a path that is too long").hint("the system allows at most 107 bytes")
+        );
+    }
+    Ok(PathBuf::from(path))
+}
+
+/// Parses an IP address and a port, such as `127.0.0.1:8080` or `[::]:8080`.
+fn socket_address(text: &str) -> Result<SocketAddr, ValueError> {
     let wrong = || {
         ValueError::new(
             "is not an address to listen on",
@@ -64,9 +113,14 @@ pub fn admin_address(text: &str) -> Result<Option<SocketAddr>, ValueError> {
     "an IP address and a port such as `127.0.0.1:8090`, or `off`".clone_into(&mut wrong.expected);
     if matches!(text, "none" | "false" | "no" | "disabled" | "") {
         wrong.hint = Some("did you mean `off`?".to_owned());
+    } else if text.starts_with("unix:") {
+        wrong.hint = Some("only `[listeners.NAME]` can listen on a Unix socket".to_owned());
     }
     Err(wrong)
 }
+
+/// Longest path that fits `sockaddr_un` with its NUL.
+pub(super) const SOCKET_PATH_LEN_MAX: usize = 107;
 
 /// Parses a network such as `10.0.0.0/8`, or an address, which is a network of one.
 pub fn network(text: &str) -> Result<IpNet, ValueError> {
@@ -156,6 +210,42 @@ mod tests {
         assert_eq!(admin_address("off"), Ok(None));
         let meant = admin_address("none").expect_err("no address").hint;
         assert_eq!(meant.as_deref(), Some("did you mean `off`?"));
+    }
+
+    #[test]
+    fn unix_socket_is_a_path_that_the_system_takes() {
+        let long = format!("/{}", "a".repeat(SOCKET_PATH_LEN_MAX - 1));
+        for (text, path) in [
+            ("unix:/run/tollgate.sock", "/run/tollgate.sock"),
+            ("unix:///run/tollgate.sock", "/run/tollgate.sock"),
+            ("unix:tollgate.sock", "tollgate.sock"),
+            (&*format!("unix:{long}"), &*long),
+        ] {
+            let expected = ListenAddress::Unix(PathBuf::from(path));
+            assert_eq!(listen_address(text), Ok(expected));
+        }
+        for (text, problem) in [
+            ("unix:", "names no socket"),
+            ("unix:/run/", "names no socket"),
+            ("unix:/a\0b", "names no socket"),
+            ("unix://host/a", "names a host"),
+            ("unix:@tollgate", "names an abstract socket"),
+            ("unix:/run/a.sock:", "says more than a path"),
+            ("unix:/run/a.sock|0222", "says more than a path"),
+            (&*format!("unix:{long}a"), "has a path that is too long"),
+        ] {
+            assert_eq!(listen_address(text).expect_err(text).problem, problem);
+        }
+        for (text, hint) in [
+            ("/run/a.sock", "did you mean `unix:/run/a.sock`?"),
+            ("unix@/run/a.sock", "did you mean `unix:/run/a.sock`?"),
+            ("unix//run/a.sock|0222", "did you mean `unix:/run/a.sock`?"),
+        ] {
+            let wrong = listen_address(text).expect_err(text);
+            assert_eq!(wrong.hint.as_deref(), Some(hint));
+        }
+        let hint = admin_address("unix:/run/a.sock").expect_err("no port").hint;
+        assert!(hint.is_some_and(|hint| hint.contains("[listeners.NAME]")));
     }
 
     #[test]

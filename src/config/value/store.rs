@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 pub use credentials::{password, secret, username};
 
+use super::address::SOCKET_PATH_LEN_MAX;
 use super::{ValueError, nearest};
 use crate::store::settings::{Address, Deployment, Password};
 use credentials::credentials;
@@ -323,6 +324,4 @@ const SENTINEL_PORT: u16 = 26379;
 const ADDRESSES_MAX: usize = 64;
 /// Largest database: Redis counts them in an `int`.
 const DATABASE_MAX: u32 = i32::MAX as u32;
-/// Longest path that fits `sockaddr_un` with its NUL.
-const SOCKET_PATH_LEN_MAX: usize = 107;
 const PREFIX_LEN_MAX: usize = 64;

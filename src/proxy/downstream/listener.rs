@@ -3,18 +3,17 @@
 //! Connections beyond `max_connections`, or beyond the descriptors of the process, wait in the
 //! kernel's queue. While some wait there, the connections that have waited longest for a request
 //! are evicted. An acceptor that runs out of descriptors all the same pauses instead of spinning.
-//! When it is told to stop, it still takes what is queued, and then closes its port.
+//! When it is told to stop, it still takes what is queued, and then closes its port; the file of a Unix socket is removed before.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use socket2::{Domain, Protocol, Socket, Type};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::bound::{BoundSocket, Connection, ConnectionQueue, PolledQueue};
 use super::capacity::{Among, Capacity, ConnectionPermit};
 use crate::index::ListenerIndex;
 use crate::metrics::WorkerIndex;
@@ -36,7 +35,8 @@ pub(crate) enum Order {
 #[derive(Debug)]
 pub(crate) struct Accepted {
     pub(crate) stream: std::net::TcpStream,
-    pub(crate) peer: SocketAddr,
+    /// The other end's address; none at the other end of a Unix socket.
+    pub(crate) peer: Option<IpAddr>,
     pub(crate) permit: ConnectionPermit,
 }
 
@@ -63,11 +63,6 @@ struct Acceptor {
 
 /// How many connections may be on their way to one worker; more wait in the kernel's queue.
 pub(crate) const HANDOVER_MAX: usize = 1024;
-/// A client's socket takes no more bytes while this many are unsent, until half of them have gone.
-/// So what a slow reader takes shows as progress, however much the kernel would buffer.
-const UNSENT_BYTES_MAX: u32 = 128 * 1024;
-/// Connections the kernel queues for a listener.
-const BACKLOG: i32 = 4096;
 /// How long an acceptor rests when the process is out of descriptors or memory.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 /// One of this many failed accepts is logged: at most one a minute, with the pauses between them.
@@ -75,39 +70,17 @@ const FAILURES_PER_ERROR: u32 = 1_200;
 /// How long an acceptor waits for a connection to end before it looks for another that could.
 const FULL_PAUSE: Duration = deadline::PERIOD;
 
-/// Opens a port.
-///
-/// # Errors
-/// The operating system's, if the address is taken or not ours: the gateway does not start.
-pub(crate) fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::STREAM,
-        Some(Protocol::TCP),
-    )?;
-    socket.set_reuse_address(true)?;
-    socket.set_nonblocking(true)?;
-    if address.is_ipv6() {
-        // `[::]:P` can be open beside `0.0.0.0:P`, whatever the system's default is.
-        socket.set_only_v6(true)?;
-    }
-    // Accepted sockets inherit it from this one.
-    socket.set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
-}
-
-/// Accepts on `listener` until `stop` is true.
+/// Accepts on `socket` until `stop` is true.
 pub(crate) async fn accept(
-    listener: std::net::TcpListener,
+    socket: BoundSocket,
     index: ListenerIndex,
     capacity: Arc<Capacity>,
     workers: Vec<WorkerHandle>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let listener = match TcpListener::from_std(listener) {
-        Ok(listener) => listener,
+    let BoundSocket { queue, file, .. } = socket;
+    let queue = match queue.polled() {
+        Ok(queue) => queue,
         Err(error) => {
             tracing::error!(%error, "a listener cannot be polled: it accepts no connections");
             return;
@@ -121,9 +94,9 @@ pub(crate) async fn accept(
         failures: 0,
     };
     loop {
-        let (stream, peer) = tokio::select! {
+        let connection = tokio::select! {
             biased;
-            accepted = acceptor.next(&listener) => accepted,
+            accepted = acceptor.next(&queue) => accepted,
             _ = stop.wait_for(|stop| *stop) => break,
         };
         // One connection beyond the maximum is accepted: only then is it known that somebody waits.
@@ -132,16 +105,12 @@ pub(crate) async fn accept(
             () = acceptor.room() => {}
             _ = stop.wait_for(|stop| *stop) => {}
         }
-        // The worker's runtime will watch it, not this one.
-        match stream.into_std() {
-            Ok(stream) => acceptor.hand_over(stream, peer).await,
-            Err(error) => {
-                tracing::error!(%error, "an accepted connection cannot be passed to a worker");
-            }
-        }
+        acceptor.hand_over(connection).await;
     }
-    match listener.into_std() {
-        Ok(listener) => acceptor.hand_over_queued(&listener).await,
+    // While this process still listens, so that no other has taken its place.
+    drop(file);
+    match queue.unpolled() {
+        Ok(queue) => acceptor.hand_over_queued(&queue).await,
         Err(error) => tracing::error!(%error, "queued connections cannot be accepted"),
     }
 }
@@ -149,13 +118,10 @@ pub(crate) async fn accept(
 impl Acceptor {
     /// Hands over what is queued. It asks the kernel, because the runtime may not have heard of
     /// all.
-    async fn hand_over_queued(&self, listener: &std::net::TcpListener) {
+    async fn hand_over_queued(&self, queue: &ConnectionQueue) {
         loop {
-            let accepted = listener
-                .accept()
-                .and_then(|(stream, peer)| stream.set_nonblocking(true).map(|()| (stream, peer)));
-            match accepted {
-                Ok((stream, peer)) => self.hand_over(stream, peer).await,
+            match queue.accept() {
+                Ok(connection) => self.hand_over(connection).await,
                 Err(error) if is_the_connections_own(&error) => {}
                 Err(_) => return,
             }
@@ -163,9 +129,9 @@ impl Acceptor {
     }
 
     /// Waits for a connection.
-    async fn next(&mut self, listener: &TcpListener) -> (TcpStream, SocketAddr) {
+    async fn next(&mut self, queue: &PolledQueue) -> Connection {
         loop {
-            match listener.accept().await {
+            match queue.accept().await {
                 Ok(accepted) => return accepted,
                 Err(error) if is_the_connections_own(&error) => {}
                 Err(error) => {
@@ -207,7 +173,7 @@ impl Acceptor {
         is_sent && is_evicted.await.unwrap_or(false)
     }
 
-    async fn hand_over(&self, stream: std::net::TcpStream, peer: SocketAddr) {
+    async fn hand_over(&self, (stream, peer): Connection) {
         let Some(worker) = (self.workers.iter()).min_by_key(|worker| worker.load.load(Relaxed))
         else {
             return;

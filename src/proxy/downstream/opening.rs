@@ -66,19 +66,19 @@ pub(crate) enum OpenError {
 }
 
 /// Opens a connection that a listener has accepted; `peer` becomes the address for which a proxy has
-/// made it.
+/// made it. A peer without an address has come by a Unix socket.
 pub(crate) async fn open(
     stream: std::net::TcpStream,
-    peer: &mut IpAddr,
+    peer: &mut Option<IpAddr>,
     clients: &Arc<ClientConnections>,
     listener: &Listener,
     sweep: &Sweep,
     registration: &Registration,
 ) -> Result<Opened, OpenError> {
-    let stream = stream
-        .set_nodelay(true)
-        .and_then(|()| TcpStream::from_std(stream));
-    let stream = stream.map_err(OpenError::Socket)?;
+    if peer.is_some() {
+        stream.set_nodelay(true).map_err(OpenError::Socket)?;
+    }
+    let stream = TcpStream::from_std(stream).map_err(OpenError::Socket)?;
     let socket = Socket::new(stream, sweep, listener.body_timeout);
     let mut is_named = true;
     if listener.proxy_protocol {
@@ -89,7 +89,7 @@ pub(crate) async fn open(
         registration.begins(opening).await;
         let client = Box::pin(proxy_protocol::read(&socket, *peer, listener)).await;
         match client.map_err(OpenError::Unproxied)? {
-            Some(client) => *peer = client.ip().to_canonical(),
+            Some(client) => *peer = Some(client.ip().to_canonical()),
             None => is_named = false,
         }
     }

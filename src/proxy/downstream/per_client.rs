@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::request::{client_network, is_trusted};
+use crate::request::{client_network, is_trusted_peer};
 use crate::snapshot::Listener;
 
 /// The connections of a listener's clients. It has an entry per client that has one open, so it is
@@ -25,19 +25,19 @@ pub(crate) struct ClientPermit {
 pub(crate) struct TooMany;
 
 impl ClientConnections {
-    /// Counts a connection of `peer`, if the listener bounds those of one client. A trusted proxy is
+    /// Counts a connection of `peer`, if the listener bounds those of one client. A trusted peer is
     /// none: its connections are of many.
     pub(crate) fn admit(
         self: &Arc<Self>,
-        peer: IpAddr,
+        peer: Option<IpAddr>,
         listener: &Listener,
     ) -> Result<Option<ClientPermit>, TooMany> {
         let Some(most) = listener.max_connections_per_client else {
             return Ok(None);
         };
-        if is_trusted(peer.to_canonical(), &listener.identity) {
+        let Some(peer) = peer.filter(|_| !is_trusted_peer(peer, &listener.identity)) else {
             return Ok(None);
-        }
+        };
         let client = client_network(peer, listener.identity.prefixes);
         let mut counts = self.counts();
         let count = counts.entry(client).or_insert(0);
@@ -84,7 +84,7 @@ mod tests {
             ..Listener::default()
         };
         let all = Arc::<ClientConnections>::default();
-        let admit = |peer: &str| all.admit(peer.parse().expect("an address"), &listener);
+        let admit = |peer: &str| all.admit(Some(peer.parse().expect("an address")), &listener);
         let one = admit("203.0.113.9").expect("the first");
         let two = admit("::ffff:203.0.113.9").expect("the second");
         assert_eq!(admit("203.0.113.9").err(), Some(TooMany));
@@ -100,7 +100,8 @@ mod tests {
         drop((two, other, network, again));
         assert!(all.counts().is_empty());
         let unbounded = Listener::default();
-        let peer = IpAddr::from([203, 0, 113, 9]);
+        let peer = Some(IpAddr::from([203, 0, 113, 9]));
+        assert!(matches!(all.admit(None, &listener), Ok(None)));
         assert!(matches!(all.admit(peer, &unbounded), Ok(None)));
     }
 }

@@ -9,7 +9,7 @@ use tokio::io::AsyncReadExt as _;
 use super::socket::{Socket, SocketIo};
 use crate::proxy::wire::deadline::Elapsed;
 use crate::proxy::wire::proxy_header::{self, BadProxyHeader, HeaderProgress};
-use crate::request::is_trusted;
+use crate::request::is_trusted_peer;
 use crate::snapshot::Listener;
 
 /// Why a connection of a listener with `proxy_protocol` says nothing that is believed.
@@ -36,10 +36,10 @@ pub(crate) enum ProxyHeaderError {
 /// address; none if the header names nobody, or if the listener wants no header.
 pub(super) async fn read(
     socket: &Rc<Socket>,
-    peer: IpAddr,
+    peer: Option<IpAddr>,
     listener: &Listener,
 ) -> Result<Option<SocketAddr>, ProxyHeaderError> {
-    if !is_trusted(peer.to_canonical(), &listener.identity) {
+    if !is_trusted_peer(peer, &listener.identity) {
         return Err(ProxyHeaderError::Untrusted);
     }
     let reading = read_header(socket.io());

@@ -53,7 +53,7 @@ impl Sample {
         };
         let claims = TokenClaims::of(self.claims);
         run(&Facts {
-            client: self.client.parse().expect("good address"),
+            client: Some(self.client.parse().expect("good address")),
             prefixes: self.prefixes,
             headers: &headers,
             host: self.host,

@@ -7,16 +7,21 @@ use http::{HeaderMap, HeaderName};
 use ipnet::IpNet;
 use tollgate::proxy::forwarded::{Sender, annotate};
 use tollgate::request::{AddressSource, ClientIdentity, ClientPrefixes};
-use tollgate::request::{client_address, is_trusted};
+use tollgate::request::{client_address, is_trusted_peer};
 
 use super::{header_map, lines, text};
 
-/// The input: the peer, what is believed (`x-forwarded-for`, `forwarded`, `peer`, or a header's
+/// The input: the peer (an address, or `unix`), what is believed (`x-forwarded-for`, `forwarded`, `peer`, or a header's
 /// name), and the request's fields.
 pub fn holds(data: &[u8]) {
     let mut lines = lines(data);
-    let Some(Ok(peer)) = text(&mut lines).map(str::parse::<IpAddr>) else {
-        return;
+    let peer = match text(&mut lines) {
+        Some("unix") => None,
+        Some(address) => match address.parse::<IpAddr>() {
+            Ok(address) => Some(address),
+            Err(_) => return,
+        },
+        None => return,
     };
     let source = match text(&mut lines) {
         Some("x-forwarded-for") => AddressSource::XForwardedFor,
@@ -31,16 +36,16 @@ pub fn holds(data: &[u8]) {
     let headers = header_map(lines);
     let identity = identity(source);
     let client = client_address(peer, &headers, &identity);
-    let peer = peer.to_canonical();
+    let peer = peer.map(|peer| peer.to_canonical());
 
     let entries = entries(&headers, &identity.source);
-    if !is_trusted(peer, &identity) {
+    if !is_trusted_peer(peer, &identity) {
         assert_eq!(client, peer, "a stranger speaks for himself");
     } else if let Some(entries) = &entries {
-        let expected = walk(entries, &identity).unwrap_or(peer);
+        let expected = walk(entries, &identity).or(peer);
         assert_eq!(client, expected, "{entries:?}");
     }
-    assert_eq!(client, client.to_canonical());
+    assert_eq!(client, client.map(|client| client.to_canonical()));
     a_nearer_proxy_wins(peer, &headers, &identity);
     the_next_gateway_agrees(peer, client, &headers, &identity);
 }
@@ -56,7 +61,7 @@ fn identity(source: AddressSource) -> ClientIdentity {
 
 /// Walks from the right past what is trusted; none if there is nothing, or nothing to be believed.
 fn walk(entries: &[Option<IpAddr>], identity: &ClientIdentity) -> Option<IpAddr> {
-    let trusted = |entry: &Option<IpAddr>| entry.is_some_and(|entry| is_trusted(entry, identity));
+    let trusted = |entry: &Option<IpAddr>| entry.is_some() && is_trusted_peer(*entry, identity);
     let past = entries
         .iter()
         .rev()
@@ -203,7 +208,7 @@ fn is_token(byte: u8) -> bool {
 }
 
 /// Whatever a client wrote, the entry that a trusted proxy puts behind it is the client.
-fn a_nearer_proxy_wins(peer: IpAddr, headers: &HeaderMap, identity: &ClientIdentity) {
+fn a_nearer_proxy_wins(peer: Option<IpAddr>, headers: &HeaderMap, identity: &ClientIdentity) {
     let (name, entries) = match &identity.source {
         AddressSource::Peer => return,
         AddressSource::XForwardedFor => ("x-forwarded-for", ["203.0.113.9", "[2001:db8::9]:55"]),
@@ -216,7 +221,7 @@ fn a_nearer_proxy_wins(peer: IpAddr, headers: &HeaderMap, identity: &ClientIdent
             ],
         ),
     };
-    if !is_trusted(peer, identity) {
+    if !is_trusted_peer(peer, identity) {
         return;
     }
     for (entry, client) in entries.iter().zip(["203.0.113.9", "2001:db8::9"]) {
@@ -238,20 +243,21 @@ fn a_nearer_proxy_wins(peer: IpAddr, headers: &HeaderMap, identity: &ClientIdent
         }
         for headers in [appended, continued] {
             let found = client_address(peer, &headers, identity);
-            assert_eq!(found.to_string(), client, "{headers:?}");
+            let found = found.expect("an address").to_string();
+            assert_eq!(found, client, "{headers:?}");
         }
     }
 }
 
 /// A gateway behind this one that trusts it, and whom it trusts, finds the same client in either field.
 fn the_next_gateway_agrees(
-    peer: IpAddr,
-    client: IpAddr,
+    peer: Option<IpAddr>,
+    client: Option<IpAddr>,
     headers: &HeaderMap,
     identity: &ClientIdentity,
 ) {
     let mut sent = headers.clone();
-    let believed = is_trusted(peer, identity).then_some(&identity.source);
+    let believed = is_trusted_peer(peer, identity).then_some(&identity.source);
     let sender = Sender {
         peer,
         client,
@@ -262,14 +268,14 @@ fn the_next_gateway_agrees(
     let own: IpAddr = "10.255.255.254".parse().expect("an address");
     // A client that is itself trusted may be a guess after an entry that nobody can read; and one
     // hop more may be one too many.
-    if is_trusted(client, identity) || entries_count(headers) >= HOPS_MAX - 2 {
+    if is_trusted_peer(client, identity) || entries_count(headers) >= HOPS_MAX - 2 {
         return;
     }
     for (source, name) in [
         (AddressSource::XForwardedFor, "x-forwarded-for"),
         (AddressSource::Forwarded, "forwarded"),
     ] {
-        let found = client_address(own, &sent, &self::identity(source));
+        let found = client_address(Some(own), &sent, &self::identity(source));
         assert_eq!(found, client, "{name} of {sent:?}");
     }
     for name in ["x-forwarded-for", "forwarded"] {
@@ -277,7 +283,8 @@ fn the_next_gateway_agrees(
     }
     if believed.is_none() {
         let stated = sent["x-forwarded-for"].to_str().map(str::to_owned);
-        assert_eq!(stated.expect("an address"), peer.to_string());
+        let peer = peer.map(|peer| peer.to_string());
+        assert_eq!(stated.ok(), peer);
     }
 }
 

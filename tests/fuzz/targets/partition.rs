@@ -55,7 +55,7 @@ enum Identity {
 
 #[derive(Debug)]
 struct Request {
-    client: IpAddr,
+    client: Option<IpAddr>,
     method: Method,
     host: String,
     path: String,
@@ -196,7 +196,7 @@ fn identity(policy: &Policy, facts: &Facts<'_>) -> Identity {
 
 fn value(part: &Part, facts: &Facts<'_>) -> Option<Vec<u8>> {
     let value = match part {
-        Part::Ip => match facts.client.to_canonical() {
+        Part::Ip => match facts.client?.to_canonical() {
             IpAddr::V4(address) => address.to_string().into_bytes(),
             IpAddr::V6(address) => address.octets()[..usize::from(IPV6_PREFIX) / 8].to_vec(),
         },
@@ -273,7 +273,11 @@ fn policy(text: &str) -> Option<Policy> {
 fn request(lines: &[&[u8]]) -> Option<Request> {
     let (head, fields) = lines.split_first()?;
     let mut words = str::from_utf8(head).ok()?.split(' ');
-    let (client, method) = (words.next()?.parse().ok()?, words.next()?);
+    let client = match words.next()? {
+        "unix" => None,
+        address => Some(address.parse().ok()?),
+    };
+    let method = words.next()?;
     let (host, target) = (words.next()?, words.next()?);
     let (path, query) = match target.split_once('?') {
         Some((path, query)) => (path, Some(query.to_owned())),

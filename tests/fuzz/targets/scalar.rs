@@ -19,7 +19,7 @@ pub fn holds(data: &[u8]) {
     });
     same(text, value::size, |one| value::bytes_text(*one));
     same(text, value::network, ToString::to_string);
-    same(text, value::socket_address, ToString::to_string);
+    same(text, value::listen_address, ToString::to_string);
     same(text, value::client_address, display::address_source);
     same(text, value::name, ToString::to_string);
     same(text, value::method, ToString::to_string);

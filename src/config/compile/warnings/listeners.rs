@@ -1,23 +1,22 @@
 //! Warnings about listeners.
 
 use crate::config::file::File;
-use crate::request::AddressSource;
-use crate::snapshot::Listener;
+use crate::request::{AddressSource, Part};
+use crate::snapshot::{Listener, Snapshot};
 
 /// What listeners believe of others in vain, or of everybody.
 pub(super) fn warn_ineffective_trust(file: &File, found: &mut Vec<String>) {
     for table in &file.listeners {
-        let (name, identity) = (&table.name, &table.value.listener.identity);
+        let (name, listener) = (&table.name, &table.value.listener);
+        let identity = &listener.identity;
         let (source, trusted_proxies) = (&identity.source, &identity.trusted_proxies);
-        if table.has("client_address")
-            && *source != AddressSource::Peer
-            && trusted_proxies.is_empty()
+        if table.has("client_address") && *source != AddressSource::Peer && !listener.trusts_peers()
         {
             found.push(format!(
                 "listener `{name}`: `client_address` is never read, because `trusted_proxies` is empty"
             ));
         }
-        if table.value.listener.proxy_protocol && trusted_proxies.is_empty() {
+        if listener.proxy_protocol && trusted_proxies.is_empty() && !listener.is_unix() {
             found.push(format!(
                 "listener `{name}`: every connection is closed, because `proxy_protocol` trusts only \
                  `trusted_proxies`, which is empty"
@@ -26,6 +25,35 @@ pub(super) fn warn_ineffective_trust(file: &File, found: &mut Vec<String>) {
         for everyone in trusted_proxies.iter().filter(|net| net.prefix_len() == 0) {
             found.push(format!(
                 "listener `{name}`: `trusted_proxies` has {everyone}: any client can choose the address that it is limited by"
+            ));
+        }
+    }
+}
+
+/// Peers of a Unix socket have no address, unless they tell one.
+pub(super) fn warn_missing_addresses(snapshot: &Snapshot, found: &mut Vec<String>) {
+    let listeners = snapshot.listeners.iter();
+    for listener in listeners.filter(|listener| listener.trusts_every_peer()) {
+        let name = &listener.name;
+        if listener.max_connections_per_client.is_some() {
+            found.push(format!(
+                "listener `{name}`: `max_connections_per_client` limits nothing, because all peers of a Unix \
+                 socket are trusted"
+            ));
+        }
+        if listener.identity.source != AddressSource::Peer {
+            continue;
+        }
+        let counting = snapshot
+            .policies
+            .iter()
+            .filter(|policy| policy.mode.is_some());
+        for policy in counting.filter(|policy| policy.parts().any(|part| *part == Part::Ip)) {
+            found.push(format!(
+                "listener `{name}`: policy `{}` reads `ip`, which is missing from every request, because peers of \
+                 a Unix socket have no address: name the field in which they tell the client's as \
+                 `client_address`, or set `proxy_protocol`",
+                policy.name
             ));
         }
     }

@@ -46,6 +46,7 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
     found.extend(cors::warn_unlimited_preflights(snapshot));
     fewer_limits::warn(file, snapshot, &mut found);
     listeners::warn_ineffective_trust(file, &mut found);
+    listeners::warn_missing_addresses(snapshot, &mut found);
     let listeners = snapshot.listeners.iter();
     found.extend(listeners.flat_map(|listener| listeners::warn_unused_certificates(listener)));
     found.extend(warn_log_named_as_stream(&snapshot.log));

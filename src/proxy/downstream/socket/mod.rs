@@ -1,6 +1,7 @@
 //! A client's socket with its deadlines, below whatever protocol is spoken on it.
 //!
-//! [`Socket`] is one TCP connection on one thread. Whoever speaks on it reads and writes through
+//! [`Socket`] is one connection on one thread: of TCP, or of a Unix socket, which the system reads, writes and
+//! shuts by the same calls, so it has the same type here. Whoever speaks on it reads and writes through
 //! [`SocketIo`], on which TLS can be put; whoever watches it holds the socket itself. One deadline
 //! is for what the client must send and one for what it must take; both are swept. The layer above
 //! (`http1`) knows what is awaited, and what it means when a deadline is over.
@@ -26,7 +27,7 @@ use tokio::task::coop;
 use crate::proxy::downstream::gather::{Gathered, gather};
 use crate::proxy::wire::deadline::{Deadline, Sweep};
 
-/// One client's TCP connection.
+/// One client's connection.
 #[derive(Debug)]
 pub(crate) struct Socket {
     stream: TcpStream,
