@@ -21,6 +21,14 @@ pub fn model(target: &str, body: &[u8]) -> (u16, &'static str, String) {
             json!({ "error": { "message": "No" } }).to_string(),
         );
     }
+    if asked.get("overloaded").is_some() {
+        let error = json!({ "type": "error", "error": { "message": "Overloaded" } });
+        return (
+            200,
+            "text/event-stream",
+            format!("event: error\ndata: {error}\n\n"),
+        );
+    }
     let is_stream = asked["stream"] == true || target.contains("streamGenerateContent");
     let shape = match target {
         "/v1/responses" => openai_responses,

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::providers::{TOTAL, model, provider};
 use super::{on_each_store_text, with_issuer};
 use crate::support::ratelimit::remaining;
-use crate::support::{Answer, Client, Origin, Running};
+use crate::support::{After, Answer, Client, Origin, Running, eventually};
 
 /// One of the recipes, and how its clients speak.
 struct Recipe<'a> {
@@ -47,6 +47,26 @@ impl Recipe<'_> {
             assert_eq!(key.trim_start_matches("Bearer "), "the-real-key");
             let host = origin.url().replace("http://", "");
             assert_eq!(seen.head.fields("host"), [&*host]);
+        }
+    }
+
+    /// What is asked besides costs a unit each, and an error in place of an answer costs nothing.
+    fn serves_besides(&self, running: &Running, target: &str, others: &[(&str, &str)]) {
+        let mut client = Client::connect(running.public);
+        let mut left = |method: &str, target: &str, body: &str| {
+            let answer = match method {
+                "GET" => client.get(target, self.client),
+                _ => client.post(target, self.client, body),
+            };
+            assert_eq!(answer.status, 200, "{method} {target}");
+            remaining(&answer, self.policy)
+        };
+        let mut before = left(others[0].0, others[0].1, "{}");
+        left("POST", target, r#"{"overloaded":1}"#);
+        for (method, target) in others {
+            let now = left(method, target, "{}");
+            assert_eq!(now, before - 1, "{method} {target}");
+            before = now;
         }
     }
 
@@ -107,9 +127,18 @@ fn openai_chat_completions() {
             (target, "no JSON", 250_000, TOTAL),
         ];
         recipe.serves(running, &origin, 1_000_000, &calls);
+        recipe.serves_besides(
+            running,
+            target,
+            &[("GET", "/v1/models"), ("GET", "/v1/models/gpt")],
+        );
         recipe.refuses_strangers(running, target);
-        let answer = refusal(running, &recipe, target, r#"{"max_tokens":1000000}"#);
+        let answer = refusal(running, &recipe, target, r#"{"max_tokens":249900}"#);
         assert_eq!(answer.json()["error"]["code"], "rate_limit_exceeded");
+        assert_eq!(
+            answer.json()["error"]["message"],
+            "tokens: 250000 per 1m is used up"
+        );
     });
 }
 
@@ -132,8 +161,13 @@ fn openai_responses_api() {
             (target, "{}", 4097, TOTAL),
         ];
         recipe.serves(running, &origin, 1_000_000, &calls);
+        let others = [
+            ("GET", "/v1/models"),
+            ("POST", "/v1/responses/input_tokens"),
+        ];
+        recipe.serves_besides(running, target, &others);
         recipe.refuses_strangers(running, target);
-        let answer = refusal(running, &recipe, target, r#"{"max_output_tokens":1e7}"#);
+        let answer = refusal(running, &recipe, target, r#"{"max_output_tokens":249900}"#);
         assert_eq!(answer.json()["error"]["code"], "rate_limit_exceeded");
     });
 }
@@ -158,10 +192,77 @@ fn anthropic_messages() {
             (target, "{}", 250_000, TOTAL),
         ];
         recipe.serves(running, &origin, 1_000_000, &calls);
+        let others = [("GET", "/v1/models"), ("POST", "/v1/messages/count_tokens")];
+        recipe.serves_besides(running, target, &others);
         recipe.refuses_strangers(running, target);
-        let answer = refusal(running, &recipe, target, r#"{"max_tokens":1000000}"#);
+        let answer = refusal(running, &recipe, target, r#"{"max_tokens":249900}"#);
         assert_eq!(answer.json()["error"]["type"], "rate_limit_error");
+        assert_eq!(
+            answer.json()["error"]["message"],
+            "tokens: 250000 per 1m is used up"
+        );
+        let (key, token) = (recipe.client, "Authorization: Bearer team-a-7f3a9c\r\n");
+        for fields in [
+            key,
+            token,
+            &format!("{key}{token}"),
+            &format!("{key}Authorization: Bearer other\r\n"),
+        ] {
+            let answer = Client::connect(running.public).post(target, fields, stream);
+            assert_eq!(answer.status, 200, "{fields}");
+            let seen = origin.requests().pop().expect("it was forwarded").head;
+            assert_eq!(seen.fields("x-api-key"), ["the-real-key"], "{fields}");
+            assert!(seen.fields("authorization").is_empty(), "{fields}");
+        }
     });
+}
+
+#[test]
+fn leaving_a_stream_before_its_usage_is_not_cheaper() {
+    const TOKENS: i64 = 20_000;
+    let origin = Origin::scripted(|exchange| {
+        exchange.read_body()?;
+        let tokens = "data: {\"delta\":\"so\"}\n\n".repeat(20_000) + "data: LAST\n\n";
+        let head =
+            "HTTP/1.1 200 x\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked";
+        let bytes = tokens.len();
+        if exchange.target().contains("models") {
+            exchange.write("HTTP/1.1 200 x\r\nContent-Length: 0\r\n\r\n")?;
+            return Ok(After::Keep);
+        }
+        exchange.write(format!("{head}\r\n\r\n{bytes:x}\r\n{tokens}\r\n"))?;
+        exchange.until_closed();
+        Ok(After::Close)
+    });
+    for (name, endpoint, target) in [
+        (
+            "openai-chat",
+            "https://api.openai.com",
+            "/v1/chat/completions",
+        ),
+        (
+            "openai-responses",
+            "https://api.openai.com",
+            "/v1/responses",
+        ),
+    ] {
+        let text = super::recipe(name, &origin).replace(endpoint, &origin.url());
+        let text = text.replace("${OPENAI_API_KEY}", "the-real-key");
+        on_each_store_text(&text, |running| {
+            let team = "Authorization: Bearer team-a-7f3a9c\r\n";
+            let mut leaving = Client::connect(running.public);
+            leaving.send(format!(
+                "POST {target} HTTP/1.1\r\nHost: a.test\r\nContent-Length: 2\r\n{team}\r\n{{}}"
+            ));
+            leaving.until("LAST");
+            drop(leaving);
+            let mut client = Client::connect(running.public);
+            eventually("the charge", || {
+                let left = remaining(&client.get("/v1/models", team), "tokens");
+                (left <= 1_000_000 - TOKENS).then_some(())
+            });
+        });
+    }
 }
 
 #[test]
@@ -192,7 +293,12 @@ fn gemini_generate_content() {
         ];
         recipe.serves(running, &origin, 1_000_000, &calls);
         recipe.refuses_strangers(running, &whole);
-        let too_much = r#"{"generationConfig":{"maxOutputTokens":1000000}}"#;
+        let others = [
+            ("GET", "/v1beta/models"),
+            ("POST", "/v1/models/gemini-2.5-pro:countTokens"),
+        ];
+        recipe.serves_besides(running, &whole, &others);
+        let too_much = r#"{"generationConfig":{"maxOutputTokens":249900}}"#;
         let answer = refusal(running, &recipe, &whole, too_much);
         assert_eq!(answer.json()["error"]["status"], "RESOURCE_EXHAUSTED");
     });
