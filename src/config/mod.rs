@@ -11,6 +11,7 @@ pub mod value;
 
 pub mod compile;
 mod load;
+mod pieces;
 pub mod report;
 mod secrets;
 
