@@ -9,6 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tollgate::cli::check::Strictness;
 use tollgate::cli::{self, Command, EXIT_CONFIG};
 use tollgate::clock::Clock;
+use tollgate::config::{ConfigText, MissingValues};
 use tollgate::gateway::{Gateway, StartError};
 use tollgate::snapshot::ListenAddress;
 
@@ -21,13 +22,22 @@ fn main() -> ExitCode {
         Err(status) => return status,
     };
     match cli.command.unwrap_or_default() {
-        Command::Check { file, strict } => {
+        Command::Check {
+            file,
+            strict,
+            without_secrets,
+        } => {
             let strictness = if strict {
                 Strictness::WarningsAreMistakes
             } else {
                 Strictness::WarningsPass
             };
-            cli::check::check(&file.unwrap_or(cli.config), strictness)
+            let missing = if without_secrets {
+                MissingValues::AreGiven
+            } else {
+                MissingValues::AreMistakes
+            };
+            cli::check::check(&file.unwrap_or(cli.config), strictness, missing)
         }
         Command::Init { upstream } => cli::init::init(&cli.config, upstream.as_deref()),
         Command::Version => {
@@ -67,7 +77,8 @@ fn run(file: &Path) -> anyhow::Result<ExitCode> {
             greet(gateway, file);
             gateway.log_events();
         };
-        let mut gateway = match Gateway::start_with(&text, Clock::system(), prepare) {
+        let config = ConfigText::of(file, &text);
+        let mut gateway = match Gateway::start_with(config, Clock::system(), prepare) {
             Ok(gateway) => gateway,
             Err(StartError::File(report)) => {
                 let color = std::io::stderr().is_terminal();
@@ -145,7 +156,7 @@ fn reload(gateway: &mut Gateway, file: &Path) {
             gateway.reject_reload();
         }
         Ok(text) => {
-            if let Err(report) = gateway.reload(&text) {
+            if let Err(report) = gateway.reload(ConfigText::of(file, &text)) {
                 let mistakes = report.lines(&name, &text);
                 for mistake in mistakes.iter().take(LOGGED_MAX) {
                     tracing::error!(mistake, "cannot reload: the old configuration stays");

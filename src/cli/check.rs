@@ -8,8 +8,10 @@ use std::process::ExitCode;
 use super::{EXIT_CONFIG, unreadable};
 use crate::clock::Clock;
 use crate::config::file::{RawRoute, RouteCost};
+use crate::config::options::STORE;
+use crate::config::report::Report;
 use crate::config::value::{BLOCKED, StoreUrl, UNLIMITED, bytes_text};
-use crate::config::{self, Loaded, display, guarantee};
+use crate::config::{self, ConfigText, Loaded, MissingValues, display, guarantee};
 use crate::limit::Quota;
 use crate::limit::plan::SeriesId;
 use crate::request::AddressSource;
@@ -28,7 +30,7 @@ pub enum Strictness {
 
 /// Reads the file at `path`; prints its mistakes to standard error, or a summary to standard
 /// output. Exits with 0 or 78; a strict check takes warnings for mistakes.
-pub fn check(path: &Path, strictness: Strictness) -> ExitCode {
+pub fn check(path: &Path, strictness: Strictness, missing: MissingValues) -> ExitCode {
     let name = path.display().to_string();
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
@@ -37,7 +39,11 @@ pub fn check(path: &Path, strictness: Strictness) -> ExitCode {
             return ExitCode::from(EXIT_CONFIG);
         }
     };
-    match config::load(&text, &config::environment, &mut |_| SeriesId(0)) {
+    let config = ConfigText {
+        missing,
+        ..ConfigText::of(path, &text)
+    };
+    match config::load(config, &config::environment, &mut |_| SeriesId(0)) {
         Ok(mut loaded) => {
             let expiring = loaded.snapshot.expiring(Clock::system().wall());
             loaded
@@ -51,6 +57,10 @@ pub fn check(path: &Path, strictness: Strictness) -> ExitCode {
                 }
                 _ => ExitCode::SUCCESS,
             }
+        }
+        Err(report) if report.is_empty() => {
+            let _ = std::io::stdout().write_all(partial(&name, &report).as_bytes());
+            ExitCode::SUCCESS
         }
         Err(report) => {
             let color = std::io::stderr().is_terminal();
@@ -67,8 +77,20 @@ pub fn summary(file_name: &str, loaded: &Loaded) -> String {
         snapshot,
         file,
         warnings,
+        included,
+        given,
+        is_partial,
     } = loaded;
-    let mut out = format!("{file_name}: no mistakes\n");
+    let mut out = opening(file_name, given);
+    if *is_partial {
+        out += "  What needs one of these is shown in part or not at all, and its warnings are left out.\n";
+    }
+    if !included.is_empty() {
+        out += "\nincluded files\n";
+    }
+    for name in included {
+        let _ = writeln!(out, "  {}", printable(name));
+    }
     out += "\nlisteners\n";
     for one in &snapshot.listeners {
         listener(&mut out, one);
@@ -77,7 +99,9 @@ pub fn summary(file_name: &str, loaded: &Loaded) -> String {
     let admin = admin.map_or_else(|| "off".to_owned(), |address| address.to_string());
     let _ = writeln!(out, "  admin port: {admin}");
     out += "\nstore\n";
-    store(&mut out, &file.store.value.url, &snapshot.store);
+    if file.store.has("url") || !file.store.is_incomplete(STORE.about.title) {
+        store(&mut out, &file.store.value.url, &snapshot.store);
+    }
     if let Some(verifier) = &snapshot.tokens {
         out += "\ntokens\n";
         tokens(&mut out, verifier);
@@ -103,6 +127,37 @@ pub fn summary(file_name: &str, loaded: &Loaded) -> String {
         let _ = writeln!(out, "  {warning}");
     }
     out
+}
+
+/// Says that nothing is wrong with a file of which too little is there to sum it up.
+pub fn partial(file_name: &str, report: &Report) -> String {
+    let opening = opening(file_name, report.given());
+    format!("{opening}  Too much needs these to sum the file up.\n")
+}
+
+/// Says that nothing is wrong, and what is taken for given.
+fn opening(file_name: &str, given: &[String]) -> String {
+    let mut out = format!("{file_name}: no mistakes\n");
+    if !given.is_empty() {
+        out += "\ntaken for given\n";
+    }
+    for name in given {
+        let _ = writeln!(out, "  {}", printable(name));
+    }
+    out
+}
+
+/// Shows control characters as escapes.
+fn printable(name: &str) -> String {
+    let mut printable = String::with_capacity(name.len());
+    for character in name.chars() {
+        if character.is_control() {
+            printable.extend(character.escape_default());
+        } else {
+            printable.push(character);
+        }
+    }
+    printable
 }
 
 fn listener(out: &mut String, listener: &Listener) {

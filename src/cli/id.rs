@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use super::{EXIT_CONFIG, unreadable};
 use crate::config::value::{Chooser, ValueError, did_you_mean};
-use crate::config::{self, Loaded};
+use crate::config::{self, ConfigText, Loaded};
 use crate::limit::plan::SeriesId;
 use crate::proxy::process::secret_key;
 use crate::request::NamedClient;
@@ -22,7 +22,8 @@ pub fn id(path: &Path, policy: &str, value: &str) -> ExitCode {
             return ExitCode::from(EXIT_CONFIG);
         }
     };
-    let loaded = match config::load(&text, &config::environment, &mut |_| SeriesId(0)) {
+    let config = ConfigText::of(path, &text);
+    let loaded = match config::load(config, &config::environment, &mut |_| SeriesId(0)) {
         Ok(loaded) => loaded,
         Err(report) => {
             let color = std::io::stderr().is_terminal();

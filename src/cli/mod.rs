@@ -44,6 +44,9 @@ pub enum Command {
         /// Takes warnings for mistakes: exits with 78 if there are any.
         #[arg(long)]
         strict: bool,
+        /// Takes variables and secret files that are missing for given, so that the rest can be checked.
+        #[arg(long)]
+        without_secrets: bool,
     },
     /// Prints what logs call a client.
     Id {
@@ -129,7 +132,8 @@ mod tests {
                 "a",
                 Some(Command::Check {
                     file: None,
-                    strict: false
+                    strict: false,
+                    without_secrets: false,
                 })
             )
         );
@@ -140,7 +144,8 @@ mod tests {
                 "gateway.toml",
                 Some(Command::Check {
                     file,
-                    strict: false
+                    strict: false,
+                    without_secrets: false,
                 })
             )
         );

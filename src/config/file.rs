@@ -130,6 +130,8 @@ pub struct Top {
     pub default_policies: Vec<Spanned<String>>,
     /// `preflight_policies`; none: preflights are requests like any other
     pub preflight_policies: Option<Vec<Spanned<String>>>,
+    /// `include`
+    pub include: Vec<Spanned<String>>,
 }
 
 /// `[listeners.NAME]`

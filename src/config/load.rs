@@ -2,8 +2,10 @@
 
 use super::compile::{compile, warnings};
 use super::file::File;
+use super::given::Incomplete;
 use super::read::{Env, read};
 use super::report::Report;
+use super::text::ConfigText;
 use crate::limit::plan::SeriesId;
 use crate::snapshot::Snapshot;
 use crate::store::Series;
@@ -17,38 +19,74 @@ pub struct Loaded {
     pub file: File,
     /// What is valid but probably not what was meant, one sentence each.
     pub warnings: Vec<String>,
+    /// The files that it includes, in the order in which they are read.
+    pub included: Vec<String>,
+    /// What is not there and was taken for given: variables and files, as the file writes them.
+    pub given: Vec<String>,
+    /// Whether something is left out for that.
+    pub is_partial: bool,
 }
 
-/// Loads a file's text, or says everything that is wrong with it.
+/// Loads a file and those that it includes, or says everything that is wrong with them.
 ///
-/// `env` looks variables up; `series_id_of` is the store's, and is asked only if nothing is wrong.
-pub fn load(
-    text: &str,
+/// `env` looks variables up; `series_id_of` is the store's, and is asked only if nothing is wrong. Where values may
+/// be taken for given, so much may hang on them that there is nothing to load: then the report is empty.
+pub fn load<'t>(
+    config: impl Into<ConfigText<'t>>,
     env: &Env<'_>,
     series_id_of: &mut dyn FnMut(&Series) -> SeriesId,
 ) -> Result<Loaded, Report> {
-    let (mut file, mut report) = read(text, env);
-    if report.is_empty() {
-        let snapshot = match compile(&file, series_id_of) {
-            Ok(snapshot) => snapshot,
-            Err(later) => {
-                report.absorb(later);
-                return Err(report);
-            }
-        };
-        let mut warnings = warnings(&file, &snapshot);
-        warnings.extend(report.into_warnings());
-        forget_rows(&mut file, &snapshot);
-        return Ok(Loaded {
-            snapshot,
-            file,
-            warnings,
-        });
+    let (file, mut report, included) = read(&config.into(), env);
+    let Some((file, snapshot, mut warnings)) = compiled(file, &mut report, series_id_of) else {
+        report.assign(&included);
+        return Err(report);
+    };
+    let is_partial = report.leaves_out();
+    let (more, given) = report.into_remarks();
+    warnings.extend(more);
+    Ok(Loaded {
+        snapshot,
+        file,
+        warnings,
+        included: included.into_iter().map(|file| file.name).collect(),
+        given,
+        is_partial,
+    })
+}
+
+/// Compiles what was read, and adds to the report what is wrong with it.
+fn compiled(
+    file: File,
+    report: &mut Report,
+    series_id_of: &mut dyn FnMut(&Series) -> SeriesId,
+) -> Option<(File, Snapshot, Vec<String>)> {
+    let is_whole = report.is_empty() && !report.leaves_out();
+    if !is_whole {
+        // For what is wrong only: what lacks a value cannot run.
+        if let Err(later) = compile(&file, &mut |_| SeriesId(0)) {
+            report.absorb(later);
+        }
     }
-    if let Err(later) = compile(&file, &mut |_| SeriesId(0)) {
-        report.absorb(later);
+    if !report.is_empty() {
+        return None;
     }
-    Err(report)
+    let incomplete = if is_whole {
+        Incomplete::default()
+    } else {
+        Incomplete::of(&file)
+    };
+    let mut file = incomplete.taken_out(file);
+    match compile(&file, series_id_of) {
+        Ok(snapshot) => {
+            let warnings = incomplete.without(warnings(&file, &snapshot));
+            forget_rows(&mut file, &snapshot);
+            Some((file, snapshot, warnings))
+        }
+        Err(later) => {
+            report.absorb(later);
+            None
+        }
+    }
 }
 
 /// Drops what the snapshot has of the files of overrides; the next reload is told how many rows they had.

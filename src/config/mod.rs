@@ -10,12 +10,16 @@ pub mod read;
 pub mod value;
 
 pub mod compile;
+mod given;
 mod load;
+mod pieces;
 pub mod report;
 mod secrets;
+mod text;
 
 pub mod changes;
 pub mod display;
 pub mod guarantee;
 
 pub use load::{Loaded, environment, load};
+pub use text::{ConfigText, MissingValues};

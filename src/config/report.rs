@@ -4,9 +4,10 @@
 //! [`Report::lines`] is for logs: one line a mistake. A report never holds what a variable of the
 //! file stands for, so neither can show it, and whoever adds a mistake redacts the value that it quotes;
 //! here passwords that stand in the file itself are overwritten in its lines. A mistake may also be in
-//! [another file](OtherFile) that the configuration names.
+//! [another file](OtherFile) that the configuration names, or [includes](IncludedFile).
 
 mod controls;
+mod included;
 mod lines;
 mod mistake;
 mod shown;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use annotate_snippets::Renderer;
 
 use self::controls::showable;
+pub use self::included::IncludedFile;
 use self::lines::Places;
 pub use self::mistake::{Mistake, OtherFile, Place};
 use self::shown::ShownLines;
@@ -31,6 +33,10 @@ pub struct Report {
     redacted: Vec<Range<usize>>,
     /// What is valid but probably not what was meant, one sentence each.
     warnings: Vec<String>,
+    /// What is not there and was taken for given: variables and files, as the configuration writes them.
+    given: Vec<String>,
+    /// Places of values that were left out for that.
+    left_out: Vec<Range<usize>>,
 }
 
 impl Report {
@@ -58,9 +64,31 @@ impl Report {
         }
     }
 
-    /// Returns the warnings.
-    pub(super) fn into_warnings(self) -> Vec<String> {
-        self.warnings
+    /// Returns the warnings, and what was taken for given.
+    pub(super) fn into_remarks(self) -> (Vec<String>, Vec<String>) {
+        (self.warnings, self.given)
+    }
+
+    /// Notes what is not there and is taken for given.
+    pub(super) fn give(&mut self, name: &str) {
+        if !self.given.iter().any(|known| known == name) {
+            self.given.push(name.to_owned());
+        }
+    }
+
+    /// Notes that the value at `span` is left out, because something in it is taken for given.
+    pub(super) fn leave_out(&mut self, span: Range<usize>) {
+        self.left_out.push(span);
+    }
+
+    /// Returns what is not there and was taken for given.
+    pub fn given(&self) -> &[String] {
+        &self.given
+    }
+
+    /// Whether a value was left out, because something in it is taken for given.
+    pub(super) fn leaves_out(&self) -> bool {
+        !self.left_out.is_empty()
     }
 
     /// Whether nothing is wrong.
@@ -68,9 +96,9 @@ impl Report {
         self.mistakes.is_empty()
     }
 
-    /// Returns how many mistakes there are so far.
+    /// Returns how many mistakes there are so far, and values left out.
     pub(super) fn count(&self) -> usize {
-        self.mistakes.len()
+        self.mistakes.len() + self.left_out.len()
     }
 
     /// Notes that the text at `span` came out of a variable, and is not to be repeated.
@@ -78,16 +106,22 @@ impl Report {
         self.redacted.push(span);
     }
 
+    /// Whether the text at `span` came out of a variable.
+    pub(super) fn redacts(&self, span: &Range<usize>) -> bool {
+        self.redacted.contains(span)
+    }
+
     /// Adds what a later stage found.
     ///
-    /// What it says of a place that has a mistake already follows from that, and is left out; what
-    /// it says of a variable's value is said without the value.
+    /// What it says of a place that has a mistake already, or whose value was left out, follows from that, and
+    /// is left out; what it says of a variable's value is said without the value.
     pub fn absorb(&mut self, later: Self) {
         let here = self
             .mistakes
             .iter()
             .filter(|mistake| mistake.file.is_none());
-        let known = Places::of(here.map(|mistake| &mistake.span));
+        let known = here.map(|mistake| &mistake.span);
+        let known = Places::of(known.chain(&self.left_out));
         let redacted = Places::of(&self.redacted);
         for mut mistake in later.mistakes {
             let is_here = mistake.file.is_none();

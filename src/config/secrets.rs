@@ -11,6 +11,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 pub(super) use self::patterns::{may_be_key, quoted, secret_parts};
+use super::pieces::only_variable;
 
 /// Keys whose values are secrets.
 const KEYS: [&str; 4] = ["password", "sentinel_password", "key_secret", "token"];
@@ -122,7 +123,7 @@ fn is_secret(text: &str, place: &Range<usize>) -> bool {
 
 /// Whether all of it is one variable.
 fn is_variable(text: &str) -> bool {
-    text.starts_with("${") && text.find('}') == Some(text.len() - 1)
+    only_variable(text).is_some()
 }
 
 /// Finds the passwords of URLs, or whatever else stands alone before `@`.

@@ -20,6 +20,7 @@ mod time;
 
 use std::fs;
 use std::io::{self, Read as _};
+use std::path::Path;
 
 pub use address::{admin_address, client_address, listen_address, network};
 pub use amount::{bytes_text, ratio, ratio_from_0, size};
@@ -53,6 +54,17 @@ pub struct ValueError {
     pub expected: String,
     /// How to mend it; may repeat the text.
     pub hint: Option<String>,
+    /// Whether it names a variable or a file that is not there.
+    pub is_missing: bool,
+}
+
+/// Why a file that a value names is not read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnreadFile {
+    /// What keeps it from being read.
+    pub why: String,
+    /// Whether it is not there.
+    pub is_missing: bool,
 }
 
 impl ValueError {
@@ -63,6 +75,7 @@ impl ValueError {
             problem,
             expected: expected.into(),
             hint: None,
+            is_missing: false,
         }
     }
 
@@ -81,6 +94,20 @@ impl ValueError {
     #[must_use]
     pub fn maybe_hint(mut self, hint: Option<String>) -> Self {
         self.hint = hint;
+        self
+    }
+
+    /// Says what keeps the file from being read that the text names.
+    #[must_use]
+    pub fn unread(mut self, file: UnreadFile) -> Self {
+        self.is_missing = file.is_missing;
+        self.hint(file.why)
+    }
+
+    /// Notes that the text names what is not there.
+    #[must_use]
+    pub fn missing(mut self) -> Self {
+        self.is_missing = true;
         self
     }
 
@@ -118,15 +145,35 @@ pub fn name(text: &str) -> Result<String, ValueError> {
 }
 
 /// Reads a file of `most` bytes or less, or says what keeps it from being read.
-pub fn file(path: &str, most: u64) -> Result<Vec<u8>, String> {
-    let said = |error: io::Error| format!("the system says: {}", error.kind());
-    let file = fs::File::open(path).map_err(said)?;
+pub fn file(path: impl AsRef<Path>, most: u64) -> Result<Vec<u8>, UnreadFile> {
+    let file = fs::File::open(path)?;
     let mut content = Vec::new();
-    let read = file.take(most + 1).read_to_end(&mut content);
-    if read.map_err(said)? as u64 > most {
-        return Err(format!("it is larger than {most} bytes"));
+    if file.take(most + 1).read_to_end(&mut content)? as u64 > most {
+        return Err(UnreadFile::because(format!(
+            "it is larger than {most} bytes"
+        )));
     }
     Ok(content)
+}
+
+impl UnreadFile {
+    /// Says what keeps a file that is there from being read.
+    pub fn because(why: impl Into<String>) -> Self {
+        Self {
+            why: why.into(),
+            is_missing: false,
+        }
+    }
+}
+
+impl From<io::Error> for UnreadFile {
+    fn from(error: io::Error) -> Self {
+        let kind = error.kind();
+        Self {
+            why: format!("the system says: {kind}"),
+            is_missing: matches!(kind, io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
+        }
+    }
 }
 
 /// Joins words as in "`a`, `b` or `c`".

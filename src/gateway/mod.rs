@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use crate::admin::AdminState;
 use crate::clock::Clock;
 use crate::config::changes::{changes, keep_until_restart};
-use crate::config::{Loaded, environment, file::File, load, report::Report};
+use crate::config::{ConfigText, Loaded, environment, file::File, load, report::Report};
 use crate::limit::plan::SeriesId;
 use crate::logging::{Logging, Output};
 use crate::metrics::{Metrics, Reload};
@@ -68,14 +68,14 @@ impl Gateway {
     ///
     /// # Errors
     /// As `start`.
-    pub fn start_with(
-        text: &str,
+    pub fn start_with<'t>(
+        config: impl Into<ConfigText<'t>>,
         clock: Clock,
         prepare: impl FnOnce(&mut Self),
     ) -> Result<Self, StartError> {
         // The file says where counters live; it is read with the series ids that every store uses.
         let memory = Arc::new(MemoryStore::new(clock.clone(), u64::MAX));
-        let loaded = load(text, &environment, &mut |series| memory.series_id(series))
+        let loaded = load(config, &environment, &mut |series| memory.series_id(series))
             .map_err(StartError::File)?;
         Self::run(loaded, memory, clock, prepare)
     }
@@ -209,16 +209,16 @@ impl Gateway {
         self.admin_address
     }
 
-    /// Puts the configuration of `text` in force; requests under way keep the one they began with.
+    /// Puts a configuration in force; requests under way keep the one they began with.
     ///
     /// Counters of unchanged series, connections and pools survive. The log says what changed, and
     /// its files are opened again.
     ///
     /// # Errors
     /// What is wrong with the file; the old configuration stays whole.
-    pub fn reload(&mut self, text: &str) -> Result<(), Report> {
+    pub fn reload<'t>(&mut self, config: impl Into<ConfigText<'t>>) -> Result<(), Report> {
         let store = &self.process.store;
-        let loaded = load(text, &environment, &mut |series| store.series_id(series))
+        let loaded = load(config, &environment, &mut |series| store.series_id(series))
             .inspect_err(|_| self.reject_reload())?;
         let old = Arc::clone(&self.process.live());
         let changes = changes(&self.file, &loaded.file);

@@ -4,9 +4,11 @@
 //! difference before you commit it.
 
 use std::fs;
+use std::path::Path;
 
 use tollgate::cli::check::summary;
-use tollgate::config::load;
+use tollgate::config::changes::{Changes, changes};
+use tollgate::config::{ConfigText, load};
 use tollgate::limit::plan::{CHECKS_MAX, SeriesId};
 use tollgate::snapshot::Grant;
 
@@ -15,7 +17,8 @@ use crate::support::toml_files;
 #[test]
 fn good_files_get_exactly_the_summary_beside_them() {
     golden("tests/config/good", 10, |name, text| {
-        match load(text, &|_| None, &mut |_| SeriesId(0)) {
+        let path = Path::new("tests/config/good").join(name);
+        match load(ConfigText::of(&path, text), &variable, &mut |_| SeriesId(0)) {
             Ok(loaded) => {
                 let inside = format!("{loaded:?}");
                 assert!(!inside.contains("hunter2"), "{inside}");
@@ -24,6 +27,43 @@ fn good_files_get_exactly_the_summary_beside_them() {
             Err(report) => panic!("{}", report.render(name, text, false)),
         }
     });
+}
+
+#[test]
+fn a_table_that_moves_into_an_included_file_is_no_change() {
+    let path = Path::new("tests/config/good/include.toml");
+    let text = fs::read_to_string(path).expect("a readable file");
+    let load = |text: &str| {
+        let loaded = load(ConfigText::of(path, text), &|_| None, &mut |_| SeriesId(0));
+        loaded.expect("a good file").file
+    };
+    let part = |name: &str| {
+        fs::read_to_string(path.with_file_name("parts/good.d").join(name)).expect("a readable file")
+    };
+    let apart = load(&text);
+    let (_, main) = text.split_once('\n').expect("lines");
+    let together = [&part("20-web.toml"), main, &part("10-login.toml")].concat();
+    let Changes {
+        applied,
+        needs_restart,
+    } = changes(&load(&together), &apart);
+    let included = "include [] → [parts/good.d/*.toml, parts/good.d/20-web.toml]";
+    assert_eq!(
+        (applied, needs_restart),
+        (vec![included.to_owned()], vec![])
+    );
+}
+
+fn variable(name: &str) -> Option<String> {
+    let value = match name {
+        "ORIGINS" => " http://10.0.0.1:9000,\thttp://10.0.0.2:9000,\n",
+        "METHODS" => "GET,POST",
+        "QUOTAS" => "10 per second, 100 per minute",
+        "NOTHING" => "",
+        "SECRETS" => "tests/config/good/parts",
+        _ => return None,
+    };
+    Some(value.to_owned())
 }
 
 /// Compares what `outcome` makes of each file with the text beside it.

@@ -4,5 +4,6 @@
 mod support;
 
 mod compile;
+mod given;
 mod reports;
 mod scale;

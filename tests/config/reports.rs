@@ -3,9 +3,10 @@
 //! `GOLDEN=write cargo test --test config` writes the reports anew; read the difference.
 
 use std::fs;
+use std::path::Path;
 
-use tollgate::config::load;
 use tollgate::config::report::Report;
+use tollgate::config::{ConfigText, load};
 use tollgate::limit::plan::SeriesId;
 
 use crate::compile::golden;
@@ -14,9 +15,12 @@ use crate::support::toml_files;
 #[test]
 fn bad_files_have_exactly_these_reports() {
     golden("tests/config/bad", 50, |name, text| {
-        let lines = report(text).lines(name, text).join("\n");
+        let path = Path::new("tests/config/bad").join(name);
+        let report = report(ConfigText::of(&path, text));
+        assert!(!report.is_empty(), "{name} has no mistakes");
+        let lines = report.lines(name, text).join("\n");
         assert!(!lines.contains("hunter2"), "{lines}");
-        report_of(name, text)
+        report.render(name, text, false)
     });
 }
 
@@ -190,23 +194,19 @@ fn a_file_cut_anywhere_is_reported_without_a_panic() {
     }
 }
 
-fn report_of(name: &str, text: &str) -> String {
-    let report = report(text);
-    assert!(!report.is_empty(), "{name} has no mistakes");
-    report.render(name, text, false)
-}
-
 /// Loads a file as the gateway does; a bad one asks the store for nothing.
-fn report(text: &str) -> Report {
+fn report<'t>(config: impl Into<ConfigText<'t>>) -> Report {
+    let config = config.into();
     let mut is_asked = false;
-    let loaded = load(text, &variable, &mut |_| {
+    let loaded = load(config, &variable, &mut |_| {
         is_asked = true;
         SeriesId(0)
     });
     let report = loaded.map(drop).err().unwrap_or_default();
     assert!(
         !is_asked || report.is_empty(),
-        "{text} asks for a series id"
+        "{} asks for a series id",
+        config.text
     );
     report
 }
@@ -215,6 +215,8 @@ fn variable(name: &str) -> Option<String> {
     match name {
         "SECRET" => Some("hunter2".to_owned()),
         "NUMBER" => Some("4".to_owned()),
+        "URLS" => Some("http://a:1, hunter2, ,http://b:1".to_owned()),
+        "NAMES" => Some("hunter2,hunter2".to_owned()),
         _ => None,
     }
 }

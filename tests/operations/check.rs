@@ -181,3 +181,61 @@ fn white_space_around_the_value_of_a_variable_is_warned_of() {
         assert_eq!(output.status.code(), Some(0), "{content:?}");
     }
 }
+
+#[test]
+fn a_check_without_secrets_takes_what_is_missing_for_given_and_nothing_else() {
+    let secret = "[store]\nkey_secret = '${file:secret}'\n";
+    let missing = "taken for given\n  ${file:secret}\n";
+    for (text, content, arguments, status, said) in [
+        (GOOD, None, &["--without-secrets"][..], 0, ": no mistakes\n"),
+        (secret, None, &[], 78, "cannot be read"),
+        (secret, None, &["--without-secrets"], 0, missing),
+        (secret, None, &["--without-secrets", "--strict"], 0, missing),
+        (
+            secret,
+            Some("short"),
+            &["--without-secrets", "--strict"],
+            78,
+            "is shorter than",
+        ),
+        (
+            secret,
+            Some("sixteen or more bytes"),
+            &["--without-secrets", "--strict"],
+            0,
+            ": no mistakes\n",
+        ),
+        (
+            "workers = '${NO_SUCH}'\nworker = 2\n",
+            None,
+            &["--without-secrets"],
+            78,
+            "1 mistake\n",
+        ),
+        (
+            "watch = '${NO_SUCH}'\n",
+            None,
+            &["--without-secrets"],
+            78,
+            "1 mistake\n",
+        ),
+    ] {
+        let text = if text == GOOD {
+            text.to_owned()
+        } else {
+            format!("{text}{GOOD}")
+        };
+        let folder = folder("gateway.toml", &text);
+        if let Some(content) = content {
+            fs::write(folder.path().join("secret"), content).expect("a writable folder");
+        }
+        let output = check(arguments, &folder);
+        let all = String::from_utf8([output.stdout, output.stderr].concat()).expect("text");
+        assert!(all.contains(said), "{text}{arguments:?}: {all}");
+        assert_eq!(
+            output.status.code(),
+            Some(status),
+            "{text}{arguments:?}: {all}"
+        );
+    }
+}

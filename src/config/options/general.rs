@@ -48,8 +48,11 @@ pub static TOP: LazyLock<TableSpec<Top>> = LazyLock::new(|| {
         .key("shutdown_grace", seconds(30))
         .sets(|top| &mut top.general.shutdown_grace)
         .doc("After that, how long requests in progress may take to finish.")
+        .key("include", list(free_text("conf.d/*.toml")))
+        .sets(|top| &mut top.include)
+        .doc("Files that are read as if they stood at the end of this one, in the order of their names.")
         .tables("listeners upstreams policies routes store jwt admin log")
-        .not_yet("watch debug_from include")
+        .not_yet("watch debug_from")
 });
 
 /// `request_id`

@@ -166,7 +166,7 @@ fn read_key_file(path: &str) -> Result<Pem, ValueError> {
         return Err(wrong("is not a regular file"));
     }
     let content = value::file(path, KEY_FILE_BYTES_MAX);
-    let content = content.map_err(|why| wrong("cannot be read").hint(why))?;
+    let content = content.map_err(|unread| wrong("cannot be read").unread(unread))?;
     let path = path.into();
     Ok(Pem { path, content })
 }

@@ -82,7 +82,7 @@ fn read(path: &str) -> Result<OverridesFile, ValueError> {
         return Err(wrong("is not a regular file"));
     }
     let content = file(path, BYTES_MAX);
-    let content = content.map_err(|why| wrong("cannot be read").hint(why))?;
+    let content = content.map_err(|unread| wrong("cannot be read").unread(unread))?;
     let content = String::from_utf8(content).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = 1 + memchr::memchr_iter(b'\n', valid).count();

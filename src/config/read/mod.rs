@@ -5,6 +5,10 @@
 //! default; one that is wrong is reported.
 
 mod form;
+mod free_keys;
+mod include;
+mod list;
+mod merge;
 mod messages;
 mod other_languages;
 mod other_names;
@@ -26,30 +30,46 @@ pub(super) use say::say;
 pub use scalar::{OneItem, Scalar};
 pub use variables::{Env, Template};
 
-use super::file::{File, RawStore, Table, UnreadParts};
+use super::file::{File, RawStore, Spanned, Table, UnreadParts};
 use super::options::{ADMIN, JWT, LISTENER, LOG, POLICY, ROUTE, STORE, TABLES, TOP, UPSTREAM};
-use super::report::Report;
+use super::report::{IncludedFile, Report};
 use super::secrets::overwritten;
+use super::text::{ConfigText, MissingValues};
 use super::value::{StoreUrl, nearest};
 use source::FileSource;
 use syntax::NAMED;
 use table::Reader;
 
-/// Reads a file; `env` looks its variables up.
+/// Reads a file and those that it includes; `env` looks its variables up.
 ///
 /// If the report is not empty the mirror lacks what was wrong, and is good for finding further
-/// mistakes only.
-pub fn read(text: &str, env: &Env<'_>) -> (File, Report) {
-    let mut report = Report::default();
-    let (sound, mut lost) = syntax::sound_part(text, &overwritten(text), &mut report);
+/// mistakes only. Places of included files are counted on from the end of the one before.
+pub fn read(config: &ConfigText<'_>, env: &Env<'_>) -> (File, Report, Vec<IncludedFile>) {
+    let (mut report, main) = (Report::default(), config.text);
+    let (sound, mut lost) = syntax::sound_part(main, &overwritten(main), &mut report);
     let (tree, _) = DeTable::parse_recoverable(&sound);
-    lose_unnamed(tree.get_ref(), &mut lost);
+    let source = FileSource {
+        text: main,
+        env,
+        tables: &TABLES,
+        missing: MissingValues::AreMistakes,
+    };
+    let before = report.count();
+    let patterns = patterns(tree.get_ref(), source, &mut report);
+    let included = include::files(config, &patterns, &mut report);
+    if report.count() > before {
+        // What is not found may stand in a file that was not read.
+        lost.headers.extend(NAMED);
+    }
+    let parts = merge::parts(&included, &mut report, &mut lost);
+    let tree = merge::merged(tree.into_inner(), &parts, &mut report);
+    lose_unnamed(&tree, &mut lost);
     let mut top = Reader {
-        entries: tree.get_ref(),
+        entries: &tree,
         source: FileSource {
-            text,
-            env,
-            tables: &TABLES,
+            text: &merge::text(main, &included),
+            missing: config.missing,
+            ..source
         },
         lost: &lost,
         report: &mut report,
@@ -66,7 +86,30 @@ pub fn read(text: &str, env: &Env<'_>) -> (File, Report) {
         routes: route_names::named(top.each("routes", &ROUTE)).into(),
         lost: UnreadParts::default(),
     };
-    (File { lost, ..file }, report)
+    (File { lost, ..file }, report, included)
+}
+
+/// Reads `include`, which must be known before the rest is read. What is wrong with it is said once more then, in
+/// the same words.
+fn patterns(
+    top: &DeTable<'_>,
+    source: FileSource<'_>,
+    report: &mut Report,
+) -> Vec<Spanned<String>> {
+    let Some(node) = top.get("include") else {
+        return Vec::new();
+    };
+    let scalar = Scalar {
+        subject: "`include`".to_owned(),
+        node,
+        source,
+        report,
+        of_list: None,
+    };
+    let list = scalar.items("[\"conf.d/*.toml\"]", OneItem::InList, |item| {
+        item.free_text("conf.d/*.toml")
+    });
+    list.unwrap_or_default()
 }
 
 /// Notes the tables that stand under a name which is nearly right, and names that have no table.

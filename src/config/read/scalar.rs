@@ -9,10 +9,10 @@ use super::form::Form;
 use super::other_variables;
 use super::say::say;
 use super::source::FileSource;
-use super::variables::{Template, expand};
-use crate::config::file::Spanned;
+use super::variables::{Template, Undefined, expand};
 use crate::config::report::{Mistake, Report};
 use crate::config::secrets::redacted;
+use crate::config::text::MissingValues;
 use crate::config::value::ValueError;
 
 /// A value that one key wants.
@@ -22,6 +22,17 @@ pub struct Scalar<'t, 'r> {
     pub(super) node: &'t toml::Spanned<DeValue<'t>>,
     pub(super) source: FileSource<'t>,
     pub(super) report: &'r mut Report,
+    /// The list in a variable that it is an item of, if it is one.
+    pub(super) of_list: Option<ListItem<'t>>,
+}
+
+/// An item of the list that a variable stands for.
+#[derive(Clone, Copy)]
+pub(super) struct ListItem<'t> {
+    /// The variable, as the file writes it.
+    pub(super) written: &'t str,
+    /// Which item it is, from 1; none: the only one.
+    pub(super) number: Option<usize>,
 }
 
 /// How a list may be written that has one item.
@@ -62,7 +73,7 @@ impl<'t> Scalar<'t, '_> {
     }
 
     /// Reads a value in which a variable of another language means what it says.
-    fn read_as_it_stands<T>(
+    pub(super) fn read_as_it_stands<T>(
         mut self,
         form: &Form,
         parse: impl Fn(&str) -> Result<T, ValueError>,
@@ -73,8 +84,11 @@ impl<'t> Scalar<'t, '_> {
             Form::Text(_) | Form::Secret(_) | Form::NumberOrText(_)
         );
         match (form, self.node.get_ref()) {
+            (_, DeValue::String(item)) if self.of_list.is_some() => {
+                self.checked(item, item, parse(item))
+            }
             (_, DeValue::String(written)) if is_text || has_variable(written) => {
-                let text = self.expand(written)?;
+                let text = self.expand(written, matches!(form, Form::Secret(_)))?;
                 let mut parsed = parse(&text);
                 if let Err(wrong) = &mut parsed
                     && is_other_variable(form, written)
@@ -139,128 +153,24 @@ impl<'t> Scalar<'t, '_> {
     /// Reads a string that a later stage judges.
     pub fn free_text(self, example: &'static str) -> Option<String> {
         if let DeValue::String(written) = self.node.get_ref()
-            && has_variable(written)
+            && (self.of_list.is_some() || has_variable(written))
         {
             self.report.redact(self.span());
         }
         self.read(&Form::Text(example), |text| Ok(text.to_owned()))
     }
 
-    /// Reads a list, each item by itself; those that are right are kept.
-    pub fn items<T>(
-        mut self,
-        example: &str,
-        one: OneItem,
-        read: impl Fn(Scalar<'_, '_>) -> Option<T>,
-    ) -> Option<Vec<Spanned<T>>> {
-        let nodes: Vec<_> = match self.node.get_ref() {
-            DeValue::Array(items) => items.iter().collect(),
-            DeValue::String(_) if one == OneItem::Plain => vec![self.node],
-            other => {
-                let wanted = match one {
-                    OneItem::InList | OneItem::Table => "a list",
-                    OneItem::Plain => "a string or a list",
-                };
-                let raw = self.raw();
-                let alone = one != OneItem::Table
-                    && (other.is_str() || other.is_integer())
-                    && !raw.contains('\n')
-                    && redacted(raw) == raw;
-                self.mistyped(wanted, format!("a list such as `{example}`"))
-                    .maybe_hint(alone.then(|| format!("did you mean `[{raw}]`?")));
-                return None;
-            }
-        };
-        let items = nodes.into_iter().filter_map(|node| {
-            let value = read(self.part(format!("an item of {}", self.subject), node))?;
-            let span = node.span();
-            Some(Spanned { value, span })
-        });
-        Some(items.collect())
-    }
-
-    /// Reads a table of NAME = "value", in the file's order; both parse themselves.
-    pub fn pairs<K: PartialEq, V>(
-        mut self,
-        example: &str,
-        parse_name: impl Fn(&str) -> Result<K, ValueError>,
-        parse: impl Fn(&str) -> Result<V, ValueError>,
-    ) -> Option<Vec<(K, V)>> {
-        let DeValue::Table(entries) = self.node.get_ref() else {
-            self.mistyped("a table", format!("`{example}`"));
-            return None;
-        };
-        let mut pairs: Vec<(K, V)> = Vec::new();
-        for (key, node) in entries {
-            let (text, span) = (key.get_ref().as_ref(), key.span());
-            let name = match parse_name(text) {
-                Ok(name) if pairs.iter().any(|(known, _)| *known == name) => {
-                    let message = format!("`{text}` is given twice");
-                    (self.report.mistake(&span, message, ""))
-                        .hint("names that differ only in case are one");
-                    continue;
-                }
-                Ok(name) => Some(name),
-                Err(wrong) => {
-                    say(self.report, wrong, text, span);
-                    None
-                }
-            };
-            let value = self.part(format!("`{text}`"), node);
-            let value = value.read_as_it_stands(&Form::Text("2"), &parse);
-            pairs.extend(name.zip(value));
-        }
-        Some(pairs)
-    }
-
-    /// Reads a table whose keys are free, in the file's order; `quoted` is how messages call a key.
-    pub fn entries<V>(
-        mut self,
-        example: &str,
-        quoted: impl Fn(&str) -> String,
-        read: impl Fn(Scalar<'_, '_>) -> Option<V>,
-    ) -> Option<Vec<(Spanned<String>, Spanned<V>)>> {
-        let DeValue::Table(entries) = self.node.get_ref() else {
-            self.mistyped("a table", format!("`{example}`"));
-            return None;
-        };
-        let mut all = Vec::with_capacity(entries.len());
-        for (key, node) in entries {
-            let (value, span) = (key.get_ref().as_ref().to_owned(), key.span());
-            let is_dotted = self
-                .source
-                .text
-                .get(node.span())
-                .is_some_and(|raw| !raw.starts_with(['{', '[']));
-            if node.get_ref().is_table() && is_dotted {
-                let message = format!(
-                    "the key that begins with `{}` has dots but no quotes",
-                    quoted(&value)
-                );
-                (self.report.mistake(&span, message, "a pattern in quotes"))
-                    .hint("write `\"10.0.0.1\" = …`");
-                continue;
-            }
-            let read = read(self.part(format!("`{}`", quoted(&value)), node));
-            all.extend(read.map(|read| {
-                (
-                    Spanned { value, span },
-                    Spanned {
-                        value: read,
-                        span: node.span(),
-                    },
-                )
-            }));
-        }
-        Some(all)
-    }
-
-    fn part(&mut self, subject: String, node: &'t toml::Spanned<DeValue<'t>>) -> Scalar<'t, '_> {
+    pub(super) fn part(
+        &mut self,
+        subject: String,
+        node: &'t toml::Spanned<DeValue<'t>>,
+    ) -> Scalar<'t, '_> {
         Scalar {
             subject,
             node,
             source: self.source,
             report: self.report,
+            of_list: None,
         }
     }
 
@@ -272,7 +182,7 @@ impl<'t> Scalar<'t, '_> {
     }
 
     /// Returns the value as the file writes it.
-    fn raw(&self) -> &'t str {
+    pub(super) fn raw(&self) -> &'t str {
         self.source.text.get(self.span()).unwrap_or_default()
     }
 
@@ -283,6 +193,7 @@ impl<'t> Scalar<'t, '_> {
         parse: impl Fn(&str) -> Result<T, ValueError>,
     ) {
         if let DeValue::String(written) = self.node.get_ref()
+            && self.of_list.is_none()
             && is_other_variable(form, written)
             && parse(written).is_ok()
         {
@@ -294,7 +205,8 @@ impl<'t> Scalar<'t, '_> {
         }
     }
 
-    fn expand(&mut self, written: &'t Cow<'t, str>) -> Option<Cow<'t, str>> {
+    /// Replaces the variables of a string; none if one stands for nothing, which is said or taken for given.
+    fn expand(&mut self, written: &'t Cow<'t, str>, is_secret: bool) -> Option<Cow<'t, str>> {
         let mut padded = Vec::new();
         let expanded = expand(written, self.source.env, &mut padded);
         for variable in padded {
@@ -303,20 +215,46 @@ impl<'t> Scalar<'t, '_> {
                 self.subject
             ));
         }
-        let undefined = match expanded {
-            Ok(text) => return Some(text),
-            Err(undefined) => undefined,
-        };
+        match expanded {
+            Ok(text) => Some(text),
+            Err(undefined) if is_secret && self.are_given(&undefined) => {
+                for (variable, _) in undefined {
+                    self.report.give(variable);
+                }
+                Some(Cow::Borrowed(GIVEN_SECRET))
+            }
+            Err(undefined) => {
+                self.undefined(undefined);
+                None
+            }
+        }
+    }
+
+    /// Says which variables stand for nothing, but for those that are taken for given.
+    pub(super) fn undefined(&mut self, undefined: Vec<Undefined<'t>>) {
         let span = self.span();
         for (variable, wrong) in undefined {
             // The place is the variable's own unless the string spells it with escapes.
-            let span = match self.raw().find(variable) {
+            let at = match self.raw().find(variable) {
                 Some(at) => span.start + at..span.start + at + variable.len(),
                 None => span.clone(),
             };
-            say(self.report, wrong, variable, span);
+            if self.is_given(&wrong) {
+                self.report.give(variable);
+                self.report.leave_out(span.clone());
+            } else {
+                say(self.report, wrong, variable, at);
+            }
         }
-        None
+    }
+
+    fn are_given(&self, undefined: &[Undefined<'_>]) -> bool {
+        undefined.iter().all(|(_, wrong)| self.is_given(wrong))
+    }
+
+    /// Whether what is wrong is that something is not there, and such things are taken for given.
+    fn is_given(&self, wrong: &ValueError) -> bool {
+        wrong.is_missing && self.source.missing == MissingValues::AreGiven
     }
 
     /// Says what is wrong of what the file has, never of what a variable stands for.
@@ -330,11 +268,38 @@ impl<'t> Scalar<'t, '_> {
             Ok(value) => return Some(value),
             Err(wrong) => wrong,
         };
+        let written = self.of_list.map_or(written, |item| item.written);
+        if self.is_given(&wrong) {
+            self.report.give(&redacted(written));
+            self.report.leave_out(self.span());
+            return None;
+        }
+        if let Some(item) = self.of_list {
+            self.wrong_item(item, wrong);
+            return None;
+        }
         if wrong.subject.is_none() && written != text && has_variable(written) {
-            wrong.hint = Some("the values of variables are not shown".to_owned());
+            wrong.hint = Some(NOT_SHOWN.to_owned());
         }
         say(self.report, wrong, written, self.span());
         None
+    }
+
+    /// Says what is wrong with an item of the list that a variable stands for, and never what it is.
+    fn wrong_item(&mut self, ListItem { written, number }: ListItem<'_>, wrong: ValueError) {
+        let item = match number {
+            Some(number) => format!("item {number} of `{written}`"),
+            None => format!("`{written}`"),
+        };
+        let (subject, hint) = match wrong.subject {
+            Some(subject) => (format!("{item}: {subject}"), wrong.hint),
+            None => (item, Some(NOT_SHOWN.to_owned())),
+        };
+        let message = format!("{subject} {}", wrong.problem);
+        (self
+            .report
+            .mistake(&self.node.span(), message, wrong.expected))
+        .maybe_hint(hint);
     }
 }
 
@@ -355,7 +320,7 @@ fn is_other_variable(form: &Form, text: &str) -> bool {
     other_variables::has_one(text, matches!(form, Form::Secret(_)))
 }
 
-fn has_variable(text: &str) -> bool {
+pub(super) fn has_variable(text: &str) -> bool {
     text.contains("${")
 }
 
@@ -364,3 +329,8 @@ fn decimal(integer: &DeInteger<'_>) -> String {
     let number = u64::from_str_radix(integer.as_str(), integer.radix());
     number.map_or_else(|_| integer.to_string(), |number| number.to_string())
 }
+
+/// What stands for a secret that is taken for given: no check of a secret minds it.
+const GIVEN_SECRET: &str = "a secret that is taken for given";
+/// What is said instead of a value.
+const NOT_SHOWN: &str = "the values of variables are not shown";

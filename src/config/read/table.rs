@@ -190,6 +190,7 @@ impl<'t> Reader<'t, '_> {
             node,
             source: self.source,
             report: self.report,
+            of_list: None,
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Variables in the strings of a file: `${NAME}`, `${NAME:-default}`, `${file:/run/secrets/x}`.
+//! What variables in the strings of a file stand for: `${NAME}`, `${NAME:-default}`, `${file:/run/secrets/x}`, and
+//! `${file:${NAME}/x}`.
 //!
 //! Parsed strings are expanded, not the file's text: what a variable holds can neither move the
 //! place of a mistake nor become keys of its own. What it stands for is not expanded again.
@@ -6,7 +7,8 @@
 use std::borrow::Cow;
 use std::fs;
 
-use crate::config::value::{ValueError, file};
+use crate::config::pieces::{TemplatePiece, file_path, pieces};
+use crate::config::value::{UnreadFile, ValueError, file};
 
 /// Looks a variable of the environment up.
 pub type Env<'e> = dyn Fn(&str) -> Option<String> + 'e;
@@ -34,9 +36,9 @@ impl Template {
     pub(super) fn of(written: &str, env: &Env<'_>) -> Option<Self> {
         let parts = pieces(written).map(|piece| match piece {
             TemplatePiece::Text(text) => Some(TemplatePart::Text(text.to_owned())),
-            TemplatePiece::Variable(variable) => match path(variable) {
-                Some(path) => Some(TemplatePart::File(path.to_owned())),
-                None => resolve(variable, env).ok().map(TemplatePart::Text),
+            TemplatePiece::Variable(variable) => match file_path(variable) {
+                Some(path) => Some(TemplatePart::File(expanded_path(path, env).ok()?)),
+                None => named(variable, env).ok().map(TemplatePart::Text),
             },
             TemplatePiece::Unclosed(_) => None,
         });
@@ -64,7 +66,7 @@ impl Template {
             TemplatePart::File(path) if fs::metadata(path).is_ok_and(|file| !file.is_file()) => {
                 Err("it is not a regular file".to_owned())
             }
-            TemplatePart::File(path) => secret(path),
+            TemplatePart::File(path) => secret(path).map_err(|unread| unread.why),
         });
         parts.collect()
     }
@@ -74,38 +76,6 @@ impl std::fmt::Debug for Template {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Template")
     }
-}
-
-/// A part of a string.
-enum TemplatePiece<'t> {
-    Text(&'t str),
-    /// A variable, with `${` and `}`.
-    Variable(&'t str),
-    /// A variable whose `}` is missing.
-    Unclosed(&'t str),
-}
-
-/// Cuts a string into its pieces; `$${` stands for `${`.
-fn pieces(text: &str) -> impl Iterator<Item = TemplatePiece<'_>> {
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        let (piece, after) = match rest.find("${") {
-            _ if rest.is_empty() => return None,
-            None => (TemplatePiece::Text(rest), ""),
-            Some(0) => match rest.find('}') {
-                None => (TemplatePiece::Unclosed(rest), ""),
-                Some(end) => (TemplatePiece::Variable(&rest[..=end]), &rest[end + 1..]),
-            },
-            // The first `$` of `$${` is dropped, and the rest of it is text.
-            Some(at) if rest[..at].ends_with('$') => match at {
-                1 => (TemplatePiece::Text("${"), &rest[3..]),
-                _ => (TemplatePiece::Text(&rest[..at - 1]), &rest[at - 1..]),
-            },
-            Some(at) => (TemplatePiece::Text(&rest[..at]), &rest[at..]),
-        };
-        rest = after;
-        Some(piece)
-    })
 }
 
 /// Replaces the variables of `text`; `$${` stands for `${`. Borrowed if there are none. Adds to `padded` the
@@ -129,12 +99,9 @@ pub(super) fn expand<'t>(
                     }
                     out += &value;
                 }
-                Err(wrong) => undefined.push((variable, wrong)),
+                Err(wrong) => undefined.extend(wrong),
             },
-            TemplatePiece::Unclosed(variable) => {
-                let wrong = ValueError::new("is not closed", "`}` after its name").hint(PLAIN);
-                undefined.push((variable, wrong));
-            }
+            TemplatePiece::Unclosed(variable) => undefined.push(unclosed(variable)),
         }
     }
     if undefined.is_empty() {
@@ -144,16 +111,43 @@ pub(super) fn expand<'t>(
     }
 }
 
-/// Returns the path of a variable that stands for a file.
-fn path(variable: &str) -> Option<&str> {
-    variable.strip_prefix("${file:")?.strip_suffix('}')
+fn unclosed(variable: &str) -> Undefined<'_> {
+    let wrong = ValueError::new("is not closed", "`}` after its name").hint(PLAIN);
+    (variable, wrong)
 }
 
-fn resolve(variable: &str, env: &Env<'_>) -> Result<String, ValueError> {
-    if let Some(path) = path(variable) {
+fn resolve<'t>(variable: &'t str, env: &Env<'_>) -> Result<String, Vec<Undefined<'t>>> {
+    let Some(path) = file_path(variable) else {
+        return named(variable, env).map_err(|wrong| vec![(variable, wrong)]);
+    };
+    secret(&expanded_path(path, env)?).map_err(|unread| {
         let wrong = ValueError::new("cannot be read", "a file with the value");
-        return secret(path).map_err(|why| wrong.hint(why));
+        vec![(variable, wrong.unread(unread))]
+    })
+}
+
+/// Replaces the variables in the path of a file, each of which must be one of the environment.
+fn expanded_path<'t>(path: &'t str, env: &Env<'_>) -> Result<String, Vec<Undefined<'t>>> {
+    let (mut out, mut undefined) = (String::new(), Vec::new());
+    for piece in pieces(path) {
+        match piece {
+            TemplatePiece::Text(text) => out += text,
+            TemplatePiece::Variable(variable) => match named(variable, env) {
+                Ok(value) => out += &value,
+                Err(wrong) => undefined.push((variable, wrong)),
+            },
+            TemplatePiece::Unclosed(variable) => undefined.push(unclosed(variable)),
+        }
     }
+    if undefined.is_empty() {
+        Ok(out)
+    } else {
+        Err(undefined)
+    }
+}
+
+/// Returns what a variable of the environment stands for.
+fn named(variable: &str, env: &Env<'_>) -> Result<String, ValueError> {
     let inner = &variable[2..variable.len() - 1];
     let (name, default) = match inner.split_once(":-") {
         Some((name, default)) => (name, Some(default)),
@@ -162,12 +156,21 @@ fn resolve(variable: &str, env: &Env<'_>) -> Result<String, ValueError> {
     if !is_name(name) {
         let expected = "`${NAME}`, `${NAME:-default}` or `${file:/path}`";
         let (name, rest) = name.split_at(name.find(['-', '=', '?', ':']).unwrap_or(name.len()));
-        let hint = if is_name(name) && !rest.is_empty() {
+        let hint = if variable.starts_with("${file:") {
+            "the path of a file has variables of the environment only".to_owned()
+        } else if is_name(name) && !rest.is_empty() {
             format!("a default is written `${{{name}:-default}}`")
         } else {
             PLAIN.to_owned()
         };
         return Err(ValueError::new("is not a variable", expected).hint(hint));
+    }
+    if default.is_some_and(|default| default.contains("${")) {
+        let wrong = ValueError::new(
+            "has a variable in its default",
+            "a default without variables",
+        );
+        return Err(wrong);
     }
     match (env(name), default) {
         // As in a shell, `:-` also stands in for an empty variable.
@@ -176,7 +179,8 @@ fn resolve(variable: &str, env: &Env<'_>) -> Result<String, ValueError> {
         (None, Some(default)) => Ok(default.to_owned()),
         (None, None) => Err(
             ValueError::new("is not defined", "a variable of the environment")
-                .hint(format!("set it, or give a default: `${{{name}:-…}}`")),
+                .hint(format!("set it, or give a default: `${{{name}:-…}}`"))
+                .missing(),
         ),
     }
 }
@@ -187,9 +191,9 @@ fn is_name(name: &str) -> bool {
 }
 
 /// Reads a secret; a newline at its end is the editor's.
-fn secret(path: &str) -> Result<String, String> {
+fn secret(path: &str) -> Result<String, UnreadFile> {
     let text = String::from_utf8(file(path, SECRET_BYTES_MAX)?);
-    let mut text = text.map_err(|_| "it is not UTF-8".to_owned())?;
+    let mut text = text.map_err(|_| UnreadFile::because("it is not UTF-8"))?;
     if text.ends_with('\n') {
         text.truncate(text.len() - 1);
         text.truncate(text.strip_suffix('\r').unwrap_or(&text).len());
@@ -308,6 +312,10 @@ mod tests {
         assert_eq!(template.read().as_deref(), Ok("${x}1${B}:one!"));
         fs::write(&path, "two").expect("a file");
         assert_eq!(template.read().as_deref(), Ok("${x}1${B}:two!"));
+        let env = |name: &str| (name == "DIR").then(|| dir.path().display().to_string());
+        let by_variable =
+            Template::of("${file:${DIR}/${NO:-secret}}", &env).expect("it has a file");
+        assert_eq!(by_variable.read().as_deref(), Ok("two"));
         fs::remove_file(&path).expect("a file");
         assert!(template.read().is_err());
         fs::create_dir(&path).expect("a directory");

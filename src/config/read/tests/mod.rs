@@ -9,7 +9,9 @@ use crate::config::options::{TABLES, TableDoc};
 
 #[test]
 fn every_working_key_takes_what_it_is_for() {
-    let (file, report) = read(EVERYTHING, &|name| (name == "W").then(|| "2".to_owned()));
+    let (file, report, _) = read(&EVERYTHING.into(), &|name| {
+        (name == "W").then(|| "2".to_owned())
+    });
     assert_eq!(report.lines("", EVERYTHING), [""; 0]);
     let read = format!("{file:?}");
     assert!(!read.contains("hunter2"), "{read}");
@@ -55,6 +57,7 @@ fn every_working_key_takes_what_it_is_for() {
 
 const EVERYTHING: &str = r#"
 workers = "${W}"
+include = []
 default_policies = ["per-client"]
 preflight_policies = ["per-client"]
 ratelimit_headers = "both"
@@ -252,7 +255,7 @@ fn every_working_key_is_read() {
         let keys = table.keys.iter().map(|key| key.name);
         for key in keys.chain(table.tables.iter().copied()) {
             let text = within(table, &format!("{key} = 1979-05-27"));
-            let (_, report) = read(&text, &|_| None);
+            let (_, report, _) = read(&(&text).into(), &|_| None);
             let said: Vec<_> = (report.mistakes().iter())
                 .map(|mistake| &text[mistake.span.clone()])
                 .collect();
@@ -266,7 +269,7 @@ fn keys_to_come_say_so() {
     for table in TABLES.iter() {
         for key in &table.to_come {
             let text = within(table, &format!("{key} = 1"));
-            let (_, report) = read(&text, &|_| None);
+            let (_, report, _) = read(&(&text).into(), &|_| None);
             let said: Vec<_> = (report.mistakes().iter())
                 .map(|mistake| mistake.message.clone())
                 .collect();

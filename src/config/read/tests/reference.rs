@@ -46,6 +46,7 @@ fn uncommented() -> String {
     text.replace("memory:\"\n", "rediss+sentinel://10.0.0.1/main\"\n")
         .replace("origin-ca.pem", "other-ca.pem")
         .replace("\"/etc/tollgate/", "\"tests/config/tls/")
+        .replace("\"conf.d/", "\"tests/config/good/parts/nothing.d/")
 }
 
 #[test]
@@ -58,6 +59,7 @@ fn what_is_commented_out_is_the_default_unless_the_reference_says_there_is_none(
     let changes = changes(&loaded(REFERENCE).file, &loaded(&uncommented()).file);
     let applied = [
         "preflight_policies none → [per-client]",
+        "include [] → [tests/config/good/parts/nothing.d/*.toml]",
         "store: key_secret set, counters start afresh",
         "jwt: keys [] → [tests/config/tls/issuer.pem]",
         "jwt: issuer anybody → https://login.example.com/",

@@ -1,0 +1,87 @@
+//! Tables whose keys are names of the operator's choice: headers, fields, patterns.
+
+use toml::de::DeValue;
+
+use super::form::Form;
+use super::say::say;
+use super::scalar::Scalar;
+use crate::config::file::Spanned;
+use crate::config::value::ValueError;
+
+impl Scalar<'_, '_> {
+    /// Reads a table of NAME = "value", in the file's order; both parse themselves.
+    pub fn pairs<K: PartialEq, V>(
+        mut self,
+        example: &str,
+        parse_name: impl Fn(&str) -> Result<K, ValueError>,
+        parse: impl Fn(&str) -> Result<V, ValueError>,
+    ) -> Option<Vec<(K, V)>> {
+        let DeValue::Table(entries) = self.node.get_ref() else {
+            self.mistyped("a table", format!("`{example}`"));
+            return None;
+        };
+        let mut pairs: Vec<(K, V)> = Vec::new();
+        for (key, node) in entries {
+            let (text, span) = (key.get_ref().as_ref(), key.span());
+            let name = match parse_name(text) {
+                Ok(name) if pairs.iter().any(|(known, _)| *known == name) => {
+                    let message = format!("`{text}` is given twice");
+                    (self.report.mistake(&span, message, ""))
+                        .hint("names that differ only in case are one");
+                    continue;
+                }
+                Ok(name) => Some(name),
+                Err(wrong) => {
+                    say(self.report, wrong, text, span);
+                    None
+                }
+            };
+            let value = self.part(format!("`{text}`"), node);
+            let value = value.read_as_it_stands(&Form::Text("2"), &parse);
+            pairs.extend(name.zip(value));
+        }
+        Some(pairs)
+    }
+
+    /// Reads a table whose keys are free, in the file's order; `quoted` is how messages call a key.
+    pub fn entries<V>(
+        mut self,
+        example: &str,
+        quoted: impl Fn(&str) -> String,
+        read: impl Fn(Scalar<'_, '_>) -> Option<V>,
+    ) -> Option<Vec<(Spanned<String>, Spanned<V>)>> {
+        let DeValue::Table(entries) = self.node.get_ref() else {
+            self.mistyped("a table", format!("`{example}`"));
+            return None;
+        };
+        let mut all = Vec::with_capacity(entries.len());
+        for (key, node) in entries {
+            let (value, span) = (key.get_ref().as_ref().to_owned(), key.span());
+            let is_dotted = self
+                .source
+                .text
+                .get(node.span())
+                .is_some_and(|raw| !raw.starts_with(['{', '[']));
+            if node.get_ref().is_table() && is_dotted {
+                let message = format!(
+                    "the key that begins with `{}` has dots but no quotes",
+                    quoted(&value)
+                );
+                (self.report.mistake(&span, message, "a pattern in quotes"))
+                    .hint("write `\"10.0.0.1\" = …`");
+                continue;
+            }
+            let read = read(self.part(format!("`{}`", quoted(&value)), node));
+            all.extend(read.map(|read| {
+                (
+                    Spanned { value, span },
+                    Spanned {
+                        value: read,
+                        span: node.span(),
+                    },
+                )
+            }));
+        }
+        Some(all)
+    }
+}

@@ -1,0 +1,285 @@
+//! The files that `include` names.
+//!
+//! A pattern is a path beside the file that has it, whose last part may have `*` for any number of characters. As
+//! in a shell, a `*` at the beginning finds no hidden files. No file is read twice.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ffi::OsStr;
+use std::fs::{self, Metadata};
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::config::file::Spanned;
+use crate::config::report::{IncludedFile, Report};
+use crate::config::text::ConfigText;
+use crate::config::value::file;
+
+/// Reads the files that these patterns name, in the order of their paths; what is wrong with a pattern or a file is
+/// said where the pattern stands.
+pub(super) fn files(
+    config: &ConfigText<'_>,
+    patterns: &[Spanned<String>],
+    report: &mut Report,
+) -> Vec<IncludedFile> {
+    let mut found = FoundFiles {
+        beside: config.path.parent().unwrap_or(config.path),
+        main: fs::metadata(config.path).ok().as_ref().map(identity),
+        known: HashSet::new(),
+        paths: BTreeMap::new(),
+    };
+    for pattern in patterns {
+        if let Err(wrong) = found.add(pattern) {
+            say(wrong, &pattern.span, report);
+        }
+    }
+    let (mut included, mut end, mut left) = (Vec::new(), config.text.len(), INCLUDED_BYTES_MAX);
+    for (path, span) in found.paths {
+        match text(&path, left) {
+            Ok(text) => {
+                left -= text.len() as u64;
+                // Between two files is a line end that belongs to neither, so no place is in both.
+                let start = end + 1;
+                end = start + text.len();
+                included.push(IncludedFile {
+                    name: path.display().to_string(),
+                    text,
+                    start,
+                });
+            }
+            Err(why) => say(
+                WrongPath::of(&path, "cannot be read").hint(why),
+                &span,
+                report,
+            ),
+        }
+    }
+    included
+}
+
+/// Says what is wrong with a path; one that a variable says is not repeated.
+fn say(wrong: WrongPath, place: &Range<usize>, report: &mut Report) {
+    let (subject, hint) = match report.redacts(place) {
+        true => (
+            "this path".to_owned(),
+            wrong.hint.filter(|hint| !hint.contains(&wrong.path)),
+        ),
+        false if wrong.path.is_empty() => ("an empty string".to_owned(), wrong.hint),
+        false => (format!("`{}`", wrong.path), wrong.hint),
+    };
+    let message = format!("{subject} {}", wrong.problem);
+    (report.mistake(place, message, EXPECTED)).maybe_hint(hint);
+}
+
+/// Reads a file of `most` bytes or less, or says what keeps it from being read.
+fn text(path: &Path, most: u64) -> Result<String, String> {
+    if fs::metadata(path).is_ok_and(|file| file.len() > most) {
+        return Err(format!(
+            "all included files together have at most {INCLUDED_BYTES_MAX} bytes"
+        ));
+    }
+    let content = file(path, most).map_err(|unread| unread.why)?;
+    String::from_utf8(content).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + memchr::memchr_iter(b'\n', valid).count();
+        format!("it is not UTF-8: line {line} is the first that is not")
+    })
+}
+
+/// What is wrong with a path, as a predicate of it.
+struct WrongPath {
+    path: String,
+    problem: &'static str,
+    hint: Option<String>,
+}
+
+impl WrongPath {
+    fn new(path: &str, problem: &'static str) -> Self {
+        Self {
+            path: path.to_owned(),
+            problem,
+            hint: None,
+        }
+    }
+
+    fn of(path: &Path, problem: &'static str) -> Self {
+        Self::new(&path.display().to_string(), problem)
+    }
+
+    fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    fn because(self, error: &io::Error) -> Self {
+        self.hint(format!("the system says: {}", error.kind()))
+    }
+
+    /// Says that there is no such file, and why if it is meant as a pattern.
+    fn no_file(self, name: &str) -> Self {
+        if name.contains(['?', '[', '{']) {
+            self.hint("of the characters of patterns, only `*` has a meaning here")
+        } else {
+            self
+        }
+    }
+}
+
+/// What tells a file from all others of the machine.
+type FileIdentity = (u64, u64);
+
+fn identity(metadata: &Metadata) -> FileIdentity {
+    (metadata.dev(), metadata.ino())
+}
+
+/// The files that were found so far.
+struct FoundFiles<'p> {
+    /// Where patterns begin.
+    beside: &'p Path,
+    /// The file that includes the others.
+    main: Option<FileIdentity>,
+    known: HashSet<FileIdentity>,
+    /// The files by their paths, and where the pattern stands that named each first.
+    paths: BTreeMap<PathBuf, Range<usize>>,
+}
+
+impl FoundFiles<'_> {
+    /// Adds the files that a pattern names: at least one.
+    fn add(&mut self, Spanned { value, span }: &Spanned<String>) -> Result<(), WrongPath> {
+        let (folder, name) = match value.rsplit_once('/') {
+            Some(("", name)) => ("/", name),
+            Some((folder, name)) => (folder, name),
+            None => ("", &**value),
+        };
+        if matches!(name, "" | "." | "..") {
+            let wrong = WrongPath::new(value, "names no file");
+            return Err(wrong.hint("all files of a directory: `conf.d/*.toml`"));
+        }
+        if folder.contains('*') {
+            let wrong = WrongPath::new(value, "has a `*` before its last `/`");
+            return Err(wrong.hint("write a pattern for each directory"));
+        }
+        let folder = self.beside.join(folder);
+        if !name.contains('*') {
+            return self.add_file(folder.join(name), span);
+        }
+        let unread = |error: io::Error| {
+            let wrong = WrongPath::new(value, "is in a directory that cannot be read");
+            wrong.because(&error)
+        };
+        // The working directory cannot be listed by an empty name.
+        let listed = match folder.as_os_str() {
+            name if name.is_empty() => Path::new("."),
+            _ => &folder,
+        };
+        let mut paths = BTreeSet::new();
+        for entry in fs::read_dir(listed).map_err(unread)? {
+            let found = entry.map_err(unread)?.file_name();
+            let is_meant = found.to_str().is_some_and(|found| matches(name, found));
+            let path = folder.join(&found);
+            if is_meant && !self.is_main(&path) {
+                paths.insert(path);
+            }
+            // One more than can be taken is enough to say so.
+            if paths.len() > INCLUDED_FILES_MAX {
+                break;
+            }
+        }
+        if paths.is_empty() {
+            return Err(WrongPath::new(value, "matches no file").no_file(name));
+        }
+        (paths.into_iter()).try_for_each(|path| self.add_file(path, span))
+    }
+
+    fn is_main(&self, path: &Path) -> bool {
+        self.main.is_some() && fs::metadata(path).ok().as_ref().map(identity) == self.main
+    }
+
+    fn add_file(&mut self, path: PathBuf, span: &Range<usize>) -> Result<(), WrongPath> {
+        let wrong = |problem| WrongPath::of(&path, problem);
+        let metadata = fs::metadata(&path).map_err(|error| {
+            let name = path.file_name().map(OsStr::to_string_lossy);
+            let wrong = wrong("cannot be read").because(&error);
+            wrong.no_file(&name.unwrap_or_default())
+        })?;
+        if metadata.is_dir() {
+            let path = path.strip_prefix(self.beside).unwrap_or(&path);
+            let files = format!("its files are `{}/*.toml`", path.display());
+            return Err(wrong("is a directory").hint(files));
+        }
+        // Opening a pipe would wait for whoever writes to it.
+        if !metadata.is_file() {
+            return Err(wrong("is not a regular file"));
+        }
+        let identity = identity(&metadata);
+        if self.main == Some(identity) {
+            return Err(wrong("is the file that includes it"));
+        }
+        if self.known.contains(&identity) {
+            return Ok(());
+        }
+        if self.paths.len() == INCLUDED_FILES_MAX {
+            let most = format!("`include` takes at most {INCLUDED_FILES_MAX} files");
+            return Err(wrong("is one file too many").hint(most));
+        }
+        self.known.insert(identity);
+        self.paths.insert(path, span.clone());
+        Ok(())
+    }
+}
+
+/// Whether `name` is a file's name in which `*` stands for any number of characters.
+fn matches(pattern: &str, name: &str) -> bool {
+    if name.starts_with('.') && !pattern.starts_with('.') {
+        return false;
+    }
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = name.strip_prefix(first) else {
+        return false;
+    };
+    let Some(last) = parts.next_back() else {
+        return rest.is_empty();
+    };
+    // The leftmost place leaves the most for what follows.
+    for part in parts {
+        let Some(at) = rest.find(part) else {
+            return false;
+        };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(last)
+}
+
+const EXPECTED: &str = "a path, or a pattern such as `conf.d/*.toml`";
+/// Most files that one includes.
+const INCLUDED_FILES_MAX: usize = 1000;
+/// Most bytes of all files that one includes.
+const INCLUDED_BYTES_MAX: u64 = 16 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_number_of_characters() {
+        for (pattern, name, is_one) in [
+            ("*.toml", "a.toml", true),
+            ("*.toml", ".toml", false),
+            ("*.toml", "a.toml~", false),
+            ("*", "a", true),
+            ("*", ".a", false),
+            (".*", ".a", true),
+            ("a*b", "ab", true),
+            ("a*ba", "aba", true),
+            ("a*a", "a", false),
+            ("a*b*c", "a-b-b-c", true),
+            ("a*b*c", "acb", false),
+            ("a**c", "abc", true),
+            ("é*", "éa", true),
+        ] {
+            assert_eq!(matches(pattern, name), is_one, "{pattern} {name}");
+        }
+    }
+}
