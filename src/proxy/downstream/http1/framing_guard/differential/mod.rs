@@ -52,16 +52,6 @@ struct Observation {
     end: Option<Result<(), String>>,
 }
 
-/// What the parser alone makes of bytes that come in one piece.
-#[derive(Debug)]
-struct Alone {
-    /// The bytes, with what is wrong in targets escaped.
-    bytes: Vec<u8>,
-    observed: Observation,
-    /// Where the reader overwrites the first byte, if it does.
-    refused_at: Option<usize>,
-}
-
 /// A client that sends its bytes in these pieces, says nothing more, and takes every answer.
 #[derive(Debug)]
 struct Pieces(VecDeque<Vec<u8>>);
@@ -81,9 +71,8 @@ fn every_pair_of_messages_is_read_alike_wherever_it_is_cut() {
         .flat_map(|first| MESSAGES.iter().map(move |second| [*first, *second]));
     for (pair, probe) in pairs.zip(PROBES.iter().cycle()) {
         let bytes = [&pair.concat(), *probe].concat();
-        let alone = Alone::of(&bytes);
         for pieces in every_cut(&bytes) {
-            alone.compare(&pieces);
+            compare(&bytes, &pieces);
         }
     }
 }
@@ -92,60 +81,52 @@ fn every_pair_of_messages_is_read_alike_wherever_it_is_cut() {
 fn mutated_messages_are_read_alike() {
     let (refused, cases) = for_each_seed(|draws| {
         let bytes = mutated(draws);
-        Alone::of(&bytes).compare(&draws.cut(&bytes))
+        compare(&bytes, &draws.cut(&bytes))
     });
     assert!(refused >= cases / 4, "{refused} of {cases} reach a probe");
 }
 
-impl Alone {
-    fn of(bytes: &[u8]) -> Self {
-        let bytes = with_targets_escaped(bytes);
-        let observed = parsed(VecDeque::from([bytes.clone()]));
-        let mut passed = bytes.clone();
-        FramingReader::default().follow(&mut passed);
-        let differs = |(new, old): (&u8, &u8)| new != old;
-        let refused_at = passed.iter().zip(&bytes).position(differs);
-        if let Some(at) = refused_at {
-            let shown = bytes.escape_ascii();
-            assert_eq!(passed[at + 1..], bytes[at + 1..], "{shown}");
-        }
-        Self {
-            bytes,
-            observed,
-            refused_at,
-        }
+/// Fails unless both read `bytes` alike; returns whether the reader refused a probe that the parser
+/// accepts.
+fn compare(bytes: &[u8], pieces: &VecDeque<Vec<u8>>) -> bool {
+    let escaped = with_targets_escaped(bytes);
+    let alone = parsed(if escaped == bytes {
+        pieces.clone()
+    } else {
+        VecDeque::from([escaped.clone()])
+    });
+    let bytes = &escaped[..];
+    let strict = held_to_the_letter(pieces.clone());
+    let shown = || {
+        let cuts: Vec<_> = pieces.iter().map(Vec::len).collect();
+        let bytes = bytes.escape_ascii();
+        format!("{bytes} in pieces of {cuts:?}: {alone:#?} {strict:#?}")
+    };
+    assert_eq!(probes(&strict), 0, "a probe passes: {}", shown());
+    let mut passed = bytes.to_vec();
+    FramingReader::default().follow(&mut passed);
+    let differs = |(new, old): (&u8, &u8)| new != old;
+    let Some(at) = passed.iter().zip(bytes).position(differs) else {
+        assert_eq!(strict, alone, "{}", shown());
+        return false;
+    };
+    assert_eq!(passed[at + 1..], bytes[at + 1..], "{}", shown());
+    // Nobody reads what comes after the end of a connection.
+    if strict == alone && strict.end.is_some() {
+        return false;
     }
-
-    /// Fails unless the parser behind the reader reads the bytes alike in these pieces; returns whether the
-    /// reader refused a probe that the parser accepts.
-    fn compare(&self, pieces: &VecDeque<Vec<u8>>) -> bool {
-        let alone = &self.observed;
-        let strict = held_to_the_letter(pieces.clone());
-        let shown = || {
-            let cuts: Vec<_> = pieces.iter().map(Vec::len).collect();
-            let bytes = self.bytes.escape_ascii();
-            format!("{bytes} in pieces of {cuts:?}: {alone:#?} {strict:#?}")
-        };
-        assert_eq!(probes(&strict), 0, "a probe passes: {}", shown());
-        let Some(at) = self.refused_at else {
-            assert_eq!(strict, *alone, "{}", shown());
-            return false;
-        };
-        // Nobody reads what comes after the end of a connection.
-        if strict == *alone && strict.end.is_some() {
-            return false;
-        }
-        let is_good = !is_documented(&self.bytes, at);
-        assert!(!is_good, "byte {at} is good: {}", shown());
-        // A head that arrived in part is not looked at again before it ends.
-        let mut ended = pieces.clone();
-        ended.push_back(b"\r\n\r\n".to_vec());
-        let is_refused = is_refused(&strict) || is_refused(&held_to_the_letter(ended));
-        assert!(is_refused, "byte {at} is overwritten in vain: {}", shown());
-        let is_beginning = is_beginning(&strict.requests, &alone.requests);
-        assert!(is_beginning, "{}", shown());
-        probes(alone) > 0
-    }
+    assert!(is_documented(bytes, at), "byte {at} is good: {}", shown());
+    // A head that arrived in part is not looked at again before it ends.
+    let mut ended = pieces.clone();
+    ended.push_back(b"\r\n\r\n".to_vec());
+    let is_refused = is_refused(&strict) || is_refused(&held_to_the_letter(ended));
+    assert!(is_refused, "byte {at} is overwritten in vain: {}", shown());
+    assert!(
+        is_beginning(&strict.requests, &alone.requests),
+        "{}",
+        shown()
+    );
+    probes(&alone) > 0
 }
 
 /// What the parser gets of bytes in which nothing is wrong but the targets.
