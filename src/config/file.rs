@@ -24,6 +24,7 @@ use crate::index::{ListenerIndex, PolicyIndex, RouteIndex, UpstreamIndex};
 use crate::limit::{Algorithm, Align, Count, OldestBucket};
 use crate::request::Choice;
 use crate::request::jwt::{SigningAlgorithm, TokenRules};
+use crate::request::route::HeaderMatch;
 use crate::snapshot::{self, Admin, General, Listener, Log, StatusRange};
 use crate::store::settings::{Password, Settings};
 
@@ -334,8 +335,8 @@ pub struct RawRoute {
     pub host: Option<Spanned<String>>,
     /// `methods`
     pub methods: Vec<Spanned<Method>>,
-    /// `headers`: a value, or none for `"*"`
-    pub headers: Vec<(HeaderName, Option<String>)>,
+    /// `headers`
+    pub headers: Vec<(HeaderName, HeaderMatch)>,
     /// `upstream`
     pub upstream: Option<Spanned<String>>,
     /// `policies`

@@ -41,7 +41,7 @@ pub static ROUTE: LazyLock<TableSpec<RawRoute>> = LazyLock::new(|| {
         .doc("Methods to match.")
         .key("headers", headers())
         .sets(|table| &mut table.headers)
-        .doc("Headers that must be present, with this value, or with any value if it is \"*\".")
+        .doc("Headers that must be present: with this value, with any if it is \"*\", or with one that the expression behind \"re:\" matches.")
         .key("upstream", text_at("api"))
         .sets(|table| &mut table.upstream)
         .doc("The name of an upstream.")

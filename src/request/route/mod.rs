@@ -7,6 +7,7 @@
 
 mod broader;
 mod expressions;
+mod header_match;
 mod host;
 mod leaf;
 mod other_routers;
@@ -28,6 +29,7 @@ use std::collections::{HashMap, HashSet};
 
 use http::{HeaderMap, HeaderName, Method};
 
+pub use self::header_match::HeaderMatch;
 pub use self::host::HostPattern;
 pub use self::pattern::PathPattern;
 pub use self::pattern_error::PatternError;

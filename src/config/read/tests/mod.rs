@@ -199,7 +199,7 @@ path = "/v1/{id}"
 path_regex = "/v[0-9]+"
 host = "*.example.com"
 methods = ["GET", "PURGE"]
-headers = { x-version = "2" }
+headers = { x-version = "2", x-key = "*", x-api-version = "re:2\\.\\d+" }
 upstream = "api"
 policies = ["per-client"]
 strip_prefix = "/v1"
