@@ -9,7 +9,8 @@ use http::Uri;
 use http::uri::PathAndQuery;
 
 use super::path::{self, BadPath, Normalised};
-use super::route::{Found, PathTemplate, after_segments};
+use super::route::{Found, PathTemplate};
+use super::stripped_prefix::StrippedPrefix;
 
 /// What a route does to a path before it is forwarded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,9 +18,8 @@ pub enum PathChange {
     /// Nothing.
     #[default]
     None,
-    /// It strips as many segments as this has: `/api` of `/api/x`. It begins with `/` and does not end
-    /// with it.
-    Strip(Box<str>),
+    /// It strips as many segments as this has.
+    Strip(StrippedPrefix),
     /// It fills this.
     Rewrite(PathTemplate),
 }
@@ -41,7 +41,7 @@ pub(crate) fn changed<'p>(
 ) -> Result<Cow<'p, str>, BadPath> {
     match change {
         PathChange::None => Ok(Cow::Borrowed(path)),
-        PathChange::Strip(prefix) => Ok(Cow::Borrowed(strip(path, prefix))),
+        PathChange::Strip(prefix) => Ok(Cow::Borrowed(prefix.strip(path))),
         PathChange::Rewrite(template) => {
             let path = template.fill(path, found);
             check_length(&path, target)?;
@@ -67,15 +67,6 @@ pub(crate) fn outgoing(target: &Uri, path: &str) -> Uri {
         }
     };
     Uri::from(path_and_query)
-}
-
-/// Removes as many segments from `path` as `prefix` has: the route may have matched them in another
-/// spelling.
-fn strip<'p>(path: &'p str, prefix: &str) -> &'p str {
-    match after_segments(path, prefix.matches('/').count()) {
-        "" => "/",
-        rest => rest,
-    }
 }
 
 fn check_length(path: &str, target: &Uri) -> Result<(), BadPath> {
@@ -155,8 +146,9 @@ mod tests {
         ] {
             let uri: Uri = target.parse().expect(target);
             let path = normalise(&uri).expect(target);
-            let change =
-                strip_prefix.map_or(PathChange::None, |value| PathChange::Strip(value.into()));
+            let change = strip_prefix
+                .and_then(StrippedPrefix::new)
+                .map_or(PathChange::None, PathChange::Strip);
             let path = changed(&uri, path.as_str(), &change, &found()).expect(target);
             let forwarded = outgoing(&uri, &path);
             assert_eq!(forwarded.to_string(), expected, "{target}");

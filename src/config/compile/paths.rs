@@ -5,6 +5,7 @@ use crate::config::file::{RawRoute, Table};
 use crate::config::report::Report;
 use crate::config::secrets::redacted;
 use crate::request::route::{PathPattern, PathTemplate};
+use crate::request::stripped_prefix::StrippedPrefix;
 use crate::request::target::PathChange;
 
 /// Compiles `strip_prefix` or `rewrite`, of which a route may have one.
@@ -77,7 +78,8 @@ fn strip_prefix(table: &Table<RawRoute>, report: &mut Report) -> Option<PathChan
         let message = format!("the path `{path}` does not begin with `{stripped}`");
         (message, (!literal.is_empty()).then_some(hint))
     } else {
-        return Some(PathChange::Strip(stripped.into()));
+        // What is no path is a mistake of `path`.
+        return StrippedPrefix::new(stripped).map(PathChange::Strip);
     };
     let expected = "the literal segments that the path begins with";
     (report.mistake(&prefix.span, message, expected)).maybe_hint(hint);
