@@ -345,6 +345,8 @@ pub struct RawRoute {
     pub strip_prefix: Option<Spanned<String>>,
     /// `rewrite`, as written
     pub rewrite: Option<Spanned<String>>,
+    /// `forward_path`
+    pub forward_path: ForwardPath,
     /// `cost`; none: the policies' own
     pub cost: Option<RouteCost>,
     /// `default_policies`
@@ -365,6 +367,16 @@ pub struct RawRoute {
     pub response_headers_removed: Vec<Spanned<HeaderName>>,
     /// What the snapshot has of it as the file says it.
     pub route: snapshot::Route,
+}
+
+/// `forward_path`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ForwardPath {
+    /// `as-matched`
+    #[default]
+    AsMatched,
+    /// `as-sent`
+    AsSent,
 }
 
 /// `cost` of a route

@@ -5,6 +5,7 @@
 //! host: the exact name, then the longest wildcard, then the rules for any host. A lookup allocates
 //! nothing unless the path has an escape, such as `%3A`, that is compared decoded.
 
+mod as_sent;
 mod broader;
 mod expressions;
 mod header_match;
@@ -119,7 +120,14 @@ impl Router {
         headers: &HeaderMap,
     ) -> bool {
         let decoded = path::with_slashes_decoded(path);
-        match self.find(host, method, &decoded, headers) {
+        let lookup = self.find(host, method, &decoded, headers);
+        self.is_for_another(&lookup, found, path)
+    }
+
+    /// Says whether a path with its slashes decoded was found to be another route's, which does not take the
+    /// path as it is.
+    fn is_for_another(&self, decoded: &Lookup, found: &Found, path: &str) -> bool {
+        match decoded {
             Lookup::Found(other) => {
                 other.route != found.route && !self.rules[usize::from(other.route)].takes_path(path)
             }

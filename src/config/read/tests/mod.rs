@@ -204,6 +204,7 @@ upstream = "api"
 policies = ["per-client"]
 strip_prefix = "/v1"
 rewrite = "/v2"
+forward_path = "as-sent"
 preserve_host = "${FALSE:-false}"
 cost = 2
 cors_origins = ["https://app.example.com"]
