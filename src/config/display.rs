@@ -13,7 +13,7 @@ use rustls::pki_types::ServerName;
 use tracing::Level;
 
 pub use self::cost::{amount, cost, route_cost, sources, sum};
-use super::file::{AlgorithmName, BalanceName, RawEndpoint, Spanned};
+use super::file::{AlgorithmName, BalanceName, ForwardPath, RawEndpoint, Spanned};
 use super::value::{BLOCKED, Encryption, GrantText, QuotaText, RefundOn, StoreUrl, UNLIMITED};
 use crate::access_log::AccessLog;
 use crate::clock::Micros;
@@ -144,6 +144,11 @@ pub const TAKES: &[(&str, Take)] = &[("largest", Take::Largest), ("last", Take::
 pub const ENCODED_SLASH: &[(&str, EncodedSlash)] = &[
     ("reject", EncodedSlash::Reject),
     ("keep", EncodedSlash::Keep),
+];
+/// `forward_path`
+pub const FORWARD_PATHS: &[(&str, ForwardPath)] = &[
+    ("as-matched", ForwardPath::AsMatched),
+    ("as-sent", ForwardPath::AsSent),
 ];
 /// `balance`
 pub const BALANCES: &[(&str, BalanceName)] = &[

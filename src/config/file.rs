@@ -24,6 +24,7 @@ use crate::index::{ListenerIndex, PolicyIndex, RouteIndex, UpstreamIndex};
 use crate::limit::{Algorithm, Align, Count, OldestBucket};
 use crate::request::Choice;
 use crate::request::jwt::{SigningAlgorithm, TokenRules};
+use crate::request::route::HeaderMatch;
 use crate::snapshot::{self, Admin, General, Listener, Log, StatusRange};
 use crate::store::settings::{Password, Settings};
 
@@ -336,8 +337,8 @@ pub struct RawRoute {
     pub host: Option<Spanned<String>>,
     /// `methods`
     pub methods: Vec<Spanned<Method>>,
-    /// `headers`: a value, or none for `"*"`
-    pub headers: Vec<(HeaderName, Option<String>)>,
+    /// `headers`
+    pub headers: Vec<(HeaderName, HeaderMatch)>,
     /// `upstream`
     pub upstream: Option<Spanned<String>>,
     /// `policies`
@@ -346,6 +347,8 @@ pub struct RawRoute {
     pub strip_prefix: Option<Spanned<String>>,
     /// `rewrite`, as written
     pub rewrite: Option<Spanned<String>>,
+    /// `forward_path`
+    pub forward_path: ForwardPath,
     /// `cost`; none: the policies' own
     pub cost: Option<RouteCost>,
     /// `default_policies`
@@ -370,6 +373,16 @@ pub struct RawRoute {
     pub response_headers_removed: Vec<Spanned<HeaderName>>,
     /// What the snapshot has of it as the file says it.
     pub route: snapshot::Route,
+}
+
+/// `forward_path`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ForwardPath {
+    /// `as-matched`
+    #[default]
+    AsMatched,
+    /// `as-sent`
+    AsSent,
 }
 
 /// `cost` of a route

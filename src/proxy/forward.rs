@@ -2,8 +2,9 @@
 
 use std::rc::Rc;
 
+use http::header::{Entry, LOCATION};
 use http::request::Parts;
-use http::{HeaderValue, Request, Response, Uri};
+use http::{HeaderMap, HeaderValue, Request, Response, Uri};
 
 use super::content::Content;
 use super::downstream::body::RequestBody;
@@ -17,6 +18,8 @@ use super::upstream::{
 };
 use crate::proxy::wire::outgoing::Outgoing;
 use crate::proxy::wire::request_head::CommonFields;
+use crate::request::stripped_prefix::StrippedPrefix;
+use crate::request::target::PathChange;
 use crate::request::{host, target};
 use crate::snapshot::{HttpUpstream, Route, UpstreamKind};
 
@@ -61,6 +64,20 @@ impl Journey<'_> {
         Ok(builtin::redirect(location).map(Content::Builtin))
     }
 
+    fn forward_options(&self, route: &Route, hash: Option<u64>) -> ForwardOptions {
+        ForwardOptions {
+            response_timeout: route.response_timeout,
+            body_timeout: route.body_timeout,
+            host: if route.preserve_host {
+                upstream::HostField::Client
+            } else {
+                upstream::HostField::Endpoint
+            },
+            is_upgrade: self.upgrade.is_some(),
+            hash,
+        }
+    }
+
     /// Phase 5: lets the upstream answer; of `target`, which came, the normalised `path` is forwarded.
     ///
     /// What waits is boxed, so that hyper does not need room for it with every request, including
@@ -87,17 +104,7 @@ impl Journey<'_> {
         let body = self.outgoing_body();
         let upstream = self.live.upstreams[route.upstream].as_ref();
         let upstream = upstream.expect("it has endpoints");
-        let terms = ForwardOptions {
-            response_timeout: route.response_timeout,
-            body_timeout: route.body_timeout,
-            host: if route.preserve_host {
-                upstream::HostField::Client
-            } else {
-                upstream::HostField::Endpoint
-            },
-            is_upgrade: self.upgrade.is_some(),
-            hash,
-        };
+        let terms = self.forward_options(route, hash);
         let worker = &self.client.worker;
         let meter = UpstreamMeter {
             metrics: &self.live.handles.upstreams[route.upstream],
@@ -112,6 +119,11 @@ impl Journey<'_> {
         let id = common.is_some().then(|| self.request_id()).flatten();
         request.set_common(common, id);
         request.interim = client.interim_sink();
+        let stripped = match &route.path_change {
+            // Sending may use up the head.
+            PathChange::Strip(prefix) => Some((prefix, request.host().cloned())),
+            _ => None,
+        };
         let pools = &worker.pools;
         let sent = upstream::send(pools, upstream, &mut request, &terms, meter, attempts);
         let response = client.unless_gone(Box::pin(sent)).await;
@@ -122,13 +134,36 @@ impl Journey<'_> {
                     return Err(Refusal::bad_response().into());
                 }
                 self.exchange.request().answer();
-                Ok(streaming(response))
+                let mut answer = streaming(response);
+                if let Some((prefix, host)) = stripped {
+                    self.give_back(prefix, host.as_ref(), answer.headers_mut());
+                }
+                Ok(answer)
             }
             Some(Ok(UpstreamAnswer::Switched(response))) => {
                 Ok(response.map(|switched| Content::Switched(Box::new(switched))))
             }
             Some(Err(failure)) => Err(self.failed(http, failure)),
             None => Err(Stop::Gone),
+        }
+    }
+
+    /// Puts the prefix that the route strips before where the origin says that something is. `host` is what the
+    /// client asked.
+    fn give_back(
+        &self,
+        prefix: &StrippedPrefix,
+        host: Option<&HeaderValue>,
+        headers: &mut HeaderMap,
+    ) {
+        let Entry::Occupied(mut locations) = headers.entry(LOCATION) else {
+            return;
+        };
+        let endpoint = self.exchange.attempts.authority();
+        for location in locations.iter_mut() {
+            if let Some(below) = prefix.give_back(location, endpoint.as_ref(), host) {
+                *location = below;
+            }
         }
     }
 

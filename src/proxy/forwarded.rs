@@ -1,5 +1,5 @@
-//! Tells an origin whose request it is: `X-Forwarded-For`, `-Proto`, `-Host` and Forwarded (RFC 7239), and in
-//! CDN-Loop that it came through a gateway.
+//! Tells an origin whose request it is: `X-Forwarded-For`, `-Proto`, `-Host` and Forwarded (RFC 7239), in
+//! CDN-Loop that it came through a gateway, and in `X-Forwarded-Prefix` what of its path was stripped.
 //!
 //! They are set after [`strip_request`](crate::request::hop_by_hop::strip_request), so that no
 //! client can have them removed.
@@ -16,7 +16,8 @@ use smallvec::SmallVec;
 
 use crate::proxy::wire::request_head::CommonFields;
 use crate::request::cdn_loop::{self, CDN_LOOP};
-use crate::request::{AddressSource, hop_by_hop};
+use crate::request::target::PathChange;
+use crate::request::{AddressSource, claims, hop_by_hop};
 
 /// Who sent a request, and how much of what it says of earlier hops is believed.
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +83,13 @@ pub fn set_scheme(headers: &mut HeaderMap, sender: &Sender<'_>) {
     let first = is_believed.then(|| first_scheme(headers)).flatten();
     let scheme = HeaderValue::from_static(first.unwrap_or(sender.scheme));
     headers.insert(&X_FORWARDED_PROTO, scheme);
+}
+
+/// Says what the route has stripped from the path, if it has: the origin's own links and redirects need it.
+pub fn set_prefix(headers: &mut HeaderMap, change: &PathChange) {
+    if let PathChange::Strip(prefix) = change {
+        headers.insert(&X_FORWARDED_PREFIX, prefix.value());
+    }
 }
 
 /// Whether the client came over TLS, to the gateway or to the first of the proxies before it: as the
@@ -281,6 +289,7 @@ impl fmt::Write for FieldText {
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 static X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 static X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+static X_FORWARDED_PREFIX: HeaderName = HeaderName::from_static(claims::X_FORWARDED_PREFIX);
 
 #[cfg(test)]
 mod tests;

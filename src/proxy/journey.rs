@@ -224,7 +224,7 @@ impl Journey<'_> {
             found: &found,
             router: &snapshot.router,
         };
-        let forwarded = target::changed(&target, path.as_str(), &route.path_change, &found);
+        let forwarded = target::changed(&target, &path, &route.path_change, &found);
         let forwarded = forwarded.map_err(|_| Refusal::bad_path())?;
         (self.exchange.record).identified(preflight.unwrap_or(&route.policies), &facts);
         if is_too_large {

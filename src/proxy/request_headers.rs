@@ -39,7 +39,8 @@ pub(super) fn before_route(
 ) -> Result<Arrived, Refusal> {
     let snapshot = &journey.live.snapshot;
     let headers = &mut head.headers;
-    // What is for this connection alone, and what only the gateway says. Connection is read here for the last
+    // What is for this connection alone, and what only the gateway says: `Tollgate-*`, and X-Forwarded-Prefix,
+    // which is not believed of a trusted peer either. Connection is read here for the last
     // time, but nothing that it names is removed yet: that may be what the trusted peer said.
     let connection = hop_by_hop::strip_request(headers);
     // What only a trusted peer may say. From here on, every field is what the origin will see.
@@ -101,6 +102,9 @@ pub(super) fn before_forward(
     }
     // Whose request it is: nothing that a client says can have these removed any more.
     let common = journey.name_sender(route, headers, client);
+    // What was stripped from the path. It is set here, and not where the path is changed, so that no Connection
+    // removes it.
+    forwarded::set_prefix(headers, &route.path_change);
     // Which overrides matched, and which quotas are used up.
     journey.announce_limits(headers);
     // The operator has the last word …

@@ -11,6 +11,7 @@ use super::journey_state::Journey;
 use super::refusal::Refusal;
 use crate::request::path::Normalised;
 use crate::request::route::{Found, Lookup};
+use crate::request::target::PathChange;
 use crate::request::{announced_method, with_announced_headers};
 use crate::snapshot::{AppliedPolicy, EncodedSlash, Snapshot};
 
@@ -19,6 +20,25 @@ impl<'r> Journey<'r> {
     #[expect(clippy::inline_always, reason = "one caller, and a large result")]
     #[inline(always)]
     pub(super) fn find_route(
+        &self,
+        host: &str,
+        head: &Parts,
+        path: &Normalised<'_>,
+    ) -> Result<(Found, Option<&'r [AppliedPolicy]>), Refusal> {
+        let snapshot = &self.live.snapshot;
+        let found = self.find_any(host, head, path)?;
+        if is_as_sent(snapshot, &found.0)
+            && (path.had_raw() || self.exchange.request().is_target_escaped())
+        {
+            // The target is not what was sent any more.
+            return Err(Refusal::bad_path());
+        }
+        Ok(found)
+    }
+
+    #[expect(clippy::inline_always, reason = "one caller, and a large result")]
+    #[inline(always)]
+    fn find_any(
         &self,
         host: &str,
         head: &Parts,
@@ -79,5 +99,13 @@ fn route(
             return Err(Refusal::bad_path());
         }
     }
+    if is_as_sent(snapshot, &found) && router.leads_elsewhere(&found, host, method, path, headers) {
+        return Err(Refusal::bad_path());
+    }
     Ok(found)
+}
+
+/// Whether the route forwards paths as they were sent.
+fn is_as_sent(snapshot: &Snapshot, found: &Found) -> bool {
+    matches!(snapshot.routes[found.route].path_change, PathChange::AsSent)
 }

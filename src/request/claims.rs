@@ -68,12 +68,17 @@ pub(super) fn is_claim(name: &HeaderName) -> bool {
         && CLAIMS.iter().any(|names| reads_as_any(name, names))
 }
 
-/// Whether only the gateway may say this to an origin.
+/// Whether only the gateway may say this to an origin, whoever it is that says it.
 pub(super) fn is_reserved(name: &HeaderName) -> bool {
-    // Most names differ in their first byte.
+    // Most names differ in their first byte, or in their length.
     let name = name.as_str();
-    name.starts_with('t')
-        && (name.get(..RESERVED.len())).is_some_and(|prefix| reads_as(prefix, RESERVED))
+    match name.as_bytes().first() {
+        Some(b't') => name
+            .get(..RESERVED.len())
+            .is_some_and(|prefix| reads_as(prefix, RESERVED)),
+        Some(b'x') => reads_as(name, X_FORWARDED_PREFIX),
+        _ => false,
+    }
 }
 
 /// Whether a name has a `_` and reads as one that matters here.
@@ -109,6 +114,9 @@ fn reads_as(name: &str, real: &str) -> bool {
 fn reads_as_any(name: &HeaderName, real: &[&str]) -> bool {
     real.iter().any(|real| reads_as(name.as_str(), real))
 }
+
+/// What a route has stripped from the path. Only the gateway knows that, so nobody else's is kept.
+pub const X_FORWARDED_PREFIX: &str = "x-forwarded-prefix";
 
 const X_FORWARDED: [&str; 3] = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"];
 
@@ -151,7 +159,7 @@ const CLAIM_LENGTHS: u64 = {
     lengths
 };
 
-/// The prefix of the fields that only the gateway sets.
+/// The prefix of the other fields that only the gateway sets.
 const RESERVED: &str = "tollgate-";
 
 #[cfg(test)]

@@ -20,8 +20,8 @@ use smallvec::SmallVec;
 use super::cdn_loop::CDN_LOOP;
 use super::claims::{is_claim, is_disguised, is_reserved};
 
-/// Removes what is not for the origin: hop-by-hop fields, Expect, and `Tollgate-*`. Returns the values
-/// of Connection that name other fields, if any do; [`remove_named`] removes those fields.
+/// Removes what is not for the origin: hop-by-hop fields, Expect, `Tollgate-*` and `X-Forwarded-Prefix`.
+/// Returns the values of Connection that name other fields, if any do; [`remove_named`] removes those fields.
 ///
 /// A request for trailers stays; whoever writes it to a connection names TE in Connection. A name with
 /// `_` is removed too if an origin that reads `_` as `-`, as CGI and WSGI do, takes it for such a

@@ -29,6 +29,7 @@ mod query;
 mod reads;
 mod redacted;
 pub mod route;
+pub mod stripped_prefix;
 pub mod target;
 pub mod upgrade;
 

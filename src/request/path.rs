@@ -27,13 +27,25 @@ use std::borrow::Cow;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Normalised<'p> {
     text: Cow<'p, str>,
+    sent: &'p str,
     encoded_slash: bool,
+    raw: bool,
 }
 
-impl Normalised<'_> {
+impl<'p> Normalised<'p> {
     /// Returns the path's text.
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+
+    /// Returns the path as it was sent.
+    pub fn sent(&self) -> &'p str {
+        self.sent
+    }
+
+    /// Says whether a character stood there as it is that a path may not hold, and has been encoded.
+    pub fn had_raw(&self) -> bool {
+        self.raw
     }
 
     /// Says whether the path came with an encoded slash or backslash, which its route must keep or refuse.
@@ -77,8 +89,21 @@ pub fn normalise(path: &str) -> Result<Normalised<'_>, BadPath> {
         } else {
             Cow::Owned(rewrite(path.as_bytes())?)
         },
+        sent: path,
         encoded_slash: scan.encoded_slash,
+        raw: scan.raw,
     })
+}
+
+/// Spells the characters of a path that normalises as its normal form has them, and keeps the segments that
+/// this leaves out.
+pub(super) fn with_all_segments(sent: &str) -> String {
+    let mut out = Vec::with_capacity(sent.len());
+    for segment in sent.as_bytes()[1..].split(|&byte| byte == b'/') {
+        out.push(b'/');
+        push_normal(segment, &mut out);
+    }
+    String::from_utf8(out).expect("only ASCII was pushed")
 }
 
 /// Decodes the characters that RFC 3986 tells from their escapes but most origins do not
@@ -119,9 +144,13 @@ pub(super) fn offset_in(path: &str, offset: usize) -> usize {
 /// Returns the path as an origin sees it that takes encoded slashes and backslashes for slashes.
 /// `path` is normalised.
 pub(super) fn with_slashes_decoded(path: &str) -> String {
-    let decoded = path.replace("%2F", "/").replace("%5C", "/");
-    let mut text = String::with_capacity(decoded.len());
-    for letter in decoded.chars() {
+    merged(&path.replace("%2F", "/").replace("%5C", "/"))
+}
+
+/// Merges repeated slashes.
+pub(super) fn merged(path: &str) -> String {
+    let mut text = String::with_capacity(path.len());
+    for letter in path.chars() {
         if letter != '/' || !text.ends_with('/') {
             text.push(letter);
         }
@@ -144,6 +173,7 @@ fn decodes_for_comparing(bytes: &[u8], at: usize) -> bool {
 struct Scan {
     normal: bool,
     encoded_slash: bool,
+    raw: bool,
 }
 
 impl Scan {
@@ -154,6 +184,7 @@ impl Scan {
         let mut scan = Self {
             normal: true,
             encoded_slash: false,
+            raw: false,
         };
         let (mut segment, mut at) = (1, 1);
         while at < path.len() {
@@ -170,6 +201,7 @@ impl Scan {
                 }
                 Class::Encode => {
                     scan.normal = false;
+                    scan.raw = true;
                     at += 1;
                 }
                 Class::Refuse => return Err(BadPath::Character),

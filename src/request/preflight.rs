@@ -25,7 +25,7 @@ pub fn announced_method(method: &Method, headers: &HeaderMap) -> Option<Method> 
 }
 
 /// Returns the headers of a preflight with those of `names` that it announces. Their values are not announced, so
-/// they have one that no other equals.
+/// they have one that no value of the file equals, and no expression matches.
 pub fn with_announced_headers(headers: &HeaderMap, names: &[HeaderName]) -> HeaderMap {
     let mut announced = headers.clone();
     for line in headers.get_all(ACCESS_CONTROL_REQUEST_HEADERS) {
@@ -49,7 +49,8 @@ fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h HeaderValue
     (!only.is_empty()).then_some(only)
 }
 
-/// A value that no file can ask for, because it is not UTF-8.
+/// A value that no file can ask for, because it is not UTF-8: expressions match nothing else
+/// ([`HeaderMatch`](super::route::HeaderMatch)).
 const UNKNOWN: &[u8] = b"\xff";
 
 #[cfg(test)]

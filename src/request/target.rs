@@ -1,7 +1,7 @@
 //! A request's target: what the client sent, what was matched, and what is forwarded.
 //!
-//! [`path`] normalises the path. What is forwarded is what was matched, unless the route changes it
-//! ([`PathChange`]). The query is passed on as it came; a fragment is not even read.
+//! [`path`] normalises the path. What is forwarded is what was matched, unless the route changes it, or wants
+//! it as it was sent ([`PathChange`]). The query is passed on as it came; a fragment is not even read.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,8 @@ use http::Uri;
 use http::uri::PathAndQuery;
 
 use super::path::{self, BadPath, Normalised};
-use super::route::{Found, PathTemplate, after_segments};
+use super::route::{Found, PathTemplate};
+use super::stripped_prefix::StrippedPrefix;
 
 /// What a route does to a path before it is forwarded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,11 +18,13 @@ pub enum PathChange {
     /// Nothing.
     #[default]
     None,
-    /// It strips as many segments as this has: `/api` of `/api/x`. It begins with `/` and does not end
-    /// with it.
-    Strip(Box<str>),
+    /// It strips as many segments as this has.
+    Strip(StrippedPrefix),
     /// It fills this.
     Rewrite(PathTemplate),
+    /// It forwards the path as it was sent, and not as it was matched. Only a path passes that leads nowhere
+    /// else ([`leads_elsewhere`](super::route::Router::leads_elsewhere)).
+    AsSent,
 }
 
 /// Normalises the path, which can grow; a path that no longer fits a target is refused.
@@ -35,13 +38,15 @@ pub(crate) fn normalise(target: &Uri) -> Result<Normalised<'_>, BadPath> {
 /// is refused.
 pub(crate) fn changed<'p>(
     target: &Uri,
-    path: &'p str,
+    path: &'p Normalised<'_>,
     change: &PathChange,
     found: &Found,
 ) -> Result<Cow<'p, str>, BadPath> {
+    let (path, sent) = (path.as_str(), path.sent());
     match change {
         PathChange::None => Ok(Cow::Borrowed(path)),
-        PathChange::Strip(prefix) => Ok(Cow::Borrowed(strip(path, prefix))),
+        PathChange::Strip(prefix) => Ok(Cow::Borrowed(prefix.strip(path))),
+        PathChange::AsSent => Ok(Cow::Borrowed(sent)),
         PathChange::Rewrite(template) => {
             let path = template.fill(path, found);
             check_length(&path, target)?;
@@ -50,7 +55,7 @@ pub(crate) fn changed<'p>(
     }
 }
 
-/// Makes the origin-form target that is forwarded: the normalised `path`, and the query of `target`.
+/// Makes the origin-form target that is forwarded: `path`, normalised or as it came, and the query of `target`.
 pub(crate) fn outgoing(target: &Uri, path: &str) -> Uri {
     let path_and_query = match (path, target.query()) {
         // An absolute target may have no path at all, and would be forwarded without one.
@@ -67,15 +72,6 @@ pub(crate) fn outgoing(target: &Uri, path: &str) -> Uri {
         }
     };
     Uri::from(path_and_query)
-}
-
-/// Removes as many segments from `path` as `prefix` has: the route may have matched them in another
-/// spelling.
-fn strip<'p>(path: &'p str, prefix: &str) -> &'p str {
-    match after_segments(path, prefix.matches('/').count()) {
-        "" => "/",
-        rest => rest,
-    }
 }
 
 fn check_length(path: &str, target: &Uri) -> Result<(), BadPath> {
@@ -111,7 +107,7 @@ mod tests {
         let rewritten = |target: &str| -> Result<String, BadPath> {
             let uri: Uri = target.parse().expect("a target");
             let path = normalise(&uri).expect("it fits as it came");
-            let path = changed(&uri, path.as_str(), &change, &found())?;
+            let path = changed(&uri, &path, &change, &found())?;
             Ok(outgoing(&uri, &path).to_string())
         };
         for (target, expected) in [
@@ -126,6 +122,28 @@ mod tests {
         for (bytes, fits) in [(TARGET_BYTES_MAX - grown, true), (TARGET_BYTES_MAX, false)] {
             let target = format!("/a/{}?{}", "b".repeat(100), "c".repeat(bytes - 104));
             assert_eq!(rewritten(&target).is_ok(), fits);
+        }
+    }
+
+    #[test]
+    fn a_target_is_forwarded_as_it_was_sent_where_the_route_wants_that() {
+        for (target, expected) in [
+            ("/a//b", "/a//b"),
+            ("/a/./b/../c?d=/../e", "/a/./b/../c?d=/../e"),
+            ("/a%7e%2fb+c%2B%20d;e:f", "/a%7e%2fb+c%2B%20d;e:f"),
+            ("/%61/", "/%61/"),
+            ("http://a", "/"),
+            ("http://a?b", "/?b"),
+            ("http://a//b#c", "//b"),
+            ("/a#b", "/a"),
+            ("//h/a", "//h/a"),
+        ] {
+            let uri: Uri = target.parse().expect(target);
+            let path = normalise(&uri).expect(target);
+            let path = changed(&uri, &path, &PathChange::AsSent, &found()).expect(target);
+            let forwarded = outgoing(&uri, &path);
+            assert_eq!(forwarded.to_string(), expected, "{target}");
+            assert_eq!((forwarded.scheme(), forwarded.authority()), (None, None));
         }
     }
 
@@ -155,9 +173,10 @@ mod tests {
         ] {
             let uri: Uri = target.parse().expect(target);
             let path = normalise(&uri).expect(target);
-            let change =
-                strip_prefix.map_or(PathChange::None, |value| PathChange::Strip(value.into()));
-            let path = changed(&uri, path.as_str(), &change, &found()).expect(target);
+            let change = strip_prefix
+                .and_then(StrippedPrefix::new)
+                .map_or(PathChange::None, PathChange::Strip);
+            let path = changed(&uri, &path, &change, &found()).expect(target);
             let forwarded = outgoing(&uri, &path);
             assert_eq!(forwarded.to_string(), expected, "{target}");
             assert_eq!((forwarded.scheme(), forwarded.authority()), (None, None));

@@ -18,6 +18,7 @@ mod limits;
 mod max_requests;
 mod partitions;
 mod plans;
+mod prefixes;
 mod preflights;
 mod proxy_protocol;
 mod proxying;

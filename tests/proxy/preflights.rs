@@ -110,7 +110,13 @@ fn a_preflight_takes_the_route_of_the_request_that_it_announces() {
         .route("/h", &route("", "plain"))
         .route("/h", &route("headers = { x-version = '*' }", "any-version"))
         .route("/v", &route("", "plain"))
-        .route("/v", &route("headers = { x-version = '2' }", "version-2"));
+        .route("/v", &route("headers = { x-version = '2' }", "version-2"))
+        .route("/r", &route("", "plain"))
+        .route(
+            "/r",
+            &route("headers = { x-version = 're:(?s-u:.)*' }", "some"),
+        )
+        .route("/r", &route("headers = { x-version = 're:2.*' }", "never"));
     let running = start(&config);
     let headers = |names: &str| format!("Access-Control-Request-Headers: {names}\r\n");
     for (target, method, fields, found) in [
@@ -142,6 +148,15 @@ fn a_preflight_takes_the_route_of_the_request_that_it_announces() {
             "GET",
             "X-Version: 2\r\n".to_owned(),
             Some("version-2"),
+        ),
+        // An expression is for a value, which a preflight does not announce, not for what stands in its place.
+        ("/r", "GET", headers("x-version"), Some("plain")),
+        ("/r", "GET", "X-Version: 2\r\n".to_owned(), Some("some")),
+        (
+            "/r",
+            "GET",
+            "X-Version: \u{e9}\r\n".to_owned(),
+            Some("some"),
         ),
     ] {
         let answer = preflight(running.public, target, method, &fields);

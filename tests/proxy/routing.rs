@@ -243,3 +243,66 @@ fn a_target_that_a_rewrite_makes_too_long_is_refused_and_spends_nothing() {
 
 /// Most bytes of a path and its query.
 const TARGET_BYTES_MAX: usize = 65_534;
+
+/// The first of the file that matches, whatever the other way round would match.
+#[test]
+fn expressions_of_one_header_are_tried_in_the_files_order() {
+    let two = "path = '/a'\nheaders = { x-api-version = 're:2\\.\\d+' }";
+    let any_number = "path = '/a'\nheaders = { x-api-version = 're:[\\d.]+' }";
+    let beta = "path = '/a'\nheaders = { x-api-version = 'beta' }";
+    let none = "path = '/a'";
+    let ordered = [
+        ("two", two),
+        ("number", any_number),
+        ("beta", beta),
+        ("none", none),
+    ];
+    let reversed = [
+        ("none", none),
+        ("beta", beta),
+        ("number", any_number),
+        ("two", two),
+    ];
+    for (routes, of_two) in [(ordered, "two"), (reversed, "number")] {
+        let running = start(&named(&routes));
+        for (fields, expected) in [
+            ("X-Api-Version: 2.1\r\n", of_two),
+            ("x-api-version:   2.17  \r\n", of_two),
+            ("X-Api-Version: 3\r\n", "number"),
+            ("X-Api-Version: 12.1\r\n", "number"),
+            ("X-Api-Version: beta\r\n", "beta"),
+            ("X-Api-Version: beta2\r\n", "none"),
+            ("X-Api-Version: v2.1\r\n", "none"),
+            ("X-Api-Version: 2.1 \t2.1\r\n", "none"),
+            ("X-Api-Version:\r\n", "none"),
+            ("", "none"),
+            // Lines are joined first, as for values.
+            ("X-Api-Version: 2.1\r\nX-Api-Version: 2.1\r\n", "none"),
+            ("X-Api-Version: 2.1\r\nX_Api_Version: 3\r\n", of_two),
+            ("X_Api_Version: 2.1\r\n", "none"),
+        ] {
+            let answer = get(running.public, "/a", fields);
+            assert_eq!(taken(&answer), expected, "{fields}");
+        }
+    }
+}
+
+#[test]
+fn an_expression_matches_no_value_that_is_not_utf8() {
+    let running = start(&named(&[
+        ("some", "path = '/a'\nheaders = { x-a = 're:.*' }"),
+        ("none", "path = '/a'"),
+        ("any", "path = '/b'\nheaders = { x-a = '*' }"),
+    ]));
+    for (path, value, expected) in [
+        ("/a", &b"caf\xc3\xa9"[..], "some"),
+        ("/a", b"", "some"),
+        ("/a", b"caf\xe9", "none"),
+        ("/b", b"caf\xe9", "any"),
+    ] {
+        let head = format!("GET {path} HTTP/1.1\r\nHost: a.test\r\nX-A: ");
+        let head = [head.as_bytes(), value, b"\r\n\r\n"].concat();
+        let answer = Client::connect(running.public).ask(head);
+        assert_eq!(taken(&answer), expected, "{path} {}", value.escape_ascii());
+    }
+}

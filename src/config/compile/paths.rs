@@ -1,13 +1,15 @@
 //! What routes do to paths before they are forwarded.
 
 use super::route_mistakes::{in_pattern, is_incomplete};
-use crate::config::file::{RawRoute, Table};
+use crate::config::file::{ForwardPath, RawRoute, Table};
 use crate::config::report::Report;
 use crate::config::secrets::redacted;
 use crate::request::route::{PathPattern, PathTemplate};
+use crate::request::stripped_prefix::StrippedPrefix;
 use crate::request::target::PathChange;
+use crate::snapshot::EncodedSlash;
 
-/// Compiles `strip_prefix` or `rewrite`, of which a route may have one.
+/// Compiles `strip_prefix`, `rewrite` or `forward_path`, of which a route may have one.
 pub(super) fn path_change(
     table: &Table<RawRoute>,
     path: Option<&PathPattern>,
@@ -15,7 +17,39 @@ pub(super) fn path_change(
 ) -> PathChange {
     let stripped = strip_prefix(table, report);
     let rewritten = rewrite(table, path, report);
-    stripped.or(rewritten).unwrap_or_default()
+    let as_sent = as_sent(table, report);
+    stripped.or(rewritten).or(as_sent).unwrap_or_default()
+}
+
+/// What is forwarded as it was sent can neither be another path, nor lack some of its slashes.
+fn as_sent(table: &Table<RawRoute>, report: &mut Report) -> Option<PathChange> {
+    if table.value.forward_path == ForwardPath::AsMatched {
+        return None;
+    }
+    let place = table.place("forward_path").unwrap_or(&table.span);
+    if let Some(other) = ["strip_prefix", "rewrite"]
+        .into_iter()
+        .find(|key| table.has(key))
+    {
+        let message = format!("`forward_path = \"as-sent\"` does not go with `{other}`");
+        (report.mistake(place, message, "one of the two")).hint(format!(
+            "remove one: `{other}` forwards another path than the one that was sent"
+        ));
+        return None;
+    }
+    let is_said = table.has("encoded_slash");
+    if table.value.route.encoded_slash == EncodedSlash::Reject && (is_said || !is_incomplete(table))
+    {
+        let message = "`forward_path = \"as-sent\"` needs `encoded_slash = \"keep\"`";
+        let hint = if is_said {
+            "write `encoded_slash = \"keep\"`: paths are sent with `%2F` in them, too"
+        } else {
+            "add `encoded_slash = \"keep\"`: the default is `\"reject\"`, and paths are sent with `%2F` in them, too"
+        };
+        let place = table.place("encoded_slash").unwrap_or(place);
+        (report.mistake(place, message, "a route that keeps encoded slashes")).hint(hint);
+    }
+    Some(PathChange::AsSent)
 }
 
 /// A template may have what the path has.
@@ -77,7 +111,8 @@ fn strip_prefix(table: &Table<RawRoute>, report: &mut Report) -> Option<PathChan
         let message = format!("the path `{path}` does not begin with `{stripped}`");
         (message, (!literal.is_empty()).then_some(hint))
     } else {
-        return Some(PathChange::Strip(stripped.into()));
+        // What is no path is a mistake of `path`.
+        return StrippedPrefix::new(stripped).map(PathChange::Strip);
     };
     let expected = "the literal segments that the path begins with";
     (report.mistake(&prefix.span, message, expected)).maybe_hint(hint);

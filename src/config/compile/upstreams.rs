@@ -14,6 +14,7 @@ use crate::config::file::{BalanceName, File, RawEndpoint, RawRoute, RawUpstream,
 use crate::config::options::{UPSTREAM, UPSTREAM_HEALTH, UPSTREAM_TLS};
 use crate::config::report::Report;
 use crate::request::AddressSource;
+use crate::request::route::HeaderMatch;
 use crate::snapshot::{
     Balance, Endpoint, Health, HttpUpstream, Listener, Route, Scheme, Snapshot, Upstream,
     UpstreamKind,
@@ -247,11 +248,11 @@ fn warn_redirect_loop(file: &File, snapshot: &Snapshot, found: &mut Vec<String>)
         return;
     }
     for (table, route) in file.routes.iter().zip(&snapshot.routes) {
-        let asked = table.value.headers.iter().filter_map(|(name, value)| {
-            let value = value.as_deref().filter(|_| *name == "x-forwarded-proto");
-            value.filter(|value| !["http", "https"].contains(value))
-        });
-        if asked.count() > 0 {
+        let mut asked = table.value.headers.iter();
+        let is_never = |(name, asked): &(HeaderName, HeaderMatch)| {
+            *name == "x-forwarded-proto" && !asked.takes(b"http") && !asked.takes(b"https")
+        };
+        if asked.any(is_never) {
             found.push(format!(
                 "route `{}` never matches: `x-forwarded-proto` is always \"http\" or \"https\"",
                 route.name
@@ -325,8 +326,10 @@ fn covers(other: &RawRoute, route: &RawRoute) -> bool {
 
 /// Whether a route is only for requests that came with this scheme.
 fn is_for_scheme(route: &RawRoute, scheme: &str) -> bool {
-    let says = |(name, value): &(HeaderName, Option<String>)| {
-        *name == "x-forwarded-proto" && value.as_deref() == Some(scheme)
+    let other = if scheme == "http" { "https" } else { "http" };
+    let says = |(name, asked): &(HeaderName, HeaderMatch)| {
+        let takes = |scheme: &str| asked.takes(scheme.as_bytes());
+        *name == "x-forwarded-proto" && takes(scheme) && !takes(other)
     };
     route.headers.iter().any(says)
 }

@@ -11,6 +11,7 @@ use crate::config::display;
 use crate::config::file::{Pem, Spanned};
 use crate::config::read::{Form, OneItem, Scalar, Template};
 use crate::config::value::{self, ValueError, bytes_text};
+use crate::request::route::HeaderMatch;
 use crate::store::settings::{Password, Secret};
 
 /// What a value may be, and what stands for one that the file leaves out.
@@ -353,7 +354,7 @@ impl<V: PartialEq + 'static> ValueSpec<Vec<Spanned<V>>> {
 }
 
 /// A table of a route's headers, each with the value that it must have.
-pub(super) fn headers() -> ValueSpec<Vec<(HeaderName, Option<String>)>> {
+pub(super) fn headers() -> ValueSpec<Vec<(HeaderName, HeaderMatch)>> {
     let example = "{ x-version = \"2\" }";
     ValueSpec::new(
         example,

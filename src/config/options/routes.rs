@@ -9,7 +9,7 @@ use super::kind::{
 };
 use super::{TableSpec, costs};
 use crate::config::display;
-use crate::config::file::RawRoute;
+use crate::config::file::{ForwardPath, RawRoute};
 use crate::config::value::{answer_field, method, name, page_origin, request_field, upgrade};
 use crate::snapshot::EncodedSlash;
 
@@ -46,7 +46,7 @@ pub static ROUTE: LazyLock<TableSpec<RawRoute>> = LazyLock::new(|| {
         .doc("Methods to match.")
         .key("headers", headers())
         .sets(|table| &mut table.headers)
-        .doc("Headers that must be present, with this value, or with any value if it is \"*\".")
+        .doc("Headers that must be present: with this value, with any if it is \"*\", or with one that the expression behind \"re:\" matches.")
         .key("upstream", text_at("api"))
         .sets(|table| &mut table.upstream)
         .doc("The name of an upstream.")
@@ -59,6 +59,9 @@ pub static ROUTE: LazyLock<TableSpec<RawRoute>> = LazyLock::new(|| {
         .key("rewrite", text_at("/users/{id}/*"))
         .sets(|table| &mut table.rewrite)
         .doc("The path to forward, built from the `{param}`s and the final \"*\" of `path`.")
+        .key("forward_path", word(display::FORWARD_PATHS, &[]).or(ForwardPath::AsMatched))
+        .sets(|table| &mut table.forward_path)
+        .doc("How the path is spelled that is forwarded:")
         .key("preserve_host", boolean().or(true))
         .sets(|table| &mut table.route.preserve_host)
         .doc("Whether the upstream gets the client's Host header.")
@@ -100,7 +103,6 @@ pub static ROUTE: LazyLock<TableSpec<RawRoute>> = LazyLock::new(|| {
         .doc("Whether literal segments match in any case.")
         .table("request_headers", request_headers())
         .table("response_headers", response_headers())
-        .not_yet("forward_path")
 });
 
 /// `[routes.request_headers]`

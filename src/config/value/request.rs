@@ -1,9 +1,10 @@
 //! What of a request the file names: methods, protocols, headers.
 
 use http::header::HOST;
-use http::{HeaderName, HeaderValue, Method};
+use http::{HeaderName, Method};
 
 use super::ValueError;
+use crate::request::route::HeaderMatch;
 
 /// Parses a method; methods are case-sensitive (RFC 9110, section 9.1).
 pub fn method(text: &str) -> Result<Method, ValueError> {
@@ -94,18 +95,19 @@ pub fn header_after_prefix(name: &str) -> Result<HeaderName, ValueError> {
     })
 }
 
-/// Parses what a route wants of a header; none is `*`, any value.
-pub fn header_value(text: &str) -> Result<Option<String>, ValueError> {
-    if text == "*" {
-        return Ok(None);
-    }
-    match HeaderValue::from_str(text) {
-        Ok(_) if text.trim() == text => Ok(Some(text.to_owned())),
-        _ => Err(ValueError::new(
-            "can never be a header's value",
-            "a value without control characters or spaces around it, or `*` for any",
-        )),
-    }
+/// Parses what a route wants of a header's value.
+pub fn header_value(text: &str) -> Result<HeaderMatch, ValueError> {
+    HeaderMatch::parse(text).map_err(|error| {
+        if error.span.start == 0 {
+            return ValueError::new("can never be a header's value", error.expected);
+        }
+        let wrong = ValueError::new("is not `re:` and a regular expression", error.expected);
+        let at = text.get(error.span).filter(|at| !at.is_empty());
+        wrong.hint(match at {
+            Some(at) => format!("{}: `{at}`", error.message),
+            None => error.message,
+        })
+    })
 }
 
 /// The methods of HTTP itself (RFC 9110, section 9), and PATCH.
@@ -140,8 +142,19 @@ mod tests {
 
     #[test]
     fn a_header_value_is_one_that_can_arrive() {
-        assert_eq!(header_value("*"), Ok(None));
-        assert_eq!(header_value("a b"), Ok(Some("a b".to_owned())));
+        assert_eq!(header_value("*"), Ok(HeaderMatch::Any));
+        assert_eq!(header_value("a b"), Ok(HeaderMatch::Value("a b".into())));
         assert!(header_value(" a").is_err() && header_value("a\n").is_err());
+    }
+
+    #[test]
+    fn a_mistake_in_an_expression_says_where_it_is() {
+        for (text, hint) in [
+            ("re:2\\.(\\d+", "unclosed group: `(`"),
+            ("re: 2", "this can never be a header's value: ` 2`"),
+        ] {
+            let wrong = header_value(text).expect_err(text);
+            assert_eq!(wrong.hint.as_deref(), Some(hint), "{text}");
+        }
     }
 }

@@ -63,6 +63,14 @@ impl RequestState {
         }
     }
 
+    /// Whether its target had characters that no URL may hold, which have been escaped. Over HTTP/2, nothing is.
+    pub(crate) fn is_target_escaped(&self) -> bool {
+        match self {
+            Self::Http1(state) => state.gate.is_target_escaped(),
+            Self::Http2(_) => false,
+        }
+    }
+
     /// Notes that the head of the answer goes out: from now on, the client may be silent.
     pub(crate) fn answer(&self) {
         match self {

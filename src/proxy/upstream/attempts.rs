@@ -4,6 +4,8 @@
 use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
 
+use http::HeaderValue;
+
 use super::balance::Origins;
 use super::body_error::UpstreamBodyError;
 use super::endpoints::{Failure, RequestPermit};
@@ -70,6 +72,11 @@ impl Attempts {
             latest.as_ref().map(|visit| &*visit.origin.state.name)
         })
         .ok()
+    }
+
+    /// Returns the authority of that endpoint, as the value of a Host field.
+    pub fn authority(&self) -> Option<HeaderValue> {
+        self.origin().map(|origin| origin.host.clone())
     }
 
     /// Returns why the answer broke off, if it did and the upstream is to blame.

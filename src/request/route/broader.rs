@@ -61,22 +61,20 @@ fn takes_all(other: &[Method], methods: &[Method]) -> bool {
     other.is_empty() || (!methods.is_empty() && methods.iter().all(takes))
 }
 
-/// Makes the headers that every request of a rule has.
+/// Makes the headers that every request of a rule has, as far as it asks for values.
 fn asked(rule: &Rule) -> HeaderMap {
-    let value = |value: &Option<String>| match value {
-        Some(value) => HeaderValue::from_str(value).ok(),
-        // It equals no value of the file, which is text.
-        None => HeaderValue::from_bytes(&[0xff]).ok(),
-    };
     let headers = rule.headers.iter();
     headers
-        .filter_map(|(name, asked)| Some((name.clone(), value(asked)?)))
+        .filter_map(|(name, asked)| {
+            let value = HeaderValue::from_str(asked.value()?).ok()?;
+            Some((name.clone(), value))
+        })
         .collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Case, HostPattern, PathPattern};
+    use super::super::{Case, HeaderMatch, HostPattern, PathPattern};
     use super::*;
 
     /// `GET,POST host/path header=value`, of which only the path must be there; `~` begins an expression.
@@ -103,8 +101,8 @@ mod tests {
                 .collect(),
             headers: (header.into_iter())
                 .map(|(name, value)| {
-                    let value = (value != "*").then(|| value.to_owned());
-                    (name.parse().expect("a name"), value)
+                    let asked = HeaderMatch::parse(value).expect("a value");
+                    (name.parse().expect("a name"), asked)
                 })
                 .collect(),
             case_insensitive: false,
@@ -136,6 +134,16 @@ mod tests {
             (&["/v1/b x-a=1", "/v1/* x-a=*", "/*"], &[1]),
             (&["/v1/b x-a=*", "/v1/* x-a=1", "/*"], &[2]),
             (&["/v1/b", "/v1/* x-a=1", "/*"], &[2]),
+            // Of expressions it is known only that they match a value, or are the same.
+            (&["/v1/b x-a=12", "/v1/* x-a=re:1.*", "/*"], &[1]),
+            (&["/v1/b x-a=2", "/v1/* x-a=re:1.*", "/*"], &[2]),
+            (&["/v1/b x-a=re:1.*", "/v1/* x-a=re:1.*", "/*"], &[1]),
+            (&["/v1/b x-a=re:12", "/v1/* x-a=re:1.*", "/*"], &[2]),
+            (&["/v1/b x-a=re:1", "/v1/* x-a=1", "/*"], &[2]),
+            (&["/v1/b x-a=re:1.*", "/v1/* x-a=*", "/*"], &[1]),
+            (&["/v1/b x-a=*", "/v1/* x-a=re:.*", "/*"], &[2]),
+            (&["/v1/b x-a=re:1", "/v1/b x-a=re:1.*", "/*"], &[2]),
+            (&["/v1/b x-a=re:1", "/v1/b x-a=re:1.*", "/v1/b"], &[2]),
             // Hosts.
             (&["a.b.com/x", "a.b.com/*", "/*"], &[1]),
             (&["a.b.com/*", "*.b.com/*", "/*"], &[1]),

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 
+use super::header_match::HeaderMatch;
 use super::rank::{self, RankWithinPath};
 use super::rule::{Rule, Tie};
 
@@ -106,13 +107,13 @@ impl HeaderIndex {
     }
 }
 
-/// Says whether a header is there. If a value is given, the header must be one line that equals it,
-/// so no request has two values.
-pub(super) fn has_header(headers: &HeaderMap, name: &HeaderName, value: Option<&str>) -> bool {
-    match value {
-        None => headers.contains_key(name),
-        Some(value) => {
-            only_line(headers, name).is_some_and(|line| line.as_bytes() == value.as_bytes())
+/// Says whether a header is there, with a value that is asked for: it is then one line, so no request has two
+/// values.
+pub(super) fn has_header(headers: &HeaderMap, name: &HeaderName, asked: &HeaderMatch) -> bool {
+    match asked {
+        HeaderMatch::Any => headers.contains_key(name),
+        HeaderMatch::Value(_) | HeaderMatch::Regex(_) => {
+            only_line(headers, name).is_some_and(|line| asked.takes(line.as_bytes()))
         }
     }
 }
@@ -124,7 +125,7 @@ fn only_line<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h Header
 
 /// The headers for which a rule asks for a certain value, each with that value.
 fn asked(rule: &Rule) -> impl Iterator<Item = AskedHeader<'_>> {
-    (rule.headers.iter()).filter_map(|(name, value)| Some((name, value.as_deref()?)))
+    (rule.headers.iter()).filter_map(|(name, asked)| Some((name, asked.value()?)))
 }
 
 /// Takes rules of one rank, and pairs each with the first before it that it ties with.
@@ -133,7 +134,7 @@ fn ties(rules: &[Rule], peers: &[usize]) -> Vec<Tie> {
     let mut ties = Vec::new();
     for &second in peers {
         let rule = &rules[second];
-        let other = (before.near(rule).iter()).find(|&&first| rank::overlap(&rules[first], rule));
+        let other = (before.near(rule).iter()).find(|&&first| rank::ties(&rules[first], rule));
         ties.extend(other.map(|&first| Tie { first, second }));
         before.push(rule, second);
     }
@@ -182,12 +183,16 @@ mod tests {
     use super::*;
 
     fn rule(headers: &[(&'static str, Option<String>)]) -> Rule {
+        let asked = |value: &Option<String>| match value {
+            Some(value) => HeaderMatch::parse(value).expect("good"),
+            None => HeaderMatch::Any,
+        };
         Rule {
             path: PathPattern::parse("/a").expect("good pattern"),
             host: None,
             methods: Vec::new(),
             headers: (headers.iter())
-                .map(|(name, value)| (HeaderName::from_static(name), value.clone()))
+                .map(|(name, value)| (HeaderName::from_static(name), asked(value)))
                 .collect(),
             case_insensitive: false,
         }

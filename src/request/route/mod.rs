@@ -5,8 +5,10 @@
 //! host: the exact name, then the longest wildcard, then the rules for any host. A lookup allocates
 //! nothing unless the path has an escape, such as `%3A`, that is compared decoded.
 
+mod as_sent;
 mod broader;
 mod expressions;
+mod header_match;
 mod host;
 mod leaf;
 mod other_routers;
@@ -28,6 +30,7 @@ use std::collections::{HashMap, HashSet};
 
 use http::{HeaderMap, HeaderName, Method};
 
+pub use self::header_match::HeaderMatch;
 pub use self::host::HostPattern;
 pub use self::pattern::PathPattern;
 pub use self::pattern_error::PatternError;
@@ -117,7 +120,14 @@ impl Router {
         headers: &HeaderMap,
     ) -> bool {
         let decoded = path::with_slashes_decoded(path);
-        match self.find(host, method, &decoded, headers) {
+        let lookup = self.find(host, method, &decoded, headers);
+        self.is_for_another(&lookup, found, path)
+    }
+
+    /// Says whether a path with its slashes decoded was found to be another route's, which does not take the
+    /// path as it is.
+    fn is_for_another(&self, decoded: &Lookup, found: &Found, path: &str) -> bool {
+        match decoded {
             Lookup::Found(other) => {
                 other.route != found.route && !self.rules[usize::from(other.route)].takes_path(path)
             }

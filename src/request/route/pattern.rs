@@ -121,6 +121,15 @@ impl PathPattern {
         segments.next().is_none()
     }
 
+    /// Says whether it matches what another one matches, whatever parameters are called; of expressions that is
+    /// not known.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        match (&self.shape, &other.shape) {
+            (PathShape::Elements(own), PathShape::Elements(other)) => own == other,
+            _ => false,
+        }
+    }
+
     /// The names of its `{param}`s, in order.
     pub fn params(&self) -> &[Box<str>] {
         &self.params

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use http::Method;
 
-use super::pattern::PathShape;
+use super::header_match::HeaderMatch;
 use super::rule::Rule;
 
 /// How specific a rule is among those of the same host and path.
@@ -32,15 +32,14 @@ impl RankWithinPath {
     }
 }
 
-/// Says whether one request can match both rules. Their hosts are the same, and their paths differ
-/// in case at most.
-pub(super) fn overlap(a: &Rule, b: &Rule) -> bool {
-    let same_path = a.case_insensitive
-        || b.case_insensitive
-        || match (&a.path.shape, &b.path.shape) {
-            (PathShape::Elements(a), PathShape::Elements(b)) => a == b,
-            _ => false,
-        };
+/// Says whether one request can match both rules, of one rank, and nothing says which of them comes first. Their
+/// hosts are the same, and their paths differ in case at most.
+pub(super) fn ties(a: &Rule, b: &Rule) -> bool {
+    overlap(a, b) && !are_ordered_by_file(a, b)
+}
+
+fn overlap(a: &Rule, b: &Rule) -> bool {
+    let same_path = a.case_insensitive || b.case_insensitive || a.path.is_like(&b.path);
     same_path && methods_overlap(&a.methods, &b.methods) && headers_overlap(a, b)
 }
 
@@ -62,7 +61,28 @@ pub(super) fn claims(named: &Method, method: &Method) -> bool {
 }
 
 fn headers_overlap(a: &Rule, b: &Rule) -> bool {
-    !a.headers.iter().any(|(name, value)| {
-        value.is_some() && (b.headers.iter()).any(|(n, v)| n == name && v.is_some() && v != value)
+    !a.headers.iter().any(|(name, asked)| {
+        let mut others = b.headers.iter();
+        others.any(|(other, also)| other == name && asked.excludes(also))
     })
+}
+
+/// Says whether rules with overlapping paths differ in two expressions for one header, and in nothing else: they
+/// are then tried in the file's order.
+fn are_ordered_by_file(a: &Rule, b: &Rule) -> bool {
+    let has_all = |a: &[Method], b: &[Method]| a.iter().all(|method| b.contains(method));
+    if a.case_insensitive != b.case_insensitive
+        || !a.path.is_like(&b.path)
+        || !has_all(&a.methods, &b.methods)
+        || !has_all(&b.methods, &a.methods)
+        || a.headers.len() != b.headers.len()
+    {
+        return false;
+    }
+    let mut differing = a.headers.iter().filter(|asked| !b.headers.contains(asked));
+    let (Some((name, HeaderMatch::Regex(_))), None) = (differing.next(), differing.next()) else {
+        return false;
+    };
+    let mut others = b.headers.iter();
+    others.any(|(other, also)| other == name && matches!(also, HeaderMatch::Regex(_)))
 }

@@ -1,8 +1,8 @@
-//! A regular expression over a whole path.
+//! A regular expression over a whole path, or over a whole value of a header.
 //!
 //! It runs on engines whose time is linear in the path's length, is anchored at both ends, and has
 //! a bounded size when it is built. A literal prefix keeps most paths from reaching an engine at
-//! all. Paths are ASCII once they are normalised, so classes are ASCII too.
+//! all. Paths are ASCII once they are normalised, so classes are ASCII too; those of values are the same.
 
 use regex_automata::meta::{BuildError, Regex};
 use regex_automata::nfa::thompson::WhichCaptures;
@@ -35,14 +35,7 @@ pub enum Case {
 
 impl PathRegex {
     pub(super) fn parse(text: &str, case: Case) -> Result<Self, PatternError> {
-        if text.len() > REGEX_BYTES_MAX {
-            let expected = format!("at most {REGEX_BYTES_MAX} bytes");
-            return Err(PatternError::new(
-                REGEX_BYTES_MAX..text.len(),
-                "the expression is too long",
-                &expected,
-            ));
-        }
+        refuse_long(text)?;
         refuse_what_no_path_has(text)?;
         let hir = hir(text, case)?;
         let mut texts = Vec::new();
@@ -62,20 +55,10 @@ impl PathRegex {
                 "an expression that begins with a slash",
             ));
         }
-        let whole = Hir::concat(vec![Hir::look(Look::Start), hir, Hir::look(Look::End)]);
-        let config = Regex::config()
-            .utf8_empty(false)
-            .which_captures(WhichCaptures::None)
-            // These help to find where a match begins; here it begins where the path does.
-            .auto_prefilter(false)
-            .nfa_size_limit(Some(NFA_BYTES_MAX))
-            .hybrid_cache_capacity(CACHE_BYTES_MAX);
-        let regex = (Regex::builder().configure(config).build_from_hir(&whole))
-            .map_err(|error| build_error(&error, text))?;
         Ok(Self {
             prefix: prefixes.longest_common_prefix().unwrap_or_default().into(),
             texts: texts.into(),
-            regex,
+            regex: whole(hir, text)?,
         })
     }
 
@@ -93,9 +76,78 @@ impl PathRegex {
 
     /// Says whether the whole of `path` matches.
     pub(super) fn matches(&self, path: &str) -> bool {
-        path.as_bytes().starts_with(&self.prefix)
-            && (self.regex).is_match(Input::new(path).anchored(Anchored::Yes))
+        path.as_bytes().starts_with(&self.prefix) && is_whole_match(&self.regex, path)
     }
+}
+
+/// A regular expression over a whole value of a header, on the same engines and with the same bounds.
+#[derive(Clone, Debug)]
+pub struct ValueRegex {
+    text: Box<str>,
+    regex: Regex,
+}
+
+impl ValueRegex {
+    /// Parses an expression.
+    ///
+    /// # Errors
+    /// A text that is none, or is too large.
+    pub(super) fn parse(text: &str) -> Result<Self, PatternError> {
+        refuse_long(text)?;
+        Ok(Self {
+            text: text.into(),
+            regex: whole(hir(text, Case::Exact)?, text)?,
+        })
+    }
+
+    /// Says whether it is written as nothing, which matches only nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    /// Says whether the whole of `value` matches.
+    pub(super) fn matches(&self, value: &str) -> bool {
+        is_whole_match(&self.regex, value)
+    }
+}
+
+impl PartialEq for ValueRegex {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for ValueRegex {}
+
+/// Builds an expression that matches nothing but all of what `hir` does; `text` is how it is written.
+fn whole(hir: Hir, text: &str) -> Result<Regex, PatternError> {
+    let whole = Hir::concat(vec![Hir::look(Look::Start), hir, Hir::look(Look::End)]);
+    let config = Regex::config()
+        .utf8_empty(false)
+        .which_captures(WhichCaptures::None)
+        // These help to find where a match begins; here it begins where the text does.
+        .auto_prefilter(false)
+        .nfa_size_limit(Some(NFA_BYTES_MAX))
+        .hybrid_cache_capacity(CACHE_BYTES_MAX);
+    (Regex::builder().configure(config).build_from_hir(&whole))
+        .map_err(|error| build_error(&error, text))
+}
+
+fn is_whole_match(regex: &Regex, text: &str) -> bool {
+    regex.is_match(Input::new(text).anchored(Anchored::Yes))
+}
+
+fn refuse_long(text: &str) -> Result<(), PatternError> {
+    if text.len() <= REGEX_BYTES_MAX {
+        return Ok(());
+    }
+    let expected = format!("at most {REGEX_BYTES_MAX} bytes");
+    let rest = text.floor_char_boundary(REGEX_BYTES_MAX)..text.len();
+    Err(PatternError::new(
+        rest,
+        "the expression is too long",
+        &expected,
+    ))
 }
 
 fn hir(text: &str, case: Case) -> Result<Hir, PatternError> {

@@ -5,6 +5,7 @@ use std::ops::Range;
 use http::{HeaderName, Method};
 use smallvec::SmallVec;
 
+use super::header_match::HeaderMatch;
 use super::host::HostPattern;
 use super::pattern::PathPattern;
 use crate::index::RouteIndex;
@@ -19,8 +20,8 @@ pub struct Rule {
     pub host: Option<HostPattern>,
     /// Methods that match; if none is given, all match. `GET` includes `HEAD`.
     pub methods: Vec<Method>,
-    /// Headers that must be there; if a value is given, on one line with this value.
-    pub headers: Vec<(HeaderName, Option<String>)>,
+    /// Headers that must be there, and what their values must be.
+    pub headers: Vec<(HeaderName, HeaderMatch)>,
     /// Whether the path matches in any (ASCII) case; an expression has its [`Case`](super::Case) already.
     pub case_insensitive: bool,
 }

@@ -1,8 +1,8 @@
 //! What the router finds, case by case.
 
-use http::{HeaderMap, HeaderName, Method};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
-use super::{Case, HostPattern, Lookup, PathPattern, Router, Rule, Tie};
+use super::{Case, HeaderMatch, HostPattern, Lookup, PathPattern, Router, Rule, Tie};
 
 fn method(text: &str) -> Method {
     Method::from_bytes(text.as_bytes()).expect("good method")
@@ -26,9 +26,21 @@ fn with_methods(path: &str, methods: &[&str]) -> Rule {
 }
 
 fn with_header(path: &str, value: Option<&str>) -> Rule {
-    let headers = vec![(HeaderName::from_static("x-a"), value.map(str::to_owned))];
+    let asked = HeaderMatch::parse(value.unwrap_or("*")).expect("good value");
+    let headers = vec![(HeaderName::from_static("x-a"), asked)];
     Rule {
         headers,
+        ..plain(path)
+    }
+}
+
+fn with_headers(path: &str, headers: &[(&'static str, &str)]) -> Rule {
+    let headers = headers.iter().map(|(name, value)| {
+        let asked = HeaderMatch::parse(value).expect("good value");
+        (HeaderName::from_static(name), asked)
+    });
+    Rule {
+        headers: headers.collect(),
         ..plain(path)
     }
 }
@@ -94,6 +106,52 @@ fn ties_are_named_and_rules_that_cannot_meet_are_none() {
     for (name, rules, tie) in table {
         let expected = tie.then(|| vec![pair(0, 1)]);
         assert_eq!(Router::new(rules.to_vec()).err(), expected, "{name}");
+    }
+}
+
+#[test]
+fn only_rules_that_differ_in_expressions_for_one_header_alone_do_not_tie() {
+    let asking = |methods, headers: &[(&'static str, &str)]| Rule {
+        headers: with_headers("/a", headers).headers,
+        ..with_methods("/a", methods)
+    };
+    let of_a = |value| asking(&[], &[("x-a", value)]);
+    let of_method = |methods, value| asking(methods, &[("x-a", value)]);
+    let both = |a, b| asking(&[], &[("x-a", a), ("x-b", b)]);
+    let any_case = |rule| Rule {
+        case_insensitive: true,
+        ..rule
+    };
+    for (rules, ties) in [
+        ([of_a("re:1.*"), of_a("re:.*1")], false),
+        ([of_a("re:1.*"), of_a("re:1.*")], true),
+        ([of_a("re:1.*"), of_a("*")], true),
+        ([of_a("re:1.*"), of_a("1")], true),
+        ([of_a("re:1.*"), of_a("2")], false),
+        ([of_a("2"), of_a("re:1.*")], false),
+        ([of_a("re:1.*"), asking(&[], &[("x-b", "re:.*1")])], true),
+        ([both("re:1.*", "re:1.*"), both("re:.*1", "re:.*1")], true),
+        ([both("re:1.*", "2"), both("re:.*1", "2")], false),
+        ([both("re:1.*", "2"), both("re:.*1", "*")], true),
+        ([of_a("re:1.*"), any_case(of_a("re:.*1"))], true),
+        ([any_case(of_a("re:1.*")), any_case(of_a("re:.*1"))], false),
+        (
+            [
+                of_method(&["GET", "PUT"], "re:1.*"),
+                of_method(&["PUT", "GET"], "re:.*1"),
+            ],
+            false,
+        ),
+        (
+            [
+                of_method(&["GET"], "re:1.*"),
+                of_method(&["GET", "PUT"], "re:.*1"),
+            ],
+            true,
+        ),
+    ] {
+        let expected = ties.then(|| vec![pair(0, 1)]);
+        assert_eq!(Router::new(rules.to_vec()).err(), expected, "{rules:?}");
     }
 }
 
@@ -212,5 +270,49 @@ fn an_encoded_slash_hides_another_route_unless_that_takes_the_path_as_it_is() {
             (route, hides),
             "{path}"
         );
+    }
+}
+
+/// Few rules are tried one by one, and many by what they ask for.
+#[test]
+fn expressions_of_one_header_are_tried_in_the_files_order() {
+    let asked = [
+        "re:2\\..*",
+        "re:2\\.1",
+        "re:[0-9.]+",
+        "beta",
+        "re:b",
+        "re:(alpha|gamma)",
+    ];
+    for count in [0, 40] {
+        let mut rules: Vec<Rule> = asked
+            .iter()
+            .map(|value| with_header("/a", Some(value)))
+            .collect();
+        rules.extend((0..count).map(|at| with_header("/a", Some(&format!("tenant-{at}")))));
+        rules.push(plain("/a"));
+        let last = rules.len() - 1;
+        let router = Router::new(rules).expect("no ties");
+        for (value, expected) in [
+            (&b"2.1"[..], 0),
+            (b"2.17", 0),
+            (b"3.0", 2),
+            (b"21", 2),
+            (b"beta", 3),
+            (b"b", 4),
+            (b"gamma", 5),
+            (b"gamma2", last),
+            (b"2.1, 2.2", 0),
+            (b"3.1, 2.2", last),
+            (b"\xff", last),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.append("x-a", HeaderValue::from_bytes(value).expect("a value"));
+            let found = router.find("", &Method::GET, "/a", &headers);
+            let Lookup::Found(found) = found else {
+                panic!("{value:?} has no route")
+            };
+            assert_eq!(usize::from(found.route), expected, "{value:?}");
+        }
     }
 }

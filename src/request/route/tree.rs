@@ -12,10 +12,11 @@ use std::cmp::Ordering;
 use std::mem;
 use std::ops::Range;
 
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderName, Method};
 use smallvec::SmallVec;
 
 use super::expressions::Expressions;
+use super::header_match::HeaderMatch;
 use super::leaf::{Leaf, has_header};
 use super::pattern::{Element, PathShape};
 use super::rank;
@@ -129,15 +130,17 @@ impl RouteTree {
         child
     }
 
-    /// Lists the rules that match every path of the rule at `own`, and ask for no other headers than `asked`,
-    /// in order of rank. Of expressions those are listed that match a literal path.
+    /// Lists the rules that match every path of the rule at `own`, and ask for no more of headers, in order of
+    /// rank; `asked` has the values that it asks for. Of expressions those are listed that match a literal path.
     pub(super) fn including(&self, rules: &[Rule], own: usize, asked: &HeaderMap) -> Vec<usize> {
         let (rule, mut found) = (&rules[own], Vec::new());
         let mut push = |index: usize| {
             let other = &rules[index];
-            let mut headers = other.headers.iter();
-            let asks_no_more =
-                headers.all(|(name, value)| has_header(asked, name, value.as_deref()));
+            let is_asked = |(name, asked): &(HeaderName, HeaderMatch)| {
+                let mut own = rule.headers.iter();
+                own.any(|(own, value)| own == name && asked.includes(value))
+            };
+            let asks_no_more = other.headers.iter().all(is_asked);
             if asks_no_more && (self.case == KeyCase::Exact || includes_literals(other, rule)) {
                 found.push(index);
             }
@@ -279,7 +282,7 @@ impl Walk<'_> {
             return None;
         }
         let headers = &self.request.headers;
-        if !(rule.headers.iter()).all(|(name, value)| has_header(headers, name, value.as_deref())) {
+        if !(rule.headers.iter()).all(|(name, asked)| has_header(headers, name, asked)) {
             return None;
         }
         let found = |walk: &mut Self| {

@@ -266,3 +266,50 @@ fn kept_slashes_hide_no_route_from_any_origin() {
         })
     });
 }
+
+/// The same where the rest is forwarded as it was sent, for origins that resolve dot segments or merge slashes
+/// themselves, in whatever order.
+#[test]
+fn what_is_forwarded_as_it_was_sent_is_no_resource_to_any_origin() {
+    let decoded = RESOURCES.map(|(_, decoded)| decoded);
+    let garden = Garden::start(&decoded);
+    let running = gateway(&garden, "forward_path = 'as-sent'\nencoded_slash = 'keep'");
+    run(|targets| {
+        compare(&garden, &running, targets, |target, matched, reading| {
+            let sent = reading.text().replace('\\', "/");
+            let (merged, resolved) = (merged(&sent), resolved(&sent));
+            for path in [
+                self::resolved(&merged),
+                self::merged(&resolved),
+                merged,
+                resolved,
+                sent,
+            ] {
+                if let Some(meant) = meant(reading, &path) {
+                    prop_assert_eq!(matched, Some(meant), "{} at {}", target, reading.by);
+                }
+            }
+            Ok(())
+        })
+    });
+}
+
+fn merged(path: &str) -> String {
+    let mut path = path.to_owned();
+    while path.contains("//") {
+        path = path.replace("//", "/");
+    }
+    path
+}
+
+fn resolved(path: &str) -> String {
+    let mut kept = Vec::new();
+    for segment in path.split('/').skip(1) {
+        match segment {
+            "." => {}
+            ".." => _ = kept.pop(),
+            name => kept.push(name),
+        }
+    }
+    format!("/{}", kept.join("/"))
+}

@@ -5,6 +5,7 @@
 //! origin of the mini garden.
 
 mod agreement;
+mod as_sent;
 mod fields;
 mod hosts;
 mod kept;

@@ -9,6 +9,7 @@ use crate::config::file::{File, RawRoute};
 use crate::config::value::nearest;
 use crate::cost::BodyFormat;
 use crate::request::hop_by_hop::is_taken_out;
+use crate::request::route::HeaderMatch;
 use crate::snapshot::{Policy, PolicyMode, Route, Snapshot};
 
 /// Adds the warnings about each route.
@@ -91,13 +92,14 @@ fn warn_header_expression(raw: &RawRoute, route: &str) -> Option<String> {
         value.starts_with(['^', '~']) || (!is_list && (value.contains('*') || value.contains('|')))
     };
     let mut headers = raw.headers.iter();
-    headers.find_map(|(name, value)| match value.as_deref()? {
-        "" => Some(format!(
-            "route `{route}` matches only requests whose `{name}` is empty: for any value write `\"*\"`"
-        )),
-        value if looks_so(value) => Some(format!(
+    headers.find_map(|(name, asked)| match asked {
+        HeaderMatch::Value(value) if looks_so(value) => Some(format!(
             "route `{route}`: the value of `{name}` is compared as it stands, and has no wildcards: for any value \
-             write `\"*\"`"
+             write `\"*\"`, and for those of a regular expression `\"re:EXPRESSION\"`"
+        )),
+        HeaderMatch::Any => None,
+        _ if asked.is_empty() => Some(format!(
+            "route `{route}` matches only requests whose `{name}` is empty: for any value write `\"*\"`"
         )),
         _ => None,
     })
@@ -190,8 +192,9 @@ fn is_filled_elsewhere(value: &str) -> bool {
 /// A route may ask for a header that origins read in other spellings too, or that never comes.
 fn warn_ambiguous_header_match(raw: &RawRoute, route: &str) -> Option<String> {
     let mut headers = raw.headers.iter();
-    let (name, _) = headers
-        .find(|(name, value)| is_taken_out(name) || (*name == AUTHORIZATION && value.is_some()))?;
+    let (name, _) = headers.find(|(name, asked)| {
+        is_taken_out(name) || (*name == AUTHORIZATION && *asked != HeaderMatch::Any)
+    })?;
     Some(if never_arrives(name) {
         format!("route `{route}` matches no request: `{name}` is removed before routes are matched")
     } else {

@@ -202,11 +202,12 @@ path = "/v1/{id}"
 path_regex = "/v[0-9]+"
 host = "*.example.com"
 methods = ["GET", "PURGE"]
-headers = { x-version = "2" }
+headers = { x-version = "2", x-key = "*", x-api-version = "re:2\\.\\d+" }
 upstream = "api"
 policies = ["per-client"]
 strip_prefix = "/v1"
 rewrite = "/v2"
+forward_path = "as-sent"
 preserve_host = "${FALSE:-false}"
 cost = 2
 cors_origins = ["https://app.example.com"]

@@ -16,7 +16,7 @@
 //! announced is shortened for it.
 //!
 //! Characters of a target that no URL may hold, but clients send, are escaped before the parser reads them
-//! ([`target`]).
+//! ([`target`]). The gate remembers of which request, because some routes want targets as they were sent.
 //!
 //! What follows a request for another protocol is held back until that request is answered: it may be
 //! the next request, or no HTTP at all.
@@ -113,6 +113,7 @@ impl<I> FramingGuard<I> {
     #[cold]
     fn escape_target(&mut self) {
         self.reader.is_raw = false;
+        self.gate.note_escaped(self.reader.heads + 1);
         self.held = target::escaped(&self.reader.line, &self.held);
     }
 }

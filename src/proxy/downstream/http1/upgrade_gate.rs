@@ -1,7 +1,8 @@
-//! A request for another protocol on its connection.
+//! What the reader of a connection knows of its requests: which one asks for another protocol, and which had a
+//! target that was escaped.
 //!
-//! While it is unanswered, nothing behind it is read. If the answer is a 101, whoever gave it has left
-//! here what carries the bytes from then on.
+//! While a request for another protocol is unanswered, nothing behind it is read. If the answer is a 101,
+//! whoever gave it has left here what carries the bytes from then on.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -23,6 +24,8 @@ pub(crate) struct UpgradeGate {
     heads: Cell<u64>,
     /// Whoever waits to read what follows it.
     reader: RefCell<Option<Waker>>,
+    /// Requests whose target has been escaped, that have not ended.
+    escaped: RefCell<Vec<u64>>,
     /// Whether some of a head has come that is not whole, or what is held back begins with one.
     is_head_begun: Cell<bool>,
     tunnel: RefCell<Option<TunnelTask>>,
@@ -56,6 +59,18 @@ impl UpgradeGate {
     /// Whether something has come of a request that has not begun.
     pub(super) fn is_head_begun(&self) -> bool {
         self.heads.get() > self.begun.get() || self.is_head_begun.get()
+    }
+
+    /// Notes that the target of this request has been escaped, or a part of it.
+    pub(super) fn note_escaped(&self, request: u64) {
+        let mut escaped = self.escaped.borrow_mut();
+        escaped.retain(|&earlier| (self.begun.get()..request).contains(&earlier));
+        escaped.push(request);
+    }
+
+    /// Whether that of the request that has begun was.
+    pub(crate) fn is_target_escaped(&self) -> bool {
+        self.escaped.borrow().contains(&self.begun.get())
     }
 
     /// Whether one is unanswered.

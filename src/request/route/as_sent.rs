@@ -1,0 +1,87 @@
+//! Paths that are forwarded as they were sent, with the segments that their normal form leaves out.
+//!
+//! Origins read such a path in different ways: one takes every segment for what it is, as stores of objects do,
+//! others resolve dot segments, merge slashes, or do both, in either order. Any of them may take encoded
+//! slashes for slashes first. A path passes if every reading finds the route that it was decided by, and the
+//! same parameters; what `*` takes may differ.
+
+use http::{HeaderMap, Method};
+
+use super::Router;
+use super::rule::{Found, Lookup};
+use crate::request::path::{self, Normalised};
+
+impl Router {
+    /// Says whether an origin that gets the path as it was sent could take it for another route's, or for one
+    /// with other parameters. With encoded slashes decoded, it may be nobody's, or that of a route which also
+    /// takes the path as it is ([`hides_another`](Self::hides_another)).
+    pub fn leads_elsewhere(
+        &self,
+        found: &Found,
+        host: &str,
+        method: &Method,
+        path: &Normalised<'_>,
+        headers: &HeaderMap,
+    ) -> bool {
+        let matched = path.as_str();
+        if path.sent() == matched && !path.has_encoded_slash() {
+            return false;
+        }
+        let whole = path::with_all_segments(path.sent());
+        let find = |reading: &str| self.find(host, method, reading, headers);
+        let leads_elsewhere = |reading: &String| match find(reading) {
+            Lookup::Found(other) => {
+                other.route != found.route || !params(&other, reading).eq(params(found, matched))
+            }
+            Lookup::NoRoute | Lookup::MethodCase => true,
+        };
+        let decoded = path
+            .has_encoded_slash()
+            .then(|| whole.replace("%2F", "/").replace("%5C", "/"));
+        let hides_another = |decoded: String| {
+            let mut readings = readings(decoded).into_iter();
+            readings.any(|reading| self.is_for_another(&find(&reading), found, matched))
+        };
+        readings(whole).iter().any(leads_elsewhere) || decoded.is_some_and(hides_another)
+    }
+}
+
+/// Returns the values of the parameters that were found in `path`.
+fn params<'f>(found: &'f Found, path: &'f str) -> impl Iterator<Item = &'f str> {
+    found.params.iter().map(|range| &path[range.clone()])
+}
+
+/// Returns what origins make of the segments of a path: of most paths the same.
+fn readings(path: String) -> Vec<String> {
+    let (resolved, merged) = (resolved(&path), path::merged(&path));
+    let mut readings = vec![
+        self::resolved(&merged),
+        path::merged(&resolved),
+        resolved,
+        merged,
+        path,
+    ];
+    readings.dedup();
+    readings
+}
+
+/// Resolves dot segments; an empty segment is one that `..` takes back.
+fn resolved(path: &str) -> String {
+    let mut kept = Vec::new();
+    let mut last = "";
+    for segment in path.split('/').skip(1) {
+        last = segment;
+        match segment {
+            "." => {}
+            ".." => _ = kept.pop(),
+            name => kept.push(name),
+        }
+    }
+    if kept.is_empty() || matches!(last, "." | "..") {
+        kept.push("");
+    }
+    format!("/{}", kept.join("/"))
+}
+
+#[cfg(test)]
+mod tests;

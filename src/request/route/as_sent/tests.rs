@@ -1,0 +1,261 @@
+use std::fmt::Write as _;
+
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use self::Step::{DecodeSlashes, Merge, Resolve};
+use super::super::{PathPattern, Rule};
+use super::*;
+
+fn router(paths: &[&str]) -> Router {
+    let rules = paths.iter().map(|path| Rule {
+        path: match path.strip_prefix('~') {
+            Some(regex) => {
+                PathPattern::regex(regex, super::super::Case::Exact).expect("an expression")
+            }
+            None => PathPattern::parse(path).expect("a path"),
+        },
+        host: None,
+        methods: Vec::new(),
+        headers: Vec::new(),
+        case_insensitive: false,
+    });
+    Router::new(rules.collect()).expect("no ties")
+}
+
+/// How a request's path stands.
+#[derive(Debug, PartialEq, Eq)]
+enum Fate {
+    Forwarded,
+    Refused,
+    NoRoute,
+}
+
+/// Decides about a path as the gateway does if every route forwards paths as they were sent, and keeps encoded
+/// slashes.
+fn fate(router: &Router, sent: &str) -> Fate {
+    let (get, none) = (Method::GET, HeaderMap::new());
+    let Ok(path) = path::normalise(sent) else {
+        return Fate::Refused;
+    };
+    let Lookup::Found(found) = router.find("", &get, path.as_str(), &none) else {
+        return Fate::NoRoute;
+    };
+    let hides =
+        path.has_encoded_slash() && router.hides_another(&found, "", &get, path.as_str(), &none);
+    if path.had_raw() || hides || router.leads_elsewhere(&found, "", &get, &path, &none) {
+        Fate::Refused
+    } else {
+        Fate::Forwarded
+    }
+}
+
+#[test]
+fn a_path_is_forwarded_as_sent_if_every_reading_finds_what_it_was_decided_by() {
+    let router = router(&[
+        "/{bucket}",
+        "/{bucket}/*",
+        "/admin/*",
+        "/pub/{name}/meta",
+        "/pub/{name}",
+    ]);
+    for (sent, expected) in [
+        // Keys of objects, whatever their spelling.
+        ("/b/a//b", Fate::Forwarded),
+        ("/b//", Fate::Refused),
+        ("/b//a", Fate::Forwarded),
+        ("/b/a///", Fate::Forwarded),
+        ("/b/a%20b", Fate::Forwarded),
+        ("/b/a+b", Fate::Forwarded),
+        ("/b/a%2Fb", Fate::Forwarded),
+        ("/b/a%2fb%5C", Fate::Forwarded),
+        ("/b/%61%7e~%c3%A9", Fate::Forwarded),
+        ("/b/a;v=1:2@3", Fate::Forwarded),
+        ("/b/a%252Fb", Fate::Forwarded),
+        ("/b/./a", Fate::Forwarded),
+        ("/b/x/../a", Fate::Forwarded),
+        ("/b/x/%2e%2E/a/.", Fate::Forwarded),
+        ("/%62", Fate::Forwarded),
+        ("/b/", Fate::Forwarded),
+        // Another route, or another parameter, to an origin that leaves segments as they are …
+        ("//b/a", Fate::Refused),
+        ("/./b/a", Fate::Refused),
+        ("/x/../b/a", Fate::Refused),
+        ("/b/a/../../admin/x", Fate::Refused),
+        ("/admin/../b/a", Fate::Refused),
+        ("/b/../b/a", Fate::Forwarded),
+        ("/b/%2e%2e/c/a", Fate::Refused),
+        ("/b/..", Fate::NoRoute),
+        ("/b/../c", Fate::Refused),
+        ("/b/.", Fate::Refused),
+        ("/pub//a", Fate::Refused),
+        ("/pub/a/./meta", Fate::Refused),
+        // … that merges slashes before it resolves dots …
+        ("/b/a//../x", Fate::Forwarded),
+        ("/b//../admin/x", Fate::Refused),
+        ("/b//../c", Fate::Refused),
+        ("/b//..//b/x", Fate::Forwarded),
+        // … that decodes slashes, before or after.
+        ("/admin%2Fx", Fate::Refused),
+        ("/%2Fadmin/x", Fate::Refused),
+        ("/b%2F..%2Fadmin", Fate::Refused),
+        ("/b/..%2Fadmin", Fate::Refused),
+        ("/b/%2e%2e%2fadmin", Fate::Refused),
+        ("/b/..%5cadmin", Fate::Refused),
+        ("/b/..;/admin", Fate::Refused),
+        ("/pub/a%2Fmeta", Fate::Refused),
+        ("/pub/a%2Fb/../meta", Fate::Refused),
+        // What no target may hold, and what is no path.
+        ("/b/a\"b", Fate::Refused),
+        ("/b/{a}", Fate::Refused),
+        ("/b/a|b^c", Fate::Refused),
+        ("/b/é", Fate::Refused),
+        ("/b/a\\b", Fate::Refused),
+        ("/b/%00", Fate::Refused),
+        ("/b/%zz", Fate::Refused),
+        ("*", Fate::Refused),
+        ("", Fate::Refused),
+    ] {
+        assert_eq!(fate(&router, sent), expected, "{sent}");
+    }
+}
+
+#[test]
+fn an_expression_must_match_every_reading() {
+    let router = router(&["~/v[0-9]+/.*", "/*"]);
+    for (sent, expected) in [
+        ("/v1//a", Fate::Forwarded),
+        ("/v1/../v2/a", Fate::Forwarded),
+        ("/v1//../v2/a", Fate::Forwarded),
+        ("/v1//../x", Fate::Refused),
+        ("/x/../v2/a", Fate::Refused),
+        ("/v1/../x", Fate::Refused),
+        ("/x/../y//z", Fate::Forwarded),
+    ] {
+        assert_eq!(fate(&router, sent), expected, "{sent}");
+    }
+}
+
+/// Reads a path as an origin does that takes these steps, after its unreserved characters have been decoded.
+fn read(sent: &str, steps: &[Step]) -> String {
+    let mut segments: Vec<String> = sent[1..].split('/').map(decoded).collect();
+    for step in steps {
+        match step {
+            DecodeSlashes => {
+                let text = segments.join("/").replace("%2F", "/").replace("%5C", "/");
+                segments = text.split('/').map(str::to_owned).collect();
+            }
+            Merge => {
+                let last = segments.len() - 1;
+                let mut at = 0;
+                segments.retain(|segment| {
+                    at += 1;
+                    !segment.is_empty() || at - 1 == last
+                });
+            }
+            Resolve => {
+                let mut kept: Vec<String> = Vec::new();
+                let last = segments.last().cloned().unwrap_or_default();
+                for segment in std::mem::take(&mut segments) {
+                    match &*segment {
+                        "." => {}
+                        ".." => drop(kept.pop()),
+                        _ => kept.push(segment),
+                    }
+                }
+                if kept.is_empty() || last == "." || last == ".." {
+                    kept.push(String::new());
+                }
+                segments = kept;
+            }
+        }
+    }
+    format!("/{}", segments.join("/"))
+}
+
+/// Spells a segment with all decoded that does not need its escape.
+fn decoded(segment: &str) -> String {
+    let (mut text, mut rest) = (String::new(), segment);
+    while let Some(letter) = rest.chars().next() {
+        let escape = rest.get(1..3).filter(|_| letter == '%');
+        let byte = escape.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match byte {
+            Some(byte) if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => {
+                text.push(char::from(byte));
+            }
+            Some(byte) => write!(text, "%{byte:02X}").expect("memory takes every byte"),
+            None => text.push(letter),
+        }
+        rest = &rest[byte.map_or(letter.len_utf8(), |_| 3)..];
+    }
+    text
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    DecodeSlashes,
+    Merge,
+    Resolve,
+}
+
+/// What the reading finds: a route and what its parameters are.
+fn found(router: &Router, reading: &str) -> Option<(usize, Vec<String>)> {
+    match router.find("", &Method::GET, reading, &HeaderMap::new()) {
+        Lookup::Found(found) => {
+            let params = params(&found, reading).map(str::to_owned).collect();
+            Some((usize::from(found.route), params))
+        }
+        _ => None,
+    }
+}
+
+const PIECES: [&str; 26] = [
+    "/", "/", "/", "/", "//", "/./", "/../", "/..", ".", "..", "%2e", "%2E", "%2F", "%2f", "%5c",
+    "a", "b", "%61", "%62", "admin", "pub", "meta", "%7e", ";", "%3b", "+",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4000))]
+
+    /// No path that is forwarded as it was sent is another route's, or has other parameters, to an origin that
+    /// resolves dot segments, merges slashes, or does both in any order. If it decodes slashes first, the path
+    /// may be nobody's, or a route's that takes the path as it is, too.
+    #[test]
+    fn no_reading_of_a_forwarded_path_leads_elsewhere(
+        pieces in prop::collection::vec(select(PIECES.to_vec()), 1..9),
+        paths in prop::sample::subsequence(
+            vec!["/*", "/{x}", "/{x}/*", "/admin/*", "/pub/{name}", "/pub/{name}/meta", "/a/b", "~/a/[ab].*"],
+            1..8,
+        ),
+    ) {
+        let (router, sent) = (router(&paths), format!("/{}", pieces.concat()));
+        if fate(&router, &sent) != Fate::Forwarded {
+            return Ok(());
+        }
+        let normal = path::normalise(&sent).expect("it was found good");
+        let normal = normal.as_str();
+        let decided = found(&router, normal);
+        let orders: [&[Step]; 5] = [&[], &[Merge], &[Resolve], &[Merge, Resolve], &[Resolve, Merge]];
+        for order in orders {
+            let reading = read(&sent, order);
+            prop_assert_eq!(&found(&router, &reading), &decided, "{} as {}", sent, reading);
+            let reading = read(&sent, &[&[DecodeSlashes], order].concat());
+            if let (Some((route, _)), Some((own, _))) = (found(&router, &reading), &decided) {
+                let takes_both = router.rules[route].takes_path(normal);
+                prop_assert!(route == *own || takes_both, "{} as {}", sent, reading);
+            }
+        }
+    }
+
+    /// What is normal already is forwarded, as far as its slashes hide nothing.
+    #[test]
+    fn a_normal_path_without_encoded_slashes_is_never_refused(
+        segments in prop::collection::vec("[a-c:;.+]{1,3}|%20|%25|admin", 0..5),
+    ) {
+        let router = router(&["/{bucket}", "/{bucket}/*", "/admin/*", "/"]);
+        let sent = format!("/{}", segments.join("/"));
+        if path::normalise(&sent).is_ok_and(|path| path.as_str() == sent) {
+            prop_assert_eq!(fate(&router, &sent), Fate::Forwarded);
+        }
+    }
+}
