@@ -3,6 +3,7 @@
 //! A key that the file leaves out has its default already; [`Table::place`] says whether it is there.
 //! Where a key means by itself what it says, the mirror holds the snapshot's own type.
 
+mod route;
 mod spanned;
 mod tls;
 mod upstream;
@@ -10,21 +11,20 @@ mod upstream;
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
-use http::{HeaderName, HeaderValue, Method};
+use http::HeaderValue;
 use typed_index_collections::TiVec;
 
+pub use self::route::{ForwardPath, RawRoute, RouteCost};
 pub use self::spanned::Spanned;
 pub use self::tls::{Pem, RawCertificate, RawServerTls, RawTls};
 pub use self::upstream::{BalanceName, RawEndpoint, RawUpstream};
 use super::value::{CostText, GrantText, QuotaText, RefundOn, StoreUrl};
-use crate::cost::{Amount, BodyFormat, NumberSource};
+use crate::cost::{Amount, NumberSource};
 use crate::index::{ListenerIndex, PolicyIndex, RouteIndex, UpstreamIndex};
 use crate::limit::{Algorithm, Align, Count, OldestBucket};
 use crate::request::Choice;
 use crate::request::jwt::{SigningAlgorithm, TokenRules};
-use crate::request::route::HeaderMatch;
 use crate::snapshot::{self, Admin, General, Listener, Log, StatusRange};
 use crate::store::settings::{Password, Settings};
 
@@ -321,82 +321,5 @@ impl From<Algorithm> for AlgorithmName {
             Algorithm::Gcra { .. } => Self::Gcra,
             Algorithm::LeakyBucket { .. } => Self::LeakyBucket,
         }
-    }
-}
-
-/// `[[routes]]`
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct RawRoute {
-    /// `name`; none: the route is called by what it matches.
-    pub name: Option<Spanned<String>>,
-    /// `path`, as written
-    pub path: Option<Spanned<String>>,
-    /// `path_regex`, as written
-    pub path_regex: Option<Spanned<String>>,
-    /// `host`, as written
-    pub host: Option<Spanned<String>>,
-    /// `methods`
-    pub methods: Vec<Spanned<Method>>,
-    /// `headers`
-    pub headers: Vec<(HeaderName, HeaderMatch)>,
-    /// `upstream`
-    pub upstream: Option<Spanned<String>>,
-    /// `policies`
-    pub policies: Vec<Spanned<String>>,
-    /// `strip_prefix`
-    pub strip_prefix: Option<Spanned<String>>,
-    /// `rewrite`, as written
-    pub rewrite: Option<Spanned<String>>,
-    /// `forward_path`
-    pub forward_path: ForwardPath,
-    /// `cost`; none: the policies' own
-    pub cost: Option<RouteCost>,
-    /// `default_policies`
-    pub default_policies: bool,
-    /// `fewer_limits`
-    pub fewer_limits: bool,
-    /// `response_timeout`; none: the upstream's
-    pub response_timeout: Option<Duration>,
-    /// `body_timeout`; none: the upstream's. In it, none is `"off"`.
-    pub body_timeout: Option<Option<Duration>>,
-    /// `response_format`; none: by Content-Type
-    pub response_format: Option<BodyFormat>,
-    /// `stream_end`
-    pub stream_end: Option<Arc<str>>,
-    /// `case_insensitive`
-    pub case_insensitive: bool,
-    /// `cors_origins`: one or several
-    pub cors_origins: Vec<Spanned<HeaderValue>>,
-    /// `[routes.request_headers] remove`
-    pub request_headers_removed: Vec<Spanned<HeaderName>>,
-    /// `[routes.response_headers] remove`
-    pub response_headers_removed: Vec<Spanned<HeaderName>>,
-    /// What the snapshot has of it as the file says it.
-    pub route: snapshot::Route,
-}
-
-/// `forward_path`
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ForwardPath {
-    /// `as-matched`
-    #[default]
-    AsMatched,
-    /// `as-sent`
-    AsSent,
-}
-
-/// `cost` of a route
-#[derive(Clone, Debug, PartialEq)]
-pub enum RouteCost {
-    /// Units of each policy.
-    Each(u64),
-    /// Units of the policies with these names.
-    OfPolicies(Vec<(Spanned<String>, u64)>),
-}
-
-impl RawRoute {
-    /// Returns `path` or `path_regex`, whichever the route has.
-    pub fn pattern(&self) -> Option<&Spanned<String>> {
-        self.path.as_ref().or(self.path_regex.as_ref())
     }
 }

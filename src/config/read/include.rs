@@ -25,7 +25,10 @@ pub(super) fn files(
 ) -> Vec<IncludedFile> {
     let mut found = FoundFiles {
         beside: config.path.parent().unwrap_or(config.path),
-        main: fs::metadata(config.path).ok().as_ref().map(identity),
+        main: fs::metadata(config.path)
+            .ok()
+            .as_ref()
+            .map(device_and_inode),
         known: HashSet::new(),
         paths: BTreeMap::new(),
     };
@@ -126,10 +129,8 @@ impl WrongPath {
     }
 }
 
-/// What tells a file from all others of the machine.
-type FileIdentity = (u64, u64);
-
-fn identity(metadata: &Metadata) -> FileIdentity {
+/// Returns what tells a file from all others of the machine.
+fn device_and_inode(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
@@ -138,8 +139,8 @@ struct FoundFiles<'p> {
     /// Where patterns begin.
     beside: &'p Path,
     /// The file that includes the others.
-    main: Option<FileIdentity>,
-    known: HashSet<FileIdentity>,
+    main: Option<(u64, u64)>,
+    known: HashSet<(u64, u64)>,
     /// The files by their paths, and where the pattern stands that named each first.
     paths: BTreeMap<PathBuf, Range<usize>>,
 }
@@ -193,7 +194,7 @@ impl FoundFiles<'_> {
     }
 
     fn is_main(&self, path: &Path) -> bool {
-        self.main.is_some() && fs::metadata(path).ok().as_ref().map(identity) == self.main
+        self.main.is_some() && fs::metadata(path).ok().as_ref().map(device_and_inode) == self.main
     }
 
     fn add_file(&mut self, path: PathBuf, span: &Range<usize>) -> Result<(), WrongPath> {
@@ -212,7 +213,7 @@ impl FoundFiles<'_> {
         if !metadata.is_file() {
             return Err(wrong("is not a regular file"));
         }
-        let identity = identity(&metadata);
+        let identity = device_and_inode(&metadata);
         if self.main == Some(identity) {
             return Err(wrong("is the file that includes it"));
         }
