@@ -34,6 +34,8 @@ const ORIGIN: u16 = 19_180;
 const GATEWAY: u16 = 19_181;
 /// Routes to the same origin, without and with a policy that reads answers.
 const ROUTES: [&str; 2] = ["/plain", "/reported"];
+/// The same without and with a policy that adds up the numbers of a list.
+const ADDING_ROUTES: [&str; 2] = ["/plain", "/added"];
 /// Events of a stream.
 const EVENTS: usize = 10_000;
 /// Bytes of a document, and how many are asked for in a round.
@@ -67,10 +69,11 @@ async fn time(origin: &Rc<Origin>, folder: &Path, rounds: usize) {
     let gateway = gateway(folder);
     println!("CPU time in µs, medians of {rounds} rounds\n");
     println!("{:<44}{:>10}{:>10}{:>8}", "", "not read", "read", "ratio");
-    for (name, path) in DOCUMENT_KINDS {
+    let kinds = DOCUMENT_KINDS.map(|kind| (kind, ROUTES));
+    for ((name, path), routes) in kinds.into_iter().chain([(ADDED, ADDING_ROUTES)]) {
         let mut costs = [Vec::new(), Vec::new()];
         for _ in 0..rounds {
-            for (route, costs) in ROUTES.iter().zip(&mut costs) {
+            for (route, costs) in routes.iter().zip(&mut costs) {
                 costs.push(documents(&gateway, &format!("{route}/{path}")).await);
             }
         }
@@ -160,6 +163,9 @@ const DOCUMENT_KINDS: [(&str, &str); 5] = [
     ("short members", "members"),
 ];
 
+/// What `/added` adds up.
+const ADDED: (&str, &str) = ("short members, `*`", "members");
+
 /// A document of about 100 KiB, which ends with what it costs.
 fn document(kind: &str) -> String {
     let repeated = |piece: &str| piece.repeat(DOCUMENT_BYTES / piece.len());
@@ -200,12 +206,16 @@ fn gateway(folder: &Path) -> Process {
              policies = ['{policy}']\n"
         )
     };
+    let [_, added] = ADDING_ROUTES;
+    let added_cost = "cost = 'response-json:/data/*/a'\nreserve = 10";
     let reported_cost = "cost = 'response-json:/usage/total_tokens'\nreserve = 10";
     let tables = [
         policy("plain", ""),
         policy("reported", reported_cost),
+        policy("added", added_cost),
         route(plain, "plain"),
         route(reported, "reported"),
+        route(added, "added"),
     ];
     let origin = format!("127.0.0.1:{ORIGIN}");
     let listener = "max_connections = 30000";

@@ -15,7 +15,9 @@ use http::{HeaderMap, HeaderValue, Method, Uri, Version};
 use mimalloc::MiMalloc;
 use tollgate::clock::{Clock, Micros};
 use tollgate::config::load;
-use tollgate::cost::{BodyFormat, BodyNumbers, JsonPointer, NumberReader, Pointers};
+use tollgate::cost::{
+    BodyFormat, BodyNumbers, JsonPointer, NumberReader, PointerUse, Pointers, Take,
+};
 use tollgate::limit::Retry;
 use tollgate::limiter::{Decided, Limiter};
 use tollgate::proxy::annotate::annotate;
@@ -231,12 +233,13 @@ fn reading_10_000_events(bencher: Bencher<'_, '_>) {
 fn compiled(pointers: &[&str]) -> Arc<Pointers> {
     let pointers = pointers
         .iter()
-        .map(|pointer| JsonPointer::parse(pointer).expect("a pointer"));
+        .map(|pointer| JsonPointer::parse(pointer).expect("a pointer"))
+        .map(|pointer| (pointer, PointerUse::Number(Take::Largest)));
     Arc::new(Pointers::new(&pointers.collect::<Vec<_>>()).expect("few pointers"))
 }
 
 fn read(pointers: &Arc<Pointers>, format: BodyFormat, body: &[u8], piece: usize) -> BodyNumbers {
-    let mut reader = NumberReader::new(pointers.clone(), format);
+    let mut reader = NumberReader::new(pointers.clone(), format, None);
     body.chunks(piece).for_each(|piece| reader.read(piece));
     let reading = reader.finish();
     assert!(reading.is_whole);

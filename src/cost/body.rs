@@ -133,13 +133,13 @@ impl NumberReader {
             }
         };
         let is_whole = self.documents.has_whole() && !self.is_broken;
-        let (numbers, documents, members) = self.documents.into_found().into_parts();
+        let found = self.documents.into_found();
         BodyNumbers {
-            numbers,
+            numbers: found.numbers,
             is_whole,
             is_closed: is_closed && !self.is_broken,
-            documents,
-            members,
+            documents: found.documents,
+            members: found.members,
         }
     }
 

@@ -270,8 +270,8 @@ const POINT_MAX: i32 = 41;
 /// Behind the highest column that a number can have.
 pub(super) const COLUMN_END: i32 = POINT_MAX;
 
-/// The lowest column that a number can have.
-pub(super) const COLUMN_MIN: i32 = POINT_MIN - NUMBER_BYTES_MAX as i32;
+/// The lowest column that a number can have: behind the smallest point are at most [`NUMBER_BYTES_MAX`] digits.
+pub(super) const COLUMN_MIN: i32 = POINT_MIN - 256;
 
 /// The point of 0, below all others.
 const ZERO_POINT: i32 = -1000;

@@ -68,7 +68,8 @@ impl Documents {
         let mut next = self.next;
         while let Some((&byte, rest)) = bytes.split_first() {
             (next, bytes) = match next {
-                Next::Document | Next::Value => self.value(pointers, next, bytes),
+                Next::Document => self.document(pointers, bytes),
+                Next::Value => self.value(pointers, next, bytes),
                 Next::CommaOrEnd => match byte {
                     b',' => (self.comma(pointers), rest),
                     b']' | b'}' => (self.end_container(pointers, byte), rest),
@@ -186,14 +187,20 @@ impl Documents {
         }
     }
 
+    /// Begins a document, if it is not preceded by blanks.
+    fn document<'b>(&mut self, pointers: &Pointers, bytes: &'b [u8]) -> (Next, &'b [u8]) {
+        if !is_blank(bytes[0]) {
+            self.found.begin_document();
+            self.is_container = matches!(bytes[0], b'{' | b'[');
+        }
+        self.value(pointers, Next::Document, bytes)
+    }
+
     /// Begins a value.
     fn value<'b>(&mut self, pointers: &Pointers, next: Next, bytes: &'b [u8]) -> (Next, &'b [u8]) {
-        let (byte, rest) = (bytes[0], &bytes[1..]);
-        if next == Next::Document && !is_blank(byte) {
-            self.found.begin_document();
-            self.is_container = matches!(byte, b'{' | b'[');
-        }
-        let members = self.node.map_or(0, |node| pointers.node(node).members);
+        let byte = bytes[0];
+        let rest = &bytes[1..];
+        let members = pointers.members(self.node);
         let next = match (byte, self.node) {
             (b'{', Some(node)) if pointers.has_children(node) => {
                 self.has_object = true;

@@ -6,6 +6,10 @@ use std::sync::Arc;
 use memchr::memchr2;
 
 /// Where an event stream stands.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and any of them may be true together"
+)]
 #[derive(Debug, Default)]
 pub(super) struct Events {
     line: LineState,

@@ -3,6 +3,8 @@
 //! Whole numbers are added as one. For others there is a limb for each 18 columns of the largest and the smallest
 //! number that is read, so that to add one takes as many steps as it has digits.
 
+use std::fmt::Write as _;
+
 use super::decimal::{COLUMN_END, COLUMN_MIN, Decimal};
 
 /// A sum, which begins with nothing.
@@ -31,7 +33,10 @@ impl ExactSum {
         }
         self.add_digits(&Decimal::from(self.whole));
         let limbs = self.limbs.as_deref().into_iter().flatten().rev();
-        let digits: String = limbs.map(|limb| format!("{limb:018}")).collect();
+        let mut digits = String::with_capacity(LIMBS * LIMB_DIGITS);
+        for limb in limbs {
+            let _ = write!(digits, "{limb:018}");
+        }
         let point = COLUMN_MIN + i32::try_from(digits.len()).expect("few digits");
         Decimal::new(point, digits.as_bytes())
     }

@@ -2,22 +2,22 @@
 
 use super::decimal::Decimal;
 use super::exact_sum::ExactSum;
-use super::pointers::{Pointers, bits};
-use super::tree::{Fold, FoldTarget, Gather, Joining, Node};
+use super::pointers::Pointers;
+use super::tree::{Fold, FoldTarget, Gather, Joining, Node, bits};
 
 /// What has been found.
 #[derive(Debug)]
 pub(super) struct Findings {
     /// The largest number at each pointer, or the last.
-    numbers: Box<[Option<Decimal>]>,
+    pub(super) numbers: Box<[Option<Decimal>]>,
     /// For each pointer of which the last counts, the document that told it; empty if there is none.
-    documents: Box<[u32]>,
+    pub(super) documents: Box<[u32]>,
     /// The parts of sums.
     parts: Box<[SumPart]>,
     /// How many documents have begun; the elements of a top-level array count like them.
     begun: u32,
     /// The pointers whose member was found.
-    members: MembersFound,
+    pub(super) members: MembersFound,
     /// The same in what has not ended yet.
     pending: MembersFound,
 }
@@ -78,10 +78,19 @@ impl Findings {
     }
 
     /// Notes a number that stands at a node.
+    #[inline]
     pub(super) fn note(&mut self, pointers: &Pointers, node: &Node, number: &Decimal) {
         for pointer in bits(node.numbers.into()) {
             self.report(pointers, pointer, number);
         }
+        if !node.gathers.is_empty() {
+            self.note_sums(node, number);
+        }
+    }
+
+    // Few routes have sums, so that they are kept out of the way of others.
+    #[inline(never)]
+    fn note_sums(&mut self, node: &Node, number: &Decimal) {
         for gather in &node.gathers {
             self.gather(*gather, number.clone());
         }
@@ -97,6 +106,7 @@ impl Findings {
     }
 
     /// Hands on what a container at a node has found, which ends.
+    #[inline(never)]
     pub(super) fn fold(&mut self, pointers: &Pointers, node: &Node) {
         for Fold { from, to } in &node.folds {
             let number = match std::mem::take(&mut self.parts[*from]) {
@@ -111,19 +121,15 @@ impl Findings {
         }
     }
 
-    /// Returns the numbers, the documents of those of which the last counts, and the members.
-    pub(super) fn into_parts(self) -> (Box<[Option<Decimal>]>, Box<[u32]>, MembersFound) {
-        (self.numbers, self.documents, self.members)
-    }
-
+    #[inline]
     fn report(&mut self, pointers: &Pointers, pointer: usize, number: &Decimal) {
         let reported = &mut self.numbers[pointer];
         if pointers.last() >> pointer & 1 != 0 {
             self.documents[pointer] = self.begun;
-        } else if reported.as_ref() >= Some(number) {
-            return;
+            *reported = Some(number.clone());
+        } else if reported.as_ref() < Some(number) {
+            *reported = Some(number.clone());
         }
-        *reported = Some(number.clone());
     }
 
     fn gather(&mut self, gather: Gather, number: Decimal) {

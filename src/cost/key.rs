@@ -1,8 +1,7 @@
 //! Compares the key of an object with those that lead on, as its bytes come.
 
-use super::pointers::bits;
 use super::skip::quote_or_backslash;
-use super::tree::{Child, NodeId};
+use super::tree::{Child, NodeId, bits};
 
 /// A key that is being read. Nothing of it is kept but which keys it may still be.
 #[derive(Debug, Default)]

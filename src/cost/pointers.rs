@@ -43,6 +43,7 @@ pub struct Pointers {
     levels: usize,
     /// Those of which the last number counts, a bit each.
     last: u32,
+    has_members: bool,
 }
 
 /// A text that is looked for.
@@ -92,6 +93,9 @@ impl Pointers {
             needed: needed(pointers),
             escape: Needle::new("\\u"),
             count: pointers.len(),
+            has_members: pointers
+                .iter()
+                .any(|(_, sought)| *sought == PointerUse::Member),
             // A top-level array is one more.
             levels: longest.max().unwrap_or(0) + 1,
             last: (0..pointers.len())
@@ -123,6 +127,14 @@ impl Pointers {
     /// Those of which the last number counts, a bit each.
     pub(super) fn last(&self) -> u32 {
         self.last
+    }
+
+    /// The pointers whose member stands at a node, a bit each.
+    pub(super) fn members(&self, node: Option<NodeId>) -> u32 {
+        match node {
+            Some(node) if self.has_members => self.node(node).members,
+            _ => 0,
+        }
     }
 
     /// The top of an element of a top-level array.
@@ -161,13 +173,12 @@ impl Pointers {
     }
 
     pub(super) fn has_children(&self, node: NodeId) -> bool {
-        let node = self.node(node);
-        !node.children.is_empty() || node.every.is_some()
+        self.node(node).leads_on
     }
 
     /// Whether a number at a node counts.
     pub(super) fn takes_number(&self, node: Option<NodeId>) -> bool {
-        node.is_some_and(|node| self.node(node).takes_number())
+        node.is_some_and(|node| self.node(node).takes_number)
     }
 }
 
@@ -204,13 +215,4 @@ fn needed(pointers: &[(JsonPointer, PointerUse)]) -> Option<Vec<Needle>> {
         })
         .collect();
     Some(keys?.into_iter().map(Needle::new).collect())
-}
-
-/// The numbers of the bits that are set.
-pub(super) fn bits(mut set: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let lowest = (set != 0).then(|| set.trailing_zeros() as usize);
-        set &= set.wrapping_sub(1);
-        lowest
-    })
 }

@@ -2,7 +2,7 @@
 
 use memchr::memchr2;
 
-use super::pointers::bits;
+use super::tree::bits;
 
 /// How far a container has been skipped.
 pub(super) enum Skipped {

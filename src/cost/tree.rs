@@ -32,6 +32,10 @@ pub(super) struct Node {
     pub(super) children: Vec<Child>,
     /// Where any other key leads.
     pub(super) every: Option<NodeId>,
+    /// Whether a number that stands here counts.
+    pub(super) takes_number: bool,
+    /// Whether any key leads on from here.
+    pub(super) leads_on: bool,
 }
 
 /// A key that leads from a node to another.
@@ -104,13 +108,6 @@ impl Tree {
     }
 }
 
-impl Node {
-    /// Whether a number that stands here counts.
-    pub(super) fn takes_number(&self) -> bool {
-        self.numbers != 0 || !self.gathers.is_empty()
-    }
-}
-
 impl<'p> TreeBuilder<'p> {
     pub(super) fn new(pointers: &'p [(JsonPointer, PointerUse)]) -> Self {
         let mut first_parts = Vec::new();
@@ -169,6 +166,8 @@ impl<'p> TreeBuilder<'p> {
         if !every.is_empty() {
             node.every = Some(self.node(every)?);
         }
+        node.takes_number = node.numbers != 0 || !node.gathers.is_empty();
+        node.leads_on = !node.children.is_empty() || node.every.is_some();
         self.tree.nodes[number] = node;
         Ok(added)
     }
@@ -250,3 +249,12 @@ fn parts_of(segments: &[PointerSegment]) -> usize {
 
 /// Most nodes of a tree. Pointers that anybody needs make a few dozen.
 const NODES_MAX: usize = 1 << 12;
+
+/// The numbers of the bits that are set.
+pub(super) fn bits(mut set: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let lowest = (set != 0).then(|| set.trailing_zeros() as usize);
+        set &= set.wrapping_sub(1);
+        lowest
+    })
+}

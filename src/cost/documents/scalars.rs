@@ -78,8 +78,9 @@ impl Documents {
 
     /// Notes a scalar that is more than nothing.
     fn note_members(&mut self, pointers: &Pointers) {
-        if let Some(node) = self.node {
-            self.found.note_members(pointers.node(node).members);
+        let members = pointers.members(self.node);
+        if members != 0 {
+            self.found.note_members(members);
         }
     }
 }

@@ -153,7 +153,7 @@ fn numbers(document: &RawValue, pointer: &str, is_read: &mut bool) -> Option<Vec
     let keys: Vec<_> = (pointer.split('/').skip(1))
         .map(|key| (key == "*", key.replace("~1", "/").replace("~0", "~")))
         .collect();
-    let mut found = Vec::from_iter(walk(document, &keys, is_read)?);
+    let mut found = walk(document, &keys, is_read)?;
     if let Ok(elements) = serde_json::from_str::<Vec<&RawValue>>(document.get()) {
         for element in elements {
             found.extend(walk(element, &keys, is_read)?);
@@ -162,8 +162,8 @@ fn numbers(document: &RawValue, pointer: &str, is_read: &mut bool) -> Option<Vec
     Some(found)
 }
 
-/// The largest number of what a key leads to, or the sum of what `*` does.
-fn walk(value: &RawValue, keys: &[(bool, String)], is_read: &mut bool) -> Option<Option<String>> {
+/// The largest number of what a key leads to, or the sum of what `*` does; nothing if there is none.
+fn walk(value: &RawValue, keys: &[(bool, String)], is_read: &mut bool) -> Option<Vec<String>> {
     let text = value.get();
     let Some(((is_every, key), keys)) = keys.split_first() else {
         let is_number = text.starts_with(|first: char| first == '-' || first.is_ascii_digit());
@@ -171,7 +171,7 @@ fn walk(value: &RawValue, keys: &[(bool, String)], is_read: &mut bool) -> Option
         *is_read &= is_short || !is_number;
         let number = (is_number && is_short).then(|| Decimal::parse(text.as_bytes()));
         let size = number.flatten().filter(|(is_negative, _)| !is_negative);
-        return Some(size.map(|(_, size)| columns(&size)));
+        return Some(size.iter().map(|(_, size)| columns(size)).collect());
     };
     let values = if text.starts_with('{') {
         serde_json::from_str::<Members>(text).ok()?.0
@@ -182,17 +182,19 @@ fn walk(value: &RawValue, keys: &[(bool, String)], is_read: &mut bool) -> Option
     } else {
         Vec::new()
     };
-    let mut found: Option<String> = None;
+    let mut found = Vec::new();
     for (name, value) in values {
         if !is_every && name != *key {
             continue;
         }
-        found = match (found, walk(value, keys, is_read)?) {
-            (Some(one), Some(other)) if *is_every => Some(sum(&one, &other)),
-            (one, other) => one.max(other),
-        };
+        found.extend(walk(value, keys, is_read)?);
     }
-    Some(found)
+    let joined = if *is_every {
+        found.into_iter().reduce(|one, other| sum(&one, &other))
+    } else {
+        found.into_iter().max()
+    };
+    Some(joined.into_iter().collect())
 }
 
 fn largest<'n>(numbers: impl Iterator<Item = &'n String>) -> Option<String> {

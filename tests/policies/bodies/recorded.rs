@@ -97,6 +97,8 @@ const STREAM: Option<&str> = Some("text/event-stream");
 
 const JSON: Option<&str> = Some("application/json");
 
+const UTF8_JSON: Option<&str> = Some("application/json; charset=UTF-8");
+
 const CHAT: Recorded = Recorded {
     file: "oa-stream.sse",
     content_type: STREAM,
@@ -125,7 +127,6 @@ fn row(
 }
 
 fn table() -> Vec<Recorded> {
-    let utf8 = Some("application/json; charset=UTF-8");
     let as_json = "response_format = 'json'";
     let as_stream = "response_format = 'event-stream'";
     vec![
@@ -162,8 +163,8 @@ fn table() -> Vec<Recorded> {
             ..row("error-mid-stream.sse", STREAM, Terms::Chat, UNKNOWN)
         },
         row("error-only-stream.sse", STREAM, Terms::Chat, 0),
-        row("ge-array.json", utf8, Terms::Gemini, 29),
-        row("ge-json.json", utf8, Terms::Gemini, 410),
+        row("ge-array.json", UTF8_JSON, Terms::Gemini, 29),
+        row("ge-json.json", UTF8_JSON, Terms::Gemini, 410),
         Recorded {
             framing: Framing::Close10,
             ..row("http10-close-json.json", JSON, Terms::Chat, 29)
@@ -267,7 +268,7 @@ fn variations() -> Vec<Recorded> {
             Terms::Ollama,
             308,
         ),
-        closed("ge-array.json", utf8_json(), Terms::Gemini, 29),
+        closed("ge-array.json", UTF8_JSON, Terms::Gemini, 29),
         Recorded {
             route: "stream_end = 'message_stop'",
             ..closed("an-inclusive.sse", STREAM, Terms::Messages, 7658)
@@ -292,10 +293,6 @@ fn variations() -> Vec<Recorded> {
     ]
 }
 
-fn utf8_json() -> Option<&'static str> {
-    Some("application/json; charset=UTF-8")
-}
-
 impl Recorded {
     fn body(&self) -> Vec<u8> {
         fs::read(format!("tests/policies/bodies/recorded/{}", self.file)).expect(self.file)
@@ -310,7 +307,7 @@ impl Recorded {
         };
         let mut head = format!("HTTP/{version} 200 OK\r\n{}", self.framing.field(pieces));
         if let Some(content_type) = self.content_type {
-            head.push_str(&format!("Content-Type: {content_type}\r\n"));
+            head.extend(["Content-Type: ", content_type, "\r\n"]);
         }
         let mut bytes = format!("{head}{}\r\n", self.fields).into_bytes();
         for piece in pieces {
@@ -426,12 +423,15 @@ impl Settling {
             self.bodies.stream_end.clone(),
         );
         let mut reader = NumberReader::new(pointers, self.format, last_event);
-        pieces.iter().for_each(|piece| reader.read(piece));
+        for piece in pieces {
+            reader.read(piece);
+        }
         let length = pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
         let response = reader.finish();
-        let end = match response.is_whole {
-            false if end.is_ok() => Err(MissingCost::Malformed),
-            _ => end,
+        let end = if !response.is_whole && end.is_ok() {
+            Err(MissingCost::Malformed)
+        } else {
+            end
         };
         let numbers = Numbers {
             response,
