@@ -135,11 +135,11 @@ pub fn partial(file_name: &str, report: &Report) -> String {
     format!("{opening}  Too much needs these to sum the file up.\n")
 }
 
-/// Says that nothing is wrong, and what is taken for given.
+/// Says that nothing is wrong, and what is assumed to be there.
 fn opening(file_name: &str, given: &[String]) -> String {
     let mut out = format!("{file_name}: no mistakes\n");
     if !given.is_empty() {
-        out += "\ntaken for given\n";
+        out += "\nassumed to be there\n";
     }
     for name in given {
         let _ = writeln!(out, "  {}", printable(name));

@@ -44,7 +44,7 @@ pub enum Command {
         /// Takes warnings for mistakes: exits with 78 if there are any.
         #[arg(long)]
         strict: bool,
-        /// Takes variables and secret files that are missing for given, so that the rest can be checked.
+        /// Assumes that missing variables and secret files are there, so that the rest can be checked.
         #[arg(long)]
         without_secrets: bool,
     },

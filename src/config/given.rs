@@ -1,9 +1,9 @@
-//! What hangs on values that were taken for given, so that nothing is said of it that may not be so.
+//! What hangs on values that were assumed to be there, so that nothing is said of it that may not be so.
 
 use super::file::{File, RawRoute, Table};
 use super::options::ROUTE;
 
-/// The tables that lack a value which was taken for given.
+/// The tables that lack a value which was assumed to be there.
 #[derive(Debug, Default)]
 pub(super) struct Incomplete {
     /// How warnings name them.

@@ -21,7 +21,7 @@ pub struct Loaded {
     pub warnings: Vec<String>,
     /// The files that it includes, in the order in which they are read.
     pub included: Vec<String>,
-    /// What is not there and was taken for given: variables and files, as the file writes them.
+    /// What is not there and was assumed to be there: variables and files, as the file writes them.
     pub given: Vec<String>,
     /// Whether something is left out for that.
     pub is_partial: bool,
@@ -30,7 +30,7 @@ pub struct Loaded {
 /// Loads a file and those that it includes, or says everything that is wrong with them.
 ///
 /// `env` looks variables up; `series_id_of` is the store's, and is asked only if nothing is wrong. Where values may
-/// be taken for given, so much may hang on them that there is nothing to load: then the report is empty.
+/// be assumed to be there, so much may hang on them that there is nothing to load: then the report is empty.
 pub fn load<'t>(
     config: impl Into<ConfigText<'t>>,
     env: &Env<'_>,

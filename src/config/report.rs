@@ -33,7 +33,7 @@ pub struct Report {
     redacted: Vec<Range<usize>>,
     /// What is valid but probably not what was meant, one sentence each.
     warnings: Vec<String>,
-    /// What is not there and was taken for given: variables and files, as the configuration writes them.
+    /// What is not there and was assumed to be there: variables and files, as the configuration writes them.
     given: Vec<String>,
     /// Places of values that were left out for that.
     left_out: Vec<Range<usize>>,
@@ -64,29 +64,29 @@ impl Report {
         }
     }
 
-    /// Returns the warnings, and what was taken for given.
+    /// Returns the warnings, and what was assumed to be there.
     pub(super) fn into_remarks(self) -> (Vec<String>, Vec<String>) {
         (self.warnings, self.given)
     }
 
-    /// Notes what is not there and is taken for given.
+    /// Notes what is not there and is assumed to be there.
     pub(super) fn give(&mut self, name: &str) {
         if !self.given.iter().any(|known| known == name) {
             self.given.push(name.to_owned());
         }
     }
 
-    /// Notes that the value at `span` is left out, because something in it is taken for given.
+    /// Notes that the value at `span` is left out, because something in it is assumed to be there.
     pub(super) fn leave_out(&mut self, span: Range<usize>) {
         self.left_out.push(span);
     }
 
-    /// Returns what is not there and was taken for given.
+    /// Returns what is not there and was assumed to be there.
     pub fn given(&self) -> &[String] {
         &self.given
     }
 
-    /// Whether a value was left out, because something in it is taken for given.
+    /// Whether a value was left out, because something in it is assumed to be there.
     pub(super) fn leaves_out(&self) -> bool {
         !self.left_out.is_empty()
     }

@@ -19,7 +19,7 @@ pub struct ConfigText<'t> {
 pub enum MissingValues {
     /// Each is a mistake.
     AreMistakes,
-    /// Each is taken for given: what the file says besides is checked.
+    /// Each is assumed to be there: what the file says besides is checked.
     AreGiven,
 }
 

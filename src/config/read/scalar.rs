@@ -205,7 +205,7 @@ impl<'t> Scalar<'t, '_> {
         }
     }
 
-    /// Replaces the variables of a string; none if one stands for nothing, which is said or taken for given.
+    /// Replaces the variables of a string; none if one stands for nothing, which is said or assumed to be there.
     fn expand(&mut self, written: &'t Cow<'t, str>, is_secret: bool) -> Option<Cow<'t, str>> {
         let mut padded = Vec::new();
         let expanded = expand(written, self.source.env, &mut padded);
@@ -230,7 +230,7 @@ impl<'t> Scalar<'t, '_> {
         }
     }
 
-    /// Says which variables stand for nothing, but for those that are taken for given.
+    /// Says which variables stand for nothing, but for those that are assumed to be there.
     pub(super) fn undefined(&mut self, undefined: Vec<Undefined<'t>>) {
         let span = self.span();
         for (variable, wrong) in undefined {
@@ -252,7 +252,7 @@ impl<'t> Scalar<'t, '_> {
         undefined.iter().all(|(_, wrong)| self.is_given(wrong))
     }
 
-    /// Whether what is wrong is that something is not there, and such things are taken for given.
+    /// Whether what is wrong is that something is not there, and such things are assumed to be there.
     fn is_given(&self, wrong: &ValueError) -> bool {
         wrong.is_missing && self.source.missing == MissingValues::AreGiven
     }
@@ -330,7 +330,7 @@ fn decimal(integer: &DeInteger<'_>) -> String {
     number.map_or_else(|_| integer.to_string(), |number| number.to_string())
 }
 
-/// What stands for a secret that is taken for given: no check of a secret minds it.
-const GIVEN_SECRET: &str = "a secret that is taken for given";
+/// What stands for a secret that is assumed to be there: no check of a secret minds it.
+const GIVEN_SECRET: &str = "a secret that is assumed to be there";
 /// What is said instead of a value.
 const NOT_SHOWN: &str = "the values of variables are not shown";
