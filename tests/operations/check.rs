@@ -57,6 +57,19 @@ fn a_strict_check_takes_warnings_for_mistakes() {
 }
 
 #[test]
+fn no_recipe_of_the_cookbook_has_a_warning() {
+    let recipes = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/cookbook");
+    let folder = folder("unused.toml", "");
+    for recipe in fs::read_dir(recipes).expect("recipes") {
+        let path = recipe.expect("a recipe").path();
+        let path = path.to_str().expect("text");
+        let output = check(&["--strict", "--without-secrets", path], &folder);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{path}: {said}");
+    }
+}
+
+#[test]
 fn words_of_other_programs_are_answered_with_the_right_command() {
     for (argument, status, stdout, stderr) in [
         (
@@ -183,7 +196,7 @@ fn white_space_around_the_value_of_a_variable_is_warned_of() {
 }
 
 #[test]
-fn a_check_without_secrets_takes_what_is_missing_for_given_and_nothing_else() {
+fn a_check_without_secrets_assumes_what_is_missing_and_nothing_else() {
     let secret = "[store]\nkey_secret = '${file:secret}'\n";
     let missing = "assumed to be there\n  ${file:secret}\n";
     for (text, content, arguments, status, said) in [

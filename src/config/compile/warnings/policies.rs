@@ -30,7 +30,7 @@ pub(super) fn warn(
     found.extend(warn_client_chosen_cost(policy));
     found.extend(warn_shared_lockout(policy));
     found.extend(warn_unmatched_override(file, policy));
-    found.extend(warn_max_cost_above_share(policy, snapshot.store.min_nodes));
+    found.extend(warn_max_cost_above_share(&table.value, policy, snapshot.store.min_nodes));
     found.extend(warn_leaving_early(&table.value, policy));
     found.extend(warn_reserve_body_above_buffer(
         policy,
@@ -197,9 +197,10 @@ fn warn_client_chosen_cost(policy: &Policy) -> Option<String> {
 }
 
 /// An answer that costs more than a quota, or than a node's share of it while Redis is away, overshoots it
-/// alone; a reserve as large is refused.
-fn warn_max_cost_above_share(policy: &Policy, nodes: u32) -> Option<String> {
-    let most = *policy.body_cost()?.bounds.end();
+/// alone; a reserve as large is refused. Where the file sets no `max_cost`, the summary says by how much.
+fn warn_max_cost_above_share(raw: &RawPolicy, policy: &Policy, nodes: u32) -> Option<String> {
+    policy.body_cost()?;
+    let most = raw.max_cost?;
     let quotas = policy.grants().flat_map(Grant::quotas);
     let share = quotas.map(|quota| quota.quota.limit).min()? / u64::from(nodes.max(1));
     let whose = match nodes {
