@@ -5,6 +5,7 @@
 //! broken is no JSON, but it does not find everything that is no JSON.
 
 mod scalars;
+mod texts;
 
 use super::findings::Findings;
 use super::key::{KeyMatch, KeyStep};
@@ -28,7 +29,7 @@ pub(super) struct Documents {
     key: KeyMatch,
     /// Whether the piece ended behind a backslash in a string.
     is_escaped: bool,
-    /// A number or literal that is cut by the end of a piece, and at most one byte more than can be read.
+    /// A number or literal that is cut by the end of a piece, or a text, and at most one byte more than can be read.
     scalar: Vec<u8>,
     /// How many containers are open that no pointer leads into.
     skipped_depth: u64,
@@ -89,6 +90,7 @@ impl Documents {
                 },
                 Next::InKey => self.key(pointers, bytes),
                 Next::InScalar => self.scalar(pointers, bytes),
+                Next::InText => self.text(pointers, bytes),
                 Next::InString(is) => self.string(pointers, bytes, is),
                 Next::InSkipped => self.skipped(pointers, bytes),
                 Next::LineEnd => match byte {
@@ -192,6 +194,11 @@ impl Documents {
         if next == Next::Document && !is_blank(byte) {
             self.found.begin_document();
             self.is_container = matches!(byte, b'{' | b'[');
+        }
+        if let Some(node) = self.node.filter(|node| pointers.node(*node).texts != 0)
+            && let Some(begun) = self.begin_text(pointers.node(node).texts, bytes)
+        {
+            return begun;
         }
         let members = self.node.map_or(0, |node| pointers.node(node).members);
         let next = match (byte, self.node) {

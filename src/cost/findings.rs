@@ -1,4 +1,4 @@
-//! What has been found at the pointers so far: the number of each, the sums that are under way, and members.
+//! What has been found at the pointers so far: the number of each, the sums that are under way, members, and texts.
 
 use super::decimal::Decimal;
 use super::exact_sum::ExactSum;
@@ -14,6 +14,8 @@ pub(super) struct Findings {
     documents: Box<[u32]>,
     /// The parts of sums.
     parts: Box<[SumPart]>,
+    /// For each pointer its text; empty if none is looked for.
+    texts: Box<[FoundText]>,
     /// How many documents have begun; the elements of a top-level array count like them.
     begun: u32,
     /// The pointers whose member was found.
@@ -31,6 +33,18 @@ pub(super) struct MembersFound {
     pub(super) later: u32,
 }
 
+/// The text that has been found at a pointer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum FoundText {
+    /// No value.
+    #[default]
+    Nothing,
+    /// This one; duplicates had the same.
+    Told(Box<str>),
+    /// Different ones, one that is too long, or another value than a text.
+    Unclear,
+}
+
 /// What numbers have been found that make one.
 #[derive(Debug, Default)]
 enum SumPart {
@@ -40,6 +54,14 @@ enum SumPart {
     Sum(ExactSum),
 }
 
+/// The parts of what has been found.
+type FoundParts = (
+    Box<[Option<Decimal>]>,
+    Box<[u32]>,
+    MembersFound,
+    Box<[FoundText]>,
+);
+
 impl Findings {
     pub(super) fn new(pointers: &Pointers) -> Self {
         let documents = if pointers.last() == 0 {
@@ -47,11 +69,17 @@ impl Findings {
         } else {
             pointers.count()
         };
+        let texts = if pointers.has_texts() {
+            pointers.count()
+        } else {
+            0
+        };
         let parts = std::iter::repeat_with(SumPart::default);
         Self {
             numbers: vec![None; pointers.count()].into(),
             documents: vec![0; documents].into(),
             parts: parts.take(pointers.parts()).collect(),
+            texts: vec![FoundText::Nothing; texts].into(),
             begun: 0,
             members: MembersFound::default(),
             pending: MembersFound::default(),
@@ -96,6 +124,18 @@ impl Findings {
         }
     }
 
+    /// Notes a value that stands at these pointers to texts: a text, or another.
+    pub(super) fn note_text(&mut self, pointers: u32, text: Option<&str>) {
+        for pointer in bits(pointers.into()) {
+            let found = &mut self.texts[pointer];
+            match (&*found, text) {
+                (FoundText::Nothing, Some(text)) => *found = FoundText::Told(text.into()),
+                (FoundText::Told(told), Some(text)) if **told == *text => {}
+                _ => *found = FoundText::Unclear,
+            }
+        }
+    }
+
     /// Hands on what a container at a node has found, which ends.
     pub(super) fn fold(&mut self, pointers: &Pointers, node: &Node) {
         for Fold { from, to } in &node.folds {
@@ -111,9 +151,9 @@ impl Findings {
         }
     }
 
-    /// Returns the numbers, the documents of those of which the last counts, and the members.
-    pub(super) fn into_parts(self) -> (Box<[Option<Decimal>]>, Box<[u32]>, MembersFound) {
-        (self.numbers, self.documents, self.members)
+    /// Returns the numbers, the documents of those of which the last counts, the members, and the texts.
+    pub(super) fn into_parts(self) -> FoundParts {
+        (self.numbers, self.documents, self.members, self.texts)
     }
 
     fn report(&mut self, pointers: &Pointers, pointer: usize, number: &Decimal) {

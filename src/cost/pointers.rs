@@ -43,6 +43,8 @@ pub struct Pointers {
     levels: usize,
     /// Those of which the last number counts, a bit each.
     last: u32,
+    /// Whether a text is looked for.
+    has_texts: bool,
 }
 
 /// A text that is looked for.
@@ -92,6 +94,9 @@ impl Pointers {
             needed: needed(pointers),
             escape: Needle::new("\\u"),
             count: pointers.len(),
+            has_texts: pointers
+                .iter()
+                .any(|(_, wanted)| *wanted == PointerUse::Text),
             // A top-level array is one more.
             levels: longest.max().unwrap_or(0) + 1,
             last: (0..pointers.len())
@@ -123,6 +128,11 @@ impl Pointers {
     /// Those of which the last number counts, a bit each.
     pub(super) fn last(&self) -> u32 {
         self.last
+    }
+
+    /// Whether a text is looked for.
+    pub(super) fn has_texts(&self) -> bool {
+        self.has_texts
     }
 
     /// The top of an element of a top-level array.
