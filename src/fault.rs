@@ -71,6 +71,8 @@ pub enum Reason {
     Blocked,
     /// The request's own word on its cost is no number.
     BadCost,
+    /// A policy has no price for what the request's body names.
+    UnknownPrice,
     /// The request's body is larger than allowed.
     BodyTooLarge,
     /// `Expect` asks for something other than `100-continue`.
@@ -127,7 +129,7 @@ impl Fault {
 
 impl Reason {
     /// Every reason, in the order of their indices.
-    pub const ALL: [Self; 42] = [
+    pub const ALL: [Self; 43] = [
         Self::Syntax,
         Self::HeadTooLarge,
         Self::HeadIncomplete,
@@ -150,6 +152,7 @@ impl Reason {
         Self::Unidentified,
         Self::Blocked,
         Self::BadCost,
+        Self::UnknownPrice,
         Self::BodyTooLarge,
         Self::ExpectationFailed,
         Self::MethodUnsupported,
@@ -197,6 +200,7 @@ impl Reason {
             Self::Unidentified => "unidentified",
             Self::Blocked => "blocked",
             Self::BadCost => "bad_cost",
+            Self::UnknownPrice => "unknown_price",
             Self::BodyTooLarge => "body_too_large",
             Self::ExpectationFailed => "expectation_failed",
             Self::MethodUnsupported => "method_unsupported",
@@ -245,6 +249,7 @@ impl Reason {
             | Self::Unidentified
             | Self::Blocked
             | Self::BadCost
+            | Self::UnknownPrice
             | Self::BodyTooLarge
             | Self::ExpectationFailed
             | Self::MethodUnsupported

@@ -3,6 +3,7 @@
 //! A key that the file leaves out has its default already; [`Table::place`] says whether it is there.
 //! Where a key means by itself what it says, the mirror holds the snapshot's own type.
 
+mod prices;
 mod route;
 mod spanned;
 mod tls;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use http::HeaderValue;
 use typed_index_collections::TiVec;
 
+pub use self::prices::{PriceText, RawPriceRow, RawPrices};
 pub use self::route::{ForwardPath, RawRoute, RouteCost};
 pub use self::spanned::Spanned;
 pub use self::tls::{Pem, RawCertificate, RawServerTls, RawTls};
@@ -203,6 +205,10 @@ pub struct RawPolicy {
     pub max_reserve_body: u64,
     /// `cost_unknown`
     pub cost_unknown: Option<Amount<NumberSource>>,
+    /// `cost_by`
+    pub cost_by: Option<Vec<NumberSource>>,
+    /// `prices`
+    pub prices: RawPrices,
     /// `min_cost`
     pub min_cost: Option<u64>,
     /// `max_cost`

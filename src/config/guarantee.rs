@@ -2,7 +2,7 @@
 
 use super::display;
 use crate::clock::Micros;
-use crate::cost::{Amount, BodyCost, NumberSource};
+use crate::cost::{Amount, BodyCost, NumberSource, Others, Priced};
 use crate::limit::{Algorithm, Align, Count, OldestBucket, Quota};
 use crate::snapshot::{CostSource, CountedAnswers, HeaderCost, ReportedCost};
 
@@ -54,6 +54,10 @@ fn body_cost(cost: &BodyCost<NumberSource>) -> Vec<String> {
     let reported = display::sum(&cost.cost);
     let reserve = display::amount(&cost.reserve);
     let otherwise = match &cost.reserve {
+        Amount::Units(_) if cost.prices.is_some() => format!(
+            ", at least {} if the request cannot be read",
+            cost.reserve_default
+        ),
         Amount::Units(_) => String::new(),
         Amount::Reported(_) => format!(
             ", at least {} if the request does not declare it",
@@ -79,6 +83,7 @@ fn body_cost(cost: &BodyCost<NumberSource>) -> Vec<String> {
             "a response with {members} is charged what it reported, or nothing if that comes first"
         )
     });
+    let prices = cost.prices.as_ref().map(prices);
     let lines = vec![
         format!("costs {least} to {most}: {reported}"),
         format!("reserves {reserve}{otherwise}"),
@@ -86,7 +91,27 @@ fn body_cost(cost: &BodyCost<NumberSource>) -> Vec<String> {
         overshoot,
         early,
     ];
-    lines.into_iter().chain(failed).collect()
+    lines.into_iter().chain(prices).chain(failed).collect()
+}
+
+/// Says how large a table of prices is, what its dearest prices are, and what others cost.
+fn prices(prices: &Priced<NumberSource>) -> String {
+    let (by, table) = (display::sources(&prices.by), &prices.table);
+    let largest = table.largest().iter();
+    let largest: Vec<_> = largest
+        .map(|(name, price)| format!("{name} {price}"))
+        .collect();
+    let others = match table.others() {
+        Others::Refused => "requests with other values are refused",
+        Others::Dearest => "other values have the dearest prices",
+        Others::Row(_) => "`*` has the prices of other values",
+    };
+    let rows = table.len();
+    let s = if rows == 1 { "" } else { "s" };
+    format!(
+        "prices in {rows} row{s}, by {by}; the dearest: {}; {others}",
+        largest.join(", ")
+    )
 }
 
 /// Says which answers count; none if all do.

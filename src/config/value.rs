@@ -25,9 +25,9 @@ use std::path::Path;
 pub use address::{admin_address, client_address, listen_address, network};
 pub use amount::{bytes_text, ratio, ratio_from_0, size};
 pub use cost::{
-    COST_SOURCES, CostText, REPORTED_NUMBERS, RESERVE_SOURCES, RefundOn, Sources, UNKNOWN_SOURCES,
-    WEIGHTS, amount, cost, refund_on, refusal_status, reported_number, retry_jitter, sources,
-    status_range, weight,
+    COST_SOURCES, CostText, PRICED_SOURCES, REPORTED_NUMBERS, RESERVE_SOURCES, RefundOn, Sources,
+    UNKNOWN_SOURCES, WEIGHTS, amount, cost, dearest, price_name, refund_on, refusal_status,
+    reported_number, retry_jitter, sources, status_range, weight,
 };
 pub use endpoint::{endpoint, endpoint_url, health_host, health_path, server_name};
 pub use field::{answer_field, field_value, own_field, request_field};

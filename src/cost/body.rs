@@ -7,7 +7,7 @@ use memchr::memchr;
 use super::decimal::Decimal;
 use super::documents::Documents;
 use super::events::{EventPart, Events};
-use super::findings::MembersFound;
+use super::findings::{FoundText, MembersFound};
 use super::pointers::Pointers;
 
 /// Finds the numbers at pointers in a body, whatever its length and however it is cut.
@@ -51,6 +51,8 @@ pub struct BodyNumbers {
     /// For each pointer of which the last number counts, the document that told it; empty if there is none.
     documents: Box<[u32]>,
     members: MembersFound,
+    /// The text at each pointer; empty if none is looked for.
+    texts: Box<[FoundText]>,
 }
 
 /// Where a member was found that is more than nothing.
@@ -73,6 +75,11 @@ impl BodyNumbers {
     pub fn number(&self, pointer: usize) -> Option<(u32, &Decimal)> {
         let number = self.numbers.get(pointer)?.as_ref()?;
         Some((self.documents.get(pointer).copied().unwrap_or(0), number))
+    }
+
+    /// Returns the text at a pointer.
+    pub fn text(&self, pointer: usize) -> &FoundText {
+        self.texts.get(pointer).unwrap_or(&FoundText::Nothing)
     }
 
     /// Says where the member at a pointer was found first.
@@ -140,6 +147,7 @@ impl NumberReader {
             is_closed: is_closed && !self.is_broken,
             documents: found.documents,
             members: found.members,
+            texts: found.texts,
         }
     }
 

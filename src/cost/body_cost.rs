@@ -1,12 +1,16 @@
 //! What a request costs whose cost bodies tell: a reserve before it is admitted, then what its answer reported.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use super::body::MemberPlace;
 use super::decimal::Decimal;
+use super::findings::FoundText;
 use super::json_pointer::PointerUse;
+use super::prices::{Factors, PriceRow, Priced};
 use super::source::{NumberIndex, Numbers};
 use super::sum::{MissingTerm, Sum};
+use super::weight::Weight;
 
 /// How a policy counts requests whose cost an answer's body tells; `S` says where a number is reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +29,8 @@ pub struct BodyCost<S> {
     pub unknown: Option<Amount<S>>,
     /// Members of an answer that failed, although its status says that it did not.
     pub refund_on: Vec<S>,
+    /// What the terms are multiplied by, if a text in the request says it.
+    pub prices: Option<Priced<S>>,
 }
 
 /// A number of units.
@@ -102,7 +108,18 @@ impl<S> BodyCost<S> {
             refund_on: (self.refund_on.iter())
                 .map(|source| place(source, PointerUse::Member))
                 .collect(),
+            prices: self.prices.as_ref().map(|prices| Priced {
+                by: (prices.by.iter())
+                    .map(|source| place(source, PointerUse::Text))
+                    .collect(),
+                table: Arc::clone(&prices.table),
+            }),
         }
+    }
+
+    /// Whether requests must be read.
+    pub fn reads_requests(&self) -> bool {
+        self.prices.is_some() || self.reserve.reported().is_some()
     }
 
     /// Returns the smallest reserve that any request can have.
@@ -127,38 +144,79 @@ impl<S> BodyCost<S> {
 impl BodyCost<NumberIndex> {
     /// Says what must be read of a request to reserve by it.
     pub fn request_need(&self) -> RequestNeed {
-        let Amount::Reported(reserve) = &self.reserve else {
+        if !self.reads_requests() {
             return RequestNeed::default();
-        };
-        let unknown = self.unknown.iter().filter_map(Amount::reported);
-        let mut sources = reserve.sources().chain(unknown.flat_map(Sum::sources));
+        }
+        let sums = [Some(&self.reserve), self.unknown.as_ref()];
+        let sums = sums.into_iter().flatten().filter_map(Amount::reported);
+        let mut sources = sums.flat_map(Sum::sources);
         RequestNeed {
             bytes_max: self.max_reserve_body,
-            reads_json: sources.any(|source| matches!(source, NumberIndex::RequestJson(_))),
+            reads_json: self.prices.is_some()
+                || sources.any(|source| matches!(source, NumberIndex::RequestJson(_))),
         }
     }
 
+    /// Says which prices a request pays; none if it is to be refused, because it does not tell.
+    pub fn price_row(&self, numbers: &Numbers) -> Option<PriceRow> {
+        let Some(prices) = &self.prices else {
+            return Some(PriceRow::NoTable);
+        };
+        let is_read = self.is_short(numbers) && numbers.is_json_whole();
+        prices
+            .table
+            .find(self.priced_text(numbers).filter(|_| is_read))
+    }
+
+    /// Returns the text that chooses the prices, if every place that tells one tells the same.
+    fn priced_text<'n>(&self, numbers: &'n Numbers) -> Option<&'n str> {
+        let mut found = None;
+        for place in self.prices.iter().flat_map(|prices| &prices.by) {
+            let NumberIndex::RequestJson(at) = place else {
+                return None;
+            };
+            match numbers.request.text(*at) {
+                FoundText::Nothing => {}
+                FoundText::Told(text) if found.is_none_or(|known| known == &**text) => {
+                    found = Some(&**text);
+                }
+                FoundText::Told(_) | FoundText::Unclear => return None,
+            }
+        }
+        found
+    }
+
+    /// Whether the request's body is not longer than what may be read of it.
+    fn is_short(&self, numbers: &Numbers) -> bool {
+        let bytes = numbers.request_bytes.as_ref();
+        bytes.is_none_or(|bytes| *bytes <= Decimal::from(self.max_reserve_body))
+    }
+
     /// Says what is charged before the answer tells.
-    pub fn reserve(&self, numbers: &Numbers) -> u64 {
+    pub fn reserve(&self, numbers: &Numbers, row: PriceRow) -> u64 {
         let sum = match &self.reserve {
-            Amount::Units(units) => return *units,
+            Amount::Units(units) if self.prices.is_none() => return *units,
+            Amount::Units(units) if self.is_short(numbers) && numbers.is_json_whole() => {
+                return *units;
+            }
+            Amount::Units(units) => return (*units).max(self.reserve_default),
             Amount::Reported(sum) => sum,
         };
-        let needs_json = (sum.sources()).any(|place| matches!(place, NumberIndex::RequestJson(_)));
-        let is_short = (numbers.request_bytes.as_ref())
-            .is_none_or(|bytes| *bytes <= Decimal::from(self.max_reserve_body));
+        let needs_json = self.prices.is_some()
+            || (sum.sources()).any(|place| matches!(place, NumberIndex::RequestJson(_)));
         let is_told = if needs_json {
-            numbers.is_request_whole && numbers.request.is_whole
+            numbers.is_json_whole()
         } else {
             numbers.is_length_known
         };
-        let is_whole = is_short && is_told;
+        let is_whole = self.is_short(numbers) && is_told;
         let missing = if is_whole {
             MissingTerm::Or
         } else {
             MissingTerm::Unreported
         };
-        let cost = sum.cost(|place| numbers.at(*place), missing, &self.bounds);
+        let factors = self.factors(row, |factors| &factors.reserve);
+        let cost = sum.cost(|place| numbers.at(*place), missing, &self.bounds, factors);
         if is_whole && cost.is_whole {
             cost.units
         } else {
@@ -168,31 +226,39 @@ impl BodyCost<NumberIndex> {
 
     /// Says what is charged at least, of a request whose body has not been read.
     pub fn reserve_at_least(&self, numbers: &Numbers) -> u64 {
-        match &self.reserve {
-            Amount::Units(units) => *units,
-            Amount::Reported(sum) if sum.terms.iter().any(|term| term.times.is_negative()) => {
-                *self.bounds.start()
-            }
-            Amount::Reported(sum) => {
-                let known = sum.cost(
-                    |place| numbers.at(*place),
-                    MissingTerm::Unreported,
-                    &self.bounds,
-                );
-                known.units
-            }
+        let sum = match &self.reserve {
+            Amount::Units(units) => return *units,
+            Amount::Reported(sum) => sum,
+        };
+        let factors = self.factors(PriceRow::Cheapest, |factors| &factors.reserve);
+        let is_negative = match factors {
+            Some(factors) => factors.iter().any(|factor| factor.is_negative()),
+            None => sum.terms.iter().any(|term| term.times.is_negative()),
+        };
+        if is_negative {
+            return *self.bounds.start();
         }
+        let missing = MissingTerm::Unreported;
+        let known = sum.cost(|place| numbers.at(*place), missing, &self.bounds, factors);
+        known.units
     }
 
-    /// Says what is charged in the end, if `reserved` was and the answer ended like this.
+    /// Returns what the terms of a sum are multiplied by, if it is not their own.
+    fn factors(&self, row: PriceRow, of: fn(&Factors) -> &[Weight]) -> Option<&[Weight]> {
+        Some(of(self.prices.as_ref()?.table.factors(row)?))
+    }
+
+    /// Says what is charged in the end, if `reserved` was, at these prices, and the answer ended like this.
     pub fn settle(
         &self,
         numbers: &Numbers,
         reserved: u64,
+        row: PriceRow,
         end: Result<(), MissingCost>,
     ) -> Settled {
+        let factors = self.factors(row, |factors| &factors.cost);
         let reported =
-            |missing| (self.cost).cost(|place| numbers.at(*place), missing, &self.bounds);
+            |missing| (self.cost).cost(|place| numbers.at(*place), missing, &self.bounds, factors);
         let so_far = || reported(MissingTerm::Unreported);
         let settled = |units, is_capped, missing_cost| Settled {
             units,
@@ -213,14 +279,14 @@ impl BodyCost<NumberIndex> {
             (_, Some(MemberPlace::First)) => Settled::default(),
             (_, Some(MemberPlace::Later)) => {
                 let missing_cost = end.err().unwrap_or(MissingCost::NoNumber);
-                let units = self.unknown(numbers).unwrap_or(reserved);
+                let units = self.unknown(numbers, row).unwrap_or(reserved);
                 settled(units, false, Some(missing_cost))
             }
             (Ok(()), None) if whole.is_whole => settled(whole.units, whole.is_capped, None),
             (end, None) => {
                 let missing_cost = end.err().unwrap_or(MissingCost::NoNumber);
                 let cost = so_far();
-                let unknown = self.unknown(numbers).unwrap_or(0);
+                let unknown = self.unknown(numbers, row).unwrap_or(0);
                 let units = cost.units.max(reserved).max(unknown);
                 settled(units, cost.is_capped, Some(missing_cost))
             }
@@ -237,13 +303,14 @@ impl BodyCost<NumberIndex> {
     }
 
     /// Says what an answer costs at least that did not tell, if the file says so.
-    fn unknown(&self, numbers: &Numbers) -> Option<u64> {
-        let cost = match self.unknown.as_ref()? {
+    fn unknown(&self, numbers: &Numbers, row: PriceRow) -> Option<u64> {
+        let sum = match self.unknown.as_ref()? {
             Amount::Units(units) => return Some(*units),
-            Amount::Reported(sum) => {
-                sum.cost(|place| numbers.at(*place), MissingTerm::Or, &self.bounds)
-            }
+            Amount::Reported(sum) => sum,
         };
+        let factors = self.factors(row, |factors| &factors.unknown);
+        let missing = MissingTerm::Or;
+        let cost = sum.cost(|place| numbers.at(*place), missing, &self.bounds, factors);
         Some(cost.units)
     }
 }

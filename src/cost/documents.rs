@@ -5,6 +5,7 @@
 //! broken is no JSON, but it does not find everything that is no JSON.
 
 mod scalars;
+mod texts;
 
 use super::findings::Findings;
 use super::key::{KeyMatch, KeyStep};
@@ -28,7 +29,7 @@ pub(super) struct Documents {
     key: KeyMatch,
     /// Whether the piece ended behind a backslash in a string.
     is_escaped: bool,
-    /// A number or literal that is cut by the end of a piece, and at most one byte more than can be read.
+    /// A number or literal that is cut by the end of a piece, or a text, and at most one byte more than can be read.
     scalar: Vec<u8>,
     /// How many containers are open that no pointer leads into.
     skipped_depth: u64,
@@ -90,6 +91,7 @@ impl Documents {
                 },
                 Next::InKey => self.key(pointers, bytes),
                 Next::InScalar => self.scalar(pointers, bytes),
+                Next::InText => self.text(pointers, bytes),
                 Next::InString(is) => self.string(pointers, bytes, is),
                 Next::InSkipped => self.skipped(pointers, bytes),
                 Next::LineEnd => match byte {
@@ -198,6 +200,12 @@ impl Documents {
 
     /// Begins a value.
     fn value<'b>(&mut self, pointers: &Pointers, next: Next, bytes: &'b [u8]) -> (Next, &'b [u8]) {
+        let texts = pointers.texts(self.node);
+        if texts != 0
+            && let Some(begun) = self.begin_text(texts, bytes)
+        {
+            return begun;
+        }
         let byte = bytes[0];
         let rest = &bytes[1..];
         let members = pointers.members(self.node);

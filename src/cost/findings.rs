@@ -1,4 +1,4 @@
-//! What has been found at the pointers so far: the number of each, the sums that are under way, and members.
+//! What has been found at the pointers so far: the number of each, the sums that are under way, members, and texts.
 
 use super::decimal::Decimal;
 use super::exact_sum::ExactSum;
@@ -14,6 +14,8 @@ pub(super) struct Findings {
     pub(super) documents: Box<[u32]>,
     /// The parts of sums.
     parts: Box<[SumPart]>,
+    /// For each pointer its text; empty if none is looked for.
+    pub(super) texts: Box<[FoundText]>,
     /// How many documents have begun; the elements of a top-level array count like them.
     begun: u32,
     /// The pointers whose member was found.
@@ -29,6 +31,18 @@ pub(super) struct MembersFound {
     pub(super) first: u32,
     /// In a later one.
     pub(super) later: u32,
+}
+
+/// The text that has been found at a pointer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum FoundText {
+    /// No value.
+    #[default]
+    Nothing,
+    /// This one; duplicates had the same.
+    Told(Box<str>),
+    /// Different ones, one that is too long, or another value than a text.
+    Unclear,
 }
 
 /// What numbers have been found that make one.
@@ -47,11 +61,17 @@ impl Findings {
         } else {
             pointers.count()
         };
+        let texts = if pointers.has_texts() {
+            pointers.count()
+        } else {
+            0
+        };
         let parts = std::iter::repeat_with(SumPart::default);
         Self {
             numbers: vec![None; pointers.count()].into(),
             documents: vec![0; documents].into(),
             parts: parts.take(pointers.parts()).collect(),
+            texts: vec![FoundText::Nothing; texts].into(),
             begun: 0,
             members: MembersFound::default(),
             pending: MembersFound::default(),
@@ -102,6 +122,18 @@ impl Findings {
             self.pending.later |= members;
         } else {
             self.pending.first |= members;
+        }
+    }
+
+    /// Notes a value that stands at these pointers to texts: a text, or another.
+    pub(super) fn note_text(&mut self, pointers: u32, text: Option<&str>) {
+        for pointer in bits(pointers.into()) {
+            let found = &mut self.texts[pointer];
+            match (&*found, text) {
+                (FoundText::Nothing, Some(text)) => *found = FoundText::Told(text.into()),
+                (FoundText::Told(told), Some(text)) if **told == *text => {}
+                _ => *found = FoundText::Unclear,
+            }
         }
     }
 

@@ -21,6 +21,8 @@ pub enum PointerUse {
     Number(Take),
     /// Whether there is anything but null, false, and what is empty.
     Member,
+    /// A text.
+    Text,
 }
 
 /// Which number counts of those that are reported at one place.

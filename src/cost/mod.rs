@@ -7,6 +7,8 @@
 //!
 //! [`Sum`] makes a cost of the numbers: a [`Decimal`] each, times a [`Weight`], rounded up once.
 //!
+//! A [`PriceTable`] gives the terms other weights for each text in a request, such as the name of a model.
+//!
 //! [`BodyCost`] is what a policy does with them: it reserves by the request, and settles by the answer. If the
 //! answer did not tell its cost, the largest of all that is known is charged.
 //!
@@ -22,6 +24,7 @@ mod findings;
 mod json_pointer;
 mod key;
 mod pointers;
+mod prices;
 mod skip;
 mod source;
 mod steps;
@@ -34,8 +37,10 @@ mod weight;
 pub use self::body::{BodyFormat, BodyNumbers, MemberPlace, NumberReader};
 pub use self::body_cost::{Amount, BodyCost, MissingCost, RequestNeed, Settled};
 pub use self::decimal::{Decimal, NUMBER_BYTES_MAX};
+pub use self::findings::FoundText;
 pub use self::json_pointer::{BadPointer, JsonPointer, KEY_BYTES_MAX, KEYS_MAX, PointerUse, Take};
 pub use self::pointers::{BadPointers, POINTERS_MAX, Pointers};
+pub use self::prices::{Factors, Others, PRICED_TEXT_MAX, PriceRow, PriceTable, Priced};
 pub use self::source::{NumberIndex, NumberSource, Numbers};
 pub use self::sum::{Cost, MissingTerm, Sum, Term};
 pub use self::weight::{BadWeight, Weight};

@@ -44,6 +44,8 @@ pub struct Pointers {
     /// Those of which the last number counts, a bit each.
     last: u32,
     has_members: bool,
+    /// Whether a text is looked for.
+    has_texts: bool,
 }
 
 /// A text that is looked for.
@@ -96,6 +98,9 @@ impl Pointers {
             has_members: pointers
                 .iter()
                 .any(|(_, sought)| *sought == PointerUse::Member),
+            has_texts: pointers
+                .iter()
+                .any(|(_, wanted)| *wanted == PointerUse::Text),
             // A top-level array is one more.
             levels: longest.max().unwrap_or(0) + 1,
             last: (0..pointers.len())
@@ -135,6 +140,19 @@ impl Pointers {
             Some(node) if self.has_members => self.node(node).members,
             _ => 0,
         }
+    }
+
+    /// The pointers to texts that stand at a node, a bit each.
+    pub(super) fn texts(&self, node: Option<NodeId>) -> u32 {
+        match node {
+            Some(node) if self.has_texts => self.node(node).texts,
+            _ => 0,
+        }
+    }
+
+    /// Whether a text is looked for.
+    pub(super) fn has_texts(&self) -> bool {
+        self.has_texts
     }
 
     /// The top of an element of a top-level array.

@@ -50,6 +50,11 @@ pub struct Numbers {
 }
 
 impl Numbers {
+    /// Whether the request's body was read, and is JSON to its end.
+    pub fn is_json_whole(&self) -> bool {
+        self.is_request_whole && self.request.is_whole
+    }
+
     /// Returns the number that is reported at a place, behind the document that told it if the last counts.
     pub fn at(&self, place: NumberIndex) -> Option<(u32, &Decimal)> {
         match place {

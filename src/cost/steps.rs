@@ -17,6 +17,8 @@ pub(super) enum Next {
     CommaOrEnd,
     InKey,
     InScalar,
+    /// A string that is read.
+    InText,
     InString(StringIs),
     InSkipped,
     /// What tells whether a member is more than nothing.

@@ -25,6 +25,8 @@ pub struct Term<S> {
     pub take: Take,
     /// What it is multiplied by.
     pub times: Weight,
+    /// The name of the price that it is also multiplied by; the table of prices has the products.
+    pub price: Option<Box<str>>,
     /// What counts if none of them is reported although the body ended well.
     pub or: Option<Decimal>,
 }
@@ -53,18 +55,20 @@ pub struct Cost {
 
 impl<S> Sum<S> {
     /// Adds the terms up, exactly, and rounds up once. A number comes behind the document that told it if the last
-    /// counts, and otherwise behind 0.
+    /// counts, and otherwise behind 0. `factors` are what the terms are multiplied by, if they are not their own.
     pub fn cost<'n>(
         &'n self,
         number: impl Fn(&S) -> Option<(u32, &'n Decimal)>,
         missing: MissingTerm,
         bounds: &RangeInclusive<u64>,
+        factors: Option<&[Weight]>,
     ) -> Cost {
-        let known = self.terms.iter().filter_map(|term| {
+        let known = self.terms.iter().enumerate().filter_map(|(at, term)| {
             let reported = term.sources.iter().filter_map(&number).max();
             let reported = reported.map(|(_, number)| number);
             let or = term.or.as_ref().filter(|_| missing == MissingTerm::Or);
-            Some((term.times, reported.or(or)?))
+            let factor = factors.map_or(term.times, |factors| factors[at]);
+            Some((factor, reported.or(or)?))
         });
         let known: SmallVec<[_; 8]> = known.collect();
         let sum = rounded_up(&known);
@@ -93,6 +97,7 @@ impl<S> Sum<S> {
                 .collect(),
             take: term.take,
             times: term.times,
+            price: term.price.clone(),
             or: term.or.clone(),
         };
         Sum {
@@ -107,6 +112,7 @@ impl<S> Default for Term<S> {
             sources: Vec::new(),
             take: Take::default(),
             times: Weight::ONE,
+            price: None,
             or: None,
         }
     }

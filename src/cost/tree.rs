@@ -25,6 +25,8 @@ pub(super) struct Node {
     pub(super) numbers: u32,
     /// The pointers whose member stands here, a bit each.
     pub(super) members: u32,
+    /// The pointers whose text stands here, a bit each.
+    pub(super) texts: u32,
     /// Where a number counts that stands here.
     pub(super) gathers: Vec<Gather>,
     /// What a container that ends here hands on.
@@ -199,12 +201,20 @@ impl<'p> TreeBuilder<'p> {
         let (pointer, wanted) = &self.pointers[walk.pointer];
         let (segments, depth) = (pointer.segments(), walk.depth);
         let is_end = depth == segments.len();
-        let PointerUse::Number(take) = wanted else {
-            node.members |= u32::from(is_end) << walk.pointer;
-            return;
+        let here = u32::from(is_end) << walk.pointer;
+        let take = match wanted {
+            PointerUse::Number(take) => take,
+            PointerUse::Member => {
+                node.members |= here;
+                return;
+            }
+            PointerUse::Text => {
+                node.texts |= here;
+                return;
+            }
         };
         if !pointer.is_sum() {
-            node.numbers |= u32::from(is_end) << walk.pointer;
+            node.numbers |= here;
             return;
         }
         let first =
@@ -219,11 +229,11 @@ impl<'p> TreeBuilder<'p> {
             },
         };
         match depth.checked_sub(1).map(gather) {
-            Some(here) if is_end => node.gathers.push(here),
-            Some(here) => {
+            Some(meeting) if is_end => node.gathers.push(meeting),
+            Some(meeting) => {
                 let from = gather(depth).part;
-                if from != here.part {
-                    let to = FoldTarget::Part(here);
+                if from != meeting.part {
+                    let to = FoldTarget::Part(meeting);
                     node.folds.push(Fold { from, to });
                 }
             }

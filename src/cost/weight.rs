@@ -7,7 +7,7 @@ use thiserror::Error;
 use super::decimal::Decimal;
 
 /// A factor in billionths, so with up to nine decimals; it may be negative.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Weight(i64);
 
 /// Why a text is no weight.
@@ -41,6 +41,22 @@ impl Weight {
         let columns = (-DECIMALS..=DECIMALS).rev();
         let billionths = columns.fold(0, |sum, column| sum * 10 + i64::from(size.digit(column)));
         Ok(Self(if is_negative { -billionths } else { billionths }))
+    }
+
+    /// Multiplies two weights; the product is exact.
+    pub fn times(self, other: Self) -> Result<Self, BadWeight> {
+        let (product, billion) = (
+            i128::from(self.0) * i128::from(other.0),
+            i128::from(BILLION),
+        );
+        if product.abs() > billion * billion * billion {
+            return Err(BadWeight::TooLarge);
+        }
+        if product % billion != 0 {
+            return Err(BadWeight::TooManyDecimals);
+        }
+        let billionths = i64::try_from(product / billion).expect("a billion at most");
+        Ok(Self(billionths))
     }
 
     /// Whether a number makes the sum smaller.

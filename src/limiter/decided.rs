@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::context::Limiter;
 use crate::clock::Micros;
-use crate::cost::{MissingCost, Settled};
+use crate::cost::{MissingCost, PriceRow, Settled};
 use crate::index::PolicyIndex;
 use crate::limit::plan::PlanPolicy;
 use crate::limit::{Decision, PartitionId, Retry};
@@ -73,6 +73,8 @@ pub struct PolicyResult {
 pub struct Reservation {
     /// How many.
     pub units: u64,
+    /// At which prices.
+    pub(super) price_row: PriceRow,
     /// Whether the head of the answer gave them back.
     pub(super) is_given_back: bool,
     /// What became of them, if they were charged.
@@ -121,6 +123,11 @@ pub enum Admission {
     },
     /// What the client says of its request's cost is no plain decimal.
     BadCost {
+        /// Index of the policy.
+        policy: PolicyIndex,
+    },
+    /// A policy has no price for what the request asks for.
+    UnknownPrice {
         /// Index of the policy.
         policy: PolicyIndex,
     },
@@ -280,10 +287,11 @@ impl PolicyResult {
     }
 
     /// Notes what its request was to cost, and that this is a reserve, if a body tells the cost here.
-    pub(super) fn reserve(&mut self, applied: &AppliedPolicy) {
+    pub(super) fn reserve(&mut self, applied: &AppliedPolicy, price_row: PriceRow) {
         self.asked = self.cost;
         self.reservation = applied.body_cost.is_some().then_some(Reservation {
             units: self.cost,
+            price_row,
             is_given_back: false,
             settled: None,
         });

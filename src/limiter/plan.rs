@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::context::Limiter;
 use super::decided::{Admission, Decided, PolicyResult, RefusingQuota, ShownDecision};
-use crate::cost::{Numbers, RequestNeed};
+use crate::cost::{Numbers, PriceRow, RequestNeed};
 use crate::limit::plan::{CheckMode, PlanPolicy};
 use crate::limit::{Check, CheckResult, Count, PartitionId, Plan, Verdict};
 use crate::metrics::PolicyOutcome;
@@ -114,14 +114,9 @@ impl<'l> Limiter<'l> {
                     continue;
                 }
             };
-            own.cost = match cost(policy, applied, facts.headers, reserve) {
-                Some(cost) => cost,
-                None if mode == PolicyMode::Enforce => {
-                    return Err(Admission::BadCost { policy: index });
-                }
-                None => applied.cost,
-            };
-            own.reserve(applied);
+            let (cost, price_row) = cost(policy, applied, facts.headers, reserve)?;
+            own.cost = cost;
+            own.reserve(applied, price_row);
             planned.add(decided, own, (policy, applied), quotas, partition_id);
         }
         Ok(())
@@ -142,19 +137,40 @@ impl BodyNeeds {
     }
 }
 
-/// Returns what a request is charged first; none if what the client says of it is no plain decimal.
+/// Returns what a request is charged first, and at which prices.
+///
+/// # Errors
+/// What refuses it if its policy refuses: what its client says of the cost is no plain decimal, or has no price.
 fn cost(
     policy: &Policy,
     applied: &AppliedPolicy,
     headers: &HeaderMap,
     reserve: Option<Reserve<'_>>,
-) -> Option<u64> {
-    if let Some((cost, reserve)) = applied.body_cost.as_ref().zip(reserve) {
-        return Some(match reserve {
-            Reserve::Read(numbers) => cost.reserve(numbers),
-            Reserve::Unread(numbers) => cost.reserve_at_least(numbers),
-        });
+) -> Result<(u64, PriceRow), Admission> {
+    let index = applied.policy;
+    let is_enforced = policy.mode == Some(PolicyMode::Enforce);
+    match (&applied.body_cost, reserve) {
+        (Some(cost), Some(Reserve::Read(numbers))) => {
+            let row = match cost.price_row(numbers) {
+                Some(row) => row,
+                None if is_enforced => return Err(Admission::UnknownPrice { policy: index }),
+                None => PriceRow::Dearest,
+            };
+            return Ok((cost.reserve(numbers, row), row));
+        }
+        (Some(cost), Some(Reserve::Unread(numbers))) => {
+            return Ok((cost.reserve_at_least(numbers), PriceRow::NoTable));
+        }
+        _ => {}
     }
+    match header_cost(policy, applied, headers) {
+        None if is_enforced => Err(Admission::BadCost { policy: index }),
+        cost => Ok((cost.unwrap_or(applied.cost), PriceRow::NoTable)),
+    }
+}
+
+/// Returns what a request costs by its head; none if what the client says of it is no plain decimal.
+fn header_cost(policy: &Policy, applied: &AppliedPolicy, headers: &HeaderMap) -> Option<u64> {
     let reported = policy.reported_cost.as_ref();
     let Some(reported) = reported.and_then(|reported| reported.header_of(CostSource::Request))
     else {

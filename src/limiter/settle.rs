@@ -176,7 +176,7 @@ impl PolicyResult {
             reservation.settled = Some(Settled::default());
             return Adjustment::NONE;
         }
-        let settled = cost.settle(numbers, reservation.units, end);
+        let settled = cost.settle(numbers, reservation.units, reservation.price_row, end);
         reservation.settled = Some(settled);
         let reserved = std::mem::replace(&mut self.cost, settled.units);
         self.adjustment(reserved)

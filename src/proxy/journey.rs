@@ -316,6 +316,7 @@ impl Journey<'_> {
             }
             Admission::Blocked { policy } => Refusal::blocked(name(policy)),
             Admission::BadCost { policy } => Refusal::bad_cost(name(policy)),
+            Admission::UnknownPrice { policy } => Refusal::unknown_price(name(policy)),
         })
     }
 

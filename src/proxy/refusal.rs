@@ -164,6 +164,11 @@ impl Refusal {
         Self::naming(policy, &BAD_COST)
     }
 
+    /// A policy has no price for what the request's content asks for; the answer names the policy.
+    pub fn unknown_price(policy: &str) -> Self {
+        Self::naming(policy, &UNKNOWN_PRICE)
+    }
+
     /// The store cannot answer and a policy is `closed`; `retry` is when to try again.
     pub fn limiter_unavailable(retry: Micros) -> Self {
         Self::constant(&LIMITER_UNAVAILABLE).after(retry)
@@ -299,6 +304,16 @@ static BAD_COST: Page = naming_policy(
     concat!(
         r#"{"type":"about:blank","title":"Bad Request","status":400,"#,
         r#""detail":"The field that declares the request's cost must be one plain decimal number, such as 5.","#,
+        r#""policy":""#,
+    ),
+);
+
+static UNKNOWN_PRICE: Page = naming_policy(
+    Reason::UnknownPrice,
+    StatusCode::BAD_REQUEST,
+    concat!(
+        r#"{"type":"about:blank","title":"Bad Request","status":400,"#,
+        r#""detail":"The request's content does not name anything that has a price, or cannot be read.","#,
         r#""policy":""#,
     ),
 );

@@ -4,6 +4,7 @@ mod answers;
 mod attacks;
 mod conversations;
 mod holding;
+mod prices;
 mod recorded;
 
 use std::collections::HashMap;

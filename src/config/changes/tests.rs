@@ -2,6 +2,7 @@
 
 mod certificates;
 mod overrides;
+mod prices;
 mod store;
 mod tokens;
 mod upstreams;

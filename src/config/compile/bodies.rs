@@ -23,7 +23,7 @@ impl BodiesRead {
     /// Adds what a policy reads, and says where it finds that.
     pub(super) fn place(&mut self, cost: &BodyCost<NumberSource>) -> BodyCost<NumberIndex> {
         self.is_any = true;
-        self.reads_requests |= cost.reserve.reported().is_some();
+        self.reads_requests |= cost.reads_requests();
         cost.map(|source, wanted| match source {
             NumberSource::RequestJson(pointer) => {
                 NumberIndex::RequestJson(position(&mut self.request, pointer, wanted))

@@ -2,6 +2,7 @@
 
 use http::HeaderValue;
 
+use super::prices;
 use crate::config::file::{RawPolicy, Table};
 use crate::config::options::POLICY;
 use crate::config::report::Report;
@@ -61,6 +62,7 @@ pub(super) fn reported_cost(table: &Table<RawPolicy>, report: &mut Report) -> Op
             max_reserve_body: policy.max_reserve_body,
             unknown: policy.cost_unknown.clone(),
             refund_on: members.flatten().collect(),
+            prices: prices::compile(table, report),
         })),
     }
 }
@@ -97,7 +99,13 @@ fn check_keys(table: &Table<RawPolicy>, report: &mut Report) {
         }
     }
     let keys = ["reserve", "min_cost", "max_cost"];
-    let of_bodies = ["reserve_default", "max_reserve_body", "cost_unknown"];
+    let of_bodies = [
+        "reserve_default",
+        "max_reserve_body",
+        "cost_unknown",
+        "cost_by",
+        "prices",
+    ];
     match &policy.cost {
         CostText::Units(_) => {
             for key in keys.into_iter().chain(of_bodies) {
@@ -132,6 +140,16 @@ fn check_keys(table: &Table<RawPolicy>, report: &mut Report) {
 /// Refuses a reserve without its default, and keys that one has no use for that is a number.
 fn check_reserve(table: &Table<RawPolicy>, report: &mut Report) {
     let policy = &table.value;
+    if policy.cost_by.is_some() && policy.reserve_default.is_none() {
+        let message = "`cost_by` needs a `reserve_default`".to_owned();
+        let expected = "a table with `reserve_default`";
+        let hint = "add `reserve_default = 4000000`: the reserve if the body cannot be read";
+        refuse((table, "cost_by"), message, expected, hint, report);
+        return;
+    }
+    if policy.cost_by.is_some() {
+        return;
+    }
     if policy.reserve.reported().is_some() {
         if policy.reserve_default.is_none() {
             let message = "a `reserve` from a body needs a `reserve_default`".to_owned();
@@ -157,7 +175,7 @@ fn check_reserve(table: &Table<RawPolicy>, report: &mut Report) {
     if unknown.is_some_and(|sum| sum.sources().any(of_requests)) {
         let message = "`cost_unknown` reads requests, but `reserve` does not".to_owned();
         let expected = "a number or `response-bytes`";
-        let hint = "requests are read only if `reserve` is made of terms";
+        let hint = "requests are read only if `reserve` is made of terms, or for `cost_by`";
         refuse((table, "cost_unknown"), message, expected, hint, report);
     }
 }

@@ -16,6 +16,7 @@ mod names;
 mod overrides;
 mod paths;
 mod policies;
+mod prices;
 mod quotas;
 mod route_costs;
 mod route_mistakes;

@@ -39,6 +39,9 @@ pub fn sum(sum: &Sum<NumberSource>) -> String {
         if times != "1" {
             let _ = write!(text, "{times} × ");
         }
+        if let Some(price) = &term.price {
+            let _ = write!(text, "{price} × ");
+        }
         text.push_str(&sources(&term.sources));
         if term.take == Take::Last {
             text.push_str(" (the last)");

@@ -10,7 +10,7 @@ use crate::config::read::{OneItem, Scalar};
 use crate::config::secrets::redacted;
 use crate::config::value::{
     COST_SOURCES, CostText, REPORTED_NUMBERS, RESERVE_SOURCES, Sources, UNKNOWN_SOURCES,
-    ValueError, WEIGHTS, amount, reported_number, sources, weight,
+    ValueError, WEIGHTS, amount, price_name, reported_number, sources, weight,
 };
 use crate::cost::{Amount, NumberSource, Sum, Take, Term, Weight};
 use crate::limit::quota::COST_MAX;
@@ -148,6 +148,11 @@ fn term(example: &'static str, allowed: Sources) -> TableSpec<Term<NumberSource>
         .sets(|term| &mut term.sources)
         .key("times", decimal(WEIGHTS, weight).or(Weight::ONE))
         .sets(|term| &mut term.times)
+        .key(
+            "price",
+            text("input", price_name, Box::to_string).or_none("1"),
+        )
+        .sets(|term| &mut term.price)
         .key(
             "or",
             decimal(REPORTED_NUMBERS, reported_number).or_none("untold"),

@@ -18,6 +18,7 @@ mod kind;
 mod listeners;
 mod overrides;
 mod policies;
+mod prices;
 mod routes;
 mod store;
 mod upstreams;

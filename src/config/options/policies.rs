@@ -6,7 +6,7 @@ use http::StatusCode;
 
 use super::kind::{free_text, list, list_or_one, number, number_or_text, size, text, word};
 use super::overrides::{grants, overrides, overrides_file};
-use super::{Effect, TableSpec, costs};
+use super::{Effect, TableSpec, costs, prices};
 use crate::config::display;
 use crate::config::file::{AlgorithmName, RawPolicy};
 use crate::config::value::{
@@ -91,6 +91,12 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
         .key("cost_unknown", costs::unknown())
         .sets(|table| &mut table.cost_unknown)
         .doc("For costs that a body reports: the least that is charged if the response reports no cost.")
+        .key("cost_by", prices::cost_by())
+        .sets(|table| &mut table.cost_by)
+        .doc("For costs that a body reports: the text in the request's body that selects the prices.")
+        .key("prices", prices::prices())
+        .sets(|table| &mut table.prices)
+        .doc("Prices by that text, for terms with `price`:")
         .key("min_cost", units().or_none("1, or 0 if a body reports the cost"))
         .sets(|table| &mut table.min_cost)
         .doc("For reported costs: the least that a request costs.")

@@ -138,6 +138,20 @@ pub fn weight(text: &str) -> Result<Weight, ValueError> {
     Weight::parse(text).map_err(|bad| ValueError::new(problem(bad), WEIGHTS))
 }
 
+/// Parses `price`.
+pub fn price_name(text: &str) -> Result<Box<str>, ValueError> {
+    super::name(text).map(Box::from)
+}
+
+/// Parses a row of `prices` that is no table.
+pub fn dearest(text: &str) -> Result<(), ValueError> {
+    let wrong = || {
+        let expected = "a table such as `{ input = 1.25 }`, or `dearest`";
+        ValueError::new("is no price", expected).maybe_hint(super::did_you_mean(text, ["dearest"]))
+    };
+    (text == "dearest").then_some(()).ok_or_else(wrong)
+}
+
 /// Parses `or`.
 pub fn reported_number(text: &str) -> Result<Decimal, ValueError> {
     match Decimal::parse(text.as_bytes()) {
@@ -255,6 +269,12 @@ const REFUND_SOURCES: Sources = Sources {
 pub const RESERVE_SOURCES: Sources = Sources {
     words: &["request-json", "request-bytes"],
     expected: "a number, `request-json:POINTER` or `request-bytes`",
+};
+
+/// What tells the text that chooses prices.
+pub const PRICED_SOURCES: Sources = Sources {
+    words: &["request-json"],
+    expected: "`request-json:POINTER`",
 };
 
 /// What tells a `cost_unknown`.

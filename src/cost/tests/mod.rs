@@ -10,6 +10,7 @@ mod pointers;
 mod shapes;
 mod streams;
 mod sums;
+mod texts;
 
 use std::sync::Arc;
 

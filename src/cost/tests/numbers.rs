@@ -120,6 +120,7 @@ fn terms_are_added_exactly_and_rounded_up_once() {
             |at| Some((0, &numbers[*at])),
             MissingTerm::Unreported,
             &(0..=u64::MAX),
+            None,
         );
         let expected = Cost {
             units: expected,
@@ -147,7 +148,12 @@ fn a_cost_is_capped_to_its_bounds() {
         ("1e999999999", 100, true),
     ] {
         let number = decimal(number);
-        let cost = sum.cost(|_| Some((0, &number)), MissingTerm::Unreported, &(5..=100));
+        let cost = sum.cost(
+            |_| Some((0, &number)),
+            MissingTerm::Unreported,
+            &(5..=100),
+            None,
+        );
         let expected = Cost {
             units,
             has_any: true,
@@ -189,7 +195,12 @@ fn a_term_without_a_number_counts_its_or_only_where_the_body_ended_well() {
         ),
     ] {
         let sum = Sum { terms };
-        let cost = sum.cost(|at| Some((0, numbers[*at].as_ref()?)), missing, &(0..=1000));
+        let cost = sum.cost(
+            |at| Some((0, numbers[*at].as_ref()?)),
+            missing,
+            &(0..=1000),
+            None,
+        );
         let expected = Cost {
             units,
             has_any: units > 0,

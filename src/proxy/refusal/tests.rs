@@ -21,6 +21,7 @@ fn every_body_is_json_that_repeats_its_status() {
         Refusal::unidentified("per-key", Challenge::ApiKey),
         Refusal::blocked("per-key"),
         Refusal::bad_cost("per-key"),
+        Refusal::unknown_price("per-key"),
         Refusal::limiter_unavailable(Micros(0)),
         Refusal::quota_exceeded(&over),
     ];

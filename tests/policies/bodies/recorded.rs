@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tollgate::config::load;
 use tollgate::cost::{
-    BodyCost, BodyFormat, Decimal, MissingCost, NumberIndex, NumberReader, Numbers,
+    BodyCost, BodyFormat, Decimal, MissingCost, NumberIndex, NumberReader, Numbers, PriceRow,
 };
 use tollgate::limit::plan::SeriesId;
 use tollgate::snapshot::RouteBodies;
@@ -438,7 +438,9 @@ impl Settling {
             response_bytes: Some(Decimal::from(length)),
             ..Numbers::default()
         };
-        self.cost.settle(&numbers, RESERVE, end).units
+        self.cost
+            .settle(&numbers, RESERVE, PriceRow::NoTable, end)
+            .units
     }
 }
 

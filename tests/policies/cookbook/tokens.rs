@@ -311,38 +311,52 @@ fn prices_per_model() {
         endpoint: "https://example.openai.azure.com",
         secret: ("AZURE_OPENAI_API_KEY", "api-key"),
         client: "Api-Key: team-a-7f3a9c\r\n",
-        policy: "gpt-5",
+        policy: "money",
     };
-    let mini = Recipe {
-        policy: "gpt-5-mini",
-        ..recipe
-    };
-    let call = |model: &str| format!("/openai/deployments/{model}/chat/completions");
-    let (large, small) = (call("gpt-5"), call("gpt-5-mini"));
+    let target = "/openai/v1/chat/completions";
     let origin = provider();
+    // The bytes of the first 4 bodies times a quarter of the input's price, and 500 times that of the output.
+    let large = r#"{"model":"gpt-5","max_tokens":500}"#;
+    let dated = r#"{"model":"gpt-5-2025-08-07"}"#;
+    let small = r#"{"model":"gpt-5-mini","max_tokens":500}"#;
+    let nano = r#"{"model":"gpt-5-nano-2025-08-07","max_tokens":500}"#;
+    let unknown = r#"{"model":"o9","max_completion_tokens":500}"#;
+    let silent = r#"{"model":"gpt-5-mini","max_tokens":500,"stream":true}"#;
+    let reserved = |body: &str, quarters: f64, output: f64| {
+        let bytes = f64::from(u32::try_from(body.len()).expect("a short body"));
+        format!("{:.0}", (bytes * quarters + output).ceil())
+            .parse()
+            .expect("a number")
+    };
     on_each_store_text(&recipe.text(&origin), |running| {
-        // 120 × 1.25 − 80 × 1.125 + 300 × 10, and 14 bytes × 0.3125 + 500 × 10.
+        let of_silent = reserved(silent, 0.0625, 1000.0);
         let calls = [
-            (&*large, r#"{"max_tokens":500}"#, 5006, 3060),
-            (&*large, "{}", 40_961, 3060),
+            // 120 × 1.25 − 80 × 1.125 + 300 × 10.
+            (target, large, reserved(large, 0.3125, 5000.0), 3060),
+            (target, dated, reserved(dated, 0.3125, 40_960.0), 3060),
+            // A fifth of that.
+            (target, small, reserved(small, 0.0625, 1000.0), 612),
+            // 120 × 0.05 − 80 × 0.045 + 300 × 0.4, rounded up.
+            (target, nano, reserved(nano, 0.0125, 200.0), 123),
+            // The largest of all: 120 × 1.25 − 80 × 0.045 + 300 × 10, rounded up.
+            (target, unknown, reserved(unknown, 0.3125, 5000.0), 3147),
+            (target, silent, of_silent, of_silent),
+            (target, "no JSON", 4_000_000, 3147),
+            (target, r#"{"model":"gpt-5","fail":1}"#, 0, 0),
         ];
         recipe.serves(running, &origin, 50_000_000, &calls);
-        // A fifth of that, and a budget of its own.
-        let calls = [
-            (&*small, r#"{"max_tokens":500}"#, 1002, 612),
-            (&*small, "{}", 8193, 612),
-        ];
-        mini.serves(running, &origin, 20_000_000, &calls);
-        recipe.refuses_strangers(running, &large);
-    });
-    let spent = recipe.text(&origin).replace("50000000 per", "4000000 per");
-    on_each_store_text(&spent, |running| {
-        // The most that one request may cost.
-        let much = r#"{"max_tokens":400000}"#;
-        let mut client = Client::connect(running.public);
-        assert_eq!(client.post(&large, recipe.client, much).status, 200);
-        let answer = client.post(&large, recipe.client, much);
-        assert_eq!(answer.status, 429);
+        recipe.serves_besides(
+            running,
+            target,
+            &[
+                ("GET", "/openai/v1/models"),
+                ("GET", "/openai/v1/models/gpt-5"),
+            ],
+        );
+        recipe.refuses_strangers(running, target);
+        // The most that one request may cost is all that the other team has.
+        let much = r#"{"model":"gpt-5","max_tokens":1999900}"#;
+        let answer = refusal(running, &recipe, target, much);
         assert_eq!(answer.json()["error"]["code"], "429");
     });
 }

@@ -30,7 +30,11 @@ pub(super) fn warn(
     found.extend(warn_client_chosen_cost(policy));
     found.extend(warn_shared_lockout(policy));
     found.extend(warn_unmatched_override(file, policy));
-    found.extend(warn_max_cost_above_share(&table.value, policy, snapshot.store.min_nodes));
+    found.extend(warn_max_cost_above_share(
+        &table.value,
+        policy,
+        snapshot.store.min_nodes,
+    ));
     found.extend(warn_leaving_early(&table.value, policy));
     found.extend(warn_reserve_body_above_buffer(
         policy,
@@ -232,9 +236,7 @@ fn warn_leaving_early(raw: &RawPolicy, policy: &Policy) -> Option<String> {
 
 /// A request is refused that is longer than all that may be buffered at once.
 fn warn_reserve_body_above_buffer(policy: &Policy, listeners: &[Arc<Listener>]) -> Option<String> {
-    let cost = policy
-        .body_cost()
-        .filter(|cost| cost.reserve.reported().is_some())?;
+    let cost = policy.body_cost().filter(|cost| cost.reads_requests())?;
     let holds_less =
         |listener: &&Arc<Listener>| (listener.max_buffered_bytes as u64) < cost.max_reserve_body;
     let listener = listeners.iter().find(holds_less)?;

@@ -177,6 +177,8 @@ reserve = ["request-bytes"]
 reserve_default = 0
 max_reserve_body = "1KiB"
 cost_unknown = "response-bytes"
+cost_by = "request-json:/model"
+prices = { "a*" = { token = 1.5 }, "*" = "dearest" }
 unit = "tokens"
 min_cost = 0
 max_cost = 10
