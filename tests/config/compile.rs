@@ -208,3 +208,35 @@ fn a_route_has_no_more_quotas_than_one_step_decides() {
     let shown = report.render("a.toml", &text, false);
     assert!(shown.contains("have 256 quotas"), "{shown}");
 }
+
+#[test]
+fn a_table_of_prices_has_at_most_so_many_rows_and_names() {
+    let file = |rows: usize, names: usize| {
+        let terms = (0..names).map(|n| format!("{{ from = 'response-json:/n', price = 'n{n}' }}"));
+        let prices: Vec<String> = (0..names).map(|n| format!("n{n} = 1")).collect();
+        let prices = prices.join(", ");
+        let rows = (0..rows).map(|row| format!("m{row} = {{ {prices} }}\n"));
+        format!(
+            "[listeners.main]\naddress = '127.0.0.1:0'\n[upstreams.echo]\nendpoints = ['builtin:echo']\n\
+             [policies.a]\nquota = '100000000 per hour'\nreserve_default = 5\n\
+             cost_by = 'request-json:/model'\ncost = [{}]\n[policies.a.prices]\n\
+             '*' = 'dearest'\n{}[[routes]]\npath = '/*'\nupstream = 'echo'\npolicies = ['a']\n",
+            terms.collect::<Vec<_>>().join(", "),
+            rows.collect::<String>(),
+        )
+    };
+    let report = |text: &str| load(text, &|_| None, &mut |_| SeriesId(0)).map(drop);
+    for (rows, names, wrong) in [
+        (10_000, 1, None),
+        (10_001, 1, Some("`prices` has 10001 rows")),
+        (1, 16, None),
+        (1, 17, Some("the terms name 17 prices")),
+    ] {
+        let text = file(rows, names);
+        let shown = report(&text).map_err(|report| report.render("a.toml", &text, false));
+        match wrong {
+            None => assert_eq!(shown, Ok(())),
+            Some(wrong) => assert!(shown.is_err_and(|shown| shown.contains(wrong)), "{rows}"),
+        }
+    }
+}
