@@ -27,8 +27,9 @@ impl Recipe<'_> {
         text.replace(&format!("${{{}}}", self.secret.0), "the-real-key")
     }
 
-    /// Sends the calls one after the other on one connection, and looks at what is left of the quota.
-    fn serves(&self, running: &Running, origin: &Origin, quota: i64, calls: &[Call]) {
+    /// Sends the calls one after the other on one connection, and looks at what is left of the quota. Returns the
+    /// connection: a request on another one may come before the last call is settled.
+    fn serves(&self, running: &Running, origin: &Origin, quota: i64, calls: &[Call]) -> Client {
         let mut client = Client::connect(running.public);
         let mut left = quota;
         for (target, body, reserved, cost) in calls {
@@ -48,11 +49,11 @@ impl Recipe<'_> {
             let host = origin.url().replace("http://", "");
             assert_eq!(seen.head.fields("host"), [&*host]);
         }
+        client
     }
 
     /// What is asked besides costs a unit each, and an error in place of an answer costs nothing.
-    fn serves_besides(&self, running: &Running, target: &str, others: &[(&str, &str)]) {
-        let mut client = Client::connect(running.public);
+    fn serves_besides(&self, mut client: Client, target: &str, others: &[(&str, &str)]) {
         let mut left = |method: &str, target: &str, body: &str| {
             let answer = match method {
                 "GET" => client.get(target, self.client),
@@ -126,9 +127,9 @@ fn openai_chat_completions() {
             (target, failing, 0, 0),
             (target, "no JSON", 250_000, TOTAL),
         ];
-        recipe.serves(running, &origin, 1_000_000, &calls);
+        let client = recipe.serves(running, &origin, 1_000_000, &calls);
         recipe.serves_besides(
-            running,
+            client,
             target,
             &[("GET", "/v1/models"), ("GET", "/v1/models/gpt")],
         );
@@ -160,12 +161,12 @@ fn openai_responses_api() {
             (target, stream, 2000 + quarter(stream), TOTAL),
             (target, "{}", 4097, TOTAL),
         ];
-        recipe.serves(running, &origin, 1_000_000, &calls);
+        let client = recipe.serves(running, &origin, 1_000_000, &calls);
         let others = [
             ("GET", "/v1/models"),
             ("POST", "/v1/responses/input_tokens"),
         ];
-        recipe.serves_besides(running, target, &others);
+        recipe.serves_besides(client, target, &others);
         recipe.refuses_strangers(running, target);
         let answer = refusal(running, &recipe, target, r#"{"max_output_tokens":249900}"#);
         assert_eq!(answer.json()["error"]["code"], "rate_limit_exceeded");
@@ -191,9 +192,9 @@ fn anthropic_messages() {
             // The provider requires it, so what has none cannot be told.
             (target, "{}", 250_000, TOTAL),
         ];
-        recipe.serves(running, &origin, 1_000_000, &calls);
+        let client = recipe.serves(running, &origin, 1_000_000, &calls);
         let others = [("GET", "/v1/models"), ("POST", "/v1/messages/count_tokens")];
-        recipe.serves_besides(running, target, &others);
+        recipe.serves_besides(client, target, &others);
         recipe.refuses_strangers(running, target);
         let answer = refusal(running, &recipe, target, r#"{"max_tokens":249900}"#);
         assert_eq!(answer.json()["error"]["type"], "rate_limit_error");
@@ -291,13 +292,13 @@ fn gemini_generate_content() {
             (&*array, snake, 2000 + quarter(snake), TOTAL),
             (&*events, "{}", 8193, TOTAL),
         ];
-        recipe.serves(running, &origin, 1_000_000, &calls);
+        let client = recipe.serves(running, &origin, 1_000_000, &calls);
         recipe.refuses_strangers(running, &whole);
         let others = [
             ("GET", "/v1beta/models"),
             ("POST", "/v1/models/gemini-2.5-pro:countTokens"),
         ];
-        recipe.serves_besides(running, &whole, &others);
+        recipe.serves_besides(client, &whole, &others);
         let too_much = r#"{"generationConfig":{"maxOutputTokens":249900}}"#;
         let answer = refusal(running, &recipe, &whole, too_much);
         assert_eq!(answer.json()["error"]["status"], "RESOURCE_EXHAUSTED");
@@ -344,9 +345,9 @@ fn prices_per_model() {
             (target, "no JSON", 4_000_000, 3147),
             (target, r#"{"model":"gpt-5","fail":1}"#, 0, 0),
         ];
-        recipe.serves(running, &origin, 50_000_000, &calls);
+        let client = recipe.serves(running, &origin, 50_000_000, &calls);
         recipe.serves_besides(
-            running,
+            client,
             target,
             &[
                 ("GET", "/openai/v1/models"),
