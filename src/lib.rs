@@ -54,7 +54,7 @@
 //! | admission | what the limiter says of a request: go on, wait, or why not |
 //! | plan policy | which of a plan's policies, counted from 0: another number than the file's `PolicyIndex` |
 //! | exchange | a request and its answer, from the head's arrival to the end of the answer's body |
-//! | upgrade gate | what stops reading behind a request for another protocol until that is answered |
+//! | upgrade gate | what stops reading behind a request for another protocol until that is answered; it also knows which targets were escaped |
 //! | tunnel | what carries the bytes of that protocol once the origin has agreed to it (101) |
 //! | endpoint | one of an upstream: `Endpoint` as the file has it, `EndpointState` as the process knows it, a `Member` with its weight, `Origin` as a worker is connected to it, an `AttemptRecord` as a request is there |
 //! | attempt | one request at one endpoint; `Attempts` are all of a request |

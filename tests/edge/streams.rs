@@ -83,16 +83,7 @@ fn uploads_that_an_origin_does_not_take_are_held_within_the_windows() {
 
 #[test]
 fn bodies_pass_unchanged_through_windows_of_any_size() {
-    let echo = Origin::scripted(|exchange| {
-        exchange.read_body()?;
-        let body = exchange.body();
-        exchange.write(format!(
-            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n",
-            body.len()
-        ))?;
-        exchange.write(body)?;
-        Ok(After::Keep)
-    });
+    let echo = Origin::echoing();
     let running = start(&Config::to(echo.url()).route("/*", ""));
     client(
         "h2_client.py",

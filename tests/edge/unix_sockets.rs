@@ -1,6 +1,6 @@
 //! Unix sockets, asked by curl over every version, and by nginx for its own clients.
 
-use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::secure::tls;
 use crate::support::process::free_address;
 use crate::support::redis::Authority;
-use crate::support::{Client, Config, Origin, Running, eventually, start};
+use crate::support::{Client, Config, Nginx, Origin, Running, start};
 
 /// A gateway with these lines in its listener on a Unix socket.
 fn local(config: Config, lines: &str) -> (TempDir, PathBuf, Running) {
@@ -58,24 +58,10 @@ fn curl_speaks_every_version_over_a_socket_in_clear_and_encrypted() {
 }
 
 /// As `docs/configuration.md` has it.
-fn nginx(folder: &Path, socket: &Path) -> (Killed, std::net::SocketAddr) {
-    let address = free_address();
-    let file = folder.join("nginx.conf");
-    let (folder, socket) = (folder.display(), socket.display());
-    let text = format!(
-        "daemon off;
-master_process off;
-pid {folder}/nginx.pid;
-error_log /dev/null;
-events {{ }}
-http {{
-    access_log off;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
-    upstream tollgate {{
+fn nginx(folder: &Path, socket: &Path) -> (Nginx, SocketAddr) {
+    let (address, socket) = (free_address(), socket.display());
+    let http = format!(
+        "upstream tollgate {{
         server unix:{socket};
         keepalive 8;
     }}
@@ -89,36 +75,9 @@ http {{
             proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
             proxy_set_header X-Forwarded-Proto $scheme;
         }}
-    }}
-}}
-"
+    }}"
     );
-    fs::write(&file, text).expect("the folder is writable");
-    // Debian keeps it where only root looks.
-    let installed = Path::new("/usr/sbin/nginx");
-    let program = if installed.exists() {
-        installed
-    } else {
-        Path::new("nginx")
-    };
-    let child = Command::new(program)
-        .args(["-e", "stderr", "-c"])
-        .arg(&file)
-        .spawn();
-    let child = Killed(child.expect("nginx is installed"));
-    eventually("nginx listens", || Client::try_connect(address).ok());
-    (child, address)
-}
-
-/// A process that ends when this is dropped.
-struct Killed(std::process::Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+    (Nginx::start(folder, &http, address), address)
 }
 
 #[test]

@@ -237,20 +237,9 @@ fn connections_beyond_the_maximum_wait_and_idle_ones_make_room() {
 
 #[test]
 fn bodies_larger_than_what_a_socket_holds_pass_unchanged() {
-    let origin = Origin::scripted(|exchange| {
-        exchange.read_body()?;
-        let body = exchange.body();
-        exchange.write(format!(
-            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n",
-            body.len()
-        ))?;
-        exchange.write(body)?;
-        Ok(After::Keep)
-    });
+    let origin = Origin::echoing();
     let local = Local::start(&Config::to(origin.url()).route("/*", ""), "");
-    let body = "0123456789abcdef
-"
-    .repeat(100_000);
+    let body = "0123456789abcdef\n".repeat(100_000);
     let mut client = local.connect();
     for _ in 0..2 {
         let answer = client.post("/", "", &body);

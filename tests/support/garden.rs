@@ -52,6 +52,22 @@ impl Haproxy {
     }
 }
 
+/// nginx, as one process in the foreground; it ends when this is dropped.
+#[derive(Debug)]
+pub struct Nginx {
+    _running: Running,
+}
+
+impl Nginx {
+    /// Starts it with its files in `folder` and these lines in its section `http`, which make it listen on `address`.
+    #[track_caller]
+    pub fn start(folder: &Path, http: &str, address: SocketAddr) -> Self {
+        Self {
+            _running: nginx(folder, http, address),
+        }
+    }
+}
+
 /// How an origin, or one of its libraries, reads a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
@@ -74,7 +90,9 @@ impl Garden {
         let (node, [node_address, node_echo]) = script("node", &folder.join("origin.js"), NODE);
         let (python, [python_address, wsgi_address, python_echo]) =
             script("python3", &folder.join("origin.py"), PYTHON);
-        let (nginx, [nginx_address, nginx_echo]) = nginx(folder, literals, node_echo);
+        let [nginx_address, nginx_echo] = [free_address(), free_address()];
+        let http = locations([nginx_address, nginx_echo], literals, node_echo);
+        let nginx = nginx(folder, &http, nginx_echo);
         let (haproxy, haproxy_echo) = haproxy(folder, node_echo, "");
         Self {
             origins: vec![
@@ -162,19 +180,35 @@ impl Drop for Running {
     }
 }
 
-/// Starts nginx, as one process in the foreground, which proxies to `behind` on its second port.
+/// Starts nginx with these lines in its section `http`, which make it listen on `address`.
 #[track_caller]
-fn nginx(folder: &Path, literals: &[&str], behind: SocketAddr) -> (Running, [SocketAddr; 2]) {
-    let addresses = [free_address(), free_address()];
+fn nginx(folder: &Path, http: &str, address: SocketAddr) -> Running {
     let file = folder.join("nginx.conf");
-    let text = nginx_conf(folder, addresses, literals, behind);
+    let shown = folder.display();
+    let text = format!(
+        "daemon off;
+master_process off;
+pid {shown}/nginx.pid;
+error_log /dev/null;
+events {{ }}
+http {{
+    access_log off;
+    client_body_temp_path {shown}/body;
+    proxy_temp_path {shown}/proxy;
+    fastcgi_temp_path {shown}/fastcgi;
+    uwsgi_temp_path {shown}/uwsgi;
+    scgi_temp_path {shown}/scgi;
+    {http}
+}}
+"
+    );
     fs::write(&file, text).expect("the directory is writable");
     let mut command = server("nginx");
     command.arg("-p").arg(folder).arg("-c").arg(&file);
     let child = command.args(["-e", "stderr"]).spawn();
     let running = Running(child.expect("nginx is installed"));
-    eventually("nginx listens", || Client::try_connect(addresses[1]).ok());
-    (running, addresses)
+    eventually("nginx listens", || Client::try_connect(address).ok());
+    running
 }
 
 /// Starts HAProxy in the foreground, as a proxy to `behind`; `lines` are added to its only section.
@@ -216,32 +250,14 @@ fn server(name: &str) -> Command {
     })
 }
 
-/// Writes a file in which every location answers `=` or `/` and the path that nginx matched it by;
-/// the host `garden.test` answers `garden`. The second address is a proxy's.
-fn nginx_conf(
-    folder: &Path,
-    [address, proxy]: [SocketAddr; 2],
-    literals: &[&str],
-    behind: SocketAddr,
-) -> String {
+/// Lines of nginx by which every location answers `=` or `/` and the path that nginx matched it by;
+/// the host `garden.test` answers `garden`. The second address is a proxy's, to `behind`.
+fn locations([address, proxy]: [SocketAddr; 2], literals: &[&str], behind: SocketAddr) -> String {
     let location = |path: &&str| format!("location = \"{path}\" {{ return 200 \"=$uri\"; }}");
     let literals: Vec<_> = literals.iter().map(location).collect();
     let literals = literals.join("\n        ");
-    let folder = folder.display();
     format!(
-        "daemon off;
-master_process off;
-pid {folder}/nginx.pid;
-error_log /dev/null;
-events {{ }}
-http {{
-    access_log off;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
-    large_client_header_buffers 4 128k;
+        "large_client_header_buffers 4 128k;
     keepalive_requests 1000000;
     server {{
         listen {address};
@@ -258,9 +274,7 @@ http {{
         proxy_http_version 1.1;
         proxy_set_header Host $host;
         location / {{ proxy_pass http://{behind}; }}
-    }}
-}}
-"
+    }}"
     )
 }
 

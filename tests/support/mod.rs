@@ -22,7 +22,7 @@ pub mod wire;
 
 pub use client::{Answer, Client, first_answered, get};
 pub use fleet::Fleet;
-pub use garden::{Garden, Haproxy, Reading};
+pub use garden::{Garden, Haproxy, Nginx, Reading};
 pub use gateway::{Config, Flow, Running, START, secs, start};
 pub use issuer::{Issuer, jwks};
 pub use metrics::Metered;

@@ -169,6 +169,20 @@ impl Origin {
         Self { address, shared }
     }
 
+    /// Starts an origin that answers with the body that it gets.
+    pub fn echoing() -> Self {
+        Self::scripted(|exchange| {
+            exchange.read_body()?;
+            let body = exchange.body();
+            let length = body.len();
+            exchange.write(format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n"
+            ))?;
+            exchange.write(body)?;
+            Ok(After::Keep)
+        })
+    }
+
     /// Returns the endpoint as gateway.toml writes it.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
