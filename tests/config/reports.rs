@@ -3,6 +3,7 @@
 //! `GOLDEN=write cargo test --test config` writes the reports anew; read the difference.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use tollgate::config::report::Report;
@@ -130,6 +131,39 @@ fn a_password_is_redacted_before_a_message_quotes_it() {
         let shown = report.render("a.toml", &text, false) + &lines.join("\n");
         assert!(!shown.contains("hunter2"), "{shown}");
     }
+}
+
+#[test]
+fn each_file_of_a_pattern_is_judged_whatever_is_wrong_with_another() {
+    let dir = tempfile::tempdir().expect("a directory");
+    symlink("nowhere", dir.path().join("10.toml")).expect("a link");
+    fs::create_dir(dir.path().join("20.toml")).expect("a directory");
+    fs::write(dir.path().join("30.toml"), "workers = 0\n").expect("a file");
+    let (path, text) = (dir.path().join("a.toml"), "include = ['*.toml']\n");
+    let lines = report(ConfigText::of(&path, text)).lines("a.toml", text);
+    let shown = |name: &str| dir.path().join(name).display().to_string();
+    for begin in [
+        format!("a.toml:1:12: `{}` cannot be read", shown("10.toml")),
+        format!("a.toml:1:12: `{}` is a directory", shown("20.toml")),
+        format!("{}:1:11: `0` is out of range", shown("30.toml")),
+    ] {
+        assert!(
+            lines.iter().any(|line| line.starts_with(&begin)),
+            "{lines:#?}"
+        );
+    }
+}
+
+#[test]
+fn too_many_included_files_are_one_mistake() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for number in 0..1002 {
+        fs::write(dir.path().join(format!("{number}.toml")), "").expect("a file");
+    }
+    let (path, text) = (dir.path().join("a"), "include = ['*.toml']\n");
+    let lines = report(ConfigText::of(&path, text)).lines("a", text);
+    let too_many = |line: &&String| line.contains("is one file too many");
+    assert_eq!(lines.iter().filter(too_many).count(), 1, "{lines:#?}");
 }
 
 /// A short password occurs in the words of a message; these are not the password.

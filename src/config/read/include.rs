@@ -32,9 +32,22 @@ pub(super) fn files(
         known: HashSet::new(),
         paths: BTreeMap::new(),
     };
-    for pattern in patterns {
-        if let Err(wrong) = found.add(pattern) {
-            say(wrong, &pattern.span, report);
+    for Spanned { value, span } in patterns {
+        let paths = match found.named_by(value) {
+            Ok(paths) => paths,
+            Err(wrong) => {
+                say(wrong, span, report);
+                continue;
+            }
+        };
+        for path in paths {
+            let Err(wrong) = found.add(path, span) else {
+                continue;
+            };
+            say(wrong, span, report);
+            if found.is_full() {
+                break;
+            }
         }
     }
     let (mut included, mut end, mut left) = (Vec::new(), config.text.len(), INCLUDED_BYTES_MAX);
@@ -146,12 +159,12 @@ struct FoundFiles<'p> {
 }
 
 impl FoundFiles<'_> {
-    /// Adds the files that a pattern names: at least one.
-    fn add(&mut self, Spanned { value, span }: &Spanned<String>) -> Result<(), WrongPath> {
+    /// Finds the files that a pattern names: at least one.
+    fn named_by(&self, value: &str) -> Result<BTreeSet<PathBuf>, WrongPath> {
         let (folder, name) = match value.rsplit_once('/') {
             Some(("", name)) => ("/", name),
             Some((folder, name)) => (folder, name),
-            None => ("", &**value),
+            None => ("", value),
         };
         if matches!(name, "" | "." | "..") {
             let wrong = WrongPath::new(value, "names no file");
@@ -163,7 +176,7 @@ impl FoundFiles<'_> {
         }
         let folder = self.beside.join(folder);
         if !name.contains('*') {
-            return self.add_file(folder.join(name), span);
+            return Ok(BTreeSet::from([folder.join(name)]));
         }
         let unread = |error: io::Error| {
             let wrong = WrongPath::new(value, "is in a directory that cannot be read");
@@ -190,14 +203,19 @@ impl FoundFiles<'_> {
         if paths.is_empty() {
             return Err(WrongPath::new(value, "matches no file").no_file(name));
         }
-        (paths.into_iter()).try_for_each(|path| self.add_file(path, span))
+        Ok(paths)
     }
 
     fn is_main(&self, path: &Path) -> bool {
         self.main.is_some() && fs::metadata(path).ok().as_ref().map(device_and_inode) == self.main
     }
 
-    fn add_file(&mut self, path: PathBuf, span: &Range<usize>) -> Result<(), WrongPath> {
+    /// Whether no further file is taken.
+    fn is_full(&self) -> bool {
+        self.paths.len() == INCLUDED_FILES_MAX
+    }
+
+    fn add(&mut self, path: PathBuf, span: &Range<usize>) -> Result<(), WrongPath> {
         let wrong = |problem| WrongPath::of(&path, problem);
         let metadata = fs::metadata(&path).map_err(|error| {
             let name = path.file_name().map(OsStr::to_string_lossy);
@@ -220,7 +238,7 @@ impl FoundFiles<'_> {
         if self.known.contains(&identity) {
             return Ok(());
         }
-        if self.paths.len() == INCLUDED_FILES_MAX {
+        if self.is_full() {
             let most = format!("`include` takes at most {INCLUDED_FILES_MAX} files");
             return Err(wrong("is one file too many").hint(most));
         }
