@@ -155,6 +155,30 @@ fn each_file_of_a_pattern_is_judged_whatever_is_wrong_with_another() {
 }
 
 #[test]
+fn a_path_of_include_is_said_without_its_secret() {
+    let dir = tempfile::tempdir().expect("a directory");
+    fs::create_dir(dir.path().join("hunter2")).expect("a directory");
+    let path = dir.path().join("a.toml");
+    for (text, message) in [
+        ("include = ['${SECRET}']", "this path is a directory"),
+        (
+            "include = ['redis://:hunter2@h']",
+            "redis://:***@h` cannot be read",
+        ),
+        (
+            "include = ['redis://:hunter2@h*']",
+            "`redis://:***@h*` is in a directory that cannot be read",
+        ),
+    ] {
+        let report = report(ConfigText::of(&path, text));
+        let lines = report.lines("a.toml", text);
+        assert!(lines.iter().any(|line| line.contains(message)), "{lines:?}");
+        let shown = report.render("a.toml", text, false) + &lines.join("\n");
+        assert!(!shown.contains("hunter2"), "{shown}");
+    }
+}
+
+#[test]
 fn too_many_included_files_are_one_mistake() {
     let dir = tempfile::tempdir().expect("a directory");
     for number in 0..1002 {

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::file::Spanned;
 use crate::config::report::{IncludedFile, Report};
+use crate::config::secrets::redacted;
 use crate::config::text::ConfigText;
 use crate::config::value::file;
 
@@ -77,12 +78,12 @@ pub(super) fn files(
 /// Says what is wrong with a path; one that a variable says is not repeated.
 fn say(wrong: WrongPath, place: &Range<usize>, report: &mut Report) {
     let (subject, hint) = match report.redacts(place) {
-        true => (
-            "this path".to_owned(),
-            wrong.hint.filter(|hint| !hint.contains(&wrong.path)),
-        ),
+        true => ("this path".to_owned(), wrong.hint),
         false if wrong.path.is_empty() => ("an empty string".to_owned(), wrong.hint),
-        false => (format!("`{}`", wrong.path), wrong.hint),
+        false => {
+            let subject = format!("`{}`", redacted(&wrong.path));
+            (subject, wrong.hint_with_path.or(wrong.hint))
+        }
     };
     let message = format!("{subject} {}", wrong.problem);
     (report.mistake(place, message, EXPECTED)).maybe_hint(hint);
@@ -108,6 +109,8 @@ struct WrongPath {
     path: String,
     problem: &'static str,
     hint: Option<String>,
+    /// A hint that repeats the path, or a part of it.
+    hint_with_path: Option<String>,
 }
 
 impl WrongPath {
@@ -116,6 +119,7 @@ impl WrongPath {
             path: path.to_owned(),
             problem,
             hint: None,
+            hint_with_path: None,
         }
     }
 
@@ -125,6 +129,11 @@ impl WrongPath {
 
     fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    fn hint_with_path(mut self, hint: String) -> Self {
+        self.hint_with_path = Some(hint);
         self
     }
 
@@ -174,10 +183,10 @@ impl FoundFiles<'_> {
             let wrong = WrongPath::new(value, "has a `*` before its last `/`");
             return Err(wrong.hint("write a pattern for each directory"));
         }
-        let folder = self.beside.join(folder);
         if !name.contains('*') {
-            return Ok(BTreeSet::from([folder.join(name)]));
+            return Ok(BTreeSet::from([self.beside.join(value)]));
         }
+        let folder = self.beside.join(folder);
         let unread = |error: io::Error| {
             let wrong = WrongPath::new(value, "is in a directory that cannot be read");
             wrong.because(&error)
@@ -224,8 +233,9 @@ impl FoundFiles<'_> {
         })?;
         if metadata.is_dir() {
             let path = path.strip_prefix(self.beside).unwrap_or(&path);
-            let files = format!("its files are `{}/*.toml`", path.display());
-            return Err(wrong("is a directory").hint(files));
+            let path = path.to_string_lossy();
+            let files = format!("its files are `{}/*.toml`", redacted(&path));
+            return Err(wrong("is a directory").hint_with_path(files));
         }
         // Opening a pipe would wait for whoever writes to it.
         if !metadata.is_file() {
