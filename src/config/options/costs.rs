@@ -6,7 +6,7 @@ use super::TableSpec;
 use super::kind::{ValueSpec, decimal, number, number_or_text, text, word};
 use crate::config::display;
 use crate::config::file::{RouteCost, Spanned};
-use crate::config::read::{OneItem, Scalar};
+use crate::config::read::{FreeKeys, OneItem, Scalar};
 use crate::config::secrets::redacted;
 use crate::config::value::{
     COST_SOURCES, CostText, REPORTED_NUMBERS, RESERVE_SOURCES, Sources, UNKNOWN_SOURCES,
@@ -73,7 +73,7 @@ pub(super) fn of_route() -> ValueSpec<RouteCost> {
         }
         let read = |value: Scalar<'_, '_>| units.read(value);
         let name = |policy: &str| redacted(policy).to_string();
-        let entries = scalar.entries("{ per-key = 10 }", name, read)?;
+        let entries = scalar.entries(&POLICY_NAMES, name, read)?;
         let units = entries
             .into_iter()
             .map(|(policy, units)| (policy, units.value));
@@ -161,3 +161,10 @@ fn term(example: &'static str, allowed: Sources) -> TableSpec<Term<NumberSource>
         .key("take", word(display::TAKES, &[]).or(Take::Largest))
         .sets(|term| &mut term.take)
 }
+
+/// The keys of a route's table of costs.
+const POLICY_NAMES: FreeKeys = FreeKeys {
+    example: "{ per-key = 10 }",
+    noun: "the name of a policy",
+    dotted: "api.v1",
+};

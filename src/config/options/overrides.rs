@@ -7,6 +7,7 @@ use super::TableSpec;
 use super::kind::{ValueSpec, list_or_one, number, text};
 use crate::config::display;
 use crate::config::file::{OverridesFile, RawGrant, RawOverride, RawOverrides, Spanned};
+use crate::config::read::FreeKeys;
 use crate::config::secrets::{may_be_key, quoted};
 use crate::config::value::{GrantText, ValueError, file, grant};
 use crate::limit::quota::COUNT_MAX;
@@ -32,13 +33,17 @@ fn grants_of_override() -> ValueSpec<Vec<Spanned<GrantText>>> {
 
 /// `overrides`
 pub(super) fn overrides() -> ValueSpec<RawOverrides> {
-    let example = "{ \"live_*\" = \"unlimited\" }";
+    let keys = FreeKeys {
+        example: "{ \"live_*\" = \"unlimited\" }",
+        noun: "a pattern",
+        dotted: "10.0.0.1",
+    };
     let count = |overrides: &RawOverrides| overrides.0.len().to_string();
     let kind = ValueSpec::new(
-        example,
-        |scalar| {
+        keys.example,
+        move |scalar| {
             let entries =
-                scalar.entries(example, quoted, |mut value| match value.table(&OVERRIDE) {
+                scalar.entries(&keys, quoted, |mut value| match value.table(&OVERRIDE) {
                     Some(grant) => Some(grant),
                     None => Some(RawGrant {
                         quota: grants_of_override().read(value)?,

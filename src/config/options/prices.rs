@@ -3,7 +3,7 @@
 use super::kind::{ValueSpec, decimal, text};
 use crate::config::display;
 use crate::config::file::{PriceText, RawPriceRow, RawPrices};
-use crate::config::read::{Form, Scalar};
+use crate::config::read::{Form, FreeKeys, Scalar};
 use crate::config::secrets::redacted;
 use crate::config::value::{PRICED_SOURCES, WEIGHTS, dearest, sources, weight};
 use crate::cost::NumberSource;
@@ -18,14 +18,14 @@ pub(super) fn cost_by() -> ValueSpec<Option<Vec<NumberSource>>> {
 /// `prices`
 pub(super) fn prices() -> ValueSpec<RawPrices> {
     let read = |scalar: Scalar<'_, '_>| {
-        let rows = scalar.entries(EXAMPLE, quoted, row)?;
+        let rows = scalar.entries(&PATTERNS, quoted, row)?;
         let rows = rows
             .into_iter()
             .map(|(pattern, prices)| RawPriceRow { pattern, prices });
         Some(RawPrices(rows.collect()))
     };
     let count = |prices: &RawPrices| prices.0.len().to_string();
-    ValueSpec::new(EXAMPLE, read, count).or(RawPrices::default())
+    ValueSpec::new(PATTERNS.example, read, count).or(RawPrices::default())
 }
 
 /// Reads a row: a table of named prices, or the word for the dearest.
@@ -35,9 +35,7 @@ fn row(value: Scalar<'_, '_>) -> Option<PriceText> {
         return value.read(&word, dearest).map(|()| PriceText::Dearest);
     }
     let price = decimal(WEIGHTS, weight);
-    let prices = value.entries("{ input = 1.25 }", quoted, |price_text| {
-        price.read(price_text)
-    })?;
+    let prices = value.entries(&NAMES, quoted, |price_text| price.read(price_text))?;
     let prices = prices.into_iter().map(|(name, price)| (name, price.value));
     Some(PriceText::Named(prices.collect()))
 }
@@ -46,4 +44,14 @@ fn quoted(key: &str) -> String {
     redacted(key).into_owned()
 }
 
-const EXAMPLE: &str = "{ \"gpt-5*\" = { input = 1.25 } }";
+const PATTERNS: FreeKeys = FreeKeys {
+    example: "{ \"gpt-5*\" = { input = 1.25 } }",
+    noun: "a pattern",
+    dotted: "gpt-5.1",
+};
+
+const NAMES: FreeKeys = FreeKeys {
+    example: "{ input = 1.25 }",
+    noun: "the name of a price",
+    dotted: "input.cached",
+};

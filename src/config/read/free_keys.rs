@@ -8,6 +8,16 @@ use super::scalar::Scalar;
 use crate::config::file::Spanned;
 use crate::config::value::ValueError;
 
+/// A table whose keys are free, as messages describe it.
+pub struct FreeKeys {
+    /// The table.
+    pub example: &'static str,
+    /// What each key is.
+    pub noun: &'static str,
+    /// A key that has dots, without its quotes.
+    pub dotted: &'static str,
+}
+
 impl Scalar<'_, '_> {
     /// Reads a table of NAME = "value", in the file's order; both parse themselves.
     pub fn pairs<K: PartialEq, V>(
@@ -46,12 +56,12 @@ impl Scalar<'_, '_> {
     /// Reads a table whose keys are free, in the file's order; `quoted` is how messages call a key.
     pub fn entries<V>(
         mut self,
-        example: &str,
+        keys: &FreeKeys,
         quoted: impl Fn(&str) -> String,
         read: impl Fn(Scalar<'_, '_>) -> Option<V>,
     ) -> Option<Vec<(Spanned<String>, Spanned<V>)>> {
         let DeValue::Table(entries) = self.node.get_ref() else {
-            self.mistyped("a table", format!("`{example}`"));
+            self.mistyped("a table", format!("`{}`", keys.example));
             return None;
         };
         let mut all = Vec::with_capacity(entries.len());
@@ -67,8 +77,10 @@ impl Scalar<'_, '_> {
                     "the key that begins with `{}` has dots but no quotes",
                     quoted(&value)
                 );
-                (self.report.mistake(&span, message, "a pattern in quotes"))
-                    .hint("write `\"10.0.0.1\" = …`");
+                (self
+                    .report
+                    .mistake(&span, message, format!("{} in quotes", keys.noun)))
+                .hint(format!("write `\"{}\" = …`", keys.dotted));
                 continue;
             }
             let read = read(self.part(format!("`{}`", quoted(&value)), node));

@@ -26,6 +26,7 @@ mod variables;
 use toml::de::{DeTable, DeValue};
 
 pub use form::Form;
+pub use free_keys::FreeKeys;
 pub(super) use say::say;
 pub use scalar::{OneItem, Scalar};
 pub use variables::{Env, Template};
