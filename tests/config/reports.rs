@@ -179,6 +179,19 @@ fn a_path_of_include_is_said_without_its_secret() {
 }
 
 #[test]
+fn the_name_of_an_included_file_looks_like_no_mistake_of_its_own() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let name = "a\u{1b}[31m\nerror: b.toml";
+    fs::write(dir.path().join(name), "workers = 0\nworkers = 0\n").expect("a file");
+    let (path, text) = (dir.path().join("a"), "include = ['*.toml']\nworkers = 1\n");
+    let report = report(ConfigText::of(&path, text));
+    let shown = report.render("a", text, false) + &report.lines("a", text).join("\n");
+    assert!(shown.contains("a␛[31m␊error: b.toml:1:1"), "{shown}");
+    assert!(!shown.contains('\u{1b}'), "{shown}");
+    assert!(!shown.contains("\nerror: b.toml"), "{shown}");
+}
+
+#[test]
 fn too_many_included_files_are_one_mistake() {
     let dir = tempfile::tempdir().expect("a directory");
     for number in 0..1002 {

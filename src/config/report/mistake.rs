@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::controls::showable;
+use super::shown::printable;
 
 /// One mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +26,7 @@ pub struct Mistake {
 /// Another file that the configuration names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherFile {
-    /// Its name, as the configuration has it.
+    /// Its name, without control characters.
     pub name: String,
     /// What is in it, as far as it may be shown, each byte in its place.
     pub text: String,
@@ -41,10 +42,10 @@ pub struct Place {
 }
 
 impl OtherFile {
-    /// Makes one of a text without secrets.
+    /// Makes one of a text without secrets. Its name may be one that was found on disk.
     pub fn new(name: &str, text: &str) -> Arc<Self> {
         Arc::new(Self {
-            name: name.to_owned(),
+            name: printable(name),
             text: showable(text).into_owned(),
         })
     }

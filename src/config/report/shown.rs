@@ -102,7 +102,7 @@ impl<'t> ShownLines<'t> {
 
 /// Shows control characters as their pictures, the end of a line among them: what a file has in
 /// a string can then neither begin a line of the log nor look like another mistake.
-fn printable(text: &str) -> String {
+pub(super) fn printable(text: &str) -> String {
     let text = normalize_untrusted_str(text).replace('\n', "␊");
     text.replace(is_terminal_control, "\u{fffd}")
 }
