@@ -287,6 +287,7 @@ fn variable(name: &str) -> Option<String> {
         "SECRET" => Some("hunter2".to_owned()),
         "NUMBER" => Some("4".to_owned()),
         "URLS" => Some("http://a:1, hunter2, ,http://b:1".to_owned()),
+        "ARRAY" => Some("[\"GET\", \"POST\"]".to_owned()),
         "NAMES" => Some("hunter2,hunter2".to_owned()),
         _ => None,
     }

@@ -275,7 +275,7 @@ impl<'t> Scalar<'t, '_> {
             return None;
         }
         if let Some(item) = self.of_list {
-            self.wrong_item(item, wrong);
+            self.wrong_item(item, text, wrong);
             return None;
         }
         if wrong.subject.is_none() && written != text && has_variable(written) {
@@ -286,13 +286,19 @@ impl<'t> Scalar<'t, '_> {
     }
 
     /// Says what is wrong with an item of the list that a variable stands for, and never what it is.
-    fn wrong_item(&mut self, ListItem { written, number }: ListItem<'_>, wrong: ValueError) {
+    fn wrong_item(
+        &mut self,
+        ListItem { written, number }: ListItem<'_>,
+        text: &str,
+        wrong: ValueError,
+    ) {
         let item = match number {
             Some(number) => format!("item {number} of `{written}`"),
             None => format!("`{written}`"),
         };
         let (subject, hint) = match wrong.subject {
             Some(subject) => (format!("{item}: {subject}"), wrong.hint),
+            None if text.starts_with(['[', '"', '\'']) => (item, Some(BARE_ITEMS.to_owned())),
             None => (item, Some(NOT_SHOWN.to_owned())),
         };
         let message = format!("{subject} {}", wrong.problem);
@@ -334,3 +340,5 @@ fn decimal(integer: &DeInteger<'_>) -> String {
 const GIVEN_SECRET: &str = "a secret that is assumed to be there";
 /// What is said instead of a value.
 const NOT_SHOWN: &str = "the values of variables are not shown";
+/// What is said of an item that is written as in the file.
+const BARE_ITEMS: &str = "in a variable, items stand without brackets and quotes: `a,b`";
