@@ -60,7 +60,7 @@ impl SecretLines {
             self.open = (!line.contains(quotes)).then_some(quotes);
             return Some(0);
         }
-        let is_header = line.trim_start().starts_with('[');
+        let is_header = line.trim_start_matches(is_lead).starts_with('[');
         let was_in_overrides = self.in_overrides && !is_header;
         if let Some(behind) = behind_word(line, "overrides") {
             let rest = &line[behind..];
@@ -85,6 +85,11 @@ impl SecretLines {
         let equals = line.find('=').map_or(0, |equals| equals + 1);
         Some(password.map_or(equals, |password| equals.min(password.start)))
     }
+}
+
+/// Whether this may stand before the header of a table: blanks, and the mark that some editors begin a file with.
+pub(super) fn is_lead(c: char) -> bool {
+    c.is_whitespace() || c == '\u{feff}'
 }
 
 /// Whether a line has the value of a key that is a secret; a variable's is none.
@@ -180,6 +185,10 @@ mod tests {
             (
                 "[policies.a.overrides]\nlive_x = 1\n[b]\nc = 1",
                 "[policies.a.overrides]\n**********\n[b]\nc = 1",
+            ),
+            (
+                "\u{feff}[policies.a.overrides]\nlive_x = 1\n[b]\nc = 1",
+                "\u{feff}[policies.a.overrides]\n**********\n[b]\nc = 1",
             ),
             (
                 "[policies.a.'overrides'.'live_x']\nquota = 1\n[[routes]]\nd = 1",

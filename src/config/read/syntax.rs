@@ -14,6 +14,7 @@ use super::other_languages;
 use crate::config::file::UnreadParts;
 use crate::config::options::TOP;
 use crate::config::report::Report;
+use crate::config::secrets::is_lead;
 use crate::config::value::nearest;
 
 /// Returns `text` without the statements that do not parse, which are reported, and what of the file
@@ -71,7 +72,8 @@ fn lose(text: &str, statement: &Range<usize>, lost: &mut UnreadParts) {
     });
     for (at, line) in text[statement.clone()].lines().enumerate() {
         let is_key = at == 0 && header.is_none();
-        if !is_key && !line.trim_start().starts_with('[') {
+        let line = line.trim_start_matches(is_lead);
+        if !is_key && !line.starts_with('[') {
             continue;
         }
         let name = line.trim_start_matches(['[', ' ', '\t', '"', '\'']);
@@ -139,7 +141,7 @@ fn unsound(report: &mut Report, error: &Error, text: &str, redacted: &str) -> Ra
         return statement_start(text, open)..text.len();
     }
     let line = line_at(text, at.start);
-    let first = line.end - text[line.clone()].trim_start().len();
+    let first = line.end - text[line.clone()].trim_start_matches(is_lead).len();
     let lead = &text[first..line.end];
     let in_list = message.contains("array elements")
         || message.contains("in array")
@@ -335,7 +337,8 @@ fn next_line(text: &str, offset: usize, begins: impl Fn(&str) -> bool) -> usize 
 
 /// Whether a line reads like `[table]`.
 fn is_header(line: &str) -> bool {
-    let line = line.split('#').next().unwrap_or_default().trim();
+    let line = line.split('#').next().unwrap_or_default();
+    let line = line.trim_start_matches(is_lead).trim_end();
     let name = line.trim_start_matches('[').trim_start();
     line.starts_with('[')
         && line.ends_with(']')
