@@ -19,10 +19,26 @@ pub(super) struct ExactSum {
 impl ExactSum {
     /// Adds a number.
     pub(super) fn add(&mut self, number: &Decimal) {
-        let whole = number.whole();
-        match whole.and_then(|whole| self.whole.checked_add(whole)) {
-            Some(sum) => self.whole = sum,
+        match number.whole() {
+            Some(whole) => self.add_whole(whole),
             None => self.add_digits(number),
+        }
+    }
+
+    /// Adds another sum.
+    pub(super) fn add_sum(&mut self, other: Self) {
+        self.add_whole(other.whole);
+        match (&mut self.limbs, other.limbs) {
+            (_, None) => {}
+            (limbs @ None, others) => *limbs = others,
+            (Some(limbs), Some(others)) => {
+                let mut carry = 0;
+                for (limb, other) in limbs.iter_mut().zip(*others) {
+                    *limb += other + carry;
+                    carry = u64::from(*limb >= LIMB_END);
+                    *limb -= carry * LIMB_END;
+                }
+            }
         }
     }
 
@@ -32,13 +48,26 @@ impl ExactSum {
             return Decimal::from(self.whole);
         }
         self.add_digits(&Decimal::from(self.whole));
-        let limbs = self.limbs.as_deref().into_iter().flatten().rev();
-        let mut digits = String::with_capacity(LIMBS * LIMB_DIGITS);
+        let limbs = self.limbs.as_deref().map_or(&[][..], |limbs| limbs);
+        let lowest = limbs.iter().take_while(|limb| **limb == 0).count();
+        let limbs = limbs[lowest..].iter().rev();
+        let (mut digits, mut columns) = (String::new(), LIMBS * LIMB_DIGITS);
         for limb in limbs {
-            let _ = write!(digits, "{limb:018}");
+            match limb {
+                0 if digits.is_empty() => columns -= LIMB_DIGITS,
+                0 => digits.push_str(ZEROS),
+                limb => _ = write!(digits, "{limb:018}"),
+            }
         }
-        let point = COLUMN_MIN + i32::try_from(digits.len()).expect("few digits");
+        let point = COLUMN_MIN + i32::try_from(columns).expect("few digits");
         Decimal::new(point, digits.as_bytes())
+    }
+
+    fn add_whole(&mut self, whole: u64) {
+        match self.whole.checked_add(whole) {
+            Some(sum) => self.whole = sum,
+            None => self.add_digits(&Decimal::from(whole)),
+        }
     }
 
     fn add_digits(&mut self, number: &Decimal) {
@@ -63,6 +92,9 @@ impl ExactSum {
 const LIMB_DIGITS: usize = 18;
 
 const LIMB_END: u64 = 10_u64.pow(18);
+
+/// The digits of a limb that is 0: most are.
+const ZEROS: &str = "000000000000000000";
 
 /// Limbs for every column, and one more for what is carried beyond.
 const LIMBS: usize = ((COLUMN_END - COLUMN_MIN) as usize).div_ceil(LIMB_DIGITS) + 1;

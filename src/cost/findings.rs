@@ -112,7 +112,7 @@ impl Findings {
     #[inline(never)]
     fn note_sums(&mut self, node: &Node, number: &Decimal) {
         for gather in &node.gathers {
-            self.gather(*gather, number.clone());
+            self.gather(*gather, SumPart::Number(number.clone()));
         }
     }
 
@@ -141,14 +141,14 @@ impl Findings {
     #[inline(never)]
     pub(super) fn fold(&mut self, pointers: &Pointers, node: &Node) {
         for Fold { from, to } in &node.folds {
-            let number = match std::mem::take(&mut self.parts[*from]) {
-                SumPart::Nothing => continue,
-                SumPart::Number(number) => number,
-                SumPart::Sum(sum) => sum.total(),
-            };
+            let part = std::mem::take(&mut self.parts[*from]);
             match to {
-                FoldTarget::Part(gather) => self.gather(*gather, number),
-                FoldTarget::Pointer(pointer) => self.report(pointers, *pointer, &number),
+                FoldTarget::Part(gather) => self.gather(*gather, part),
+                FoldTarget::Pointer(pointer) => {
+                    if let Some(number) = part.number() {
+                        self.report(pointers, *pointer, &number);
+                    }
+                }
             }
         }
     }
@@ -164,17 +164,48 @@ impl Findings {
         }
     }
 
-    fn gather(&mut self, gather: Gather, number: Decimal) {
-        let part = &mut self.parts[gather.part];
-        match (&mut *part, gather.how) {
-            (SumPart::Sum(sum), _) => sum.add(&number),
-            (SumPart::Nothing, Joining::Added) => {
-                let mut sum = ExactSum::default();
-                sum.add(&number);
-                *part = SumPart::Sum(sum);
-            }
-            (SumPart::Number(largest), Joining::Larger) if *largest >= number => {}
-            (SumPart::Nothing | SumPart::Number(_), _) => *part = SumPart::Number(number),
+    fn gather(&mut self, gather: Gather, added: SumPart) {
+        if matches!(added, SumPart::Nothing) {
+            return;
         }
+        let part = &mut self.parts[gather.part];
+        let before = std::mem::take(part);
+        *part = match gather.how {
+            Joining::Added => SumPart::Sum(before.plus(added)),
+            Joining::Later => added,
+            Joining::Larger => before.or_larger(added),
+        };
+    }
+}
+
+impl SumPart {
+    fn number(self) -> Option<Decimal> {
+        match self {
+            Self::Nothing => None,
+            Self::Number(number) => Some(number),
+            Self::Sum(sum) => Some(sum.total()),
+        }
+    }
+
+    /// A sum stays one, because to make a number of it takes much longer than to add it to another.
+    fn plus(self, added: Self) -> ExactSum {
+        let mut sum = match self {
+            Self::Sum(sum) => sum,
+            Self::Nothing | Self::Number(_) => ExactSum::default(),
+        };
+        match added {
+            Self::Nothing => {}
+            Self::Number(number) => sum.add(&number),
+            Self::Sum(added) => sum.add_sum(added),
+        }
+        sum
+    }
+
+    fn or_larger(self, other: Self) -> Self {
+        if matches!(self, Self::Nothing) {
+            return other;
+        }
+        let larger = self.number().max(other.number());
+        larger.map_or(Self::Nothing, Self::Number)
     }
 }

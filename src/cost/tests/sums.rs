@@ -90,6 +90,40 @@ fn a_sum_is_exact_and_held_to_the_largest_number() {
 }
 
 #[test]
+fn sums_of_sums_are_exact_too() {
+    for (body, number) in [
+        (r#"{"a":[{"b":[0.5,0.25]},{"b":[0.25]},{"b":[3]}]}"#, "4"),
+        (
+            r#"{"a":[{"b":[0.999999999999999999,7]},{"b":[1e-18]}]}"#,
+            "8",
+        ),
+        (
+            r#"{"a":[{"b":[18446744073709551615]},{"b":[1,0.5]},{"b":[1]}]}"#,
+            "18446744073709551617.5",
+        ),
+        (
+            r#"{"a":[{"b":[1e39,1e-200]},{"b":[]},{"b":[1e-200]}]}"#,
+            &format!("1{}.{}2", "0".repeat(39), "0".repeat(199)),
+        ),
+        (r#"{"a":[{"b":[9e39,9e39]},{"b":[1]}]}"#, "1e40"),
+        // Of the sums of duplicate keys the largest is added.
+        (
+            r#"{"a":[{"b":[0.5,1],"b":[1],"b":[0.5]},{"b":[2,1],"b":[2,2]}]}"#,
+            "5.5",
+        ),
+        (
+            r#"{"a":[{"b":[0.5],"b":[null],"b":{"x":0.25}},{"b":[]}]}"#,
+            "0.5",
+        ),
+    ] {
+        let expected = reported(number, true);
+        assert_eq!(read("/a/*/b/*", Json, body), expected, "{body}");
+    }
+    let body = r#"{"a":[{"b":[0.5,1],"b":[0.25]},{"b":[2],"b":[]}]}"#;
+    assert_eq!(read(">/a/*/b/*", Json, body), reported("2.25", true));
+}
+
+#[test]
 fn of_duplicate_keys_the_largest_sum_counts() {
     for (body, number) in [
         (r#"{"a":[{"t":1,"t":5,"t":2},{"t":10}]}"#, "15"),
