@@ -109,7 +109,7 @@ impl Events {
                 }
                 LineState::EventName(at) => {
                     // Of several names the last counts.
-                    self.is_last &= at + 1 < EVENT.len();
+                    self.is_last &= at < EVENT.len();
                     self.line = match EVENT.get(at) {
                         Some(expected) if *expected == byte => LineState::EventName(at + 1),
                         None if byte == b' ' => LineState::LastEvent(0),
@@ -154,7 +154,9 @@ impl Events {
                 let name = self.last_event.as_deref();
                 self.is_last = name.is_some_and(|name| at == name.len());
             }
-            LineState::Name(_) | LineState::EventName(_) | LineState::Data | LineState::Other => {}
+            // Without a colon it is a name, too: an empty one.
+            LineState::EventName(at) => self.is_last &= at + 1 < EVENT.len(),
+            LineState::Name(_) | LineState::Data | LineState::Other => {}
         }
     }
 

@@ -149,7 +149,18 @@ fn a_body_is_closed_by_its_own_grammar() {
             "event: end\nevent: x\ndata: {\"a\":1}\n\n",
             false,
         ),
+        (
+            EventStream,
+            "event: end\nevent:\ndata: {\"a\":1}\n\n",
+            false,
+        ),
+        (EventStream, "event: end\nevent\ndata: {\"a\":1}\n\n", false),
         (EventStream, "events: end\ndata: {\"a\":1}\n\n", false),
+        (
+            EventStream,
+            "event: end\nevents: x\ndata: {\"a\":1}\n\n",
+            true,
+        ),
         (EventStream, "event: end\n\ndata: {\"a\":1}\n\n", true),
     ] {
         let read = read_all(&compiled("/a"), format, body);
