@@ -14,8 +14,9 @@ use super::pointers::Pointers;
 ///
 /// What it holds: a few words, a number of at most [`NUMBER_BYTES_MAX`](super::NUMBER_BYTES_MAX) bytes
 /// if a piece ends within it, and the largest number at each pointer, or the last, which takes 16 bytes if it has at
-/// most 19 digits; of a pointer with `*` also the sums that are under way. Null, strings, literals, containers and negative numbers are not reported: they neither
-/// count nor undo what was reported. A longer number leaves the body unread.
+/// most 19 digits; of a pointer with `*` also the sums that are under way. Null, strings, literals, containers and
+/// negative numbers are not reported: they neither count nor undo what was reported. A longer number leaves the body
+/// unread.
 #[derive(Debug)]
 pub struct NumberReader {
     pointers: Arc<Pointers>,

@@ -4,7 +4,6 @@ mod attacks;
 mod ends;
 mod json;
 mod model;
-
 mod numbers;
 mod pointers;
 mod shapes;

@@ -3,7 +3,8 @@
 //! Connections beyond `max_connections`, or beyond the descriptors of the process, wait in the
 //! kernel's queue. While some wait there, the connections that have waited longest for a request
 //! are evicted. An acceptor that runs out of descriptors all the same pauses instead of spinning.
-//! When it is told to stop, it still takes what is queued, and then closes its port; the file of a Unix socket is removed before.
+//! When it is told to stop, it removes the file of a Unix socket, still takes what is queued, and
+//! then closes its port.
 
 use std::io;
 use std::net::IpAddr;
