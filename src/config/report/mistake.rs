@@ -3,8 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::controls::showable;
-use super::shown::printable;
+use super::controls::{printable, showable};
 
 /// One mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
 
-use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet, normalize_untrusted_str};
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
-use super::controls::is_c1;
+use super::controls::printable;
 use super::lines::Lines;
 use super::mistake::{Mistake, OtherFile};
 
@@ -98,18 +98,6 @@ impl<'t> ShownLines<'t> {
         let (line, column) = lines.place(first.span.start);
         Some(format!("the first one is at {name}:{line}:{column}"))
     }
-}
-
-/// Shows control characters as their pictures, the end of a line among them: what a file has in
-/// a string can then neither begin a line of the log nor look like another mistake.
-pub(super) fn printable(text: &str) -> String {
-    let text = normalize_untrusted_str(text).replace('\n', "␊");
-    text.replace(is_terminal_control, "\u{fffd}")
-}
-
-/// Those and the separators that some take for the end of a line.
-fn is_terminal_control(c: char) -> bool {
-    is_c1(c) || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
 /// Brings a span onto the text's character boundaries.
