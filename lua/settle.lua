@@ -3,7 +3,8 @@
 --
 -- KEYS[i]   the key of entry i.
 -- ARGV      first, unless the server's TIME counts, the time in µs since 1970, in digits; then each
---           entry: step (1 byte: 1 = release, 2 = spend, 3 = reset), a check (prelude.lua) whose cost
+--           entry: step (1 byte: 1 = release, 2 = spend, 3 = reset, 4 = release of the newest bucket, of
+--           the newest entry, or of what a bucket lacks, whoever charged it), a check (prelude.lua) whose cost
 --           is the amount and whose room is that of a peek, then of the charge that a release gives
 --           back: its time in µs (7), the units that still stand (7) and, of gcra, the debt that it found
 --           and what was given back by then, in µs (7 each).
@@ -13,7 +14,7 @@
 -- Redis     7.0 or later.
 -- Work      as decide.
 
-local RELEASE, SPEND, RESET = 1, 2, 3
+local RELEASE, SPEND, RESET, RELEASE_NEWEST = 1, 2, 3, 4
 
 local function settle(key, entry)
   local step, number, flags, amount, room, x, y, charged_at, charged, debt, given_then =
@@ -23,9 +24,9 @@ local function settle(key, entry)
     call("DEL", key)
   else
     local _, is_known, a, b, c, d, e, f, g = peek(key, room, x, y, number)
-    if step == RELEASE and is_known then
+    if (step == RELEASE or step == RELEASE_NEWEST) and is_known then
       local release = releases[number]
-      local charge = { charged_at, charged, debt, given_then }
+      local charge = step == RELEASE and { charged_at, charged, debt, given_then }
       facts = release(key, amount, charge, room, x, y, a, b, c, d, e, f, g)
     elseif step == SPEND and (is_known or CREATES_KEYS) then
       facts = commit(key, amount, room, x, y, flags, a, b, c, d, e, f, g, number)

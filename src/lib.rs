@@ -85,6 +85,8 @@ pub mod config;
 
 pub mod limiter;
 
+pub mod keys;
+
 pub mod proxy;
 
 pub mod admin;

@@ -9,6 +9,7 @@ mod answering;
 mod expiry;
 mod listener;
 mod settling;
+mod temporary;
 mod upstream;
 
 use std::net::SocketAddr;
@@ -20,6 +21,7 @@ pub use answering::{FieldChanges, Jitter, PagePart, RefusalPage, RefusalStyle};
 pub use expiry::Expiry;
 use http::{HeaderName, HeaderValue};
 pub use listener::{ListenAddress, Listener};
+pub use temporary::{TemporaryLayer, TemporaryOverrides};
 pub use settling::{
     CostSource, CountedAnswers, HeaderCost, ReportedCost, RouteBodies, StatusRange, UpstreamFault,
 };
@@ -31,7 +33,7 @@ pub use upstream::{
 use crate::access_log::AccessLog;
 use crate::cost::{BodyCost, NumberIndex, NumberSource};
 use crate::index::{ListenerIndex, PolicyIndex, RouteIndex, UpstreamIndex};
-use crate::limit::Quota;
+use crate::limit::{PartitionId, Quota};
 use crate::limit::plan::{OnStoreFailure, SeriesId};
 use crate::logging::{LogFiles, LogFormat};
 use crate::request::jwt::TokenVerifier;
@@ -40,12 +42,12 @@ use crate::request::target::PathChange;
 use crate::request::{ClientNames, Facts, Missing, Part, Partition, Patterns, Reads};
 
 /// Everything a request needs to know of the configuration.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Snapshot {
     /// Ports that accept clients, in file order.
     pub listeners: TiVec<ListenerIndex, Arc<Listener>>,
     /// Finds the route of a request, as an index into `routes`.
-    pub router: Router,
+    pub router: Arc<Router>,
     /// Routes, in file order.
     pub routes: TiVec<RouteIndex, Route>,
     /// Policies, in file order.
@@ -171,6 +173,8 @@ pub struct Policy {
     pub unit: Arc<str>,
     /// What single clients may do instead.
     pub overrides: Option<Arc<Overrides>>,
+    /// What operators let single clients do instead for a time, before the file's overrides.
+    pub temporary: Option<Arc<TemporaryOverrides>>,
 }
 
 /// What a policy does to a request that its quotas have no room for.
@@ -213,13 +217,22 @@ pub struct Overrides {
     pub inventable_glob: Option<Part>,
 }
 
-/// The override of a request: indices into its policy's [`Overrides`].
+/// The override of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Override {
-    /// Which pattern matched.
-    pub pattern: usize,
-    /// What it grants.
+    /// Who says so.
+    pub origin: OverrideOrigin,
+    /// What it grants, as an index into the grants of its origin.
     pub grant: usize,
+}
+
+/// Who says what a client may do instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OverrideOrigin {
+    /// The file: this pattern of the policy's [`Overrides`].
+    File(usize),
+    /// An operator, for a time: [`TemporaryOverrides`].
+    Operator,
 }
 
 impl Policy {
@@ -250,20 +263,40 @@ impl Policy {
         Some(&reported.header)
     }
 
-    /// Finds the override that the policy has for a request.
-    pub fn find_override(&self, facts: &Facts<'_>) -> Option<Override> {
+    /// Whether any client may do anything else than others.
+    pub fn has_overrides(&self) -> bool {
+        self.overrides.is_some() || self.temporary.is_some()
+    }
+
+    /// Finds the override that the policy has for a request, whose partition has this id.
+    pub fn find_override(
+        &self,
+        facts: &Facts<'_>,
+        partition_id: PartitionId,
+    ) -> Option<Override> {
+        if let Some(temporary) = &self.temporary
+            && let Some(grant) = temporary.find(&self.partition, facts, partition_id)
+        {
+            let origin = OverrideOrigin::Operator;
+            return Some(Override { origin, grant });
+        }
         let overrides = self.overrides.as_ref()?;
         let pattern = overrides.patterns.find(self.overrides_by(), facts)?;
         let grant = overrides.grant_of[pattern] as usize;
-        Some(Override { pattern, grant })
+        let origin = OverrideOrigin::File(pattern);
+        Some(Override { origin, grant })
     }
 
     /// Returns what a client may do that has this override.
     pub fn grant_of(&self, one: Option<Override>) -> &Grant {
-        match (&self.overrides, one) {
-            (Some(overrides), Some(one)) => &overrides.grants[one.grant],
-            _ => &self.grant,
-        }
+        let Some(one) = one else {
+            return &self.grant;
+        };
+        let grants = match one.origin {
+            OverrideOrigin::File(_) => self.overrides.as_ref().map(|of| &of.grants),
+            OverrideOrigin::Operator => self.temporary.as_ref().map(|of| &of.grants),
+        };
+        grants.map_or(&self.grant, |grants| &grants[one.grant])
     }
 
     /// Whether an answer can change what a request was charged.
@@ -297,7 +330,8 @@ impl Policy {
             .overrides
             .iter()
             .flat_map(|overrides| &overrides.grants);
-        [&self.grant].into_iter().chain(others)
+        let temporary = self.temporary.iter().flat_map(|of| &of.grants);
+        [&self.grant].into_iter().chain(others).chain(temporary)
     }
 
     /// Yields every quota that a client may be counted in, candidates too.

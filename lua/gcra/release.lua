@@ -1,6 +1,6 @@
 
 local function release(key, amount, charge, room, x, y, tat, begun, given, reach, is_changed)
-  local charged_at, _, debt, given_then = unpack_list(charge)
+  local charged_at, _, debt, given_then = unpack_list(charge or { now, 0, 0, given })
   if charged_at >= begun and tat > now then
     -- As long as `busy`, the bucket would have been busy without the charge.
     local busy = math.max(debt - (given - given_then) % 4503599627370496, 0)

@@ -75,7 +75,11 @@ local function find_entry(key, view, charged_at, entry)
 end
 
 local function release(key, amount, charge, room, window, limit, view)
-  local charged_at, charged = unpack_list(charge)
+  local last = not charge and view.sum > 0 and block_of(key, view, view.blocks)
+  local charged_at, charged = unpack_list(charge or { 0, 0 })
+  if last then
+    charged_at, charged = unpack(ENTRY, last, #last - ENTRY_BYTES + 1)
+  end
   if view.is_changed or view.is_over then
     write(key, view, window)
   end

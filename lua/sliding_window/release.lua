@@ -8,7 +8,7 @@ local function release(key, amount, charge, room, width, buckets, ...)
   local FIRST = 16
   local bytes, newest, total = unpack(">BI7I7", value)
   local form = bytes == 4 and ">BI4" or ">BI7"
-  local charged, older = floor(charge[1] / width), 0
+  local charged, older = charge and floor(charge[1] / width) or newest, 0
   for first = FIRST, #value, bytes + 1 do
     local low, units = unpack(form, value, first)
     local index = newest - (newest - low) % 256

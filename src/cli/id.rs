@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::{EXIT_CONFIG, unreadable};
-use crate::config::value::{Chooser, ValueError, did_you_mean};
+use crate::config::value::{Chooser, did_you_mean};
 use crate::config::{self, ConfigText, Loaded};
 use crate::limit::plan::SeriesId;
 use crate::proxy::process::secret_key;
@@ -86,7 +86,7 @@ pub fn names(loaded: &Loaded, policy: &str, value: &str) -> Result<String, Unnam
         [] => Vec::new(),
         _ => chooser
             .pattern(value)
-            .map_err(|error| Unnamed::Value(said(&error)))?,
+            .map_err(|error| Unnamed::Value(error.in_a_line()))?,
     };
     let key = secret_key(&snapshot.store).ok_or(Unnamed::NoSecret)?;
     let mut names: Vec<String> = Vec::new();
@@ -100,14 +100,4 @@ pub fn names(loaded: &Loaded, policy: &str, value: &str) -> Result<String, Unnam
         }
     }
     Ok(names.iter().flat_map(|name| [&**name, "\n"]).collect())
-}
-
-/// What is wrong with a value, in a line.
-fn said(error: &ValueError) -> String {
-    let hint = error.hint.as_deref().unwrap_or_default();
-    let separator = if hint.is_empty() { "" } else { "; " };
-    format!(
-        "{}, expected {}{separator}{hint}",
-        error.problem, error.expected
-    )
 }

@@ -111,6 +111,13 @@ impl ValueError {
         self
     }
 
+    /// Says what is wrong, what was expected and how to mend it, in a line.
+    pub fn in_a_line(&self) -> String {
+        let hint = self.hint.as_deref().unwrap_or_default();
+        let separator = if hint.is_empty() { "" } else { "; " };
+        format!("{}, expected {}{separator}{hint}", self.problem, self.expected)
+    }
+
     /// Calls the text `subject` instead of repeating it.
     #[must_use]
     pub fn unquoted(mut self, subject: &'static str) -> Self {

@@ -200,7 +200,7 @@ impl Documents {
 
     /// Begins a value.
     fn value<'b>(&mut self, pointers: &Pointers, next: Next, bytes: &'b [u8]) -> (Next, &'b [u8]) {
-        let texts = pointers.texts(self.node);
+        let (members, texts) = pointers.members_and_texts(self.node);
         if texts != 0
             && let Some(begun) = self.begin_text(texts, bytes)
         {
@@ -208,7 +208,6 @@ impl Documents {
         }
         let byte = bytes[0];
         let rest = &bytes[1..];
-        let members = pointers.members(self.node);
         let next = match (byte, self.node) {
             (b'{', Some(node)) if pointers.has_children(node) => {
                 self.has_object = true;

@@ -153,7 +153,8 @@ impl Findings {
         }
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "each number at a pointer comes here")]
+    #[inline(always)]
     fn report(&mut self, pointers: &Pointers, pointer: usize, number: &Decimal) {
         let reported = &mut self.numbers[pointer];
         if pointers.last() >> pointer & 1 != 0 {

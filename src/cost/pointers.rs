@@ -43,7 +43,8 @@ pub struct Pointers {
     levels: usize,
     /// Those of which the last number counts, a bit each.
     last: u32,
-    has_members: bool,
+    /// Whether more is looked for than numbers.
+    has_members_or_texts: bool,
     /// Whether a text is looked for.
     has_texts: bool,
 }
@@ -95,9 +96,9 @@ impl Pointers {
             needed: needed(pointers),
             escape: Needle::new("\\u"),
             count: pointers.len(),
-            has_members: pointers
+            has_members_or_texts: pointers
                 .iter()
-                .any(|(_, sought)| *sought == PointerUse::Member),
+                .any(|(_, wanted)| !matches!(wanted, PointerUse::Number(_))),
             has_texts: pointers
                 .iter()
                 .any(|(_, wanted)| *wanted == PointerUse::Text),
@@ -134,19 +135,15 @@ impl Pointers {
         self.last
     }
 
-    /// The pointers whose member stands at a node, a bit each.
-    pub(super) fn members(&self, node: Option<NodeId>) -> u32 {
+    /// The pointers whose member stands at a node, and those whose text does, a bit each.
+    #[inline]
+    pub(super) fn members_and_texts(&self, node: Option<NodeId>) -> (u32, u32) {
         match node {
-            Some(node) if self.has_members => self.node(node).members,
-            _ => 0,
-        }
-    }
-
-    /// The pointers to texts that stand at a node, a bit each.
-    pub(super) fn texts(&self, node: Option<NodeId>) -> u32 {
-        match node {
-            Some(node) if self.has_texts => self.node(node).texts,
-            _ => 0,
+            Some(node) if self.has_members_or_texts => {
+                let node = self.node(node);
+                (node.members, node.texts)
+            }
+            _ => (0, 0),
         }
     }
 

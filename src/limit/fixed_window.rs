@@ -74,6 +74,10 @@ impl State for FixedWindow {
         }
     }
 
+    fn newest(&self, _quota: &Quota, _at: Timestamp) -> Charged {
+        Charged::plain(self.start, self.used)
+    }
+
     fn is_whole(&self, quota: &Quota, at: Timestamp) -> bool {
         self.used == 0 || self.start + quota.window <= at
     }

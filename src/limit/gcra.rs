@@ -131,6 +131,13 @@ impl State for Gcra {
         }
     }
 
+    fn newest(&self, quota: &Quota, at: Timestamp) -> Charged {
+        Charged {
+            given_us: self.given_us,
+            ..newest(self.tat, quota, at)
+        }
+    }
+
     fn is_whole(&self, _quota: &Quota, at: Timestamp) -> bool {
         self.tat <= at
     }
@@ -168,6 +175,10 @@ impl State for CompactGcra {
         self.tat = release(self.tat, quota, amount, at.since(charged.at).0, at);
     }
 
+    fn newest(&self, quota: &Quota, at: Timestamp) -> Charged {
+        newest(self.tat, quota, at)
+    }
+
     fn is_whole(&self, _quota: &Quota, at: Timestamp) -> bool {
         self.tat <= at
     }
@@ -197,6 +208,11 @@ fn release(tat: Timestamp, quota: &Quota, amount: u64, served_us: u64, at: Times
     }
     let back_us = amount.saturating_mul(quota.interval_us());
     (tat - Micros(back_us.saturating_sub(served_us))).max(at)
+}
+
+/// Describes all that a bucket lacks at `at` as a charge of that moment, of which nothing has leaked out.
+fn newest(tat: Timestamp, quota: &Quota, at: Timestamp) -> Charged {
+    Charged::plain(at, tat.since(at).0.div_ceil(quota.interval_us()))
 }
 
 /// Describes a bucket that is full again at `tat`.

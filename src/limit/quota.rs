@@ -149,6 +149,18 @@ impl Quota {
         }
     }
 
+    /// Returns how long a charge counts at most: a window and a bucket, or until a bucket that is as far ahead as
+    /// it may be is full again. After that it makes no difference any more to settle it.
+    pub fn memory(&self) -> Micros {
+        match self.algorithm {
+            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => Micros(2 * self.burst_us()),
+            Algorithm::SlidingWindow { buckets, .. } => {
+                Micros(self.window.0 + self.window.0 / u64::from(buckets))
+            }
+            Algorithm::FixedWindow | Algorithm::SlidingLog => self.window,
+        }
+    }
+
     /// Returns the most units the quota can ever hold.
     pub fn capacity(&self) -> u64 {
         match self.algorithm {

@@ -197,6 +197,13 @@ impl State for SlidingWindow {
         }
     }
 
+    fn newest(&self, quota: &Quota, at: Timestamp) -> Charged {
+        let Some(last) = self.buckets.last() else {
+            return Charged::plain(at, 0);
+        };
+        Charged::plain(Grid::of(quota).start(self.newest), last.units())
+    }
+
     fn is_whole(&self, quota: &Quota, at: Timestamp) -> bool {
         let grid = Grid::of(quota);
         // If only the newest bucket still counts, the others have aged out.

@@ -33,6 +33,9 @@ pub trait State: Default {
     /// comes back.
     fn release(&mut self, quota: &Quota, charged: Charged, amount: u64, at: Timestamp);
 
+    /// Describes the newest charge that counts at `at`, from which units come back that no decision spent.
+    fn newest(&self, quota: &Quota, at: Timestamp) -> Charged;
+
     /// Spends `amount` without asking, for a cost that is known only after the response.
     fn spend(&mut self, quota: &Quota, amount: u64, at: Timestamp) {
         self.charge(quota, amount, at);

@@ -12,7 +12,7 @@ use crate::limit::plan::PlanPolicy;
 use crate::limit::{Decision, PartitionId, Retry};
 use crate::metrics::PolicyOutcome;
 use crate::request::{Facts, redacted};
-use crate::snapshot::{AppliedPolicy, Override, Policy, PolicyQuota, Snapshot};
+use crate::snapshot::{AppliedPolicy, Override, OverrideOrigin, Policy, PolicyQuota, Snapshot};
 use crate::store::Charge;
 
 /// What was decided of one request; indices are the snapshot's unless they say otherwise.
@@ -191,22 +191,28 @@ impl Decided {
         matched: Override,
         (facts, partition_id): (&Facts<'_>, PartitionId),
     ) -> (u32, u32) {
-        let Some(overrides) = &policy.overrides else {
-            return (0, 0);
-        };
         let (key, names) = (limiter.digest_key, limiter.snapshot.log.clients);
-        let mut client = redacted(key, policy.overrides_by(), facts, names);
-        if overrides.by.is_none() && key == limiter.partition_key {
+        let by = match matched.origin {
+            OverrideOrigin::File(_) => policy.overrides_by(),
+            OverrideOrigin::Operator => &policy.partition,
+        };
+        let mut client = redacted(key, by, facts, names);
+        if std::ptr::eq(by, &policy.partition) && key == limiter.partition_key {
             client = client.identified(partition_id);
         }
-        let shown = overrides.patterns.shown(matched.pattern, client);
+        let place = |at| u32::try_from(at).expect("patterns are shown by a few hundred bytes");
         self.tiers.reserve(TIER_LEN);
         if !self.tiers.is_empty() {
             self.tiers.push_str(", ");
         }
         let start = self.tiers.len();
-        write!(self.tiers, "{shown}").expect("memory takes every byte");
-        let place = |at| u32::try_from(at).expect("patterns are shown by a few hundred bytes");
+        let written = match (matched.origin, &policy.overrides) {
+            (OverrideOrigin::File(pattern), Some(overrides)) => {
+                write!(self.tiers, "{}", overrides.patterns.shown(pattern, client))
+            }
+            _ => write!(self.tiers, "{client}"),
+        };
+        written.expect("memory takes every byte");
         (place(start), place(self.tiers.len()))
     }
 

@@ -90,8 +90,8 @@ impl<'l> Limiter<'l> {
             };
             let mut own = decision(PolicyOutcome::Admitted);
             let mut candidates = &*policy.candidates;
-            if policy.overrides.is_some() {
-                own.matched = policy.find_override(facts);
+            if policy.has_overrides() {
+                own.matched = policy.find_override(facts, partition_id);
                 if let Some(matched) = own.matched {
                     candidates = &[];
                     let client = (facts, partition_id);

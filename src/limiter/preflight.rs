@@ -3,7 +3,7 @@
 use super::context::Limiter;
 use super::decided::{Admission, Decided, PolicyResult};
 use crate::metrics::PolicyOutcome;
-use crate::request::{Facts, has_all};
+use crate::request::{Facts, Identified, has_all, partition_id};
 use crate::snapshot::{AppliedPolicy, Grant, PolicyMode};
 
 impl Limiter<'_> {
@@ -17,10 +17,17 @@ impl Limiter<'_> {
     ) -> Option<Admission> {
         let blocks = |applied: &&AppliedPolicy| {
             let policy = &self.snapshot.policies[applied.policy];
-            policy.mode == Some(PolicyMode::Enforce)
-                && has_all(&policy.partition, facts)
-                && has_all(policy.overrides_by(), facts)
-                && *policy.grant_of(policy.find_override(facts)) == Grant::Blocked
+            if policy.mode != Some(PolicyMode::Enforce) || !has_all(&policy.partition, facts) {
+                return false;
+            }
+            let (key, partition) = (self.partition_key, &policy.partition);
+            let identified = partition_id(key, partition, policy.missing, facts);
+            let Identified::PartitionId(partition_id) = identified else {
+                return false;
+            };
+            let matched = policy.find_override(facts, partition_id);
+            (matched.is_some() || has_all(policy.overrides_by(), facts))
+                && *policy.grant_of(matched) == Grant::Blocked
         };
         let policy = policies.iter().find(blocks)?.policy;
         let blocked = PolicyResult::new(policy, PolicyOutcome::Blocked);

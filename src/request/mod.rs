@@ -41,7 +41,7 @@ pub use self::cookie::cookie_value;
 pub use self::field_names::are_tokens;
 pub(crate) use self::host::canonical_host;
 pub use self::host::{BadHost, Host, LatestHost, host};
-pub use self::overrides::{BadPattern, EqualPatterns, NamedClient, PartPattern, Pattern, Patterns};
+pub use self::overrides::{BadPattern, EqualPatterns, NamedClient, PartPattern, Pattern, Patterns, StoredPart};
 pub use self::parameter::Ambiguous;
 pub use self::partition::{
     Choice, Facts, Identified, LatestPartition, Missing, Part, Partition, has_all,

@@ -180,10 +180,20 @@ impl LatestPartition {
     }
 }
 
-/// Digests one part and its value alone, to show it.
+/// Digests one part and its value alone.
 pub(super) fn digest(key: &[u8; 32], part: &Part, value: &Value<'_>) -> PartitionId {
+    id_of_values(key, [(part, value)])
+}
+
+/// Digests the values of a partition's items, in its order.
+pub(super) fn id_of_values<'v>(
+    key: &[u8; 32],
+    values: impl IntoIterator<Item = (&'v Part, &'v Value<'v>)>,
+) -> PartitionId {
     let mut hasher = PartitionHasher::new(key);
-    add(&mut hasher, part, value);
+    for (part, value) in values {
+        add(&mut hasher, part, value);
+    }
     hasher.finish()
 }
 
@@ -240,6 +250,7 @@ pub(super) fn spelling(part: &Part) -> (&'static str, &str) {
 }
 
 /// The value of a part; never empty.
+#[derive(Clone)]
 pub(super) enum Value<'r> {
     Text(Cow<'r, [u8]>),
     /// An address whose bits beyond the prefix are zero.

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use smallvec::SmallVec;
 
+use crate::clock::Timestamp;
 use crate::limit::plan::{PlanPolicy, SeriesId};
 use crate::limit::{Adjustment, Algorithm, Charged, Check, Decision, PartitionId, Quota};
 
@@ -202,6 +203,18 @@ impl ChargeEntry {
     /// Whether a place in a leaky bucket was charged.
     fn is_place(&self) -> bool {
         matches!(self.quota.algorithm, Algorithm::LeakyBucket { .. })
+    }
+
+    /// Says that this is to be done where it was charged, whatever was.
+    pub(super) fn adjusted_by(&self, adjustment: Adjustment) -> SettledEntry {
+        SettledEntry {
+            quota: self.quota,
+            series_id: self.series_id,
+            partition_id: self.partition_id,
+            charged: Charged::plain(Timestamp(0), 0),
+            adjustment,
+            keeper: self.keeper,
+        }
     }
 
     /// Adjusts what was charged; returns what is to be done, if anything.

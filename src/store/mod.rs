@@ -11,7 +11,9 @@ mod password;
 pub mod settings;
 
 mod charge;
+pub mod directives;
 mod outcome;
+mod resets;
 mod series;
 
 mod guarded;
@@ -21,7 +23,7 @@ pub mod redis;
 pub use charge::Charge;
 pub use guarded::GuardedStore;
 pub use memory::MemoryStore;
-pub use outcome::StoreVerdict;
+pub use outcome::{Peeked, StoreVerdict};
 pub use series::{Series, SeriesRole, Shape};
 pub use settings::Settings;
 
@@ -31,11 +33,13 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Timestamp};
 use crate::limit::plan::{PlanPolicy, SeriesId};
 use crate::limit::{Adjustment, Check, Decision, PartitionId};
 use crate::metrics::{Refund, Usage};
+use directives::{DirectiveError, DirectiveSet, StoredDirective};
 use guarded::{GuardedSession, Recalled};
+use redis::wire::DirectiveAction;
 use settings::Location;
 
 /// What the workers of a process share of their store. The stores are a closed set.
@@ -105,8 +109,16 @@ impl Session {
 
     /// Says what each check of a plan would be answered, and spends nothing.
     pub async fn peek(&self, plan: &[Check<'_>]) -> SmallVec<[Decision; 4]> {
+        self.peek_and_tell(plan).await.decisions
+    }
+
+    /// As [`peek`](Self::peek), and tells whether the store itself said so.
+    pub async fn peek_and_tell(&self, plan: &[Check<'_>]) -> Peeked {
         match self {
-            Self::Memory(memory) => memory.peek(plan),
+            Self::Memory(memory) => Peeked {
+                decisions: memory.peek(plan),
+                is_degraded: false,
+            },
             Self::Redis(session) => Box::pin(session.peek(plan)).await,
         }
     }
@@ -158,11 +170,100 @@ impl Session {
         }
     }
 
-    /// Makes one partition's quota whole again.
-    pub async fn reset(&self, series_id: SeriesId, partition_id: PartitionId) {
+    /// Gives back of the newest bucket, of the newest entry or of what a bucket lacks, whoever charged it, or
+    /// spends without asking; only policy, quota and partition of the check count.
+    ///
+    /// # Errors
+    /// If the store cannot be asked.
+    pub async fn adjust(
+        &self,
+        check: &Check<'_>,
+        adjustment: Adjustment,
+    ) -> Result<(), DirectiveError> {
         match self {
-            Self::Memory(memory) => memory.reset(series_id, partition_id),
+            Self::Memory(memory) => {
+                memory.adjust(check, adjustment);
+                Ok(())
+            }
+            Self::Redis(session) => Box::pin(session.adjust(check, adjustment)).await,
+        }
+    }
+
+    /// Makes one partition's quota of a series whole again; returns when, by the clock that dates its charges.
+    ///
+    /// # Errors
+    /// If the store cannot be asked.
+    pub async fn reset(
+        &self,
+        series_id: SeriesId,
+        partition_id: PartitionId,
+    ) -> Result<Timestamp, DirectiveError> {
+        match self {
+            Self::Memory(memory) => Ok(memory.reset(series_id, partition_id)),
             Self::Redis(session) => Box::pin(session.reset(series_id, partition_id)).await,
+        }
+    }
+
+    /// Reads the directives, unless this version is known.
+    ///
+    /// # Errors
+    /// If the store cannot be asked.
+    pub async fn directives(&self, known: u64) -> Result<Option<DirectiveSet>, DirectiveError> {
+        match self {
+            Self::Memory(memory) => Ok(memory.directives.changed_since(known)),
+            Self::Redis(session) => Box::pin(session.directives(known)).await,
+        }
+    }
+
+    /// Keeps a directive, in the place of another one of its id.
+    ///
+    /// # Errors
+    /// If there are too many, or the store cannot be asked.
+    pub async fn put_directive(
+        &self,
+        directive: StoredDirective,
+        now: Timestamp,
+    ) -> Result<(), DirectiveError> {
+        match self {
+            Self::Memory(memory) => memory.directives.put(directive, now),
+            Self::Redis(session) => {
+                let put = DirectiveAction::Put(&directive);
+                match Box::pin(session.change_directives(put)).await? {
+                    0 => Err(DirectiveError::Full),
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Removes directives; returns how many there were.
+    ///
+    /// # Errors
+    /// If the store cannot be asked.
+    pub async fn remove_directives(&self, ids: &[String]) -> Result<usize, DirectiveError> {
+        match self {
+            Self::Memory(memory) => Ok(memory.directives.remove(ids)),
+            Self::Redis(session) => {
+                let remove = DirectiveAction::Remove(ids);
+                Box::pin(session.change_directives(remove)).await
+            }
+        }
+    }
+
+    /// Writes directives back that the store has lost; returns whether it had.
+    ///
+    /// # Errors
+    /// If the store cannot be asked.
+    pub async fn restore_directives(
+        &self,
+        held: &[StoredDirective],
+    ) -> Result<bool, DirectiveError> {
+        match self {
+            Self::Memory(_) => Ok(false),
+            Self::Redis(session) => {
+                let restore = DirectiveAction::Restore(held);
+                Ok(Box::pin(session.change_directives(restore)).await? > 0)
+            }
         }
     }
 }
@@ -241,6 +342,24 @@ impl Store {
         match self {
             Self::Memory(_) => {}
             Self::Redis(store) => store.refresh_passwords(),
+        }
+    }
+
+    /// Notes a reset that was ordered elsewhere: what this node remembers of the partition is forgotten, and
+    /// what was charged until `at` gives nothing back.
+    pub fn note_reset(&self, series_id: SeriesId, partition_id: PartitionId, at: Timestamp) {
+        match self {
+            // Nobody shares it.
+            Self::Memory(_) => {}
+            Self::Redis(store) => store.note_reset(series_id, partition_id, at),
+        }
+    }
+
+    /// Forgets a reset, because no charge is left from before.
+    pub fn forget_reset(&self, series_id: SeriesId, partition_id: PartitionId) {
+        match self {
+            Self::Memory(memory) => memory.forget_reset(series_id, partition_id),
+            Self::Redis(store) => store.forget_reset(series_id, partition_id),
         }
     }
 

@@ -1,8 +1,10 @@
 //! What came of asking a store to decide a plan.
 
+use smallvec::SmallVec;
+
 use super::charge::Charge;
 use crate::clock::Micros;
-use crate::limit::Verdict;
+use crate::limit::{Decision, Verdict};
 
 /// What came of asking a store to decide a plan.
 #[expect(
@@ -44,4 +46,13 @@ impl StoreVerdict {
             is_degraded: false,
         }
     }
+}
+
+/// What the checks of a plan would be answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Peeked {
+    /// For each check.
+    pub decisions: SmallVec<[Decision; 4]>,
+    /// Whether this node's share said some of it, because Redis could not be asked.
+    pub is_degraded: bool,
 }

@@ -23,11 +23,13 @@ mod route_mistakes;
 mod routes;
 mod rows;
 mod store;
+mod temporary;
 mod tls;
 mod upstreams;
 mod warnings;
 
 pub(super) use listeners::listener;
+pub use temporary::temporary_grant;
 pub use warnings::warnings;
 
 use std::collections::{HashMap, HashSet};
@@ -42,7 +44,7 @@ use self::hashed::hashed;
 use super::file::{File, RawRoute};
 use super::report::Report;
 use crate::index::PolicyIndex;
-use crate::limit::Algorithm;
+use crate::limit::{Algorithm, Quota};
 use crate::limit::plan::SeriesId;
 use crate::request::{AddressSource, Part, Reads};
 use crate::snapshot::{FieldChanges, Grant, Listener, Policy, PolicyQuota, Route, Snapshot};
@@ -68,11 +70,7 @@ pub fn compile(
     if !report.is_empty() {
         return Err(report);
     }
-    // If there is no place to delay a request, what it was charged by any policy comes back.
-    let holds_requests = policies.iter().any(|policy| {
-        let mut quotas = policy.grants().flat_map(Grant::quotas);
-        quotas.any(|part| matches!(part.quota.algorithm, Algorithm::LeakyBucket { .. }))
-    });
+    let holds_requests = holds_requests(&policies);
     for policy in &mut policies {
         let can_come_back = holds_requests || policy.is_settled();
         assign(policy, can_come_back, series_id_of);
@@ -94,7 +92,7 @@ pub fn compile(
         || hashed.any(|part| part.header(None).is_some_and(is_scheme));
     Ok(Snapshot {
         listeners: listeners.into(),
-        router: routing.router,
+        router: Arc::new(routing.router),
         routes: routing.routes.into(),
         policies,
         preflight_policies,
@@ -106,6 +104,15 @@ pub fn compile(
         admin: file.admin.value.clone(),
         store,
         general: file.top.value.general.clone(),
+    })
+}
+
+/// Whether a policy delays requests: if there is no place to delay one, what it was charged by any policy comes
+/// back.
+fn holds_requests(policies: &TiSlice<PolicyIndex, Policy>) -> bool {
+    policies.iter().any(|policy| {
+        let mut quotas = policy.grants().flat_map(Grant::quotas);
+        quotas.any(|part| matches!(part.quota.algorithm, Algorithm::LeakyBucket { .. }))
     })
 }
 
@@ -155,14 +162,9 @@ fn assign(
     let (name, mut known) = (&policy.name, HashMap::new());
     let mut number = |part: &mut PolicyQuota, role| {
         part.quota.can_come_back = can_come_back;
-        let series = Series {
-            policy: Arc::clone(name),
-            role,
-            shape: Shape::of(&part.quota),
-            window: part.quota.window,
-        };
         let known = known.entry((role, part.quota.window));
-        part.series_id = *known.or_insert_with(|| series_id_of(&series));
+        part.series_id =
+            *known.or_insert_with(|| series_id_of(&series(name, role, &part.quota)));
     };
     let others = policy.overrides.iter_mut().flat_map(|overrides| {
         let overrides = Arc::get_mut(overrides);
@@ -177,6 +179,16 @@ fn assign(
     }
     for part in &mut policy.candidates {
         number(part, SeriesRole::Candidate);
+    }
+}
+
+/// Returns the series that a policy counts a quota in.
+fn series(policy: &Arc<str>, role: SeriesRole, quota: &Quota) -> Series {
+    Series {
+        policy: Arc::clone(policy),
+        role,
+        shape: Shape::of(quota),
+        window: quota.window,
     }
 }
 

@@ -57,6 +57,18 @@ impl Mistake {
         self
     }
 
+    /// Says what is wrong, what was expected and how to mend it, in a line without a place.
+    pub fn in_a_line(&self) -> String {
+        let mut line = self.message.clone();
+        if !self.expected.is_empty() {
+            line += &format!(", expected {}", self.expected);
+        }
+        if let Some(hint) = &self.hint {
+            line += &format!("; {hint}");
+        }
+        line
+    }
+
     /// Returns the file that the first one is in, if two are one too many.
     pub(super) fn first_file(&self) -> Option<&Option<Arc<OtherFile>>> {
         self.first.as_ref().map(|first| &first.file)

@@ -78,7 +78,7 @@ impl Documents {
 
     /// Notes a scalar that is more than nothing.
     fn note_members(&mut self, pointers: &Pointers) {
-        let members = pointers.members(self.node);
+        let (members, _) = pointers.members_and_texts(self.node);
         if members != 0 {
             self.found.note_members(members);
         }

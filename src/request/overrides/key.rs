@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 
 use super::address::{ADDRESS_LEN_MAX, address_bytes, address_len};
-use crate::request::partition::Value;
+use crate::request::partition::{Part, Value, digest};
 
 /// The value of a request for one item of a partition.
 pub(super) struct OverrideKey<'r> {
@@ -11,7 +11,9 @@ pub(super) struct OverrideKey<'r> {
     value: Value<'r>,
     /// The bytes of an address: its family, and its octets.
     address: [u8; ADDRESS_LEN_MAX],
-    /// The hash of the bytes in the tree of this lookup, once a node needs it.
+    /// What is looked up as a value instead of the bytes, where patterns know values only as digests.
+    digest: Option<[u8; 16]>,
+    /// The hash of what is looked up as a value in the tree of this lookup, once a node needs it.
     pub(super) hash: OnceCell<u64>,
 }
 
@@ -25,7 +27,22 @@ impl<'r> OverrideKey<'r> {
             alternative,
             value,
             address,
+            digest: None,
             hash: OnceCell::new(),
+        }
+    }
+
+    /// As [`new`](Self::new), for patterns that know values as digests of their parts under `key`.
+    pub(super) fn digested(
+        alternative: u32,
+        part: &Part,
+        value: Value<'r>,
+        key: &[u8; 32],
+    ) -> Self {
+        let digest = digest(key, part, &value).bits().to_be_bytes();
+        Self {
+            digest: Some(digest),
+            ..Self::new(alternative, value)
         }
     }
 
@@ -44,8 +61,11 @@ impl<'r> OverrideKey<'r> {
         }
     }
 
-    /// Whether all of its bits count.
-    pub(super) fn is_whole(&self) -> bool {
-        self.bits() == 8 * self.bytes().len()
+    /// Returns what is looked up as a value; none if not all of its bits count.
+    pub(super) fn as_value(&self) -> Option<&[u8]> {
+        match &self.digest {
+            Some(digest) => Some(digest),
+            None => (self.bits() == 8 * self.bytes().len()).then(|| self.bytes()),
+        }
     }
 }

@@ -14,6 +14,7 @@ mod named;
 mod pattern;
 mod prefixes;
 mod shown;
+mod stored;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -29,8 +30,9 @@ use self::key::OverrideKey;
 pub use self::named::NamedClient;
 pub use self::pattern::{BadPattern, EqualPatterns, PartPattern, Pattern};
 use self::shown::ShownPattern;
+pub use self::stored::StoredPart;
 use self::tree::OverrideTree;
-use super::partition::{Facts, Partition, first_present};
+use super::partition::{Facts, Part, Partition, Value, first_present};
 use super::redacted::Redacted;
 
 /// The patterns of one policy's overrides, ready to be looked up.
@@ -76,13 +78,45 @@ impl Patterns {
     /// Returns the index of the most specific pattern that matches, none if the request lacks an
     /// item of `partition` or no pattern matches.
     pub fn find(&self, partition: &Partition, facts: &Facts<'_>) -> Option<usize> {
+        self.find_with(partition, facts, |alternative, _, value| {
+            OverrideKey::new(alternative, value)
+        })
+    }
+
+    /// As [`find`](Self::find), where the patterns know values only as digests under `key`.
+    pub fn find_digested(
+        &self,
+        partition: &Partition,
+        facts: &Facts<'_>,
+        key: &[u8; 32],
+    ) -> Option<usize> {
+        if self.is_empty() {
+            return None;
+        }
+        self.find_with(partition, facts, |alternative, part, value| {
+            OverrideKey::digested(alternative, part, value, key)
+        })
+    }
+
+    /// As [`find`](Self::find), for a client that is named instead of one that sends a request.
+    pub fn find_named(&self, client: &NamedClient<'_>) -> Option<usize> {
+        let keys: SmallVec<[OverrideKey<'_>; 2]> = client.override_keys().collect();
+        self.tree.find(&keys).map(|leaf| leaf as usize)
+    }
+
+    fn find_with<'r>(
+        &self,
+        partition: &Partition,
+        facts: &Facts<'r>,
+        override_key: impl Fn(u32, &Part, Value<'r>) -> OverrideKey<'r>,
+    ) -> Option<usize> {
         let mut keys: SmallVec<[OverrideKey<'_>; 2]> = SmallVec::new();
         for choice in &partition.0 {
             let (part, value) = first_present(choice, facts)?;
             let (alternative, _) = (0..)
                 .zip(&choice.0)
                 .find(|(_, one)| std::ptr::eq(*one, part))?;
-            keys.push(OverrideKey::new(alternative, value));
+            keys.push(override_key(alternative, part, value));
         }
         let tree = match &self.folded {
             Some(folded) if facts.router.ignores_case(facts.found) => folded,

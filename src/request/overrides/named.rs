@@ -2,9 +2,11 @@
 
 use std::fmt::{self, Display, Write as _};
 
-use super::super::partition::{Part, Partition, Value};
+use super::super::partition::{Part, Partition, Value, id_of_values};
 use super::super::redacted::{ALL, ClientNames, write_name, write_value};
+use super::key::OverrideKey;
 use super::pattern::Pattern;
+use crate::limit::PartitionId;
 use crate::request::ClientPrefixes;
 
 /// A client that a pattern names: one value for each item of its partition.
@@ -28,6 +30,21 @@ impl<'p> NamedClient<'p> {
         });
         let values = values.collect::<Option<_>>()?;
         Some(Self { partition, values })
+    }
+
+    /// Returns the partition id that its requests have under `key`.
+    pub fn partition_id(&self, key: &[u8; 32]) -> PartitionId {
+        let values = self.values.iter().map(|(part, value)| (*part, value));
+        id_of_values(key, values)
+    }
+
+    /// Yields its values as patterns are asked for them.
+    pub(super) fn override_keys(&self) -> impl Iterator<Item = OverrideKey<'p>> {
+        self.partition.0.iter().zip(&self.values).map(|(choice, (part, value))| {
+            let alternative = (0..).zip(&choice.0).find(|(_, one)| std::ptr::eq(*one, *part));
+            let (alternative, _) = alternative.expect("its part is one of the choice");
+            OverrideKey::new(alternative, value.clone())
+        })
     }
 
     /// Shows it, with digests under `key`, as the log does.

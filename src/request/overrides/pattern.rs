@@ -121,6 +121,25 @@ impl PartPattern {
         })
     }
 
+    /// Makes a pattern of the one value that has these bytes.
+    pub(super) fn value_of(bytes: &[u8], kind: PatternKind) -> Self {
+        Self {
+            alternative: 0,
+            prefix: Prefix {
+                bits: 8 * bytes.len(),
+                bytes: bytes.into(),
+            },
+            is_value: true,
+            kind,
+            shown: None,
+        }
+    }
+
+    /// Returns a glob as it is written, with its `*`.
+    pub(super) fn glob(&self) -> String {
+        String::from_utf8_lossy(&self.prefix.bytes).into_owned() + "*"
+    }
+
     /// Says which of its item's alternatives it is about.
     #[must_use]
     pub fn of_alternative(self, alternative: usize) -> Self {

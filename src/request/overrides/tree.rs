@@ -88,9 +88,10 @@ impl<H: BuildHasher + Default> OverrideTree<H> {
             return Some(node);
         };
         let (bytes, at) = (key.bytes(), (node, key.alternative));
-        let hash = || *key.hash.get_or_init(|| self.values.hash(bytes));
-        let value = || self.values.get(at, bytes, hash);
-        let value = key.is_whole().then(value).flatten();
+        let value = key.as_value().and_then(|value| {
+            let hash = || *key.hash.get_or_init(|| self.values.hash(value));
+            self.values.get(at, value, hash)
+        });
         let prefixes = self.prefixes.get(&at);
         let prefixes = prefixes
             .into_iter()

@@ -40,10 +40,12 @@ use self::owned_plan::ANY_QUOTA;
 use self::remote::Remote;
 use self::settlements::SettlementQueue;
 use super::charge::SettledEntry;
-use super::outcome::StoreVerdict;
-use super::redis::wire::{Settlement, SettlementStep};
+use super::outcome::{Peeked, StoreVerdict};
+use super::directives::{DirectiveError, DirectiveSet};
+use super::redis::wire::{self, DirectiveAction, Settlement, SettlementStep};
+use crate::clock::Timestamp;
 use crate::limit::plan::SeriesId;
-use crate::limit::{Check, Decision, PartitionId, Verdict};
+use crate::limit::{Adjustment, Check, Decision, PartitionId, Verdict};
 use crate::metrics::Refund;
 
 /// A worker's way to a store over Redis; lives on the worker's thread.
@@ -125,17 +127,21 @@ impl GuardedSession {
     }
 
     /// Returns what each check of a plan would be answered.
-    pub(super) async fn peek(&self, plan: &[Check<'_>]) -> SmallVec<[Decision; 4]> {
+    pub(super) async fn peek(&self, plan: &[Check<'_>]) -> Peeked {
         let parts = cross_slot::parts(&self.remote, plan);
         let peeks = parts
             .iter()
             .map(|part| self.remote.peek_anywhere(&part.checks));
         let peeks = join_all(peeks).await;
+        let is_degraded = peeks.iter().any(|peeked| peeked.is_degraded);
         let mut decisions: SmallVec<[(usize, Decision); 4]> = (parts.iter().zip(peeks))
-            .flat_map(|(part, peeks)| part.places.iter().copied().zip(peeks))
+            .flat_map(|(part, peeked)| part.places.iter().copied().zip(peeked.decisions))
             .collect();
         decisions.sort_unstable_by_key(|(place, _)| *place);
-        decisions.into_iter().map(|(_, peek)| peek).collect()
+        Peeked {
+            decisions: decisions.into_iter().map(|(_, peek)| peek).collect(),
+            is_degraded,
+        }
     }
 
     /// Gives back and spends, without a wait.
@@ -143,21 +149,69 @@ impl GuardedSession {
         self.settlements.settle(&self.remote, settled, refund);
     }
 
-    /// Makes one partition's quota whole again, in Redis and here.
-    pub(super) async fn reset(&self, series_id: SeriesId, partition_id: PartitionId) {
+    /// Gives back of the newest charge that counts, or spends, for whoever orders it.
+    pub(super) async fn adjust(
+        &self,
+        check: &Check<'_>,
+        adjustment: Adjustment,
+    ) -> Result<(), DirectiveError> {
         let settlement = Settlement {
+            quota: check.quota,
+            series_id: check.series_id,
+            partition_id: check.partition_id,
+            step: match adjustment {
+                Adjustment::GiveBack(amount) => SettlementStep::ReleaseNewest(amount),
+                Adjustment::Spend(amount) => SettlementStep::Spend(amount),
+            },
+        };
+        match self.remote.settle(&[settlement]).await {
+            Ok(failed) if failed.is_empty() => {}
+            _ => return Err(DirectiveError::Unreachable),
+        }
+        let store = self.remote.store();
+        let now = store.clock.now();
+        (store.refusals).given_back(check.series_id, check.partition_id, now);
+        Ok(())
+    }
+
+    /// Makes one partition's quota of a series whole again, in Redis and here; returns when.
+    pub(super) async fn reset(
+        &self,
+        series_id: SeriesId,
+        partition_id: PartitionId,
+    ) -> Result<Timestamp, DirectiveError> {
+        let reset = Settlement {
             // A reset does not depend on the quota.
             quota: &ANY_QUOTA,
             series_id,
             partition_id,
             step: SettlementStep::Reset,
         };
-        let _ = self.remote.settle(&[settlement]).await;
+        let at = self.remote.reset(reset).await;
+        let at = at.map_err(|_| DirectiveError::Unreachable)?;
         let store = self.remote.store();
-        let own = store.fallback().partition_id(partition_id);
-        store.memory.reset(series_id, own);
-        let now = store.clock.now();
-        store.refusals.given_back(series_id, partition_id, now);
+        store.note_reset(series_id, partition_id, at);
+        Ok(at)
+    }
+
+    /// Reads the fleet's directives, unless this version is known.
+    pub(super) async fn directives(
+        &self,
+        known: u64,
+    ) -> Result<Option<DirectiveSet>, DirectiveError> {
+        let reply = self.remote.directives(DirectiveAction::Get(known)).await;
+        let reply = reply.map_err(|_| DirectiveError::Unreachable)?;
+        wire::directive_set(&reply, known).map_err(|_| DirectiveError::Unreachable)
+    }
+
+    /// Changes the fleet's directives; returns how many were kept or removed.
+    pub(super) async fn change_directives(
+        &self,
+        action: DirectiveAction<'_>,
+    ) -> Result<usize, DirectiveError> {
+        let reply = self.remote.directives(action).await;
+        let reply = reply.map_err(|_| DirectiveError::Unreachable)?;
+        wire::directive_count(&reply).map_err(|_| DirectiveError::Unreachable)
     }
 
     /// Waits until what is to be settled has been, for at most [`FINISH_MAX`]; returns how many charges have not.

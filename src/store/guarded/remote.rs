@@ -14,6 +14,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
+use redis::Value;
 use smallvec::SmallVec;
 
 use super::breaker::Permit;
@@ -26,7 +27,8 @@ use super::store::GuardedStore;
 use crate::clock::Timestamp;
 use crate::limit::{Check, Decision, PartitionId, Verdict};
 use crate::metrics::BreakerState;
-use crate::store::redis::wire::Settlement;
+use crate::store::outcome::Peeked;
+use crate::store::redis::wire::{DirectiveAction, Settlement};
 use crate::store::redis::{CallError, Caller, GivenUp, LateReader, RedisSession};
 
 /// A worker's way to Redis, guarded; lives on the worker's thread.
@@ -146,20 +148,25 @@ impl Remote {
     }
 
     /// Returns what a plan that one step can decide would be answered, by Redis or in its place.
-    pub(super) async fn peek_anywhere(
-        self: &Rc<Self>,
-        plan: &[Check<'_>],
-    ) -> SmallVec<[Decision; 4]> {
+    pub(super) async fn peek_anywhere(self: &Rc<Self>, plan: &[Check<'_>]) -> Peeked {
+        let own = || self.store.fallback().peek(plan);
         let Ok(peeks) = self.peek(plan).await else {
-            return self.store.fallback().peek(plan);
+            return Peeked {
+                decisions: own(),
+                is_degraded: true,
+            };
         };
-        if let Some(peeks) = peeks.iter().copied().collect() {
-            return peeks;
+        if let Some(decisions) = peeks.iter().copied().collect() {
+            return Peeked {
+                decisions,
+                is_degraded: false,
+            };
         }
-        let own = self.store.fallback().peek(plan);
-        (peeks.into_iter().zip(own))
-            .map(|(peek, own)| peek.unwrap_or(own))
-            .collect()
+        let joined = peeks.into_iter().zip(own());
+        Peeked {
+            decisions: joined.map(|(peek, own)| peek.unwrap_or(own)).collect(),
+            is_degraded: true,
+        }
     }
 
     /// Settles what one step can settle.
@@ -176,6 +183,28 @@ impl Remote {
         let server = self.server(self.redis.server(first.partition_id));
         self.call(&server, first.partition_id, timeout, &caller, settling)
             .await
+    }
+
+    /// Makes one partition's quota of a series whole again; returns when.
+    pub(super) async fn reset(&self, reset: Settlement<'_>) -> Result<Timestamp, Unanswered> {
+        let caller = Caller::new(&|_| None);
+        let resetting = pin!(self.redis.reset(reset, &caller));
+        let server = self.server(self.redis.server(reset.partition_id));
+        self.guard(&server, COMMAND_TIMEOUT, &caller, resetting).await
+    }
+
+    /// Reads or changes the fleet's set of directives.
+    pub(super) async fn directives(
+        &self,
+        action: DirectiveAction<'_>,
+    ) -> Result<Value, Unanswered> {
+        if !self.redis.is_known() {
+            return Err(Unanswered::Unsent);
+        }
+        let caller = Caller::new(&|_| None);
+        let asking = pin!(self.redis.directives(action, &caller));
+        let server = self.server(self.redis.nodes_server());
+        self.guard(&server, COMMAND_TIMEOUT, &caller, asking).await
     }
 
     /// Does what is needed a few times a second, and not for each request.
@@ -357,5 +386,7 @@ async fn within<F: Future>(
     None
 }
 
+/// How long a reset, and what is done with directives, may take: an operator waits, and no request does.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(2);
 /// Turns of the runtime that an answer takes from the socket to whoever waits for it.
 const LAST_TURNS: u32 = 4;

@@ -20,7 +20,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::counters::Unanswered;
 use super::remote::Remote;
 use crate::clock::{Micros, Timestamp};
-use crate::limit::{Adjustment, Algorithm, Quota};
+use crate::limit::Adjustment;
 use crate::metrics::Refund;
 use crate::store::charge::{Charge, Keeper, LateCharge, SettledEntry};
 use crate::store::redis::CallError;
@@ -138,7 +138,7 @@ impl SettlementQueue {
             for mut unsent in self.send(remote, due).await {
                 let waited = now.since(unsent.since);
                 let entries = unsent.entries.len();
-                (unsent.entries).retain(|entry| waited < lifetime(&entry.quota));
+                (unsent.entries).retain(|entry| waited < entry.quota.memory());
                 if unsent.entries.len() < entries {
                     unsent.refund = Refund::default();
                 }
@@ -152,7 +152,14 @@ impl SettlementQueue {
     }
 
     /// Tells Redis; returns what could not be sent.
-    async fn send(&self, remote: &Remote, due: Vec<DueCharge>) -> Vec<DueCharge> {
+    async fn send(&self, remote: &Remote, mut due: Vec<DueCharge>) -> Vec<DueCharge> {
+        for charge in &mut due {
+            let entries = charge.entries.len();
+            (charge.entries).retain(|entry| !remote.store().resets.forbid(entry));
+            if charge.entries.len() < entries {
+                charge.refund = Refund::default();
+            }
+        }
         let calls = calls(remote, &due);
         let answers = join_all(calls.iter().map(|call| settle(remote, call))).await;
         let mut is_lost = vec![false; due.len()];
@@ -296,19 +303,6 @@ fn forget_refusal(remote: &Remote, entry: &SettledEntry) {
         let store = remote.store();
         let now = store.clock.now();
         (store.refusals).given_back(entry.series_id, entry.partition_id, now);
-    }
-}
-
-/// Returns how long a charge counts at most: a window and a bucket, or until a bucket that is as far ahead as
-/// it may be is full again. So it makes no difference any more to settle what has waited for so long here. The
-/// charge's own time is the server's, whose clock may be another.
-fn lifetime(quota: &Quota) -> Micros {
-    match quota.algorithm {
-        Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => Micros(2 * quota.burst_us()),
-        Algorithm::SlidingWindow { buckets, .. } => {
-            Micros(quota.window.0 + quota.window.0 / u64::from(buckets))
-        }
-        Algorithm::FixedWindow | Algorithm::SlidingLog => quota.window,
     }
 }
 

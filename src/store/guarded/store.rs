@@ -14,12 +14,13 @@ use super::fleet::Fleet;
 use super::refusals::{Interval, Refusals};
 use super::servers::Servers;
 use crate::clock::{Clock, Micros, Timestamp};
-use crate::limit::Check;
+use crate::limit::{Check, PartitionId};
 use crate::limit::plan::SeriesId;
 use crate::metrics::{RedisUsage, ServerUsage, Usage};
 use crate::store::memory::MemoryStore;
 use crate::store::redis::wire::{self, Reply};
 use crate::store::redis::{Observers, RedisSession, RedisShared};
+use crate::store::resets::Resets;
 use crate::store::series::Series;
 use crate::store::settings::{Deployment, Location, RedisSettings, Settings};
 
@@ -34,6 +35,8 @@ pub struct GuardedStore {
     /// This node's own counts, for what Redis does not decide. It numbers the series, too.
     pub(super) memory: Arc<MemoryStore>,
     pub(super) refusals: Refusals,
+    /// When partitions in Redis were reset.
+    pub(super) resets: Resets,
     pub(super) servers: Arc<Servers>,
     pub(super) fleet: Fleet,
     /// The key of the partition ids in `memory`; nobody outside knows it.
@@ -75,6 +78,7 @@ impl GuardedStore {
             redis: shared,
             memory,
             refusals: Refusals::new(),
+            resets: Resets::default(),
             servers: Arc::new(servers),
             fleet: Fleet::new(secret),
             secret: blake3::derive_key(
@@ -150,6 +154,28 @@ impl GuardedStore {
         let series_id = self.memory.series_id(series);
         self.redis.note(series_id, series);
         series_id
+    }
+
+    /// Notes that a partition's quota of a series was reset at `at`, by Redis' clock: this node's own counts
+    /// and its refusals are forgotten, and what was charged before gives nothing back.
+    pub(crate) fn note_reset(
+        &self,
+        series_id: SeriesId,
+        partition_id: PartitionId,
+        at: Timestamp,
+    ) {
+        self.resets.note(series_id, partition_id, at);
+        let own = self.fallback().partition_id(partition_id);
+        self.memory.reset(series_id, own);
+        let now = self.clock.now();
+        self.refusals.given_back(series_id, partition_id, now);
+    }
+
+    /// Forgets such a reset, because no charge is left from before.
+    pub(crate) fn forget_reset(&self, series_id: SeriesId, partition_id: PartitionId) {
+        self.resets.forget(series_id, partition_id);
+        let own = self.fallback().partition_id(partition_id);
+        self.memory.forget_reset(series_id, own);
     }
 
     /// Drops what is over. To be called several times a second.

@@ -168,6 +168,17 @@ impl<'s> LockedShards<'s> {
         }
     }
 
+    /// Gives back `amount` units of the newest charge of a check's partition, whoever made it.
+    pub(super) fn release_newest(&mut self, check: &Check<'_>, amount: u64) {
+        let (now, held) = (self.now, self.held(check.partition_id));
+        if let Some(table) = self.shards[held].shard.table(check.series_id) {
+            let budget = &self.all.budget;
+            with_partitions!(table, partitions => {
+                partitions.release_newest(check, amount, now, budget);
+            });
+        }
+    }
+
     /// Spends `amount` where the entry was charged, or in the overflow partition if that partition is
     /// gone and there is no room for it.
     pub(super) fn spend(&mut self, entry: &SettledEntry, amount: u64) {

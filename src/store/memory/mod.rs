@@ -41,9 +41,11 @@ use self::placement::{OVERFLOW, OVERFLOW_SHARD, shard_of};
 use self::shards::Shards;
 use self::table::with_partitions;
 use super::charge::{Charge, SettledEntry};
+use super::directives::LocalDirectives;
 use super::outcome::StoreVerdict;
+use super::resets::Resets;
 use super::series::Series;
-use crate::clock::{Clock, Micros};
+use crate::clock::{Clock, Micros, Timestamp};
 use crate::limit::plan::{self, CheckMode, Ledger as _, OnStoreFailure, SeriesId};
 use crate::limit::{Adjustment, Check, Count, Decision, PartitionId, Verdict};
 use crate::metrics::Usage;
@@ -55,6 +57,9 @@ pub struct MemoryStore {
     /// The shard that the next sweep begins with.
     next_sweep: AtomicUsize,
     series_ids: Mutex<HashMap<Series, SeriesId>>,
+    resets: Resets,
+    /// What operators ordered, if this is the whole store.
+    pub(super) directives: LocalDirectives,
 }
 
 impl MemoryStore {
@@ -64,6 +69,8 @@ impl MemoryStore {
             shards: Shards::new(clock, bytes_max),
             next_sweep: AtomicUsize::new(0),
             series_ids: Mutex::default(),
+            resets: Resets::default(),
+            directives: LocalDirectives::default(),
         }
     }
 
@@ -202,6 +209,10 @@ impl MemoryStore {
         let mut locked_shards = LockedShards::new(&self.shards);
         locked_shards.lock(&partition_ids);
         for entry in settled {
+            // Resets are noted under the same locks.
+            if self.resets.forbid(entry) {
+                continue;
+            }
             match entry.adjustment {
                 Adjustment::GiveBack(amount) => locked_shards.release(entry, amount),
                 Adjustment::Spend(amount) => locked_shards.spend(entry, amount),
@@ -209,10 +220,34 @@ impl MemoryStore {
         }
     }
 
-    pub(super) fn reset(&self, series_id: SeriesId, partition_id: PartitionId) {
-        if let Some(table) = self.shards.lock(shard_of(partition_id)).table(series_id) {
+    /// Gives back of the newest charge that counts, or spends, for whoever orders it.
+    pub(super) fn adjust(&self, check: &Check<'_>, adjustment: Adjustment) {
+        let mut locked_shards = LockedShards::new(&self.shards);
+        locked_shards.lock(&std::iter::once(check.partition_id));
+        match adjustment {
+            Adjustment::GiveBack(amount) => locked_shards.release_newest(check, amount),
+            Adjustment::Spend(amount) => {
+                let entry = locked_shards::charge_entry(check, check.partition_id, None);
+                locked_shards.spend(&entry.adjusted_by(adjustment), amount);
+            }
+        }
+    }
+
+    /// Makes one partition's quota of a series whole again; returns when. What was charged until then gives
+    /// nothing back.
+    pub(super) fn reset(&self, series_id: SeriesId, partition_id: PartitionId) -> Timestamp {
+        let mut shard = self.shards.lock(shard_of(partition_id));
+        let now = self.shards.clock.now();
+        self.resets.note(series_id, partition_id, now);
+        if let Some(table) = shard.table(series_id) {
             with_partitions!(table, partitions => partitions.remove(partition_id, &self.shards.budget));
         }
+        now
+    }
+
+    /// Forgets when a partition's quota was reset, because no charge is left from before.
+    pub(super) fn forget_reset(&self, series_id: SeriesId, partition_id: PartitionId) {
+        self.resets.forget(series_id, partition_id);
     }
 
     /// Returns the id of a series: the same as long as the store lives.

@@ -205,6 +205,24 @@ impl<S: State + Clone> Partitions<S> {
         }
     }
 
+    /// Gives back `amount` of the newest charge that counts, and no more than that.
+    pub(super) fn release_newest(
+        &mut self,
+        check: &Check<'_>,
+        amount: u64,
+        now: Timestamp,
+        budget: &MemoryBudget,
+    ) {
+        let quota = check.quota;
+        if let Some(bucket) = self.find(check.partition_id) {
+            self.update(bucket, budget, |state| {
+                let at = state.arrive(quota, now + quota.phase(check.partition_id));
+                let newest = state.newest(quota, at);
+                state.release(quota, newest, amount.min(newest.amount), at);
+            });
+        }
+    }
+
     pub(super) fn spend(
         &mut self,
         partition_id: PartitionId,

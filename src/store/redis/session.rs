@@ -14,8 +14,8 @@ use super::pipeline::Caller;
 use super::primaries::Primaries;
 use super::reply::list;
 use super::shared::RedisShared;
-use super::wire::{self, Intent, KeyNames, Reply, Settlement};
-use crate::clock::Micros;
+use super::wire::{self, DirectiveAction, Intent, KeyNames, Reply, Settlement};
+use crate::clock::{Micros, Timestamp};
 use crate::limit::{Check, Decision, PartitionId, Verdict};
 use crate::store::settings::RedisSettings;
 
@@ -130,6 +130,38 @@ impl RedisSession {
                 _ => None,
             });
         Ok(failed.collect())
+    }
+
+    /// Makes one partition's quota of a series whole again; returns when, by the server that keeps it.
+    ///
+    /// # Errors
+    /// How the call ended.
+    pub(crate) async fn reset(
+        &self,
+        reset: Settlement<'_>,
+        caller: &Caller<'_>,
+    ) -> Result<Timestamp, CallError> {
+        let now = self.shared.clock.manual_now();
+        let call = wire::settle(&[reset], &self.shared.names, now);
+        let reply = self.primaries.call(call, caller).await?;
+        match list(&reply) {
+            Some([Value::ServerError(error)]) => Err(CallError::from_server(error)),
+            Some([Value::BulkString(settled)]) => Ok(wire::settled_at(settled)?),
+            _ => Err(CallError::BadReply),
+        }
+    }
+
+    /// Reads or changes the fleet's set of directives.
+    ///
+    /// # Errors
+    /// How the call ended.
+    pub(crate) async fn directives(
+        &self,
+        action: DirectiveAction<'_>,
+        caller: &Caller<'_>,
+    ) -> Result<Value, CallError> {
+        let call = wire::directives(&self.shared.names, action);
+        self.primaries.call(call, caller).await
     }
 
     /// Announces a node, which counts for `lifetime`; returns how many nodes there are.

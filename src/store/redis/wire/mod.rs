@@ -6,6 +6,7 @@
 
 mod bad_reply;
 mod decide;
+mod directives;
 mod message;
 mod names;
 mod script;
@@ -14,8 +15,9 @@ mod state_reply;
 
 pub use bad_reply::BadReply;
 pub use decide::{Intent, RefusedState, pack, peeks, refused, verdict};
+pub use directives::{DirectiveAction, directive_count, directive_set, directives};
 pub use message::{Packed, PlanError, Replies, Reply, time_argument};
 pub use names::KeyNames;
 pub use script::Script;
-pub use settle::{Call, Settlement, SettlementStep, announce, nodes, settle};
+pub use settle::{Call, Settlement, SettlementStep, announce, nodes, settle, settled_at};
 pub use state_reply::StateReply;

@@ -74,6 +74,11 @@ impl KeyNames {
     pub fn nodes(&self) -> Box<[u8]> {
         format!("{}nodes}}", self.prefix).into_bytes().into()
     }
+
+    /// Renders the key under which the fleet keeps directives: in the slot of the nodes.
+    pub fn directives(&self) -> Box<[u8]> {
+        (format!("{}nodes}}:directives{LAYOUT}", self.prefix).into_bytes()).into()
+    }
 }
 
 /// Renders what follows the hash tag: role and version of the value, algorithm and shape, window, policy.

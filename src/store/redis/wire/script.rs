@@ -22,6 +22,8 @@ pub enum Script {
     Settle,
     /// Announces a node, and counts the nodes; a full server too.
     Announce,
+    /// Keeps directives, and returns them; on a full server too.
+    Directives,
     /// As `Decide`, for a full server: updates keys that exist and creates none.
     DecideExisting,
     /// As `Settle`, for a full server: updates keys that exist and creates none.
@@ -30,7 +32,7 @@ pub enum Script {
 
 impl Script {
     /// All scripts.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Decide,
         Self::CheckFixedWindow,
         Self::CheckSlidingWindow,
@@ -38,6 +40,7 @@ impl Script {
         Self::CheckGcra,
         Self::Settle,
         Self::Announce,
+        Self::Directives,
         Self::DecideExisting,
         Self::SettleExisting,
     ];
@@ -65,7 +68,7 @@ impl Script {
             | Self::CheckSlidingLog
             | Self::CheckGcra => Some(Self::DecideExisting),
             Self::Settle => Some(Self::SettleExisting),
-            Self::Announce | Self::DecideExisting | Self::SettleExisting => None,
+            Self::Announce | Self::Directives | Self::DecideExisting | Self::SettleExisting => None,
         }
     }
 
@@ -79,6 +82,7 @@ impl Script {
             Self::CheckGcra => CHECK_GCRA,
             Self::Settle => SETTLE,
             Self::Announce => ANNOUNCE,
+            Self::Directives => DIRECTIVES,
             Self::DecideExisting => DECIDE_EXISTING,
             Self::SettleExisting => SETTLE_EXISTING,
         }
@@ -181,3 +185,4 @@ const CHECK_GCRA: &str = of_one!("gcra", "");
 const SETTLE: &str = of_all!(creating, "settle");
 const SETTLE_EXISTING: &str = of_all!(existing, "settle");
 const ANNOUNCE: &str = lua!("announce");
+const DIRECTIVES: &str = lua!("directives");

@@ -8,6 +8,7 @@ use super::decide::{put_check, put_number};
 use super::message::time_argument;
 use super::names::KeyNames;
 use super::script::Script;
+use super::state_reply::ReplyReader;
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::SeriesId;
 use crate::limit::{Charged, PartitionId, Quota};
@@ -35,6 +36,8 @@ pub enum SettlementStep {
         /// Units to give back.
         amount: u64,
     },
+    /// Gives this much back of the newest charge that counts, whoever made it, and no more than that.
+    ReleaseNewest(u64),
     /// Spends this much more without asking.
     Spend(u64),
     /// Makes the quota whole.
@@ -66,6 +69,14 @@ pub fn settle(settlements: &[Settlement<'_>], names: &KeyNames, at: Option<Times
     }
 }
 
+/// Reads when an entry was settled.
+///
+/// # Errors
+/// If this script gives no such reply.
+pub fn settled_at(entry: &[u8]) -> Result<Timestamp, BadReply> {
+    ReplyReader(entry).time()
+}
+
 /// Makes the call that announces a node, which counts for `lifetime`.
 pub fn announce(names: &KeyNames, node: &str, lifetime: Micros) -> Call {
     let lifetime_ms = lifetime.0.div_ceil(1000);
@@ -91,6 +102,7 @@ fn argument(settlement: &Settlement<'_>) -> Vec<u8> {
         SettlementStep::Release { charged, amount } => (1, charged, amount.min(charged.amount)),
         SettlementStep::Spend(amount) => (2, nothing, amount),
         SettlementStep::Reset => (3, nothing, 0),
+        SettlementStep::ReleaseNewest(amount) => (4, nothing, amount),
     };
     let mut argument = vec![step];
     let phase = settlement.quota.phase(settlement.partition_id);

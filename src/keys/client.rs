@@ -1,0 +1,200 @@
+//! The client that an operator names under a policy: by its value, as in `overrides`, or by its id.
+
+use super::directive::{DirectiveText, Order, PartText, hex, partition_id};
+use crate::config::display;
+use crate::config::value::Chooser;
+use crate::limit::PartitionId;
+use crate::request::{NamedClient, Part, Partition, Pattern, StoredPart};
+use crate::snapshot::{Policy, Snapshot};
+
+/// Clients of a policy, as an operator names them.
+#[derive(Clone, Debug)]
+pub(super) struct NamedClients {
+    /// What is said of the parts; none: the id alone was named.
+    pattern: Option<Pattern>,
+    /// The partition ids, if one client is named: several where listeners differ in what of an address is one
+    /// client.
+    pub(super) ids: Vec<PartitionId>,
+    parts: Vec<(Part, StoredPart)>,
+    /// How they are shown.
+    pub(super) shown: String,
+    /// What was named, in words: `the value`, `the network 10.0.0.0/8`.
+    pub(super) form: String,
+}
+
+/// The keys of digests: of partitions, and of what people see.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DigestKeys<'k> {
+    pub(super) partition: &'k [u8; 32],
+    pub(super) shown: &'k [u8; 32],
+}
+
+impl NamedClients {
+    /// Reads `value`, which names clients of `policy`.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what was expected.
+    pub(super) fn read(
+        value: &str,
+        policy: &Policy,
+        snapshot: &Snapshot,
+        keys: DigestKeys<'_>,
+    ) -> Result<Self, String> {
+        if let Some(digits) = value.strip_prefix("id:") {
+            let id = partition_id(digits)
+                .ok_or("the id has 32 hex digits, as `tollgate keys list` prints them")?;
+            return Ok(Self {
+                pattern: None,
+                ids: vec![id],
+                parts: Vec::new(),
+                shown: format!("id:{}", hex(id)),
+                form: "one client, by its id".to_owned(),
+            });
+        }
+        let partition = &policy.partition;
+        let chooser = Chooser {
+            by: partition,
+            are_tiers: false,
+        };
+        let pattern = match &*partition.0 {
+            [] if matches!(value, "" | "*") => Vec::new(),
+            [] => {
+                return Err(format!(
+                    "`{}` has one quota for all clients: write `*`",
+                    policy.name
+                ));
+            }
+            _ => (chooser.pattern(value))
+                .map_err(|error| format!("the value {}", error.in_a_line()))?,
+        };
+        let prefixes = || snapshot.listeners.iter().map(|one| one.identity.prefixes);
+        let said = partition.0.iter().zip(&pattern);
+        let parts = said.filter_map(|(choice, said)| {
+            let said = said.as_ref()?;
+            let part = &choice.0[said.alternative()];
+            let is = StoredPart::of(said, part, keys.partition, prefixes());
+            Some((part.clone(), is))
+        });
+        let parts: Vec<(Part, StoredPart)> = parts.collect();
+        let (mut ids, mut shown) = (Vec::new(), None);
+        for prefixes in prefixes() {
+            let Some(client) = NamedClient::of(partition, &pattern, prefixes) else {
+                ids.clear();
+                break;
+            };
+            let names = snapshot.log.clients;
+            shown.get_or_insert_with(|| client.redacted(keys.shown, names).to_string());
+            let id = client.partition_id(keys.partition);
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
+        }
+        let form = form(&parts, partition, snapshot);
+        Ok(Self {
+            pattern: Some(pattern),
+            shown: shown.filter(|_| !ids.is_empty()).unwrap_or_else(|| spelled(&parts)),
+            ids,
+            parts,
+            form,
+        })
+    }
+
+    /// Says what is ordered for them, under one policy or, if none is named, under each that knows their parts.
+    pub(super) fn directive(&self, policy: Option<&str>, order: Order, since_ms: u64) -> DirectiveText {
+        let is_named = policy.is_some();
+        DirectiveText {
+            policy: policy.map(str::to_owned),
+            ids: if is_named {
+                self.ids.iter().copied().map(hex).collect()
+            } else {
+                Vec::new()
+            },
+            parts: (self.parts.iter())
+                .map(|(part, is)| PartText::of(part, is))
+                .collect(),
+            shown: self.shown.clone(),
+            since_ms,
+            order,
+        }
+    }
+
+    /// Whether a part of the partition is named, so that other policies may know it.
+    pub(super) fn has_parts(&self) -> bool {
+        !self.parts.is_empty()
+    }
+
+    /// Whether a directive is about these clients and no others.
+    pub(super) fn are_those_of(&self, text: &DirectiveText) -> bool {
+        let own = self.directive(text.policy.as_deref(), text.order.clone(), 0);
+        let has_id = |id: &String| text.ids.contains(id);
+        if own.ids.is_empty() {
+            own.parts == text.parts && !own.parts.is_empty()
+        } else {
+            own.ids.iter().any(has_id)
+        }
+    }
+
+    /// Returns what is said of the parts, if more than an id is known.
+    pub(super) fn pattern(&self) -> Option<&Pattern> {
+        self.pattern.as_ref()
+    }
+}
+
+/// Spells what is said of parts that match several clients. Values are shown as digests.
+fn spelled(parts: &[(Part, StoredPart)]) -> String {
+    let one = |(part, is): &(Part, StoredPart)| {
+        let said = match is {
+            StoredPart::Network(network) => network.to_string(),
+            StoredPart::Glob(glob) => printable(glob),
+            StoredPart::Values(digests) => match digests.first() {
+                Some(digest) => format!("~{}", &hex(*digest)[..SHOWN_DIGITS]),
+                None => String::new(),
+            },
+        };
+        match parts {
+            [_] => said,
+            _ => format!("{}={said}", display::part(part)),
+        }
+    };
+    let spelled: Vec<String> = parts.iter().map(one).collect();
+    match &*spelled {
+        [] => "*".to_owned(),
+        spelled => spelled.join(", "),
+    }
+}
+
+/// Says which form the name of clients has: what of an address counts, a network, a glob or a value.
+fn form(parts: &[(Part, StoredPart)], partition: &Partition, snapshot: &Snapshot) -> String {
+    let one = |(part, is): &(Part, StoredPart)| match (part, is) {
+        (_, StoredPart::Network(network)) => format!("addresses in {network}"),
+        (_, StoredPart::Glob(glob)) => {
+            format!("each {} that begins so: {}", display::part(part), printable(glob))
+        }
+        (Part::Ip, StoredPart::Values(_)) => {
+            let prefixes = snapshot.listeners.iter().map(|one| one.identity.prefixes);
+            let bits: std::collections::BTreeSet<_> =
+                prefixes.map(|prefixes| (prefixes.ipv4, prefixes.ipv6)).collect();
+            let bits = bits.iter().map(|(ipv4, ipv6)| match (ipv4, ipv6) {
+                (32, ipv6) => format!("its /{ipv6} if it is IPv6"),
+                (ipv4, ipv6) => format!("its /{ipv4}, or its /{ipv6} if it is IPv6"),
+            });
+            let bits: Vec<String> = bits.collect();
+            format!("one address ({})", bits.join("; "))
+        }
+        (_, StoredPart::Values(_)) => format!("one {}", display::part(part)),
+    };
+    if parts.is_empty() {
+        return "all clients".to_owned();
+    }
+    let said: Vec<String> = parts.iter().map(one).collect();
+    let rest = partition.0.len() - parts.len();
+    let rest = if rest > 0 { ", whatever the rest is" } else { "" };
+    said.join(" and ") + rest
+}
+
+fn printable(text: &str) -> String {
+    text.escape_default().to_string()
+}
+
+/// Hex digits of a value's digest that are shown.
+const SHOWN_DIGITS: usize = 8;

@@ -1,0 +1,140 @@
+//! Puts directives into a snapshot: overrides for a time go where the file's overrides are.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::directive::{Directive, Order};
+use crate::config::compile::temporary_grant;
+use crate::config::file::File;
+use crate::index::PolicyIndex;
+use crate::limit::PartitionId;
+use crate::limit::plan::SeriesId;
+use crate::request::{Part, PartPattern, Partition, Pattern, StoredPart};
+use crate::snapshot::{Grant, Policy, Snapshot, TemporaryLayer, TemporaryOverrides};
+use crate::store::Series;
+
+/// Puts what directives grant into `snapshot`, which was compiled from `file`, in the place of what it had of
+/// them. What they say of policies that are not there, or can no longer be counted, is left out.
+pub fn apply(
+    directives: &[Directive],
+    file: &File,
+    snapshot: &mut Snapshot,
+    partition_key: &[u8; 32],
+    series_id_of: &mut dyn FnMut(&Series) -> SeriesId,
+) {
+    let indices: Vec<PolicyIndex> = snapshot.policies.keys().collect();
+    for index in indices {
+        let mut compiled = Compiled::default();
+        for directive in in_order(directives, &snapshot.policies[index]) {
+            let Order::Grant(texts) = &directive.text.order else {
+                continue;
+            };
+            let grants = &mut compiled.grants;
+            let known = compiled.known.get(texts).copied();
+            let grant = known.or_else(|| {
+                let grant = temporary_grant(file, snapshot, index, texts, series_id_of).ok()?;
+                grants.push(grant);
+                compiled.known.insert(texts.clone(), grants.len() - 1);
+                Some(grants.len() - 1)
+            });
+            if let Some(grant) = grant {
+                compiled.add(directive, &snapshot.policies[index].partition, grant);
+            }
+        }
+        snapshot.policies[index].temporary = compiled.into_overrides(partition_key);
+    }
+}
+
+/// Returns the states that a reset is about: each of the policy's series with each of the client's ids.
+pub fn reset_states(directive: &Directive, snapshot: &Snapshot) -> HashSet<(SeriesId, PartitionId)> {
+    let named = |policy: &&Policy| directive.text.policy.as_deref() == Some(&*policy.name);
+    let quotas = (snapshot.policies.iter().filter(named)).flat_map(Policy::every_quota);
+    quotas
+        .flat_map(|quota| {
+            let ids = directive.partition_ids();
+            ids.map(|partition_id| (quota.series_id, partition_id))
+        })
+        .collect()
+}
+
+/// Yields the directives that may be about a policy: those that name it before those for all, and later ones
+/// before earlier ones.
+fn in_order<'d>(directives: &'d [Directive], policy: &Policy) -> Vec<&'d Directive> {
+    let is_about = |directive: &&Directive| match &directive.text.policy {
+        Some(name) => **name == *policy.name,
+        None => true,
+    };
+    let mut found: Vec<&Directive> = directives.iter().filter(is_about).collect();
+    found.sort_by_key(|one| (one.text.policy.is_none(), u64::MAX - one.text.since_ms));
+    found
+}
+
+/// The directives of one policy, as they are compiled.
+#[derive(Default)]
+struct Compiled {
+    grants: Vec<Grant>,
+    /// The grants by how they are spelled.
+    known: HashMap<Vec<String>, usize>,
+    layers: [(HashMap<PartitionId, usize>, Vec<(Pattern, usize)>); 2],
+}
+
+impl Compiled {
+    fn add(&mut self, directive: &Directive, partition: &Partition, grant: usize) {
+        let layer = usize::from(self.grants[grant] != Grant::Blocked);
+        let (by_id, named) = &mut self.layers[layer];
+        let is_of_one_policy = directive.text.policy.is_some();
+        let mut ids = directive.partition_ids().peekable();
+        if is_of_one_policy && ids.peek().is_some() {
+            for id in ids {
+                by_id.entry(id).or_insert(grant);
+            }
+            return;
+        }
+        let Some(parts) = directive.parts() else {
+            return;
+        };
+        for pattern in patterns(&parts, partition) {
+            named.push((pattern, grant));
+        }
+    }
+
+    fn into_overrides(self, partition_key: &[u8; 32]) -> Option<Arc<TemporaryOverrides>> {
+        if self.grants.is_empty() {
+            return None;
+        }
+        let layer = |(by_id, named)| TemporaryLayer::new(by_id, named);
+        Some(Arc::new(TemporaryOverrides {
+            layers: self.layers.map(layer),
+            grants: self.grants,
+            partition_key: *partition_key,
+        }))
+    }
+}
+
+/// Makes the patterns of a partition that say this of its parts; none if it does not know one of them. Of a
+/// partition of no parts it is all.
+fn patterns(parts: &[(Part, StoredPart)], partition: &Partition) -> Vec<Pattern> {
+    let mut patterns: Vec<Pattern> = vec![vec![None; partition.0.len()]];
+    for (part, is) in parts {
+        let place = partition.0.iter().enumerate().find_map(|(item, choice)| {
+            let alternative = choice.0.iter().position(|one| one == part)?;
+            Some((item, alternative))
+        });
+        let Some((item, alternative)) = place else {
+            return Vec::new();
+        };
+        let Ok(said): Result<Vec<PartPattern>, _> = is.patterns(part, alternative) else {
+            return Vec::new();
+        };
+        patterns = (patterns.iter())
+            .flat_map(|pattern| {
+                said.iter().map(move |said| {
+                    let mut pattern = pattern.clone();
+                    pattern[item] = Some(said.clone());
+                    pattern
+                })
+            })
+            .collect();
+    }
+    patterns
+}

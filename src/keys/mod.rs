@@ -1,0 +1,14 @@
+//! What operators order for single clients: an override for a time, a block, a reset, units given back or
+//! spent. And how they ask what a client has left.
+//!
+//! A [`Directive`] is what is in force for a time. It names its client by digests, and the store keeps it
+//! for the whole fleet. [`in_force`] puts directives into a snapshot, so that a request pays nothing for
+//! what nobody ordered; [`command`] is what `tollgate keys` asks for.
+
+mod client;
+pub mod command;
+pub mod directive;
+pub mod in_force;
+
+pub use command::{Keys, KeysError};
+pub use directive::Directive;

@@ -1,0 +1,117 @@
+//! Directives: what operators ordered for single clients (overrides for a time, resets), as a store keeps
+//! them for whoever shares it. The store knows of each its id and its end, and not what it says.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::clock::Timestamp;
+
+/// A directive as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredDirective {
+    /// Another one of the same id takes its place.
+    pub id: String,
+    /// Until when it is kept.
+    pub until: Timestamp,
+    /// What it says.
+    pub text: String,
+}
+
+/// All directives that are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DirectiveSet {
+    /// Rises with every change; 0 if there never was a directive, or the store has forgotten them.
+    pub version: u64,
+    /// The directives, in no order.
+    pub entries: Vec<StoredDirective>,
+}
+
+/// Why a directive is not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DirectiveError {
+    /// There are too many; none is dropped for another.
+    #[error("there are {DIRECTIVES_MAX} directives already: remove one, or wait until one ends")]
+    Full,
+    /// The store cannot be asked.
+    #[error("Redis cannot be reached, or does not let the gateway's user do this (see the log)")]
+    Unreachable,
+}
+
+/// The directives of a process that shares its store with nobody.
+#[derive(Debug, Default)]
+pub(super) struct LocalDirectives(Mutex<DirectiveSet>);
+
+impl LocalDirectives {
+    /// Returns all, unless this version is known.
+    pub(super) fn changed_since(&self, known: u64) -> Option<DirectiveSet> {
+        let set = self.lock();
+        (set.version != known).then(|| set.clone())
+    }
+
+    /// Keeps a directive, in the place of another one of its id.
+    pub(super) fn put(
+        &self,
+        directive: StoredDirective,
+        now: Timestamp,
+    ) -> Result<(), DirectiveError> {
+        let mut set = self.lock();
+        set.entries
+            .retain(|entry| entry.until > now && entry.id != directive.id);
+        set.version += 1;
+        if set.entries.len() >= DIRECTIVES_MAX {
+            return Err(DirectiveError::Full);
+        }
+        set.entries.push(directive);
+        Ok(())
+    }
+
+    /// Removes directives; returns how many there were.
+    pub(super) fn remove(&self, ids: &[String]) -> usize {
+        let mut set = self.lock();
+        let before = set.entries.len();
+        set.entries.retain(|entry| !ids.contains(&entry.id));
+        set.version += 1;
+        before - set.entries.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, DirectiveSet> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Most directives at once. Further ones are refused, and none is dropped.
+pub const DIRECTIVES_MAX: usize = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directive(id: usize, until: u64) -> StoredDirective {
+        StoredDirective {
+            id: id.to_string(),
+            until: Timestamp(until),
+            text: String::new(),
+        }
+    }
+
+    #[test]
+    fn one_too_many_is_refused_and_takes_no_place_of_another_until_one_ends() {
+        let (directives, now) = (LocalDirectives::default(), Timestamp(5));
+        for id in 0..DIRECTIVES_MAX {
+            assert_eq!(
+                directives.put(directive(id, 10 + id as u64 % 2), now),
+                Ok(())
+            );
+        }
+        let one_more = || directive(DIRECTIVES_MAX, 20);
+        assert_eq!(directives.put(one_more(), now), Err(DirectiveError::Full));
+        let again = directive(0, 30);
+        assert_eq!(directives.put(again, now), Ok(()));
+        let set = directives.changed_since(0).expect("it has changed");
+        assert_eq!(set.entries.len(), DIRECTIVES_MAX);
+        assert_eq!(directives.changed_since(set.version), None);
+        assert_eq!(directives.put(one_more(), Timestamp(10)), Ok(()));
+        assert_eq!(directives.remove(&["1".to_owned(), "none".to_owned()]), 1);
+        let set = directives.changed_since(set.version).expect("it has changed");
+        assert_eq!(set.entries.len(), DIRECTIVES_MAX / 2 + 1);
+    }
+}

@@ -1,0 +1,101 @@
+//! The set of directives that a fleet shares.
+
+use redis::Value;
+
+use super::bad_reply::BadReply;
+use super::names::KeyNames;
+use super::script::Script;
+use super::settle::Call;
+use crate::clock::Timestamp;
+use crate::store::directives::{DIRECTIVES_MAX, DirectiveSet, StoredDirective};
+
+/// What is to be done with the set.
+#[derive(Clone, Copy, Debug)]
+pub enum DirectiveAction<'d> {
+    /// Read it, unless this version is known.
+    Get(u64),
+    /// Keep one more.
+    Put(&'d StoredDirective),
+    /// Remove those of these ids.
+    Remove(&'d [String]),
+    /// Keep these if the set is gone.
+    Restore(&'d [StoredDirective]),
+}
+
+/// Makes the call.
+pub fn directives(names: &KeyNames, action: DirectiveAction<'_>) -> Call {
+    let mut arguments: Vec<Vec<u8>> = Vec::new();
+    let add = |arguments: &mut Vec<Vec<u8>>, one: &StoredDirective| {
+        arguments.push(one.id.clone().into_bytes());
+        arguments.push(one.until.0.div_ceil(US_PER_MS).to_string().into_bytes());
+        arguments.push(one.text.clone().into_bytes());
+    };
+    match action {
+        DirectiveAction::Get(known) => {
+            arguments.extend([b"get".to_vec(), known.to_string().into_bytes()]);
+        }
+        DirectiveAction::Put(one) => {
+            arguments.push(b"put".to_vec());
+            add(&mut arguments, one);
+            arguments.push(DIRECTIVES_MAX.to_string().into_bytes());
+        }
+        DirectiveAction::Remove(ids) => {
+            arguments.push(b"remove".to_vec());
+            arguments.extend(ids.iter().map(|id| id.clone().into_bytes()));
+        }
+        DirectiveAction::Restore(all) => {
+            arguments.push(b"restore".to_vec());
+            for one in all {
+                add(&mut arguments, one);
+            }
+        }
+    }
+    Call {
+        script: Script::Directives,
+        keys: vec![names.directives()],
+        arguments,
+    }
+}
+
+/// Reads the reply to [`DirectiveAction::Get`]; none if the version that was known is the newest.
+///
+/// # Errors
+/// If this script gives no such reply.
+pub fn directive_set(reply: &Value, known: u64) -> Result<Option<DirectiveSet>, BadReply> {
+    let Value::Array(items) = reply else {
+        return Err(BadReply);
+    };
+    let mut texts = items.iter().map(|item| match item {
+        Value::BulkString(bytes) => String::from_utf8(bytes.clone()).map_err(|_| BadReply),
+        _ => Err(BadReply),
+    });
+    let number = |text: String| text.parse::<u64>().map_err(|_| BadReply);
+    let version = number(texts.next().ok_or(BadReply)??)?;
+    if version == known {
+        return Ok(None);
+    }
+    let mut entries = Vec::with_capacity(items.len() / 3);
+    while let Some(id) = texts.next() {
+        let (until_ms, text) = (texts.next().ok_or(BadReply)??, texts.next());
+        let until_us = number(until_ms)?.saturating_mul(US_PER_MS);
+        entries.push(StoredDirective {
+            id: id?,
+            until: Timestamp(until_us),
+            text: text.ok_or(BadReply)??,
+        });
+    }
+    Ok(Some(DirectiveSet { version, entries }))
+}
+
+/// Reads the reply to the other actions: how many were kept or removed.
+///
+/// # Errors
+/// If this script gives no such reply.
+pub fn directive_count(reply: &Value) -> Result<usize, BadReply> {
+    match reply {
+        Value::Int(count) => usize::try_from(*count).map_err(|_| BadReply),
+        _ => Err(BadReply),
+    }
+}
+
+const US_PER_MS: u64 = 1000;

@@ -1,0 +1,46 @@
+//! Resets: when a partition's quotas began afresh. A charge that was decided before gives nothing back
+//! afterwards, or the client would have more than a whole quota.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+use super::charge::SettledEntry;
+use crate::clock::Timestamp;
+use crate::limit::plan::SeriesId;
+use crate::limit::{Adjustment, PartitionId};
+
+/// The resets whose charges may still give something back.
+#[derive(Debug, Default)]
+pub(super) struct Resets {
+    /// Whether there are any, so that settling pays nothing while there are none.
+    are_any: AtomicBool,
+    at: Mutex<HashMap<(SeriesId, PartitionId), Timestamp>>,
+}
+
+impl Resets {
+    /// Notes that a partition's quota of a series began afresh at `at`, or later than a reset before.
+    pub(super) fn note(&self, series_id: SeriesId, partition_id: PartitionId, at: Timestamp) {
+        let mut resets = self.at.lock().unwrap_or_else(PoisonError::into_inner);
+        resets.insert((series_id, partition_id), at);
+        self.are_any.store(true, Relaxed);
+    }
+
+    /// Forgets a reset, because no charge is left that was decided before it.
+    pub(super) fn forget(&self, series_id: SeriesId, partition_id: PartitionId) {
+        let mut resets = self.at.lock().unwrap_or_else(PoisonError::into_inner);
+        resets.remove(&(series_id, partition_id));
+        self.are_any.store(!resets.is_empty(), Relaxed);
+    }
+
+    /// Whether what an entry gives back was charged before a reset.
+    pub(super) fn forbid(&self, entry: &SettledEntry) -> bool {
+        if !self.are_any.load(Relaxed) || matches!(entry.adjustment, Adjustment::Spend(_)) {
+            return false;
+        }
+        let resets = self.at.lock().unwrap_or_else(PoisonError::into_inner);
+        let reset = resets.get(&(entry.series_id, entry.partition_id));
+        let phase = entry.quota.phase(entry.partition_id);
+        reset.is_some_and(|at| entry.charged.at <= *at + phase)
+    }
+}
