@@ -183,7 +183,20 @@ const ROOMS: &[(&str, &[&str])] = &[
             "tls",
         ],
     ),
-    ("admin", &["metrics", "request"]),
+    (
+        "admin",
+        &[
+            "access_log",
+            "clock",
+            "config",
+            "limit",
+            "metrics",
+            "proxy",
+            "request",
+            "snapshot",
+            "store",
+        ],
+    ),
 ];
 const FILE_LINES_MAX: usize = 400;
 const FUNCTION_LINES_MAX: usize = 70;

@@ -129,6 +129,12 @@ pub(super) fn secret(example: &'static str) -> ValueSpec<Option<Secret>> {
     scalar(Form::Secret(example), value::secret, |_| SECRET.to_owned()).or_none("none")
 }
 
+/// A token that clients show in a header field, which is never shown.
+pub(super) fn admin_token(example: &'static str) -> ValueSpec<Option<Secret>> {
+    let form = Form::Secret(example);
+    scalar(form, value::admin_token, |_| SECRET.to_owned()).or_none("none")
+}
+
 /// A password, which is never shown.
 pub(super) fn password(example: &'static str) -> ValueSpec<Option<Password>> {
     let form = Form::Secret(example);

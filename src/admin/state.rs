@@ -1,0 +1,42 @@
+//! What the admin port reads and acts on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use tokio::sync::Mutex;
+
+use super::reloads::ReloadControl;
+use crate::proxy::process::Process;
+
+/// What the admin port reads and acts on.
+#[derive(Debug)]
+pub struct AdminState {
+    /// Whether the gateway wants traffic: set once it listens, cleared when it drains.
+    pub is_ready: AtomicBool,
+    /// What is running.
+    pub process: Arc<Process>,
+    /// Reloads the file, and remembers what came of it.
+    pub(super) reloads: Arc<dyn ReloadControl>,
+    /// Held while metrics are rendered.
+    pub(super) rendering: Mutex<()>,
+    /// Held while a reload is under way, so that those that wait for one take no threads.
+    pub(super) reloading: Mutex<()>,
+}
+
+impl AdminState {
+    /// Makes the state of a gateway that is not ready yet.
+    pub fn new(process: Arc<Process>, reloads: Arc<dyn ReloadControl>) -> Self {
+        Self {
+            is_ready: AtomicBool::new(false),
+            process,
+            reloads,
+            rendering: Mutex::default(),
+            reloading: Mutex::default(),
+        }
+    }
+
+    /// Whether the gateway wants traffic.
+    pub(super) fn is_ready(&self) -> bool {
+        self.is_ready.load(Relaxed)
+    }
+}
