@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use http::StatusCode;
 
@@ -33,6 +34,10 @@ pub(super) async fn ready(request: &AdminRequest) -> AdminReply {
             body,
             "[store] timeout is below two round trips to {name}: raise it, or move Redis closer"
         );
+    }
+    if !request.state.in_force.is_known.load(Relaxed) {
+        body += "what `tollgate keys` ordered (blocks, overrides for a time) is not known yet: Redis has not \
+                 been reached since the start\n";
     }
     AdminReply::text(StatusCode::OK, body)
 }

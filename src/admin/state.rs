@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tokio::sync::Mutex;
 
 use super::reloads::ReloadControl;
+use crate::keys::InForce;
 use crate::proxy::process::Process;
 
 /// What the admin port reads and acts on.
@@ -15,6 +16,8 @@ pub struct AdminState {
     pub is_ready: AtomicBool,
     /// What is running.
     pub process: Arc<Process>,
+    /// The file in force, and what operators ordered beside it.
+    pub in_force: Arc<InForce>,
     /// Reloads the file, and remembers what came of it.
     pub(super) reloads: Arc<dyn ReloadControl>,
     /// Held while metrics are rendered.
@@ -25,10 +28,15 @@ pub struct AdminState {
 
 impl AdminState {
     /// Makes the state of a gateway that is not ready yet.
-    pub fn new(process: Arc<Process>, reloads: Arc<dyn ReloadControl>) -> Self {
+    pub fn new(
+        process: Arc<Process>,
+        in_force: Arc<InForce>,
+        reloads: Arc<dyn ReloadControl>,
+    ) -> Self {
         Self {
             is_ready: AtomicBool::new(false),
             process,
+            in_force,
             reloads,
             rendering: Mutex::default(),
             reloading: Mutex::default(),

@@ -32,6 +32,27 @@ pub(super) static CALLS: &[AdminCall] = &[
     get("/metrics", Access::Open, |request| {
         Box::pin(health::scrape(request))
     }),
+    get("/api/keys", Access::NamesClients, |request| {
+        Box::pin(api::keys::list(request))
+    }),
+    post("/api/keys/get", Access::NamesClients, |request| {
+        Box::pin(api::keys::get(request))
+    }),
+    post("/api/keys/set", Access::ChangesState, |request| {
+        Box::pin(api::keys::set(request))
+    }),
+    post("/api/keys/adjust", Access::ChangesState, |request| {
+        Box::pin(api::keys::adjust(request))
+    }),
+    post("/api/keys/reset", Access::ChangesState, |request| {
+        Box::pin(api::keys::reset(request))
+    }),
+    post("/api/keys/block", Access::ChangesState, |request| {
+        Box::pin(api::keys::block(request))
+    }),
+    post("/api/keys/unblock", Access::ChangesState, |request| {
+        Box::pin(api::keys::unblock(request))
+    }),
     get("/api/reload", Access::NamesClients, |request| {
         Box::pin(api::reload::last(request))
     }),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::descriptors;
+use super::directives::DirectiveFollower;
 use super::expiry::{self, ExpiryLog};
 use crate::admin::{self, AdminState};
 use crate::proxy::downstream::bound::BoundSocket;
@@ -49,11 +50,13 @@ pub(super) async fn control(
     let worker_count = workers.len();
     // The acceptors hold the workers' channels: when the last one ends, the workers drain.
     drop(workers);
-    let mut session = None;
+    let session = process.store.session();
+    let in_force = Arc::clone(&admin.in_force);
+    let follower = DirectiveFollower::new(Arc::clone(&process), session.clone(), in_force);
+    tokio::task::spawn_local(follower.follow());
     if let Some(listener) = admin_listener {
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        let opened = session.insert(process.store.session());
-        tokio::task::spawn_local(admin::serve(listener, admin, opened.clone()));
+        tokio::task::spawn_local(admin::serve(listener, admin, session.clone()));
     }
     let keeping = keep_house(Arc::clone(&process), session.clone(), worker_count);
     tokio::task::spawn_local(keeping);
@@ -65,13 +68,11 @@ pub(super) async fn control(
     stop.send_replace(true);
     // An error means that the gateway is gone, which is the end too.
     drop(phase.wait_for(|phase| *phase == DrainPhase::Done).await);
-    if let Some(session) = session {
-        process.note_unsettled(session.finish().await);
-    }
+    process.note_unsettled(session.finish().await);
     Ok(())
 }
 
-async fn keep_house(process: Arc<Process>, session: Option<Session>, worker_count: usize) {
+async fn keep_house(process: Arc<Process>, session: Session, worker_count: usize) {
     let mut period = tokio::time::interval(HOUSEKEEPING_PERIOD);
     let mut periods = 0;
     let mut expiry_log = ExpiryLog::new(process.clock.now());
@@ -81,9 +82,7 @@ async fn keep_house(process: Arc<Process>, session: Option<Session>, worker_coun
     loop {
         period.tick().await;
         process.store.sweep();
-        if let Some(session) = &session {
-            session.tick();
-        }
+        session.tick();
         process.free_retired();
         process.endpoints.tick();
         checker.tick();

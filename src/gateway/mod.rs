@@ -6,6 +6,7 @@
 
 mod control;
 mod descriptors;
+mod directives;
 mod expiry;
 mod reload;
 mod start;
@@ -107,7 +108,9 @@ impl Gateway {
         let (path, file) = (path.map(Path::to_owned), loaded.file);
         let reloader = Reloader::new(Arc::clone(&process), output, path, worker_count, file);
         let reloader = Arc::new(reloader);
-        let admin = Arc::new(AdminState::new(Arc::clone(&process), reloader.clone()));
+        let in_force = Arc::clone(&reloader.in_force);
+        let admin = AdminState::new(Arc::clone(&process), in_force, reloader.clone());
+        let admin = Arc::new(admin);
         let sockets_max = descriptors::bound(&process, worker_count);
         let (phase, seen_phase) = watch::channel(DrainPhase::Running);
         let mut gateway = Self {

@@ -8,6 +8,7 @@ use super::{descriptors, expiry};
 use crate::admin::{ReloadControl, ReloadOutcome, ReloadReport, ReloadSource};
 use crate::config::changes::{Changes, changes, keep_until_restart};
 use crate::config::{ConfigText, environment, file::File, load, report::Report};
+use crate::keys::InForce;
 use crate::limit::plan::SeriesId;
 use crate::logging::{Logging, Output};
 use crate::metrics::Reload;
@@ -23,18 +24,11 @@ pub(super) struct Reloader {
     /// Where the file is; none if the gateway was started from a text.
     path: Option<PathBuf>,
     workers: usize,
-    /// Held during a reload.
-    running: Mutex<Running>,
+    /// What is in force, for reloads and for directives.
+    pub(super) in_force: Arc<InForce>,
+    /// Changes what is logged, once events are logged; held during a reload.
+    logging: Mutex<Option<Logging>>,
     last: Mutex<Option<Arc<ReloadReport>>>,
-}
-
-/// What a reload changes, but for the process.
-#[derive(Debug)]
-struct Running {
-    /// What the file in force says.
-    file: File,
-    /// Changes what is logged, once events are logged.
-    logging: Option<Logging>,
 }
 
 impl Reloader {
@@ -45,27 +39,27 @@ impl Reloader {
         workers: usize,
         file: File,
     ) -> Self {
-        let logging = None;
         Self {
             process,
             output,
             path,
             workers,
-            running: Mutex::new(Running { file, logging }),
+            in_force: Arc::new(InForce::new(file)),
+            logging: Mutex::default(),
             last: Mutex::default(),
         }
     }
 
     /// Changes from now on what is logged, too.
     pub(super) fn log_by(&self, logging: Logging) {
-        self.running().logging = Some(logging);
+        *self.running() = Some(logging);
     }
 
     /// Puts the file of this text in force.
     pub(super) fn reload_text(&self, config: ConfigText<'_>) -> Result<(), Report> {
-        let mut running = self.running();
+        let running = self.running();
         let source = ReloadSource::Signal;
-        let (reloaded, outcome) = self.try_put_in_force(&mut running, config, source);
+        let (reloaded, outcome) = self.try_put_in_force(running.as_ref(), config, source);
         self.note(source, outcome);
         reloaded
     }
@@ -73,12 +67,12 @@ impl Reloader {
     /// Puts the file of this text in force, and says what came of that.
     fn try_put_in_force(
         &self,
-        running: &mut Running,
+        logging: Option<&Logging>,
         config: ConfigText<'_>,
         source: ReloadSource,
     ) -> (Result<(), Report>, ReloadOutcome) {
         let name = config.path.display().to_string();
-        match self.put_in_force(running, config, source) {
+        match self.put_in_force(logging, config, source) {
             Ok((changes, warnings)) => {
                 let outcome = ReloadOutcome::Applied {
                     changes: changes.applied,
@@ -118,7 +112,7 @@ impl Reloader {
 
     fn put_in_force(
         &self,
-        running: &mut Running,
+        logging: Option<&Logging>,
         config: ConfigText<'_>,
         source: ReloadSource,
     ) -> Result<(Changes, Vec<String>), Report> {
@@ -127,20 +121,24 @@ impl Reloader {
             process.store.series_id(series)
         })?;
         let old = Arc::clone(&process.live());
-        let changes = changes(&running.file, &loaded.file);
-        let loaded = keep_until_restart(&running.file, &old.snapshot, loaded);
-        let snapshot = loaded.snapshot;
+        let mut in_force = self.in_force.lock();
+        let changes = changes(&in_force.file, &loaded.file);
+        let loaded = keep_until_restart(&in_force.file, &old.snapshot, loaded);
+        let mut snapshot = loaded.snapshot;
+        in_force.file = loaded.file;
+        let partition_key = process.partition_key(&snapshot.store);
+        in_force.apply_to(&mut snapshot, &partition_key, &process.store);
         let series_ids = series_ids(&snapshot);
         process.store.reload(&snapshot.store);
         let (endpoints, key) = (&process.endpoints, &process.random_key);
         let live = ActiveConfig::new(snapshot, &process.metrics, endpoints, key);
         process.swap(live);
         process.store.retain(&series_ids);
+        drop(in_force);
         process.metrics.reloaded(Reload::Applied);
-        running.file = loaded.file;
         self.reopen_log();
         let live = Arc::clone(&process.live());
-        if let Some(logging) = &running.logging {
+        if let Some(logging) = logging {
             logging.set(live.snapshot.log.level, live.log_format);
         }
         for key in &changes.needs_restart {
@@ -171,8 +169,8 @@ impl Reloader {
         report
     }
 
-    fn running(&self) -> MutexGuard<'_, Running> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    fn running(&self) -> MutexGuard<'_, Option<Logging>> {
+        self.logging.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn latest(&self) -> MutexGuard<'_, Option<Arc<ReloadReport>>> {
@@ -183,7 +181,7 @@ impl Reloader {
 impl ReloadControl for Reloader {
     fn reload(&self, source: ReloadSource) -> Arc<ReloadReport> {
         // Held while the file is read, too: what was read last is in force last.
-        let mut running = self.running();
+        let running = self.running();
         let read = self
             .path
             .as_deref()
@@ -191,7 +189,7 @@ impl ReloadControl for Reloader {
         let outcome = match read {
             Some((path, Ok(text))) => {
                 let config = ConfigText::of(path, &text);
-                self.try_put_in_force(&mut running, config, source).1
+                self.try_put_in_force(running.as_ref(), config, source).1
             }
             Some((path, Err(error))) => {
                 self.reject();

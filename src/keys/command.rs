@@ -7,17 +7,18 @@ use serde::Serialize;
 use super::client::{DigestKeys, NamedClients};
 use super::directive::{Directive, Order, hex};
 use super::in_force::reset_states;
+use crate::access_log::rfc3339;
 use crate::clock::{Clock, Micros, Timestamp};
 use crate::config::compile::temporary_grant;
 use crate::config::file::File;
 use crate::config::value::{BLOCKED, did_you_mean};
 use crate::index::PolicyIndex;
-use crate::limit::plan::{CheckMode, PlanPolicy, SeriesId};
+use crate::limit::plan::{CheckMode, PlanPolicy};
 use crate::limit::{Adjustment, Check, PartitionId};
 use crate::request::NamedClient;
 use crate::snapshot::{Grant, Policy, PolicyMode, PolicyQuota, Snapshot};
 use crate::store::directives::{DirectiveError, StoredDirective};
-use crate::store::{Series, Session};
+use crate::store::{Series, Session, Store};
 
 /// What is needed to act on single clients.
 pub struct Keys<'k> {
@@ -35,10 +36,8 @@ pub struct Keys<'k> {
     pub clock: &'k Clock,
     /// What is in force for a time.
     pub directives: &'k [Directive],
-    /// Numbers series, as the store does.
-    pub series_id_of: &'k dyn Fn(&Series) -> SeriesId,
-    /// Whether other gateways share the store.
-    pub is_shared: bool,
+    /// The store of the process.
+    pub store: &'k Store,
 }
 
 /// Why something was not done.
@@ -104,10 +103,10 @@ pub struct DirectiveReport {
     pub ids: Vec<String>,
     /// What is granted: quotas, `unlimited` or `blocked`.
     pub grant: Vec<String>,
-    /// When it was ordered, in seconds since 1970.
-    pub since: u64,
-    /// When it ends, in seconds since 1970.
-    pub until: u64,
+    /// When it was ordered (RFC 3339).
+    pub since: String,
+    /// When it ends (RFC 3339).
+    pub until: String,
 }
 
 /// What was done.
@@ -121,8 +120,8 @@ pub struct Done {
     pub form: String,
     /// The policies that it is about.
     pub policies: Vec<String>,
-    /// When it ends, in seconds since 1970.
-    pub until: Option<u64>,
+    /// When it ends (RFC 3339).
+    pub until: Option<String>,
     /// What else is to be known.
     pub notes: Vec<String>,
 }
@@ -151,7 +150,7 @@ impl Keys<'_> {
         lifetime: Duration,
     ) -> Result<Done, KeysError> {
         let (index, clients) = self.clients(policy, value)?;
-        let mut number = |series: &Series| (self.series_id_of)(series);
+        let mut number = |series: &Series| self.store.series_id(series);
         temporary_grant(self.file, self.snapshot, index, quotas, &mut number)
             .map_err(KeysError::Wrong)?;
         let done = format!("{} for {}", quotas.join(", "), clients.shown);
@@ -235,7 +234,7 @@ impl Keys<'_> {
             let text = clients.directive(Some(&policy.name), order, self.now_ms());
             Directive::new(text, until)
         };
-        if self.is_shared {
+        if let Store::Redis(_) = self.store {
             self.put_directive(directive(None).stored()).await?;
             tokio::time::sleep(FLEET_HEARS_WITHIN).await;
         }
@@ -286,7 +285,7 @@ impl Keys<'_> {
             client: clients.shown.clone(),
             form: clients.form.clone(),
             policies: known.iter().map(|one| one.name.to_string()).collect(),
-            until: Some(until.0 / US_PER_S),
+            until: Some(time(until)),
             notes: notes.collect(),
         })
     }
@@ -487,9 +486,13 @@ fn directive_report(directive: &Directive) -> Option<DirectiveReport> {
         client: directive.text.shown.clone(),
         ids: directive.text.ids.clone(),
         grant: grant.clone(),
-        since: directive.text.since_ms / 1000,
-        until: directive.until.0 / US_PER_S,
+        since: time(Timestamp(directive.text.since_ms * US_PER_MS)),
+        until: time(directive.until),
     })
+}
+
+fn time(at: Timestamp) -> String {
+    String::from_utf8_lossy(&rfc3339(at)).into_owned()
 }
 
 /// How soon every gateway of a fleet has heard of a directive.

@@ -1,7 +1,10 @@
 //! Puts directives into a snapshot: overrides for a time go where the file's overrides are.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
 
 use super::directive::{Directive, Order};
 use crate::config::compile::temporary_grant;
@@ -11,11 +14,59 @@ use crate::limit::PartitionId;
 use crate::limit::plan::SeriesId;
 use crate::request::{Part, PartPattern, Partition, Pattern, StoredPart};
 use crate::snapshot::{Grant, Policy, Snapshot, TemporaryLayer, TemporaryOverrides};
-use crate::store::Series;
+use crate::store::{Series, Store};
+
+/// The file in force and the directives beside it. Whoever changes one of them holds the lock until the
+/// configuration that is made of both is in force.
+#[derive(Debug)]
+pub struct InForce {
+    parts: Mutex<InForceParts>,
+    /// Notified when a directive was given here, so that it is in force at once.
+    pub given: Notify,
+    /// Whether the store has told its directives since the start.
+    pub is_known: AtomicBool,
+}
+
+/// What the configuration is made of.
+#[derive(Debug)]
+pub struct InForceParts {
+    /// What the file says.
+    pub file: File,
+    /// What operators ordered, as far as it has not ended.
+    pub directives: Vec<Directive>,
+}
+
+impl InForce {
+    /// Begins with a file and no directives.
+    pub fn new(file: File) -> Self {
+        Self {
+            parts: Mutex::new(InForceParts {
+                file,
+                directives: Vec::new(),
+            }),
+            given: Notify::new(),
+            is_known: AtomicBool::new(false),
+        }
+    }
+
+    /// Locks both.
+    pub fn lock(&self) -> MutexGuard<'_, InForceParts> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl InForceParts {
+    /// Puts the directives into a snapshot of the file.
+    pub fn apply_to(&self, snapshot: &mut Snapshot, partition_key: &[u8; 32], store: &Store) {
+        let mut series_id_of = |series: &Series| store.series_id(series);
+        let (directives, file) = (&self.directives, &self.file);
+        apply(directives, file, snapshot, partition_key, &mut series_id_of);
+    }
+}
 
 /// Puts what directives grant into `snapshot`, which was compiled from `file`, in the place of what it had of
 /// them. What they say of policies that are not there, or can no longer be counted, is left out.
-pub fn apply(
+fn apply(
     directives: &[Directive],
     file: &File,
     snapshot: &mut Snapshot,

@@ -12,3 +12,4 @@ pub mod in_force;
 
 pub use command::{Keys, KeysError};
 pub use directive::Directive;
+pub use in_force::InForce;

@@ -163,6 +163,11 @@ impl Process {
         self.capacity.bound(max);
     }
 
+    /// Returns the key of partition ids under a store's settings.
+    pub(crate) fn partition_key(&self, store: &Settings) -> [u8; 32] {
+        partition_key(store, &self.random_key)
+    }
+
     /// Puts `live` in force; requests that began with its predecessor keep that.
     pub fn swap(&self, live: ActiveConfig) {
         self.capacity.reload(&live.snapshot.listeners);

@@ -1,5 +1,6 @@
 //! The API's answers, each in JSON.
 
+pub(super) mod keys;
 pub(super) mod reload;
 
 use crate::access_log::rfc3339;

@@ -1,0 +1,245 @@
+//! `/api/keys`: what single clients have left, and what operators order for them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use crate::admin::reply::AdminReply;
+use crate::admin::request::AdminRequest;
+use crate::config::value::duration;
+use crate::keys::command::{Done, LIFETIME_MAX};
+use crate::keys::{Directive, InForce, Keys, KeysError};
+use crate::proxy::process::ActiveConfig;
+use crate::store::directives::DirectiveError;
+
+
+/// Lists what is in force for a time.
+pub(in crate::admin) async fn list(request: &AdminRequest) -> AdminReply {
+    let context = Context::of(request);
+    AdminReply::json(&json!({ "directives": context.keys(request).list() }))
+}
+
+/// Says what one client has left.
+pub(in crate::admin) async fn get(request: &AdminRequest) -> AdminReply {
+    answer(async {
+        let members = Members::read(request, &["policy", "value"])?;
+        let context = Context::of(request);
+        let (policy, value) = members.client()?;
+        let report = context.keys(request).get(policy, value).await;
+        Ok(AdminReply::json(&json!(report.map_err(refusal)?)))
+    })
+    .await
+}
+
+/// Lets clients do something else for a time, or ends that.
+pub(in crate::admin) async fn set(request: &AdminRequest) -> AdminReply {
+    answer(async {
+        let members = Members::read(request, &["policy", "value", "quota", "for", "end"])?;
+        let context = Context::of(request);
+        let keys = context.keys(request);
+        let (policy, value) = members.client()?;
+        let done = if members.flag("end")? {
+            keys.unset(policy, value).await
+        } else {
+            let lifetime = members.lifetime()?;
+            let lifetime = lifetime.ok_or_else(|| wrong("`for` is missing, expected how long, such as \"8h\""))?;
+            keys.set(policy, value, &members.quotas()?, lifetime).await
+        };
+        Ok(context.done(request, "set", done.map_err(refusal)?))
+    })
+    .await
+}
+
+/// Spends units, or gives them back.
+pub(in crate::admin) async fn adjust(request: &AdminRequest) -> AdminReply {
+    answer(async {
+        let members = Members::read(request, &["policy", "value", "units"])?;
+        let context = Context::of(request);
+        let (policy, value) = members.client()?;
+        let units = members.0.get("units").and_then(Value::as_i64);
+        let units = units.filter(|units| *units != 0 && units.unsigned_abs() <= UNITS_MAX);
+        let units = units.ok_or_else(|| {
+            wrong(format!(
+                "`units` is not right, expected a whole number from -{UNITS_MAX} to {UNITS_MAX} other than 0: above \
+                 0 gives back, below spends"
+            ))
+        })?;
+        let report = context.keys(request).adjust(policy, value, units).await;
+        let report = report.map_err(refusal)?;
+        tracing::info!(
+            command = "adjust", policy, client = report.client, units, from = %request.peer,
+            "an operator acted on a client"
+        );
+        Ok(AdminReply::json(&json!(report)))
+    })
+    .await
+}
+
+/// Begins all windows of one client afresh.
+pub(in crate::admin) async fn reset(request: &AdminRequest) -> AdminReply {
+    answer(async {
+        let members = Members::read(request, &["policy", "value"])?;
+        let context = Context::of(request);
+        let (policy, value) = members.client()?;
+        let reset = context.keys(request).reset(policy, value).await;
+        let (before, done) = reset.map_err(refusal)?;
+        context.note(request, "reset", &done);
+        let mut body = json!(done);
+        body["before"] = json!(before);
+        Ok(AdminReply::json(&body))
+    })
+    .await
+}
+
+/// Blocks clients.
+pub(in crate::admin) async fn block(request: &AdminRequest) -> AdminReply {
+    answer(async {
+        let members = Members::read(request, &["policy", "value", "for", "everywhere"])?;
+        let context = Context::of(request);
+        let (policy, value) = members.client()?;
+        let is_everywhere = members.flag("everywhere")?;
+        let lifetime = members.lifetime()?.unwrap_or(LIFETIME_MAX);
+        let keys = context.keys(request);
+        let done = keys.block(policy, value, is_everywhere, lifetime).await;
+        Ok(context.done(request, "block", done.map_err(refusal)?))
+    })
+    .await
+}
+
+/// Ends the blocks of clients.
+pub(in crate::admin) async fn unblock(request: &AdminRequest) -> AdminReply {
+    answer(async {
+        let members = Members::read(request, &["policy", "value"])?;
+        let context = Context::of(request);
+        let (policy, value) = members.client()?;
+        let done = context.keys(request).unblock(policy, value).await;
+        Ok(context.done(request, "unblock", done.map_err(refusal)?))
+    })
+    .await
+}
+
+/// What a command is decided on, as it was when it came.
+struct Context {
+    live: Arc<ActiveConfig>,
+    in_force: Arc<InForce>,
+    directives: Vec<Directive>,
+    file: crate::config::file::File,
+}
+
+impl Context {
+    fn of(request: &AdminRequest) -> Self {
+        let in_force = Arc::clone(&request.state.in_force);
+        let parts = in_force.lock();
+        let (directives, file) = (parts.directives.clone(), parts.file.clone());
+        drop(parts);
+        Self {
+            live: Arc::clone(&request.state.process.live()),
+            in_force,
+            directives,
+            file,
+        }
+    }
+
+    fn keys<'k>(&'k self, request: &'k AdminRequest) -> Keys<'k> {
+        let process = &request.state.process;
+        Keys {
+            snapshot: &self.live.snapshot,
+            file: &self.file,
+            partition_key: &self.live.partition_key,
+            digest_key: &self.live.digest_key,
+            session: &request.session,
+            clock: &process.clock,
+            directives: &self.directives,
+            store: &process.store,
+        }
+    }
+
+    /// Logs what was done, lets it be in force at once, and answers with it.
+    fn done(&self, request: &AdminRequest, command: &str, done: Done) -> AdminReply {
+        self.note(request, command, &done);
+        AdminReply::json(&json!(done))
+    }
+
+    fn note(&self, request: &AdminRequest, command: &str, done: &Done) {
+        self.in_force.given.notify_one();
+        tracing::info!(
+            command,
+            policies = done.policies.join(", "),
+            client = done.client,
+            until = done.until,
+            done = done.done,
+            from = %request.peer,
+            "an operator acted on a client"
+        );
+    }
+}
+
+/// The members of a command.
+struct Members(Map<String, Value>);
+
+impl Members {
+    fn read(request: &AdminRequest, known: &[&str]) -> Result<Self, AdminReply> {
+        request.members(known).map(Self)
+    }
+
+    fn text(&self, name: &str) -> Result<&str, AdminReply> {
+        let text = self.0.get(name).and_then(Value::as_str);
+        text.ok_or_else(|| wrong(format!("`{name}` is missing, expected a text")))
+    }
+
+    /// The policy and the value that names the client.
+    fn client(&self) -> Result<(&str, &str), AdminReply> {
+        Ok((self.text("policy")?, self.text("value")?))
+    }
+
+    fn quotas(&self) -> Result<Vec<String>, AdminReply> {
+        let texts = match self.0.get("quota") {
+            Some(Value::String(text)) => Some(vec![text.clone()]),
+            Some(Value::Array(list)) => {
+                let texts = list.iter().map(|text| text.as_str().map(str::to_owned));
+                texts.collect()
+            }
+            _ => None,
+        };
+        texts.ok_or_else(|| wrong("`quota` is missing, expected a text, or a list of texts, as `overrides` have it"))
+    }
+
+    fn flag(&self, name: &str) -> Result<bool, AdminReply> {
+        match self.0.get(name) {
+            None => Ok(false),
+            Some(Value::Bool(flag)) => Ok(*flag),
+            Some(_) => Err(wrong(format!("`{name}` is not right, expected true or false"))),
+        }
+    }
+
+    fn lifetime(&self) -> Result<Option<Duration>, AdminReply> {
+        if !self.0.contains_key("for") {
+            return Ok(None);
+        }
+        let read = duration(self.text("for")?);
+        read.map(Some).map_err(|error| wrong(format!("`for` {}", error.in_a_line())))
+    }
+}
+
+async fn answer(reply: impl Future<Output = Result<AdminReply, AdminReply>>) -> AdminReply {
+    reply.await.unwrap_or_else(|refused| refused)
+}
+
+fn wrong(detail: impl AsRef<str>) -> AdminReply {
+    AdminReply::problem(StatusCode::BAD_REQUEST, detail)
+}
+
+fn refusal(error: KeysError) -> AdminReply {
+    let status = match &error {
+        KeysError::Wrong(_) => StatusCode::BAD_REQUEST,
+        KeysError::Unknown(_) => StatusCode::NOT_FOUND,
+        KeysError::Store(DirectiveError::Full) => StatusCode::CONFLICT,
+        KeysError::Store(DirectiveError::Unreachable) => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    AdminReply::problem(status, error.to_string())
+}
+
+/// Most units that are given back or spent at once: most that a request may cost.
+const UNITS_MAX: u64 = crate::limit::quota::COST_MAX;
