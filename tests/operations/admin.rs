@@ -10,6 +10,7 @@ use tokio::runtime::{Builder, LocalOptions};
 use tollgate::admin::{self, AdminState, ReloadControl, ReloadReport, ReloadSource};
 use tollgate::clock::Clock;
 use tollgate::config;
+use tollgate::keys::InForce;
 use tollgate::metrics::{BreakerState, Metrics, RedisUsage, ServerUsage, Usage};
 use tollgate::proxy::process::{ActiveConfig, Process};
 use tollgate::proxy::upstream::Endpoints;
@@ -47,7 +48,7 @@ async fn start() -> (SocketAddr, Arc<AdminState>) {
     let memory = Arc::new(MemoryStore::new(clock.clone(), u64::MAX));
     let text = Config::limited("http://127.0.0.1:9", "quota = '9 per minute'").text();
     let loaded = config::load(&text, &|_| None, &mut |series| memory.series_id(series));
-    let snapshot = loaded.expect("a good file").snapshot;
+    let config::Loaded { snapshot, file, .. } = loaded.expect("a good file");
     let metrics = Arc::new(Metrics::new(1));
     let endpoints = Arc::new(Endpoints::new(clock.clone(), Arc::clone(&metrics)));
     let key = [0; 32];
@@ -55,7 +56,10 @@ async fn start() -> (SocketAddr, Arc<AdminState>) {
     let session = store.session();
     let live = ActiveConfig::new(snapshot, &metrics, &endpoints, &key);
     let process = Process::new(live, clock, store, metrics, endpoints, key);
-    let state = Arc::new(AdminState::new(Arc::new(process), Arc::new(NoReloads)));
+    let in_force = Arc::new(InForce::new(file));
+    in_force.is_known.store(true, Relaxed);
+    let state = AdminState::new(Arc::new(process), in_force, Arc::new(NoReloads));
+    let state = Arc::new(state);
     tokio::task::spawn_local(admin::serve(listener, Arc::clone(&state), session));
     (address, state)
 }

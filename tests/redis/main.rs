@@ -9,6 +9,7 @@ mod exactness;
 mod full;
 mod gate;
 mod history;
+mod keys;
 mod late;
 mod lost_connections;
 mod neighbours;

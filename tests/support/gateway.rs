@@ -36,6 +36,7 @@ pub struct Config {
     listener: String,
     address: String,
     admin: String,
+    admin_lines: String,
     upstream: String,
     rest: String,
 }
@@ -99,6 +100,7 @@ impl Config {
             listener: String::new(),
             address: "127.0.0.1:0".to_owned(),
             admin: "off".to_owned(),
+            admin_lines: String::new(),
             upstream: format!("endpoints = [{:?}]\n", endpoint.as_ref()),
             rest: String::new(),
         }
@@ -151,6 +153,12 @@ impl Config {
         self
     }
 
+    /// Gives the admin port a token.
+    pub fn admin_token(mut self, token: &str) -> Self {
+        line(&mut self.admin_lines, &format!("token = '{token}'"));
+        self
+    }
+
     /// Adds lines to the upstream `api`.
     pub fn upstream(mut self, lines: &str) -> Self {
         line(&mut self.upstream, lines);
@@ -197,12 +205,13 @@ impl Config {
             listener,
             address,
             admin,
+            admin_lines,
             upstream,
             rest,
         } = self;
         format!(
             "{top}\n[listeners.public]\naddress = \"{address}\"\n{listener}\n\
-             [admin]\naddress = \"{admin}\"\n\n[upstreams.api]\n{upstream}\n{rest}"
+             [admin]\naddress = \"{admin}\"\n{admin_lines}\n[upstreams.api]\n{upstream}\n{rest}"
         )
     }
 }

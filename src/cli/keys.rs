@@ -1,0 +1,268 @@
+//! `tollgate keys`: what single clients have left, and what an operator orders for them.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::client::{AdminClient, ClientError};
+
+/// What to do with single clients.
+#[derive(Clone, Debug, Subcommand, PartialEq, Eq)]
+pub enum KeysCommand {
+    /// Prints every quota of a client: what is left, when there is more, and what would be refused now.
+    Get(ClientName),
+    /// Lists what is in force for a time: overrides and blocks.
+    List,
+    /// Lets a client do something else for a time; another window than the policy's starts whole.
+    Set {
+        #[command(flatten)]
+        client: ClientName,
+        /// What it may do: quotas, `unlimited` or `blocked`, as `overrides` have them.
+        #[arg(value_name = "QUOTA", required_unless_present = "end")]
+        quotas: Vec<String>,
+        /// For how long, such as `8h`; at most `366d`.
+        #[arg(long = "for", value_name = "TIME", required_unless_present = "end")]
+        lifetime: Option<String>,
+        /// Ends what was set before.
+        #[arg(long, conflicts_with_all = ["quotas", "lifetime"])]
+        end: bool,
+    },
+    /// Gives units back to a client (`+5`), or spends them (`-5`), in the newest bucket or entry.
+    Adjust {
+        #[command(flatten)]
+        client: ClientName,
+        /// How many units: above 0 come back, below are spent.
+        #[arg(allow_hyphen_values = true)]
+        units: i64,
+    },
+    /// Begins all windows of a client afresh, on every gateway.
+    Reset(ClientName),
+    /// Refuses clients with 403.
+    Block {
+        #[command(flatten)]
+        client: ClientName,
+        /// For how long, such as `8h`; without it, for `366d`.
+        #[arg(long = "for", value_name = "TIME")]
+        lifetime: Option<String>,
+        /// Under every policy that knows the named parts, not this one alone.
+        #[arg(long)]
+        everywhere: bool,
+    },
+    /// Ends the blocks of a client, those from `--everywhere` too.
+    Unblock(ClientName),
+}
+
+/// A client, by its policy and its value there.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+pub struct ClientName {
+    /// The policy whose partition names the client.
+    policy: String,
+    /// The client, written as in `overrides` (`live_123`, `10.0.0.0/8`, `header:x-tenant=acme, method=GET`), or
+    /// `id:` and the 32 hex digits that `keys list` prints.
+    value: String,
+}
+
+/// Has the gateway that runs with the file at `path` do it. Exits with 0, or with 1 if it was not done.
+pub fn keys(path: &Path, command: &KeysCommand) -> ExitCode {
+    let (method, call, content) = request(command);
+    let answer = AdminClient::of(path).and_then(|client| {
+        if method == Method::POST && call != "/api/keys/get" && !client.has_token() {
+            return Err(ClientError::Refused(NO_TOKEN.to_owned()));
+        }
+        client.ask(method, call, content.as_ref())
+    });
+    match answer {
+        Ok(answer) if answer.status == StatusCode::OK => {
+            let text = match command {
+                KeysCommand::Get(_) | KeysCommand::Adjust { .. } => report(&answer.content),
+                KeysCommand::List => list(&answer.content),
+                KeysCommand::Reset(_) => reset(&answer.content),
+                _ => done(&answer.content),
+            };
+            // A reader that has seen enough may close the pipe.
+            let _ = std::io::stdout().write_all(text.as_bytes());
+            ExitCode::SUCCESS
+        }
+        Ok(answer) => {
+            eprintln!("tollgate: {}", text(&answer.content, "detail"));
+            ExitCode::FAILURE
+        }
+        Err(error) => error.report(),
+    }
+}
+
+/// Returns what the admin port is asked.
+fn request(command: &KeysCommand) -> (Method, &'static str, Option<Value>) {
+    let named = |client: &ClientName| json!({ "policy": client.policy, "value": client.value });
+    let (call, content) = match command {
+        KeysCommand::List => return (Method::GET, "/api/keys", None),
+        KeysCommand::Get(client) => ("/api/keys/get", named(client)),
+        KeysCommand::Reset(client) => ("/api/keys/reset", named(client)),
+        KeysCommand::Unblock(client) => ("/api/keys/unblock", named(client)),
+        KeysCommand::Set {
+            client,
+            quotas,
+            lifetime,
+            end,
+        } => {
+            let mut content = named(client);
+            if *end {
+                content["end"] = true.into();
+            } else {
+                content["quota"] = json!(quotas);
+            }
+            if let Some(lifetime) = lifetime {
+                content["for"] = json!(lifetime);
+            }
+            ("/api/keys/set", content)
+        }
+        KeysCommand::Adjust { client, units } => {
+            let mut content = named(client);
+            content["units"] = json!(units);
+            ("/api/keys/adjust", content)
+        }
+        KeysCommand::Block {
+            client,
+            lifetime,
+            everywhere,
+        } => {
+            let mut content = named(client);
+            content["everywhere"] = json!(everywhere);
+            if let Some(lifetime) = lifetime {
+                content["for"] = json!(lifetime);
+            }
+            ("/api/keys/block", content)
+        }
+    };
+    (Method::POST, call, Some(content))
+}
+
+/// Prints what a client has left.
+fn report(report: &Value) -> String {
+    let mut out = format!("{}: {}", text(report, "policy"), text(report, "client"));
+    for id in texts(report, "ids") {
+        let _ = write!(out, " id:{id}");
+    }
+    out.push('\n');
+    for directive in items(report, "directives") {
+        let _ = writeln!(out, "  {}", in_force(directive));
+    }
+    if let Some(grant) = report["grant"].as_str() {
+        let _ = writeln!(out, "  {grant}");
+    }
+    for quota in items(report, "quotas") {
+        let number = |key: &str| quota[key].as_u64().unwrap_or_default();
+        let candidate = if quota["is_candidate"] == true {
+            " (candidate)"
+        } else {
+            ""
+        };
+        let _ = write!(
+            out,
+            "  {}{candidate}: {} of {} left",
+            text(quota, "quota"),
+            number("remaining"),
+            number("limit")
+        );
+        match quota["next_seconds"].as_u64() {
+            Some(next) => {
+                let _ = write!(out, ", more in {next}s, all in {}s", number("reset_seconds"));
+            }
+            None => out.push_str(", nothing used"),
+        }
+        let _ = writeln!(out, "; a cost of {} is refused now", number("remaining") + 1);
+    }
+    if report["is_degraded"] == true {
+        out += "  Redis cannot be asked: these are this gateway's own counts\n";
+    }
+    notes(report, &mut out);
+    out
+}
+
+/// Prints what is in force for a time.
+fn list(content: &Value) -> String {
+    let mut out = String::new();
+    for directive in items(content, "directives") {
+        let policy = directive["policy"].as_str().unwrap_or("everywhere");
+        let _ = write!(out, "{policy}: {}: {}", text(directive, "client"), in_force(directive));
+        for id in texts(directive, "ids") {
+            let _ = write!(out, " id:{id}");
+        }
+        out.push('\n');
+    }
+    if out.is_empty() {
+        out.push_str("nothing is in force for a time\n");
+    }
+    out
+}
+
+fn in_force(directive: &Value) -> String {
+    let grant: Vec<&str> = texts(directive, "grant").collect();
+    format!(
+        "{} until {} (since {})",
+        grant.join(" and "),
+        text(directive, "until"),
+        text(directive, "since")
+    )
+}
+
+/// Prints what was reset.
+fn reset(content: &Value) -> String {
+    let mut out = done(content);
+    for quota in items(&content["before"], "quotas") {
+        let number = |key: &str| quota[key].as_u64().unwrap_or_default();
+        let used = number("limit").saturating_sub(number("remaining"));
+        let _ = writeln!(
+            out,
+            "  cleared {}: {used} of {} used",
+            text(quota, "quota"),
+            number("limit")
+        );
+    }
+    out
+}
+
+/// Prints what was done.
+fn done(content: &Value) -> String {
+    let policies: Vec<&str> = texts(content, "policies").collect();
+    let mut out = text(content, "done").to_owned();
+    let _ = write!(out, " ({})", text(content, "form"));
+    match &*policies {
+        [] => out += "; no policy knows it",
+        policies => {
+            let _ = write!(out, " under {}", policies.join(", "));
+        }
+    }
+    if let Some(until) = content["until"].as_str() {
+        let _ = write!(out, " until {until}");
+    }
+    out.push('\n');
+    notes(content, &mut out);
+    out
+}
+
+fn notes(content: &Value, out: &mut String) {
+    for note in texts(content, "notes") {
+        let _ = writeln!(out, "  {note}");
+    }
+}
+
+fn text<'v>(value: &'v Value, key: &str) -> &'v str {
+    value[key].as_str().unwrap_or_default()
+}
+
+fn items<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v Value> {
+    value[key].as_array().into_iter().flatten()
+}
+
+fn texts<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v str> {
+    items(value, key).filter_map(Value::as_str)
+}
+
+const NO_TOKEN: &str =
+    "the file sets no `[admin] token`, and what changes something needs one: set it, and reload with SIGHUP";
