@@ -21,5 +21,5 @@ pub mod changes;
 pub mod display;
 pub mod guarantee;
 
-pub use load::{Loaded, environment, load};
+pub use load::{Loaded, environment, load, load_admin};
 pub use text::{ConfigText, MissingValues};

@@ -81,7 +81,7 @@ pub static ADMIN: LazyLock<TableSpec<Admin>> = LazyLock::new(|| {
         .sets(|admin| &mut admin.address)
         .doc("The address to listen on, or \"off\".")
         .effect(Effect::NeedsRestart)
-        .key("token", admin_token("a long random text"))
+        .key("token", admin_token("${file:admin_token}"))
         .sets(|admin| &mut admin.token)
         .doc("What whoever changes something through this port must show.")
 });
