@@ -40,6 +40,7 @@ fn main() -> ExitCode {
             cli::check::check(&file.unwrap_or(cli.config), strictness, missing)
         }
         Command::Init { upstream } => cli::init::init(&cli.config, upstream.as_deref()),
+        Command::Keys(command) => cli::keys::keys(&cli.config, &command),
         Command::Reload => cli::reload::reload(&cli.config),
         Command::Version => {
             cli::version();

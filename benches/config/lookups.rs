@@ -1,5 +1,6 @@
 //! Nanoseconds per lookup, among few routes and among many.
 
+use std::sync::Arc;
 use std::hint::black_box;
 
 use http::{HeaderMap, HeaderValue, Method};
@@ -136,7 +137,7 @@ fn rule(path: &str) -> Rule {
     }
 }
 
-fn router(routes: usize, kind: Kind) -> Router {
+fn router(routes: usize, kind: Kind) -> Arc<Router> {
     let text = files::good(routes, kind);
     let loaded = load(&text, &|_| None, &mut |_| SeriesId(0)).expect("a good file");
     loaded.snapshot.router

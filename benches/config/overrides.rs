@@ -8,6 +8,7 @@ use std::path::Path;
 
 use http::{HeaderMap, HeaderValue, Method};
 use tollgate::config::{Loaded, load};
+use tollgate::limit::PartitionId;
 use tollgate::limit::plan::SeriesId;
 use tollgate::request::route::Lookup;
 use tollgate::request::{ClientPrefixes, Facts};
@@ -189,7 +190,7 @@ fn per_lookup(loaded: &Loaded, value: &str) -> f64 {
     loop {
         let (ms, ()) = timed(|| {
             for _ in 0..times {
-                black_box(policy.find_override(black_box(&facts)));
+                black_box(policy.find_override(black_box(&facts), PartitionId::new(0)));
             }
         });
         if ms > 50.0 {

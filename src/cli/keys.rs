@@ -20,6 +20,7 @@ pub enum KeysCommand {
     List,
     /// Lets a client do something else for a time; another window than the policy's starts whole.
     Set {
+        /// Whom it is about.
         #[command(flatten)]
         client: ClientName,
         /// What it may do: quotas, `unlimited` or `blocked`, as `overrides` have them.
@@ -34,6 +35,7 @@ pub enum KeysCommand {
     },
     /// Gives units back to a client (`+5`), or spends them (`-5`), in the newest bucket or entry.
     Adjust {
+        /// Whom it is about.
         #[command(flatten)]
         client: ClientName,
         /// How many units: above 0 come back, below are spent.
@@ -44,6 +46,7 @@ pub enum KeysCommand {
     Reset(ClientName),
     /// Refuses clients with 403.
     Block {
+        /// Whom it is about.
         #[command(flatten)]
         client: ClientName,
         /// For how long, such as `8h`; without it, for `366d`.

@@ -7,6 +7,7 @@ mod client;
 mod habits;
 pub mod id;
 pub mod init;
+pub mod keys;
 pub mod reload;
 
 use std::io;
@@ -63,6 +64,9 @@ pub enum Command {
         #[arg(long, value_name = "URL")]
         upstream: Option<String>,
     },
+    /// What single clients have left, and what to do with them: raise, block, reset, give back.
+    #[command(subcommand)]
+    Keys(keys::KeysCommand),
     /// Has the gateway that runs with the file read it again, and says what has changed, or what is wrong with it.
     Reload,
     /// Prints the version.

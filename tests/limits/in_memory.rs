@@ -113,7 +113,8 @@ impl Gateway {
             .session()
             .reset(check.series_id, check.partition_id)
             .now_or_never();
-        reset.expect("memory never waits");
+        let reset = reset.expect("memory never waits");
+        reset.expect("memory is always there");
     }
 
     /// Sends one request of each of `keys` clients; returns how many were admitted.
