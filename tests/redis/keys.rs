@@ -7,7 +7,7 @@ use crate::support::origin::{After, Gate as Door, Origin};
 use crate::support::redis::{Cluster, Fault, Proxy, Sentinels, Server, listed};
 use crate::support::{Client, Config, Process, eventually, get};
 
-const TOKEN: &str = "a token of more than sixteen bytes";
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
 /// Three gateways with a policy by key and one by address, and a token.
 fn fleet(url: &str, upstream: &str) -> Fleet {
