@@ -34,8 +34,8 @@ pub mod target;
 pub mod upgrade;
 
 pub use self::client_address::{
-    ADDRESS_CLAIMS, AddressSource, ClientIdentity, ClientPrefixes, client_address, client_network,
-    is_trusted_peer,
+    ADDRESS_CLAIMS, AddressSource, ClientIdentity, ClientPrefixes, claimed_address, client_address,
+    client_network, is_trusted_peer,
 };
 pub use self::cookie::cookie_value;
 pub use self::field_names::are_tokens;

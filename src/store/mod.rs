@@ -21,7 +21,7 @@ pub mod redis;
 pub use charge::Charge;
 pub use guarded::GuardedStore;
 pub use memory::MemoryStore;
-pub use outcome::StoreVerdict;
+pub use outcome::{PeekedCheck, StoreVerdict};
 pub use series::{Series, SeriesRole, Shape};
 pub use settings::Settings;
 
@@ -105,8 +105,20 @@ impl Session {
 
     /// Says what each check of a plan would be answered, and spends nothing.
     pub async fn peek(&self, plan: &[Check<'_>]) -> SmallVec<[Decision; 4]> {
+        let peeked = self.peek_checks(plan).await;
+        peeked.into_iter().map(|check| check.decision).collect()
+    }
+
+    /// As [`peek`](Self::peek), and says which answers are not the store's.
+    pub async fn peek_checks(&self, plan: &[Check<'_>]) -> SmallVec<[PeekedCheck; 4]> {
         match self {
-            Self::Memory(memory) => memory.peek(plan),
+            Self::Memory(memory) => {
+                let own = |decision| PeekedCheck {
+                    decision,
+                    is_degraded: false,
+                };
+                memory.peek(plan).into_iter().map(own).collect()
+            }
             Self::Redis(session) => Box::pin(session.peek(plan)).await,
         }
     }

@@ -2,7 +2,7 @@
 
 use super::charge::Charge;
 use crate::clock::Micros;
-use crate::limit::Verdict;
+use crate::limit::{Decision, Verdict};
 
 /// What came of asking a store to decide a plan.
 #[expect(
@@ -26,6 +26,15 @@ pub enum StoreVerdict {
         /// When to try again.
         retry: Micros,
     },
+}
+
+/// What a check of a plan would be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeekedCheck {
+    /// The answer.
+    pub decision: Decision,
+    /// Whether the store did not say so: it is what this node would answer in its place.
+    pub is_degraded: bool,
 }
 
 impl Default for StoreVerdict {

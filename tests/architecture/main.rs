@@ -183,6 +183,13 @@ const ROOMS: &[(&str, &[&str])] = &[
             "tls",
         ],
     ),
+    (
+        "explain",
+        &[
+            "clock", "config", "fault", "limit", "limiter", "metrics", "proxy", "request",
+            "snapshot", "store",
+        ],
+    ),
     ("admin", &["metrics", "request"]),
 ];
 const FILE_LINES_MAX: usize = 400;

@@ -26,6 +26,7 @@ use super::store::GuardedStore;
 use crate::clock::Timestamp;
 use crate::limit::{Check, Decision, PartitionId, Verdict};
 use crate::metrics::BreakerState;
+use crate::store::outcome::PeekedCheck;
 use crate::store::redis::wire::Settlement;
 use crate::store::redis::{CallError, Caller, GivenUp, LateReader, RedisSession};
 
@@ -149,16 +150,17 @@ impl Remote {
     pub(super) async fn peek_anywhere(
         self: &Rc<Self>,
         plan: &[Check<'_>],
-    ) -> SmallVec<[Decision; 4]> {
-        let Ok(peeks) = self.peek(plan).await else {
-            return self.store.fallback().peek(plan);
-        };
-        if let Some(peeks) = peeks.iter().copied().collect() {
-            return peeks;
-        }
-        let own = self.store.fallback().peek(plan);
-        (peeks.into_iter().zip(own))
-            .map(|(peek, own)| peek.unwrap_or(own))
+    ) -> SmallVec<[PeekedCheck; 4]> {
+        let by_redis = self.peek(plan).await;
+        let by_redis = by_redis.unwrap_or_else(|_| plan.iter().map(|_| None).collect());
+        let is_whole = by_redis.iter().all(Option::is_some);
+        let own = (!is_whole).then(|| self.store.fallback().peek(plan));
+        let own = own.unwrap_or_default();
+        (by_redis.iter().enumerate())
+            .map(|(index, decision)| PeekedCheck {
+                decision: decision.unwrap_or_else(|| own[index]),
+                is_degraded: decision.is_none(),
+            })
             .collect()
     }
 
