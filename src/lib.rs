@@ -36,7 +36,8 @@
 //! # What operators see
 //!
 //! [`fault`]: why, and whose fault. [`metrics`] and [`access_log`]: how often, and each request. [`logging`]:
-//! events. [`admin`]: the private port. [`cli`]: `tollgate check`, `tollgate id`.
+//! events. [`explain`]: what becomes of a request, and why. [`admin`]: the private port. [`cli`]: `tollgate check`,
+//! `tollgate explain`, `tollgate id`.
 //!
 //! # Words
 //!
@@ -51,6 +52,8 @@
 //! | peek | to ask what a check would be answered, and spend nothing |
 //! | grant | what a policy lets a client do: spend quotas, everything, or nothing |
 //! | charge | what a decision spent and where: the only thing that can be settled (given back, or followed by more) |
+//! | preview | a plan that is made to be looked at, and never decided |
+//! | dry run | phases 1 to 3 for a request that nobody has sent |
 //! | admission | what the limiter says of a request: go on, wait, or why not |
 //! | plan policy | which of a plan's policies, counted from 0: another number than the file's `PolicyIndex` |
 //! | exchange | a request and its answer, from the head's arrival to the end of the answer's body |
@@ -88,6 +91,8 @@ pub mod limiter;
 pub mod keys;
 
 pub mod proxy;
+
+pub mod explain;
 
 pub mod admin;
 pub mod gateway;

@@ -46,6 +46,7 @@ fn main() -> ExitCode {
             cli::version();
             ExitCode::SUCCESS
         }
+        Command::Explain(request) => cli::explain::print(&cli.config, &request),
         Command::Id { policy, value } => cli::id::id(&cli.config, &policy, &value),
         Command::Run => run(&cli.config).unwrap_or_else(|error| {
             eprintln!("tollgate: {error:#}");

@@ -21,10 +21,10 @@ pub use answering::{FieldChanges, Jitter, PagePart, RefusalPage, RefusalStyle};
 pub use expiry::Expiry;
 use http::{HeaderName, HeaderValue};
 pub use listener::{ListenAddress, Listener};
-pub use temporary::{TemporaryLayer, TemporaryOverrides};
 pub use settling::{
     CostSource, CountedAnswers, HeaderCost, ReportedCost, RouteBodies, StatusRange, UpstreamFault,
 };
+pub use temporary::{TemporaryLayer, TemporaryOverrides};
 use typed_index_collections::TiVec;
 pub use upstream::{
     Balance, Eject, Endpoint, Health, HttpUpstream, Scheme, Upstream, UpstreamKind,
@@ -33,8 +33,8 @@ pub use upstream::{
 use crate::access_log::AccessLog;
 use crate::cost::{BodyCost, NumberIndex, NumberSource};
 use crate::index::{ListenerIndex, PolicyIndex, RouteIndex, UpstreamIndex};
-use crate::limit::{PartitionId, Quota};
 use crate::limit::plan::{OnStoreFailure, SeriesId};
+use crate::limit::{PartitionId, Quota};
 use crate::logging::{LogFiles, LogFormat};
 use crate::request::jwt::TokenVerifier;
 use crate::request::route::Router;
@@ -269,11 +269,7 @@ impl Policy {
     }
 
     /// Finds the override that the policy has for a request, whose partition has this id.
-    pub fn find_override(
-        &self,
-        facts: &Facts<'_>,
-        partition_id: PartitionId,
-    ) -> Option<Override> {
+    pub fn find_override(&self, facts: &Facts<'_>, partition_id: PartitionId) -> Option<Override> {
         if let Some(temporary) = &self.temporary
             && let Some(grant) = temporary.find(&self.partition, facts, partition_id)
         {

@@ -1,7 +1,7 @@
 //! Nanoseconds per lookup, among few routes and among many.
 
-use std::sync::Arc;
 use std::hint::black_box;
+use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, Method};
 use tollgate::config::load;

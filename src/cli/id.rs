@@ -1,35 +1,21 @@
 //! `tollgate id`: what logs call a client, so that its lines can be found.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::{EXIT_CONFIG, unreadable};
+use super::{EXIT_CONFIG, file};
+use crate::config::Loaded;
 use crate::config::value::{Chooser, did_you_mean};
-use crate::config::{self, ConfigText, Loaded};
-use crate::limit::plan::SeriesId;
 use crate::proxy::process::secret_key;
 use crate::request::NamedClient;
 
 /// Reads the file at `path`, and prints what logs call the client that `value` names under `policy`. Exits
 /// with 0, with 78 if the file has mistakes or no `key_secret`, or with 1 if there is no such policy or client.
 pub fn id(path: &Path, policy: &str, value: &str) -> ExitCode {
-    let name = path.display().to_string();
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) => {
-            eprintln!("{}", unreadable(path, &error));
-            return ExitCode::from(EXIT_CONFIG);
-        }
-    };
-    let config = ConfigText::of(path, &text);
-    let loaded = match config::load(config, &config::environment, &mut |_| SeriesId(0)) {
+    let loaded = match file::load(path) {
         Ok(loaded) => loaded,
-        Err(report) => {
-            let color = std::io::stderr().is_terminal();
-            eprint!("{}", report.render(&name, &text, color));
-            return ExitCode::from(EXIT_CONFIG);
-        }
+        Err(status) => return status,
     };
     match names(&loaded, policy, value) {
         Ok(lines) => {

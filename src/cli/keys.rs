@@ -174,11 +174,19 @@ fn report(report: &Value) -> String {
         );
         match quota["next_seconds"].as_u64() {
             Some(next) => {
-                let _ = write!(out, ", more in {next}s, all in {}s", number("reset_seconds"));
+                let _ = write!(
+                    out,
+                    ", more in {next}s, all in {}s",
+                    number("reset_seconds")
+                );
             }
             None => out.push_str(", nothing used"),
         }
-        let _ = writeln!(out, "; a cost of {} is refused now", number("remaining") + 1);
+        let _ = writeln!(
+            out,
+            "; a cost of {} is refused now",
+            number("remaining") + 1
+        );
     }
     if report["is_degraded"] == true {
         out += "  Redis cannot be asked: these are this gateway's own counts\n";
@@ -192,7 +200,12 @@ fn list(content: &Value) -> String {
     let mut out = String::new();
     for directive in items(content, "directives") {
         let policy = directive["policy"].as_str().unwrap_or("everywhere");
-        let _ = write!(out, "{policy}: {}: {}", text(directive, "client"), in_force(directive));
+        let _ = write!(
+            out,
+            "{policy}: {}: {}",
+            text(directive, "client"),
+            in_force(directive)
+        );
         for id in texts(directive, "ids") {
             let _ = write!(out, " id:{id}");
         }
@@ -267,5 +280,4 @@ fn texts<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v str> {
     items(value, key).filter_map(Value::as_str)
 }
 
-const NO_TOKEN: &str =
-    "the file sets no `[admin] token`, and what changes something needs one: set it, and reload with SIGHUP";
+const NO_TOKEN: &str = "the file sets no `[admin] token`, and what changes something needs one: set it, and reload with SIGHUP";

@@ -4,17 +4,22 @@
 
 pub mod check;
 mod client;
+pub mod explain;
+mod file;
 mod habits;
 pub mod id;
 pub mod init;
 pub mod keys;
 pub mod reload;
+mod request_arguments;
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
+
+pub use self::request_arguments::RequestArguments;
 
 /// A rate-limiting reverse proxy.
 #[derive(Clone, Debug, Parser, PartialEq, Eq)]
@@ -58,6 +63,8 @@ pub enum Command {
         /// The client, written as in `overrides`: `live_123`, or `header:x-tenant=acme, method=GET`.
         value: String,
     },
+    /// Says which route takes a request, by which policies it is limited, and why.
+    Explain(RequestArguments),
     /// Writes a small commented file to start from; never over another one.
     Init {
         /// Where requests go, such as `http://127.0.0.1:9000`; without it, they are echoed.

@@ -117,7 +117,10 @@ impl ValueError {
     pub fn in_a_line(&self) -> String {
         let hint = self.hint.as_deref().unwrap_or_default();
         let separator = if hint.is_empty() { "" } else { "; " };
-        format!("{}, expected {}{separator}{hint}", self.problem, self.expected)
+        format!(
+            "{}, expected {}{separator}{hint}",
+            self.problem, self.expected
+        )
     }
 
     /// Calls the text `subject` instead of repeating it.

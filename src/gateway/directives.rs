@@ -69,7 +69,12 @@ impl DirectiveFollower {
             Ok(Some(set)) => {
                 let held = self.held(now);
                 if set.version == 0 && !held.is_empty() {
-                    if self.session.restore_directives(&held).await.is_ok_and(|is_lost| is_lost) {
+                    if self
+                        .session
+                        .restore_directives(&held)
+                        .await
+                        .is_ok_and(|is_lost| is_lost)
+                    {
                         let directives = held.len();
                         tracing::warn!(
                             directives,
@@ -120,7 +125,11 @@ impl DirectiveFollower {
         let live = Arc::clone(&self.process.live());
         self.note_resets(&old, &parts.directives, &live.snapshot);
         let are_grants = |one: &&Directive| matches!(one.text.order, Order::Grant(_));
-        if old.iter().filter(are_grants).eq(parts.directives.iter().filter(are_grants)) {
+        if old
+            .iter()
+            .filter(are_grants)
+            .eq(parts.directives.iter().filter(are_grants))
+        {
             return;
         }
         let mut snapshot = live.snapshot.clone();

@@ -92,7 +92,9 @@ impl NamedClients {
         let form = form(&parts, partition, snapshot);
         Ok(Self {
             pattern: Some(pattern),
-            shown: shown.filter(|_| !ids.is_empty()).unwrap_or_else(|| spelled(&parts)),
+            shown: shown
+                .filter(|_| !ids.is_empty())
+                .unwrap_or_else(|| spelled(&parts)),
             ids,
             parts,
             form,
@@ -100,7 +102,12 @@ impl NamedClients {
     }
 
     /// Says what is ordered for them, under one policy or, if none is named, under each that knows their parts.
-    pub(super) fn directive(&self, policy: Option<&str>, order: Order, since_ms: u64) -> DirectiveText {
+    pub(super) fn directive(
+        &self,
+        policy: Option<&str>,
+        order: Order,
+        since_ms: u64,
+    ) -> DirectiveText {
         let is_named = policy.is_some();
         DirectiveText {
             policy: policy.map(str::to_owned),
@@ -168,12 +175,17 @@ fn form(parts: &[(Part, StoredPart)], partition: &Partition, snapshot: &Snapshot
     let one = |(part, is): &(Part, StoredPart)| match (part, is) {
         (_, StoredPart::Network(network)) => format!("addresses in {network}"),
         (_, StoredPart::Glob(glob)) => {
-            format!("each {} that begins so: {}", display::part(part), printable(glob))
+            format!(
+                "each {} that begins so: {}",
+                display::part(part),
+                printable(glob)
+            )
         }
         (Part::Ip, StoredPart::Values(_)) => {
             let prefixes = snapshot.listeners.iter().map(|one| one.identity.prefixes);
-            let bits: std::collections::BTreeSet<_> =
-                prefixes.map(|prefixes| (prefixes.ipv4, prefixes.ipv6)).collect();
+            let bits: std::collections::BTreeSet<_> = prefixes
+                .map(|prefixes| (prefixes.ipv4, prefixes.ipv6))
+                .collect();
             let bits = bits.iter().map(|(ipv4, ipv6)| match (ipv4, ipv6) {
                 (32, ipv6) => format!("its /{ipv6} if it is IPv6"),
                 (ipv4, ipv6) => format!("its /{ipv4}, or its /{ipv6} if it is IPv6"),
@@ -188,7 +200,11 @@ fn form(parts: &[(Part, StoredPart)], partition: &Partition, snapshot: &Snapshot
     }
     let said: Vec<String> = parts.iter().map(one).collect();
     let rest = partition.0.len() - parts.len();
-    let rest = if rest > 0 { ", whatever the rest is" } else { "" };
+    let rest = if rest > 0 {
+        ", whatever the rest is"
+    } else {
+        ""
+    };
     said.join(" and ") + rest
 }
 

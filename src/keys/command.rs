@@ -155,7 +155,8 @@ impl Keys<'_> {
             .map_err(KeysError::Wrong)?;
         let done = format!("{} for {}", quotas.join(", "), clients.shown);
         let order = Order::Grant(quotas.to_vec());
-        self.put(Some(policy), &clients, order, lifetime, done).await
+        self.put(Some(policy), &clients, order, lifetime, done)
+            .await
     }
 
     /// Ends what was set for clients.
@@ -189,7 +190,8 @@ impl Keys<'_> {
     /// Ends the blocks of clients, under one policy and everywhere.
     pub async fn unblock(&self, policy: &str, value: &str) -> Result<Done, KeysError> {
         let (_, clients) = self.clients(policy, value)?;
-        self.remove(policy, &clients, Directive::blocks, "block").await
+        self.remove(policy, &clients, Directive::blocks, "block")
+            .await
     }
 
     /// Spends units of one client, or gives them back.
@@ -220,7 +222,11 @@ impl Keys<'_> {
     ///
     /// First every gateway is told, and has the time to hear of it: from then on none gives back what was charged
     /// before. Only then the counters go.
-    pub async fn reset(&self, policy: &str, value: &str) -> Result<(ClientReport, Done), KeysError> {
+    pub async fn reset(
+        &self,
+        policy: &str,
+        value: &str,
+    ) -> Result<(ClientReport, Done), KeysError> {
         let (index, clients) = self.clients(policy, value)?;
         self.one_client(&clients)?;
         let before = self.report(index, &clients).await;
@@ -276,10 +282,11 @@ impl Keys<'_> {
             None => knows(one, &directive),
         });
         let known: Vec<&Policy> = known.collect();
-        let notes = known.iter().filter(|one| one.mode != Some(PolicyMode::Enforce));
-        let notes = notes.map(|one| {
-            format!("`{}` refuses nobody: its mode is not `enforce`", one.name)
-        });
+        let notes = known
+            .iter()
+            .filter(|one| one.mode != Some(PolicyMode::Enforce));
+        let notes =
+            notes.map(|one| format!("`{}` refuses nobody: its mode is not `enforce`", one.name));
         Ok(Done {
             done,
             client: clients.shown.clone(),
@@ -296,7 +303,10 @@ impl Keys<'_> {
                 "the client takes more than {TEXT_MAX} bytes to write down, expected a shorter value"
             )));
         }
-        Ok(self.session.put_directive(directive, self.clock.now()).await?)
+        Ok(self
+            .session
+            .put_directive(directive, self.clock.now())
+            .await?)
     }
 
     async fn remove(
@@ -379,10 +389,17 @@ impl Keys<'_> {
         if let Some(granted) = temporary {
             (grant, candidates) = (granted, &[]);
         } else if let Some(overrides) = &policy.overrides {
-            let prefixes = self.snapshot.listeners.first().map(|one| one.identity.prefixes);
-            let named = clients.pattern().zip(prefixes).and_then(|(pattern, prefixes)| {
-                NamedClient::of(&policy.partition, pattern, prefixes)
-            });
+            let prefixes = self
+                .snapshot
+                .listeners
+                .first()
+                .map(|one| one.identity.prefixes);
+            let named = clients
+                .pattern()
+                .zip(prefixes)
+                .and_then(|(pattern, prefixes)| {
+                    NamedClient::of(&policy.partition, pattern, prefixes)
+                });
             match (&overrides.by, named) {
                 (None, Some(client)) => {
                     if let Some(found) = overrides.patterns.find_named(&client) {
@@ -435,16 +452,18 @@ impl Keys<'_> {
         for (quota, is_candidate) in quotas {
             for partition_id in &clients.ids {
                 let check = [self.check(index, quota, *partition_id)];
-                let peeked = self.session.peek_and_tell(&check).await;
-                is_degraded |= peeked.is_degraded;
-                reports.extend(peeked.decisions.first().map(|decision| QuotaReport {
-                    quota: quota.log_name.to_string(),
-                    is_candidate,
-                    limit: quota.quota.capacity(),
-                    remaining: decision.remaining,
-                    next_seconds: decision.next.map(|next| next.0.div_ceil(US_PER_S)),
-                    reset_seconds: decision.reset.0.div_ceil(US_PER_S),
-                }));
+                for peeked in self.session.peek_checks(&check).await {
+                    is_degraded |= peeked.is_degraded;
+                    let decision = peeked.decision;
+                    reports.push(QuotaReport {
+                        quota: quota.log_name.to_string(),
+                        is_candidate,
+                        limit: quota.quota.capacity(),
+                        remaining: decision.remaining,
+                        next_seconds: decision.next.map(|next| next.0.div_ceil(US_PER_S)),
+                        reset_seconds: decision.reset.0.div_ceil(US_PER_S),
+                    });
+                }
             }
         }
         let policy = &self.snapshot.policies[index].name;

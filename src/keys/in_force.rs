@@ -97,7 +97,10 @@ fn apply(
 }
 
 /// Returns the states that a reset is about: each of the policy's series with each of the client's ids.
-pub fn reset_states(directive: &Directive, snapshot: &Snapshot) -> HashSet<(SeriesId, PartitionId)> {
+pub fn reset_states(
+    directive: &Directive,
+    snapshot: &Snapshot,
+) -> HashSet<(SeriesId, PartitionId)> {
     let named = |policy: &&Policy| directive.text.policy.as_deref() == Some(&*policy.name);
     let quotas = (snapshot.policies.iter().filter(named)).flat_map(Policy::every_quota);
     quotas

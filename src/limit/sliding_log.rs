@@ -193,7 +193,10 @@ impl State for SlidingLog {
 
     fn newest(&self, _quota: &Quota, at: Timestamp) -> Charged {
         let last = self.live().last();
-        last.map_or_else(|| Charged::plain(at, 0), |last| Charged::plain(last.at, last.units))
+        last.map_or_else(
+            || Charged::plain(at, 0),
+            |last| Charged::plain(last.at, last.units),
+        )
     }
 
     fn is_whole(&self, quota: &Quota, at: Timestamp) -> bool {

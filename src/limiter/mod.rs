@@ -10,16 +10,18 @@ mod context;
 mod decided;
 mod plan;
 mod preflight;
+mod preview;
 mod settle;
 
 use std::cell::RefCell;
 
 pub use context::Limiter;
 pub use decided::{Admission, Decided, LimitInfo, PolicyResult, Reservation, tightest};
-pub use plan::BodyNeeds;
+pub use plan::{BodyNeeds, Reserve};
+pub use preview::{PeekedCost, Preview, PreviewedQuota};
 pub use settle::{ResponseFacts, Settler};
 
-use self::plan::{Planned, Reserve};
+use self::plan::Planned;
 use crate::clock::Micros;
 use crate::cost::Numbers;
 use crate::index::PolicyIndex;

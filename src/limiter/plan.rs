@@ -44,7 +44,7 @@ struct Owner {
 
 /// What a plan reserves by, where a body tells the cost.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Reserve<'n> {
+pub enum Reserve<'n> {
     /// What was read of the request.
     Read(&'n Numbers),
     /// What its head says: the smallest reserve that its body could make.
@@ -185,6 +185,12 @@ fn header_cost(policy: &Policy, applied: &AppliedPolicy, headers: &HeaderMap) ->
 }
 
 impl<'s> Planned<'s> {
+    /// Yields the checks with their place: which of [`Decided::policies`], and which of its quotas or candidates.
+    pub(super) fn places(&self) -> impl Iterator<Item = (&Check<'s>, usize, usize)> {
+        let placed = |(check, owner): (_, &Owner)| (check, owner.of.into(), owner.quota.into());
+        self.checks.iter().zip(&self.owners).map(placed)
+    }
+
     /// Adds what a policy does and its checks: its quotas, and those that are tried beside them.
     fn add(
         &mut self,

@@ -5,7 +5,6 @@
 
 use std::pin::pin;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use http::header::{CONNECTION, EXPECT, UPGRADE};
 use http::request::Parts;
@@ -13,6 +12,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, Version};
 use http_body::Body as _;
 use http_body_util::Full;
 
+use super::admitted::admitted;
 use super::annotate::{annotate, expose};
 use super::body::ResponseBody;
 use super::check::{check, is_last};
@@ -24,14 +24,12 @@ use super::downstream::body::RequestBody;
 use super::downstream::request::{IncomingBody, RequestState};
 use super::exchange::Exchange;
 use super::journey_state::{Journey, Stop};
-use super::refusal::{Afterwards, Challenge, Dialect, OverQuota, Refusal};
+use super::refusal::{Afterwards, Dialect, Refusal};
 use super::request_headers::{after_route, before_forward, before_route};
 use super::tunnel;
 use crate::clock::Micros;
-use crate::index::{PolicyIndex, RouteIndex};
-use crate::limit::Retry;
-use crate::limiter::{Admission, Limiter};
-use crate::request::jwt::TokenClaims;
+use crate::index::RouteIndex;
+use crate::limiter::Limiter;
 use crate::request::{self, Facts, target, upgrade};
 use crate::snapshot::{AppliedPolicy, Route};
 
@@ -187,7 +185,7 @@ impl Journey<'_> {
         check(head)?;
         // 1 Route.
         let target = std::mem::take(&mut head.uri);
-        let arrived = before_route(self, head, &target, client)?;
+        let arrived = before_route(&self.connection(), head, &target, client)?;
         let host = (self.client.host.borrow_mut())
             .host(&target, &head.headers, head.version)
             .map_err(|_| Refusal::bad_host())?;
@@ -199,14 +197,15 @@ impl Journey<'_> {
         self.route = Some(found.route);
         self.page_origin = cors::page_origin(route, &head.headers);
         self.exchange.record.routed(found.route);
-        after_route(self, route, &arrived, &mut head.headers)?;
+        after_route(&self.connection(), route, &arrived, &mut head.headers)?;
         let is_too_large = self.bound_body(route);
         self.check_upgrade(route)?;
         // 2 Identify.
         let query = target.query();
         (route.reads.check(&head.headers, query, &arrived.joined))
             .map_err(|_| Refusal::ambiguous_client())?;
-        let claims = self.claims(route, &head.headers);
+        let now = || self.client.worker.process.clock.wall();
+        let claims = self.connection().claims(route, &head.headers, now);
         let facts = Facts {
             client,
             prefixes: self.listener.identity.prefixes,
@@ -236,13 +235,6 @@ impl Journey<'_> {
         let hash = snapshot.upstreams[route.upstream].hash(&facts);
         let common = before_forward(self, route, &mut head.headers, client);
         (self.forward(route, head, &target, &forwarded, hash, common)).await
-    }
-
-    /// Returns what the request's token claims, if the route's policies ask for that and it verifies.
-    fn claims(&self, route: &Route, headers: &HeaderMap) -> Option<Arc<TokenClaims>> {
-        let tokens = &self.live.snapshot.tokens;
-        let tokens = tokens.as_ref().filter(|_| route.reads.has_claims())?;
-        tokens.claims(headers, self.client.worker.process.clock.wall())
     }
 
     /// Phases 2 to 4: lets the limiter decide; a request of a leaky bucket waits for its turn.
@@ -280,44 +272,10 @@ impl Journey<'_> {
             // It relays what its own clients do, who pay for their requests.
             request.excuse_leaving();
         }
-        match self.admitted(admission)? {
+        match admitted(&self.live.snapshot, &self.exchange.decided, admission)? {
             Micros(0) => Ok(()),
             wait => self.delay(wait).await,
         }
-    }
-
-    /// Returns how long an admitted request is delayed first.
-    ///
-    /// # Errors
-    /// What refuses it, if it is not admitted.
-    fn admitted(&self, admission: Admission) -> Result<Micros, Refusal> {
-        let snapshot = &self.live.snapshot;
-        let name = |policy: PolicyIndex| &*snapshot.policies[policy].name;
-        Err(match admission {
-            Admission::Admitted { wait } => return Ok(wait),
-            Admission::Refused { retry } => {
-                let decided = &self.exchange.decided;
-                let too_large = match retry {
-                    Retry::Never => decided.too_large(snapshot),
-                    Retry::After(_) => None,
-                };
-                Refusal::quota_exceeded(&OverQuota {
-                    retry,
-                    policy: decided.first_refusing(snapshot),
-                    quota: decided.decisive(snapshot).map(|info| info.quota),
-                    violated: decided.violated(snapshot),
-                    too_large: too_large.as_deref(),
-                })
-            }
-            Admission::Unavailable { retry } => Refusal::limiter_unavailable(retry),
-            Admission::Unidentified { policy, choice } => {
-                let choice = &snapshot.policies[policy].partition.0[choice];
-                Refusal::unidentified(name(policy), Challenge::of(choice))
-            }
-            Admission::Blocked { policy } => Refusal::blocked(name(policy)),
-            Admission::BadCost { policy } => Refusal::bad_cost(name(policy)),
-            Admission::UnknownPrice { policy } => Refusal::unknown_price(name(policy)),
-        })
     }
 
     /// Holds an admitted request until its turn.
@@ -350,7 +308,7 @@ impl Journey<'_> {
     /// Bounds the body by the route's maximum, or by the listener's if the route has none; says whether it is
     /// announced as longer.
     fn bound_body(&mut self, route: &Route) -> bool {
-        let bytes_max = route.max_body_bytes.or(self.listener.max_body_bytes);
+        let bytes_max = self.connection().body_bytes_max(route);
         let Some((bytes_max, body)) = bytes_max.zip(self.body.as_mut()) else {
             return false;
         };
@@ -363,7 +321,8 @@ impl Journey<'_> {
         let (limiter, decided) = (self.limiter, &mut self.exchange.decided);
         let stranger =
             limiter.refuse_stranger(&route.policies, facts, &self.client.partition, decided);
-        let refusal = stranger.and_then(|refused| self.admitted(refused).err());
+        let snapshot = &self.live.snapshot;
+        let refusal = stranger.and_then(|refused| admitted(snapshot, decided, refused).err());
         refusal.unwrap_or_else(Refusal::body_too_large)
     }
 }

@@ -3,6 +3,7 @@
 use http::HeaderValue;
 
 use super::client::Client;
+use super::connection_facts::ConnectionFacts;
 use super::downstream::body::RequestBody;
 use super::exchange::Exchange;
 use super::process::ActiveConfig;
@@ -34,4 +35,18 @@ pub(super) struct Journey<'r> {
     pub(super) page_origin: Option<usize>,
     /// The protocol that the client asks for and may have.
     pub(super) upgrade: Option<HeaderValue>,
+}
+
+impl<'r> Journey<'r> {
+    /// Returns what is known of the request by its connection.
+    pub(super) fn connection(&self) -> ConnectionFacts<'r> {
+        ConnectionFacts {
+            snapshot: &self.live.snapshot,
+            listener: self.listener,
+            peer: self.client.peer,
+            is_named: self.client.is_named,
+            certificate: self.client.certificate(),
+            is_tls: self.client.tls.is_some(),
+        }
+    }
 }

@@ -13,15 +13,18 @@ pub(crate) mod worker_loop;
 pub(crate) mod journey;
 mod journey_state;
 
+pub(crate) mod admitted;
 pub mod annotate;
 mod body;
 mod body_cost;
 mod body_reading;
 mod check;
 mod client;
+pub(crate) mod connection_facts;
 mod content;
 mod cors;
 mod delay;
+pub(crate) mod dry_run;
 mod exchange;
 mod forward;
 pub mod forwarded;

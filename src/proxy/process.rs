@@ -185,12 +185,17 @@ impl Process {
     }
 }
 
+/// Whether all processes that count in the same store have the same key of partition ids.
+pub fn is_partition_key_known(store: &Settings) -> bool {
+    store.key_secret.is_some() || matches!(store.location, Location::Redis(_))
+}
+
 /// Returns the key of partition ids. It is the whole fleet's if the fleet shares counters.
 ///
 /// If the fleet has no secret, its key is a constant, and anyone can tell under which key a
 /// client's counters are. If counters are in memory, the key is this process's own, so nobody can
 /// choose values whose partition ids collide.
-fn partition_key(store: &Settings, process_key: &[u8; 32]) -> [u8; 32] {
+pub fn partition_key(store: &Settings, process_key: &[u8; 32]) -> [u8; 32] {
     secret_key(store).unwrap_or_else(|| match &store.location {
         Location::Memory => *process_key,
         Location::Redis(_) => blake3::derive_key(PARTITION_CONTEXT, b""),

@@ -14,12 +14,13 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 
 use super::body_cost::ask_for_readable;
-use super::forwarded::{self, Sender};
+use super::connection_facts::ConnectionFacts;
+use super::forwarded;
 use super::journey_state::Journey;
 use super::refusal::Refusal;
 use super::{request_id, upstream_limit_headers};
 use crate::proxy::wire::request_head::CommonFields;
-use crate::request::{self, claims, hop_by_hop};
+use crate::request::{self, hop_by_hop};
 use crate::snapshot::{Route, UpstreamKind};
 
 /// What the first changes leave for later ones.
@@ -32,26 +33,26 @@ pub(super) struct Arrived {
 
 /// Changes a head that has arrived, so that a route can be found by it.
 pub(super) fn before_route(
-    journey: &Journey<'_>,
+    sent_by: &ConnectionFacts<'_>,
     head: &mut Parts,
     target: &Uri,
     client: Option<IpAddr>,
 ) -> Result<Arrived, Refusal> {
-    let snapshot = &journey.live.snapshot;
+    let snapshot = sent_by.snapshot;
     let headers = &mut head.headers;
     // What is for this connection alone, and what only the gateway says: `Tollgate-*`, and X-Forwarded-Prefix,
     // which is not believed of a trusted peer either. Connection is read here for the last
     // time, but nothing that it names is removed yet: that may be what the trusted peer said.
     let connection = hop_by_hop::strip_request(headers);
     // What only a trusted peer may say. From here on, every field is what the origin will see.
-    journey.strip_untrusted(headers);
+    sent_by.strip_untrusted(headers);
     // The certificate is the connection's, whatever the client says of one.
-    journey.set_client_cert(headers);
+    sent_by.set_client_cert(headers);
     // An absolute target's host, so that host and target are the same to everybody.
     set_host(head, target)?;
     // The scheme in one spelling, if routes go by it.
     if snapshot.reads_scheme {
-        forwarded::set_scheme(&mut head.headers, &journey.sender(client));
+        forwarded::set_scheme(&mut head.headers, &sent_by.sender(client));
     }
     // One line of each field that a route reads, so that its value is the one that the origin reads.
     let joined = request::join_routed_lines(&mut head.headers, &snapshot.router);
@@ -64,7 +65,7 @@ pub(super) fn before_route(
 /// If it names a field that the listener believes of its trusted peers, or that the route goes by. A proxy may
 /// have set that field, and passed on what its client wrote in Connection.
 pub(super) fn after_route(
-    journey: &Journey<'_>,
+    sent_by: &ConnectionFacts<'_>,
     route: &Route,
     arrived: &Arrived,
     headers: &mut HeaderMap,
@@ -72,8 +73,8 @@ pub(super) fn after_route(
     let Some(connection) = &arrived.connection else {
         return Ok(());
     };
-    let listener = journey.listener;
-    let id = journey.live.snapshot.general.request_id.iter();
+    let listener = sent_by.listener;
+    let id = sent_by.snapshot.general.request_id.iter();
     let believed =
         (listener.identity.believed_fields().chain(id)).filter(|_| listener.trusts_peers());
     let mut decisive = believed.chain(&route.decisive_headers);
@@ -82,7 +83,7 @@ pub(super) fn after_route(
     }
     hop_by_hop::remove_named(headers, connection);
     // It may have named the certificate.
-    journey.set_client_cert(headers);
+    sent_by.set_client_cert(headers);
     Ok(())
 }
 
@@ -119,34 +120,16 @@ pub(super) fn before_forward(
 impl Journey<'_> {
     /// Finds out whose request it is, and gives it its id.
     pub(super) fn resolve_client(&mut self, headers: &HeaderMap) -> Option<IpAddr> {
-        let (peer, is_trusted) = (self.client.peer, self.trusts_peer());
-        let address = if is_trusted {
-            request::client_address(peer, headers, &self.listener.identity)
-        } else {
-            peer.map(|peer| peer.to_canonical())
-        };
+        let sent_by = self.connection();
+        let address = sent_by.client(headers);
         let record = &mut self.exchange.record;
         record.sent_by(address);
         record.traced(|| request_id::trace_id(headers));
         if let Some(name) = &self.live.snapshot.general.request_id {
+            let is_trusted = sent_by.trusts_peer();
             self.exchange.id = Some(request_id::of(headers, name, is_trusted));
         }
         address
-    }
-
-    /// Removes what the peer may not say, unless it is trusted.
-    fn strip_untrusted(&self, headers: &mut HeaderMap) {
-        if !self.trusts_peer() {
-            let id = self.live.snapshot.general.request_id.as_ref();
-            claims::strip_untrusted(headers, &self.listener.identity.source, id);
-        }
-    }
-
-    /// Says which certificate the client has, if the listener asks for one.
-    fn set_client_cert(&self, headers: &mut HeaderMap) {
-        if let Some(certificate) = self.client.certificate() {
-            claims::set_client_cert(headers, &certificate.header);
-        }
     }
 
     /// Tells the upstream whose request it is, and that it came through a gateway: in its fields, or
@@ -158,7 +141,7 @@ impl Journey<'_> {
         client: Option<IpAddr>,
     ) -> Option<Rc<CommonFields>> {
         let snapshot = &self.live.snapshot;
-        let sender = self.sender(client);
+        let sender = self.connection().sender(client);
         let upstream = &snapshot.upstreams[route.upstream].kind;
         // Nothing looks at the fields, or changes them, before they are sent.
         let may_be_common = matches!(upstream, UpstreamKind::Http(_))
@@ -188,23 +171,6 @@ impl Journey<'_> {
         let mut buffer = self.client.worker.scratch.borrow_mut();
         let (snapshot, decided) = (&self.live.snapshot, &self.exchange.decided);
         upstream_limit_headers::set(headers, snapshot, decided, &mut buffer);
-    }
-
-    /// Whether the peer is believed in what it says of its clients.
-    fn trusts_peer(&self) -> bool {
-        self.client.is_named && request::is_trusted_peer(self.client.peer, &self.listener.identity)
-    }
-
-    /// Returns who sent the request, and how.
-    fn sender(&self, client: Option<IpAddr>) -> Sender<'_> {
-        let (peer, identity) = (self.client.peer, &self.listener.identity);
-        let is_tls = self.client.tls.is_some();
-        Sender {
-            peer,
-            client,
-            believed: self.trusts_peer().then_some(&identity.source),
-            scheme: if is_tls { "https" } else { "http" },
-        }
     }
 }
 

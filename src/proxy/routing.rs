@@ -25,37 +25,68 @@ impl<'r> Journey<'r> {
         head: &Parts,
         path: &Normalised<'_>,
     ) -> Result<(Found, Option<&'r [AppliedPolicy]>), Refusal> {
-        let snapshot = &self.live.snapshot;
-        let found = self.find_any(host, head, path)?;
-        if is_as_sent(snapshot, &found.0)
-            && (path.had_raw() || self.exchange.request().is_target_escaped())
-        {
-            // The target is not what was sent any more.
-            return Err(Refusal::bad_path());
-        }
-        Ok(found)
+        let has_body = || self.body.as_ref().is_some_and(|body| !body.is_end_stream());
+        let is_escaped = || self.exchange.request().is_target_escaped();
+        find_route(
+            &self.live.snapshot,
+            (host, head, path),
+            has_body,
+            is_escaped,
+        )
     }
+}
 
-    #[expect(clippy::inline_always, reason = "one caller, and a large result")]
-    #[inline(always)]
-    fn find_any(
-        &self,
-        host: &str,
-        head: &Parts,
-        path: &Normalised<'_>,
-    ) -> Result<(Found, Option<&'r [AppliedPolicy]>), Refusal> {
-        let snapshot = &self.live.snapshot;
-        if let Some(policies) = &snapshot.preflight_policies
-            && head.method == Method::OPTIONS
-            && self.body.as_ref().is_none_or(Body::is_end_stream)
-            && let Some(announced) = announced_method(&head.method, &head.headers)
-        {
+/// Finds the route of a request by its host, head and path, and the policies of preflights if it is one. Of its
+/// target, `is_escaped` says whether it had characters that were escaped when it arrived.
+#[expect(clippy::inline_always, reason = "one busy caller, and a large result")]
+#[inline(always)]
+pub(super) fn find_route<'r>(
+    snapshot: &'r Snapshot,
+    (host, head, path): (&str, &Parts, &Normalised<'_>),
+    has_body: impl FnOnce() -> bool,
+    is_escaped: impl FnOnce() -> bool,
+) -> Result<(Found, Option<&'r [AppliedPolicy]>), Refusal> {
+    let found = match preflight(snapshot, head, has_body) {
+        None => (
+            route(snapshot, host, &head.method, &head.headers, path)?,
+            None,
+        ),
+        Some((policies, announced)) => {
             let found = of_preflight(snapshot, host, head, &announced, path)?;
-            return Ok((found, Some(policies)));
+            (found, Some(policies))
         }
-        let found = route(snapshot, host, &head.method, &head.headers, path)?;
-        Ok((found, None))
+    };
+    if is_as_sent(snapshot, &found.0) && (path.had_raw() || is_escaped()) {
+        // The target is not what was sent any more.
+        return Err(Refusal::bad_path());
     }
+    Ok(found)
+}
+
+/// Returns the method and the headers by which a request's route is looked up: its own, or those that it announces.
+pub(super) fn looked_up(
+    snapshot: &Snapshot,
+    (host, head, path): (&str, &Parts, &Normalised<'_>),
+    has_body: impl FnOnce() -> bool,
+) -> (Method, HeaderMap) {
+    let announced = preflight(snapshot, head, has_body)
+        .and_then(|(_, announced)| announced_request(snapshot, host, head, &announced, path));
+    announced.unwrap_or_else(|| (head.method.clone(), head.headers.clone()))
+}
+
+/// Returns the policies of preflights and the method that is announced, if a request is a preflight that they
+/// decide.
+#[inline]
+fn preflight<'r>(
+    snapshot: &'r Snapshot,
+    head: &Parts,
+    has_body: impl FnOnce() -> bool,
+) -> Option<(&'r [AppliedPolicy], Method)> {
+    let policies = snapshot.preflight_policies.as_deref()?;
+    if head.method != Method::OPTIONS || has_body() {
+        return None;
+    }
+    Some((policies, announced_method(&head.method, &head.headers)?))
 }
 
 /// Finds the route of a preflight: one that names OPTIONS, or that of the request which is announced.
@@ -67,15 +98,30 @@ fn of_preflight(
     announced: &Method,
     path: &Normalised<'_>,
 ) -> Result<Found, Refusal> {
+    match announced_request(snapshot, host, head, announced, path) {
+        None => route(snapshot, host, &head.method, &head.headers, path),
+        Some((method, headers)) => route(snapshot, host, &method, &headers, path),
+    }
+}
+
+/// Returns the method and the headers that a preflight announces; none if its own are looked up, because a route
+/// names OPTIONS.
+fn announced_request(
+    snapshot: &Snapshot,
+    host: &str,
+    head: &Parts,
+    announced: &Method,
+    path: &Normalised<'_>,
+) -> Option<(Method, HeaderMap)> {
     let router = &snapshot.router;
     let as_sent = router.find(host, &head.method, path.as_str(), &head.headers);
     if let Lookup::Found(found) = as_sent
         && router.names_method(&found, &head.method)
     {
-        return route(snapshot, host, &head.method, &head.headers, path);
+        return None;
     }
     let headers = with_announced_headers(&head.headers, router.header_names());
-    route(snapshot, host, announced, &headers, path)
+    Some((announced.clone(), headers))
 }
 
 #[expect(clippy::inline_always, reason = "one busy caller, and a large result")]

@@ -98,7 +98,12 @@ pub fn client_address(
     if !is_trusted_peer(peer, identity) {
         return peer;
     }
-    let client = match &identity.source {
+    claimed_address(headers, identity).or(peer)
+}
+
+/// Returns the client's address as a trusted peer says it; none if it does not, or not in a way that can be read.
+pub fn claimed_address(headers: &HeaderMap, identity: &ClientIdentity) -> Option<IpAddr> {
+    match &identity.source {
         AddressSource::Peer => None,
         AddressSource::XForwardedFor => {
             rightmost_untrusted(entries(headers, &X_FORWARDED_FOR), identity)
@@ -112,8 +117,7 @@ pub fn client_address(
                 .map(|element| read(forwarded::node(element)?));
             rightmost_untrusted(nodes, identity)
         }
-    };
-    client.or(peer)
+    }
 }
 
 /// Walks `entries` from right to left; `None` is an entry that cannot be read.

@@ -34,14 +34,16 @@ pub mod target;
 pub mod upgrade;
 
 pub use self::client_address::{
-    ADDRESS_CLAIMS, AddressSource, ClientIdentity, ClientPrefixes, client_address, client_network,
-    is_trusted_peer,
+    ADDRESS_CLAIMS, AddressSource, ClientIdentity, ClientPrefixes, claimed_address, client_address,
+    client_network, is_trusted_peer,
 };
 pub use self::cookie::cookie_value;
 pub use self::field_names::are_tokens;
 pub(crate) use self::host::canonical_host;
 pub use self::host::{BadHost, Host, LatestHost, host};
-pub use self::overrides::{BadPattern, EqualPatterns, NamedClient, PartPattern, Pattern, Patterns, StoredPart};
+pub use self::overrides::{
+    BadPattern, EqualPatterns, NamedClient, PartPattern, Pattern, Patterns, StoredPart,
+};
 pub use self::parameter::Ambiguous;
 pub use self::partition::{
     Choice, Facts, Identified, LatestPartition, Missing, Part, Partition, has_all,

@@ -111,7 +111,9 @@ mod tests {
         assert_eq!(directives.changed_since(set.version), None);
         assert_eq!(directives.put(one_more(), Timestamp(10)), Ok(()));
         assert_eq!(directives.remove(&["1".to_owned(), "none".to_owned()]), 1);
-        let set = directives.changed_since(set.version).expect("it has changed");
+        let set = directives
+            .changed_since(set.version)
+            .expect("it has changed");
         assert_eq!(set.entries.len(), DIRECTIVES_MAX / 2 + 1);
     }
 }

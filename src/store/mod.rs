@@ -23,7 +23,7 @@ pub mod redis;
 pub use charge::Charge;
 pub use guarded::GuardedStore;
 pub use memory::MemoryStore;
-pub use outcome::{Peeked, StoreVerdict};
+pub use outcome::{PeekedCheck, StoreVerdict};
 pub use series::{Series, SeriesRole, Shape};
 pub use settings::{Secret, Settings};
 
@@ -109,16 +109,20 @@ impl Session {
 
     /// Says what each check of a plan would be answered, and spends nothing.
     pub async fn peek(&self, plan: &[Check<'_>]) -> SmallVec<[Decision; 4]> {
-        self.peek_and_tell(plan).await.decisions
+        let peeked = self.peek_checks(plan).await;
+        peeked.into_iter().map(|check| check.decision).collect()
     }
 
-    /// As [`peek`](Self::peek), and tells whether the store itself said so.
-    pub async fn peek_and_tell(&self, plan: &[Check<'_>]) -> Peeked {
+    /// As [`peek`](Self::peek), and says which answers are not the store's.
+    pub async fn peek_checks(&self, plan: &[Check<'_>]) -> SmallVec<[PeekedCheck; 4]> {
         match self {
-            Self::Memory(memory) => Peeked {
-                decisions: memory.peek(plan),
-                is_degraded: false,
-            },
+            Self::Memory(memory) => {
+                let own = |decision| PeekedCheck {
+                    decision,
+                    is_degraded: false,
+                };
+                memory.peek(plan).into_iter().map(own).collect()
+            }
             Self::Redis(session) => Box::pin(session.peek(plan)).await,
         }
     }

@@ -1,7 +1,5 @@
 //! What came of asking a store to decide a plan.
 
-use smallvec::SmallVec;
-
 use super::charge::Charge;
 use crate::clock::Micros;
 use crate::limit::{Decision, Verdict};
@@ -30,6 +28,15 @@ pub enum StoreVerdict {
     },
 }
 
+/// What a check of a plan would be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeekedCheck {
+    /// The answer.
+    pub decision: Decision,
+    /// Whether the store did not say so: it is what this node would answer in its place.
+    pub is_degraded: bool,
+}
+
 impl Default for StoreVerdict {
     /// Makes the outcome of a plan that is empty.
     fn default() -> Self {
@@ -46,13 +53,4 @@ impl StoreVerdict {
             is_degraded: false,
         }
     }
-}
-
-/// What the checks of a plan would be answered.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Peeked {
-    /// For each check.
-    pub decisions: SmallVec<[Decision; 4]>,
-    /// Whether this node's share said some of it, because Redis could not be asked.
-    pub is_degraded: bool,
 }

@@ -48,13 +48,17 @@ fn all_answer(fleet: &Fleet, key: &str, expected: u16) {
 
 fn is_known(gateway: &Process) -> bool {
     let mut client = Client::connect(gateway.admin);
-    let ready = client.ask("GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n").text();
+    let ready = client
+        .ask("GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .text();
     ready.starts_with("ok") && !ready.contains("not known")
 }
 
 fn ready(fleet: &Fleet) {
     for gateway in &fleet.gateways {
-        eventually("the directives are known", || is_known(gateway).then_some(()));
+        eventually("the directives are known", || {
+            is_known(gateway).then_some(())
+        });
     }
 }
 
@@ -79,14 +83,21 @@ fn orders_reach_every_gateway(url: &str) {
     all_answer(&fleet, "alice", 204);
     while status(one, "alice") == 204 {}
     assert_eq!(status(two, "alice"), 429);
-    command(two, "set", &alice(json!({ "quota": "50 per hour", "for": "1h" })));
+    command(
+        two,
+        "set",
+        &alice(json!({ "quota": "50 per hour", "for": "1h" })),
+    );
     all_answer(&fleet, "alice", 204);
     command(three, "set", &alice(json!({ "end": true })));
     all_answer(&fleet, "alice", 429);
     // Every gateway remembers the refusal; all of them forget it.
     let reset = command(one, "reset", &alice(json!({})));
     assert_eq!(reset["before"]["quotas"][0]["remaining"], 0);
-    for (gateway, expected) in [one, two, three, one, two, three].iter().zip([204, 204, 204, 204, 204, 429]) {
+    for (gateway, expected) in [one, two, three, one, two, three]
+        .iter()
+        .zip([204, 204, 204, 204, 204, 429])
+    {
         assert_eq!(status(gateway, "alice"), expected);
     }
     let left = command(one, "adjust", &alice(json!({ "units": 2 })));
@@ -113,14 +124,20 @@ fn orders_reach_every_gateway_of_a_cluster() {
 #[test]
 fn orders_reach_every_gateway_of_sentinels() {
     let group = Sentinels::start();
-    orders_reach_every_gateway(&format!("redis+sentinel://{}/main", listed(&group.addresses())));
+    orders_reach_every_gateway(&format!(
+        "redis+sentinel://{}/main",
+        listed(&group.addresses())
+    ));
 }
 
 #[test]
 fn orders_stay_while_redis_is_away_and_are_written_back_when_it_has_lost_them() {
     let server = Server::start();
     let proxy = Proxy::to(server.address());
-    let fleet = fleet(&format!("redis://{}", proxy.address()), "builtin:status/204");
+    let fleet = fleet(
+        &format!("redis://{}", proxy.address()),
+        "builtin:status/204",
+    );
     ready(&fleet);
     let alice = json!({ "policy": "per-key", "value": "alice", "for": "1h" });
     command(&fleet.gateways[0], "block", &alice);
@@ -159,7 +176,9 @@ fn what_was_charged_before_a_reset_gives_nothing_back_after_it() {
     let mut held: Vec<Client> = (0..3)
         .map(|_| {
             let mut client = Client::connect(one.public);
-            client.send(format!("GET /held HTTP/1.1\r\nHost: a.test\r\n{CLIENT}: alice\r\n\r\n"));
+            client.send(format!(
+                "GET /held HTTP/1.1\r\nHost: a.test\r\n{CLIENT}: alice\r\n\r\n"
+            ));
             client
         })
         .collect();

@@ -14,7 +14,6 @@ use crate::keys::{Directive, InForce, Keys, KeysError};
 use crate::proxy::process::ActiveConfig;
 use crate::store::directives::DirectiveError;
 
-
 /// Lists what is in force for a time.
 pub(in crate::admin) async fn list(request: &AdminRequest) -> AdminReply {
     let context = Context::of(request);
@@ -44,7 +43,8 @@ pub(in crate::admin) async fn set(request: &AdminRequest) -> AdminReply {
             keys.unset(policy, value).await
         } else {
             let lifetime = members.lifetime()?;
-            let lifetime = lifetime.ok_or_else(|| wrong("`for` is missing, expected how long, such as \"8h\""))?;
+            let lifetime = lifetime
+                .ok_or_else(|| wrong("`for` is missing, expected how long, such as \"8h\""))?;
             keys.set(policy, value, &members.quotas()?, lifetime).await
         };
         Ok(context.done(request, "set", done.map_err(refusal)?))
@@ -203,14 +203,18 @@ impl Members {
             }
             _ => None,
         };
-        texts.ok_or_else(|| wrong("`quota` is missing, expected a text, or a list of texts, as `overrides` have it"))
+        texts.ok_or_else(|| {
+            wrong("`quota` is missing, expected a text, or a list of texts, as `overrides` have it")
+        })
     }
 
     fn flag(&self, name: &str) -> Result<bool, AdminReply> {
         match self.0.get(name) {
             None => Ok(false),
             Some(Value::Bool(flag)) => Ok(*flag),
-            Some(_) => Err(wrong(format!("`{name}` is not right, expected true or false"))),
+            Some(_) => Err(wrong(format!(
+                "`{name}` is not right, expected true or false"
+            ))),
         }
     }
 
@@ -219,7 +223,8 @@ impl Members {
             return Ok(None);
         }
         let read = duration(self.text("for")?);
-        read.map(Some).map_err(|error| wrong(format!("`for` {}", error.in_a_line())))
+        read.map(Some)
+            .map_err(|error| wrong(format!("`for` {}", error.in_a_line())))
     }
 }
 

@@ -44,8 +44,8 @@ use self::hashed::hashed;
 use super::file::{File, RawRoute};
 use super::report::Report;
 use crate::index::PolicyIndex;
-use crate::limit::{Algorithm, Quota};
 use crate::limit::plan::SeriesId;
+use crate::limit::{Algorithm, Quota};
 use crate::request::{AddressSource, Part, Reads};
 use crate::snapshot::{FieldChanges, Grant, Listener, Policy, PolicyQuota, Route, Snapshot};
 use crate::store::{Series, SeriesRole, Shape};
@@ -163,8 +163,7 @@ fn assign(
     let mut number = |part: &mut PolicyQuota, role| {
         part.quota.can_come_back = can_come_back;
         let known = known.entry((role, part.quota.window));
-        part.series_id =
-            *known.or_insert_with(|| series_id_of(&series(name, role, &part.quota)));
+        part.series_id = *known.or_insert_with(|| series_id_of(&series(name, role, &part.quota)));
     };
     let others = policy.overrides.iter_mut().flat_map(|overrides| {
         let overrides = Arc::get_mut(overrides);

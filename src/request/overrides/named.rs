@@ -40,11 +40,17 @@ impl<'p> NamedClient<'p> {
 
     /// Yields its values as patterns are asked for them.
     pub(super) fn override_keys(&self) -> impl Iterator<Item = OverrideKey<'p>> {
-        self.partition.0.iter().zip(&self.values).map(|(choice, (part, value))| {
-            let alternative = (0..).zip(&choice.0).find(|(_, one)| std::ptr::eq(*one, *part));
-            let (alternative, _) = alternative.expect("its part is one of the choice");
-            OverrideKey::new(alternative, value.clone())
-        })
+        self.partition
+            .0
+            .iter()
+            .zip(&self.values)
+            .map(|(choice, (part, value))| {
+                let alternative = (0..)
+                    .zip(&choice.0)
+                    .find(|(_, one)| std::ptr::eq(*one, *part));
+                let (alternative, _) = alternative.expect("its part is one of the choice");
+                OverrideKey::new(alternative, value.clone())
+            })
     }
 
     /// Shows it, with digests under `key`, as the log does.

@@ -47,9 +47,16 @@ impl StoredPart {
     ///
     /// # Errors
     /// If its glob is no pattern of the part.
-    pub fn patterns(&self, part: &Part, alternative: usize) -> Result<Vec<PartPattern>, BadPattern> {
+    pub fn patterns(
+        &self,
+        part: &Part,
+        alternative: usize,
+    ) -> Result<Vec<PartPattern>, BadPattern> {
         let patterns = match self {
-            Self::Values(digests) => digests.iter().map(|of| PartPattern::digested(*of)).collect(),
+            Self::Values(digests) => digests
+                .iter()
+                .map(|of| PartPattern::digested(*of))
+                .collect(),
             Self::Network(network) => vec![PartPattern::network(*network)],
             Self::Glob(glob) => vec![PartPattern::text(part, glob)?],
         };

@@ -51,6 +51,15 @@ impl HostPattern {
         }
     }
 
+    /// Says whether a host, in the spelling that hosts are compared in, matches.
+    pub(super) fn takes(&self, host: &str) -> bool {
+        match host.strip_suffix(self.name()) {
+            Some(before) if self.wildcard => before.ends_with('.'),
+            Some(before) => before.is_empty(),
+            None => false,
+        }
+    }
+
     /// The name, in the spelling that hosts are compared in; without the `*.`.
     pub(super) fn name(&self) -> &str {
         &self.name

@@ -11,6 +11,7 @@ mod expressions;
 mod header_match;
 mod host;
 mod leaf;
+mod mismatch;
 mod other_routers;
 mod pattern;
 mod pattern_error;
@@ -32,6 +33,7 @@ use http::{HeaderMap, HeaderName, Method};
 
 pub use self::header_match::HeaderMatch;
 pub use self::host::HostPattern;
+pub use self::mismatch::Mismatch;
 pub use self::pattern::PathPattern;
 pub use self::pattern_error::PatternError;
 pub use self::regex::Case;

@@ -10,7 +10,8 @@ use smallvec::SmallVec;
 
 use self::rank::Rank;
 use super::pattern::{Element, PathShape};
-use super::{Case, Found, HeaderMatch, HostPattern, Lookup, PathPattern, Router, Rule};
+use super::{Case, Found, HeaderMatch, HostPattern, Lookup, Mismatch, PathPattern, Router, Rule};
+use crate::request::path;
 
 const HOSTS: [&str; 5] = ["", "a.com", "b.a.com", "c.b.a.com", "x.org"];
 const METHODS: [&str; 5] = ["GET", "HEAD", "POST", "get", "PUT"];
@@ -274,6 +275,14 @@ fn agrees_with_sorting_by_rank(
         for rule in &rules {
             let expected = path_matches(rule, request.path);
             prop_assert_eq!(rule.takes_path(request.path), expected, "{:?}", rule);
+            let (path, headers) = (path::comparable(request.path), &request.headers);
+            let mismatch = rule.mismatch(request.host, &request.method, &path, headers);
+            let expected = match matches(rule, request) {
+                Lookup::Found(_) => mismatch == Mismatch::LessSpecific,
+                Lookup::MethodCase => mismatch == Mismatch::MethodCase,
+                Lookup::NoRoute => mismatch != Mismatch::LessSpecific,
+            };
+            prop_assert!(expected, "{:?} {:?} {:?}", mismatch, rule, request);
         }
     }
     Ok(())

@@ -121,6 +121,20 @@ impl PathPattern {
         segments.next().is_none()
     }
 
+    /// Counts the segments, from the left, that match a path in its comparable spelling; none of an expression.
+    pub(super) fn leading_segments(&self, path: &str, case_insensitive: bool) -> usize {
+        let PathShape::Elements(elements) = &self.shape else {
+            return 0;
+        };
+        let segments = path::without_last_slash(path).split('/').skip(1);
+        let matches = |(element, segment): &(&Element, &str)| match element {
+            Element::Literal(text) if case_insensitive => text.eq_ignore_ascii_case(segment),
+            Element::Literal(text) => **text == **segment,
+            Element::Param | Element::Rest => true,
+        };
+        elements.iter().zip(segments).take_while(matches).count()
+    }
+
     /// Says whether it matches what another one matches, whatever parameters are called; of expressions that is
     /// not known.
     pub(super) fn is_like(&self, other: &Self) -> bool {

@@ -32,6 +32,20 @@ impl RankWithinPath {
     }
 }
 
+impl Rule {
+    /// Says whether requests of a method are taken.
+    pub(super) fn takes_method(&self, method: &Method) -> bool {
+        let takes =
+            |named: &Method| named == method || (named == Method::GET && method == Method::HEAD);
+        self.methods.is_empty() || self.methods.iter().any(takes)
+    }
+
+    /// Says whether requests of a method are taken, or would be if it were in its right case.
+    pub(super) fn claims_method(&self, method: &Method) -> bool {
+        self.methods.iter().any(|named| claims(named, method))
+    }
+}
+
 /// Says whether one request can match both rules, of one rank, and nothing says which of them comes first. Their
 /// hosts are the same, and their paths differ in case at most.
 pub(super) fn ties(a: &Rule, b: &Rule) -> bool {

@@ -19,7 +19,6 @@ use super::expressions::Expressions;
 use super::header_match::HeaderMatch;
 use super::leaf::{Leaf, has_header};
 use super::pattern::{Element, PathShape};
-use super::rank;
 use super::rule::{Found, Lookup, Rule, Tie};
 use crate::request::path;
 
@@ -292,11 +291,9 @@ impl Walk<'_> {
             })
         };
         let method = self.request.method;
-        let takes =
-            |named: &Method| named == method || (named == Method::GET && method == Method::HEAD);
-        if rule.methods.is_empty() || rule.methods.iter().any(takes) {
+        if rule.takes_method(method) {
             Some(found(self))
-        } else if rule.methods.iter().any(|named| rank::claims(named, method)) {
+        } else if rule.claims_method(method) {
             Some(Lookup::MethodCase)
         } else {
             None

@@ -40,12 +40,12 @@ use self::owned_plan::ANY_QUOTA;
 use self::remote::Remote;
 use self::settlements::SettlementQueue;
 use super::charge::SettledEntry;
-use super::outcome::{Peeked, StoreVerdict};
 use super::directives::{DirectiveError, DirectiveSet};
+use super::outcome::{PeekedCheck, StoreVerdict};
 use super::redis::wire::{self, DirectiveAction, Settlement, SettlementStep};
 use crate::clock::Timestamp;
 use crate::limit::plan::SeriesId;
-use crate::limit::{Adjustment, Check, Decision, PartitionId, Verdict};
+use crate::limit::{Adjustment, Check, PartitionId, Verdict};
 use crate::metrics::Refund;
 
 /// A worker's way to a store over Redis; lives on the worker's thread.
@@ -127,21 +127,17 @@ impl GuardedSession {
     }
 
     /// Returns what each check of a plan would be answered.
-    pub(super) async fn peek(&self, plan: &[Check<'_>]) -> Peeked {
+    pub(super) async fn peek(&self, plan: &[Check<'_>]) -> SmallVec<[PeekedCheck; 4]> {
         let parts = cross_slot::parts(&self.remote, plan);
         let peeks = parts
             .iter()
             .map(|part| self.remote.peek_anywhere(&part.checks));
         let peeks = join_all(peeks).await;
-        let is_degraded = peeks.iter().any(|peeked| peeked.is_degraded);
-        let mut decisions: SmallVec<[(usize, Decision); 4]> = (parts.iter().zip(peeks))
-            .flat_map(|(part, peeked)| part.places.iter().copied().zip(peeked.decisions))
+        let mut peeked: SmallVec<[(usize, PeekedCheck); 4]> = (parts.iter().zip(peeks))
+            .flat_map(|(part, peeks)| part.places.iter().copied().zip(peeks))
             .collect();
-        decisions.sort_unstable_by_key(|(place, _)| *place);
-        Peeked {
-            decisions: decisions.into_iter().map(|(_, peek)| peek).collect(),
-            is_degraded,
-        }
+        peeked.sort_unstable_by_key(|(place, _)| *place);
+        peeked.into_iter().map(|(_, peek)| peek).collect()
     }
 
     /// Gives back and spends, without a wait.

@@ -27,7 +27,7 @@ use super::store::GuardedStore;
 use crate::clock::Timestamp;
 use crate::limit::{Check, Decision, PartitionId, Verdict};
 use crate::metrics::BreakerState;
-use crate::store::outcome::Peeked;
+use crate::store::outcome::PeekedCheck;
 use crate::store::redis::wire::{DirectiveAction, Settlement};
 use crate::store::redis::{CallError, Caller, GivenUp, LateReader, RedisSession};
 
@@ -148,25 +148,21 @@ impl Remote {
     }
 
     /// Returns what a plan that one step can decide would be answered, by Redis or in its place.
-    pub(super) async fn peek_anywhere(self: &Rc<Self>, plan: &[Check<'_>]) -> Peeked {
-        let own = || self.store.fallback().peek(plan);
-        let Ok(peeks) = self.peek(plan).await else {
-            return Peeked {
-                decisions: own(),
-                is_degraded: true,
-            };
-        };
-        if let Some(decisions) = peeks.iter().copied().collect() {
-            return Peeked {
-                decisions,
-                is_degraded: false,
-            };
-        }
-        let joined = peeks.into_iter().zip(own());
-        Peeked {
-            decisions: joined.map(|(peek, own)| peek.unwrap_or(own)).collect(),
-            is_degraded: true,
-        }
+    pub(super) async fn peek_anywhere(
+        self: &Rc<Self>,
+        plan: &[Check<'_>],
+    ) -> SmallVec<[PeekedCheck; 4]> {
+        let by_redis = self.peek(plan).await;
+        let by_redis = by_redis.unwrap_or_else(|_| plan.iter().map(|_| None).collect());
+        let is_whole = by_redis.iter().all(Option::is_some);
+        let own = (!is_whole).then(|| self.store.fallback().peek(plan));
+        let own = own.unwrap_or_default();
+        (by_redis.iter().enumerate())
+            .map(|(index, decision)| PeekedCheck {
+                decision: decision.unwrap_or_else(|| own[index]),
+                is_degraded: decision.is_none(),
+            })
+            .collect()
     }
 
     /// Settles what one step can settle.
@@ -190,7 +186,8 @@ impl Remote {
         let caller = Caller::new(&|_| None);
         let resetting = pin!(self.redis.reset(reset, &caller));
         let server = self.server(self.redis.server(reset.partition_id));
-        self.guard(&server, COMMAND_TIMEOUT, &caller, resetting).await
+        self.guard(&server, COMMAND_TIMEOUT, &caller, resetting)
+            .await
     }
 
     /// Reads or changes the fleet's set of directives.

@@ -14,8 +14,8 @@ use super::fleet::Fleet;
 use super::refusals::{Interval, Refusals};
 use super::servers::Servers;
 use crate::clock::{Clock, Micros, Timestamp};
-use crate::limit::{Check, PartitionId};
 use crate::limit::plan::SeriesId;
+use crate::limit::{Check, PartitionId};
 use crate::metrics::{RedisUsage, ServerUsage, Usage};
 use crate::store::memory::MemoryStore;
 use crate::store::redis::wire::{self, Reply};
@@ -158,12 +158,7 @@ impl GuardedStore {
 
     /// Notes that a partition's quota of a series was reset at `at`, by Redis' clock: this node's own counts
     /// and its refusals are forgotten, and what was charged before gives nothing back.
-    pub(crate) fn note_reset(
-        &self,
-        series_id: SeriesId,
-        partition_id: PartitionId,
-        at: Timestamp,
-    ) {
+    pub(crate) fn note_reset(&self, series_id: SeriesId, partition_id: PartitionId, at: Timestamp) {
         self.resets.note(series_id, partition_id, at);
         let own = self.fallback().partition_id(partition_id);
         self.memory.reset(series_id, own);

@@ -1,0 +1,65 @@
+//! `tollgate explain`: what becomes of a request, and why.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+
+use super::request_arguments::RequestArguments;
+use super::{EXIT_USAGE, file};
+use crate::clock::Clock;
+use crate::config::Loaded;
+use crate::explain::{AskedRequest, BadQuestion, ExplainMode, Explanation, explain};
+use crate::limiter::Limiter;
+use crate::proxy::process::{partition_key, secret_key};
+use crate::store::{MemoryStore, Session};
+
+/// Reads the file at `path`, and prints what becomes of a request. Exits with 0, whatever that is, with 78 if the
+/// file has mistakes, or with 2 if the request cannot be read.
+pub fn print(path: &Path, request: &RequestArguments) -> ExitCode {
+    let asked = match request.asked() {
+        Ok(asked) => asked,
+        Err(bad) => return usage(&bad),
+    };
+    let loaded = match file::load(path) {
+        Ok(loaded) => loaded,
+        Err(status) => return status,
+    };
+    match explained(&loaded, &asked) {
+        Ok(explanation) => {
+            // A reader that has seen enough may close the pipe.
+            let _ = write!(std::io::stdout(), "{explanation}");
+            ExitCode::SUCCESS
+        }
+        Err(bad) => usage(&bad),
+    }
+}
+
+fn usage(bad: &BadQuestion) -> ExitCode {
+    eprintln!("tollgate: {bad}");
+    ExitCode::from(EXIT_USAGE)
+}
+
+/// Says what becomes of a request by a file.
+///
+/// # Errors
+/// If there is no listener for the request.
+pub fn explained(loaded: &Loaded, asked: &AskedRequest) -> Result<Explanation, BadQuestion> {
+    let (snapshot, clock) = (&loaded.snapshot, Clock::system());
+    let store = &snapshot.store;
+    // Nothing is kept there.
+    let counters = Session::Memory(Arc::new(MemoryStore::new(clock.clone(), store.max_memory)));
+    let limiter = Limiter {
+        snapshot,
+        partition_key: &partition_key(store, &NO_KEY),
+        digest_key: &secret_key(store).unwrap_or(NO_KEY),
+        store: &counters,
+    };
+    let explaining = explain(limiter, asked, clock.wall(), ExplainMode::File);
+    (explaining.now_or_never()).expect("nobody is asked")
+}
+
+/// Stands for the key that a gateway without `key_secret` draws when it starts.
+const NO_KEY: [u8; 32] = [0; 32];

@@ -1,0 +1,89 @@
+//! What is known of a request by its connection, and what may be believed of it for that.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use http::HeaderMap;
+
+use super::forwarded::Sender;
+use crate::clock::Timestamp;
+use crate::request::jwt::TokenClaims;
+use crate::request::{self, claims};
+use crate::snapshot::{Listener, Route, Snapshot};
+use crate::tls::ClientCertificate;
+
+/// What is known of a request by its connection.
+#[derive(Clone, Copy)]
+pub(crate) struct ConnectionFacts<'r> {
+    /// The configuration in force.
+    pub(crate) snapshot: &'r Snapshot,
+    /// The listener that accepted the connection.
+    pub(crate) listener: &'r Listener,
+    /// The other end's address; none at the other end of a Unix socket.
+    pub(crate) peer: Option<IpAddr>,
+    /// Whether that is whose connection it is.
+    pub(crate) is_named: bool,
+    /// The other end's certificate, if the listener asks for one.
+    pub(crate) certificate: Option<&'r ClientCertificate>,
+    /// Whether the connection is encrypted.
+    pub(crate) is_tls: bool,
+}
+
+impl<'r> ConnectionFacts<'r> {
+    /// Whether the peer is believed in what it says of its clients.
+    pub(crate) fn trusts_peer(&self) -> bool {
+        self.is_named && request::is_trusted_peer(self.peer, &self.listener.identity)
+    }
+
+    /// Returns whose request it is: the peer's, or that of whom a trusted peer names.
+    pub(crate) fn client(&self, headers: &HeaderMap) -> Option<IpAddr> {
+        if self.trusts_peer() {
+            request::client_address(self.peer, headers, &self.listener.identity)
+        } else {
+            self.peer.map(|peer| peer.to_canonical())
+        }
+    }
+
+    /// Returns what the request's token claims, if the route's policies ask for that and it verifies at the time.
+    pub(super) fn claims(
+        &self,
+        route: &Route,
+        headers: &HeaderMap,
+        now: impl FnOnce() -> Timestamp,
+    ) -> Option<Arc<TokenClaims>> {
+        let tokens = self.snapshot.tokens.as_ref();
+        let tokens = tokens.filter(|_| route.reads.has_claims())?;
+        tokens.claims(headers, now())
+    }
+
+    /// Returns the most bytes that a request's body may have: the route's maximum, or the listener's if the route
+    /// has none.
+    pub(super) fn body_bytes_max(&self, route: &Route) -> Option<u64> {
+        route.max_body_bytes.or(self.listener.max_body_bytes)
+    }
+
+    /// Removes what the peer may not say, unless it is trusted.
+    pub(super) fn strip_untrusted(&self, headers: &mut HeaderMap) {
+        if !self.trusts_peer() {
+            let id = self.snapshot.general.request_id.as_ref();
+            claims::strip_untrusted(headers, &self.listener.identity.source, id);
+        }
+    }
+
+    /// Says which certificate the client has, if the listener asks for one.
+    pub(super) fn set_client_cert(&self, headers: &mut HeaderMap) {
+        if let Some(certificate) = self.certificate {
+            claims::set_client_cert(headers, &certificate.header);
+        }
+    }
+
+    /// Returns who sent the request, and how.
+    pub(super) fn sender(&self, client: Option<IpAddr>) -> Sender<'r> {
+        Sender {
+            peer: self.peer,
+            client,
+            believed: self.trusts_peer().then_some(&self.listener.identity.source),
+            scheme: if self.is_tls { "https" } else { "http" },
+        }
+    }
+}
