@@ -40,6 +40,9 @@ fn main() -> ExitCode {
             cli::check::check(&file.unwrap_or(cli.config), strictness, missing)
         }
         Command::Init { upstream } => cli::init::init(&cli.config, upstream.as_deref()),
+        Command::Schema => cli::generate::schema(),
+        Command::Completion { shell } => cli::generate::completion(shell),
+        Command::Manpage => cli::generate::manpage(),
         Command::Version => {
             cli::version();
             ExitCode::SUCCESS

@@ -3,6 +3,7 @@
 //! Commands that serve nothing live here; `main` runs the gateway.
 
 pub mod check;
+pub mod generate;
 mod habits;
 pub mod id;
 pub mod init;
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
+use clap_complete::Shell;
 
 /// A rate-limiting reverse proxy.
 #[derive(Clone, Debug, Parser, PartialEq, Eq)]
@@ -61,6 +63,17 @@ pub enum Command {
         #[arg(long, value_name = "URL")]
         upstream: Option<String>,
     },
+    /// Prints the JSON Schema of the configuration file, by which editors complete and check it.
+    Schema,
+    /// Prints a script that completes commands and options in a shell.
+    #[command(alias = "completions")]
+    Completion {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Prints the manual page, in the format of man(7).
+    #[command(alias = "manual")]
+    Manpage,
     /// Prints the version.
     Version,
 }
