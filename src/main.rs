@@ -42,6 +42,9 @@ fn main() -> ExitCode {
         Command::Init { upstream } => cli::init::init(&cli.config, upstream.as_deref()),
         Command::Keys(command) => cli::keys::keys(&cli.config, &command),
         Command::Reload => cli::reload::reload(&cli.config),
+        Command::Schema => cli::generate::schema(),
+        Command::Completion { shell } => cli::generate::completion(shell),
+        Command::Manpage => cli::generate::manpage(),
         Command::Version => {
             cli::version();
             ExitCode::SUCCESS

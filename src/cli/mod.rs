@@ -6,6 +6,7 @@ pub mod check;
 mod client;
 pub mod explain;
 mod file;
+pub mod generate;
 mod habits;
 pub mod id;
 pub mod init;
@@ -18,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
+use clap_complete::Shell;
 
 pub use self::request_arguments::RequestArguments;
 
@@ -76,6 +78,17 @@ pub enum Command {
     Keys(keys::KeysCommand),
     /// Has the gateway that runs with the file read it again, and says what has changed, or what is wrong with it.
     Reload,
+    /// Prints the JSON Schema of the configuration file, by which editors complete and check it.
+    Schema,
+    /// Prints a script that completes commands and options in a shell.
+    #[command(alias = "completions")]
+    Completion {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Prints the manual page, in the format of man(7).
+    #[command(alias = "manual")]
+    Manpage,
     /// Prints the version.
     Version,
 }

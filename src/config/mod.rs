@@ -14,6 +14,7 @@ mod given;
 mod load;
 mod pieces;
 pub mod report;
+pub mod schema;
 mod secrets;
 mod text;
 

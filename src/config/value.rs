@@ -22,27 +22,35 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-pub use address::{admin_address, client_address, listen_address, network};
-pub use amount::{bytes_text, ratio, ratio_from_0, size};
-pub use cost::{
-    COST_SOURCES, CostText, PRICED_SOURCES, REPORTED_NUMBERS, RESERVE_SOURCES, RefundOn, Sources,
-    UNKNOWN_SOURCES, WEIGHTS, amount, cost, dearest, price_name, refund_on, refusal_status,
-    reported_number, retry_jitter, sources, status_range, weight,
+pub use address::{
+    ADMIN_PATTERN, LISTEN_PATTERN, NETWORK_PATTERN, SOURCE_PATTERN, admin_address, client_address,
+    listen_address, network,
 };
-pub use endpoint::{endpoint, endpoint_url, health_host, health_path, server_name};
+pub use amount::{bytes_text, ratio, ratio_from_0, size, size_pattern};
+pub use cost::{
+    COST_SOURCES, CostText, PRICED_SOURCES, REPORTED_NUMBERS, RESERVE_SOURCES, RefundOn,
+    STATUS_PATTERN, Sources, UNKNOWN_SOURCES, WEIGHTS, amount, cost, dearest, price_name,
+    refund_on, refusal_status, reported_number, retry_jitter, sources, sources_pattern,
+    status_range, weight,
+};
+pub use endpoint::{
+    ENDPOINT_PATTERN, URL_PATTERN, endpoint, endpoint_url, health_host, health_path, server_name,
+};
 pub use field::{answer_field, field_value, own_field, request_field};
-pub use grant::{BLOCKED, GrantText, UNLIMITED, grant};
+pub use grant::{BLOCKED, GrantText, UNLIMITED, grant, grant_pattern};
 pub use overrides::Chooser;
 pub use page_origin::page_origin;
-pub use part::part_choice;
+pub use part::{part_choice, part_pattern};
 pub use request::{
-    header_after_prefix, header_name, header_value, method, routed_header_name, upgrade,
+    TOKEN_PATTERN, header_after_prefix, header_name, header_value, method, routed_header_name,
+    upgrade,
 };
 pub use store::{
-    Encryption, RedisUrl, StoreUrl, admin_token, password, prefix, secret, store_url, username,
+    Encryption, RedisUrl, STORE_URL_PATTERN, StoreUrl, admin_token, password, prefix, secret, store_url,
+    username,
 };
 use synonyms::synonym;
-pub use time::{QuotaText, duration, quota};
+pub use time::{QuotaText, duration, duration_pattern, quota, quota_pattern};
 
 /// Why a text is not what its key wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,6 +153,9 @@ pub fn word<T: Clone>(text: &str, words: &[(&str, T)], to_come: &[&str]) -> Resu
     let hint = hint.or_else(|| did_you_mean(text, names));
     Err(ValueError::new("is not a known value", expected).maybe_hint(hint))
 }
+
+/// What every name of a table fits, as JSON Schema has regular expressions.
+pub const NAME_PATTERN: &str = r"^[ !#-\[\]-~]{1,64}$";
 
 /// Checks a name that ends up in header fields and metric labels.
 pub fn name(text: &str) -> Result<String, ValueError> {

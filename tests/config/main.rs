@@ -7,3 +7,4 @@ mod compile;
 mod given;
 mod reports;
 mod scale;
+mod schema;

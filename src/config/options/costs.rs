@@ -2,15 +2,15 @@
 
 use std::sync::LazyLock;
 
-use super::TableSpec;
 use super::kind::{ValueSpec, decimal, number, number_or_text, text, word};
+use super::{TableSpec, ValueShape};
 use crate::config::display;
 use crate::config::file::{RouteCost, Spanned};
 use crate::config::read::{FreeKeys, OneItem, Scalar};
 use crate::config::secrets::redacted;
 use crate::config::value::{
     COST_SOURCES, CostText, REPORTED_NUMBERS, RESERVE_SOURCES, Sources, UNKNOWN_SOURCES,
-    ValueError, WEIGHTS, amount, price_name, reported_number, sources, weight,
+    ValueError, WEIGHTS, amount, price_name, reported_number, sources, sources_pattern, weight,
 };
 use crate::cost::{Amount, NumberSource, Sum, Take, Term, Weight};
 use crate::limit::quota::COST_MAX;
@@ -18,6 +18,10 @@ use crate::limit::quota::COST_MAX;
 /// `cost`
 pub(super) fn cost() -> ValueSpec<CostText> {
     let plain = number_or_text("1", crate::config::value::cost, display::cost);
+    let plain = plain.matching(format!(
+        r"^\s*([0-9]+\s*$|re(quest|sponse)-header\s*:)|{}",
+        sources_pattern(COST_SOURCES)
+    ));
     let kind = or_terms(
         plain,
         &COST_TERM,
@@ -31,6 +35,7 @@ pub(super) fn cost() -> ValueSpec<CostText> {
 /// `reserve`
 pub(super) fn reserve() -> ValueSpec<Amount<NumberSource>> {
     let plain = number_or_text("1", |text| amount(text, RESERVE_SOURCES), display::amount);
+    let plain = plain.matching(amount_pattern(RESERVE_SOURCES));
     let kind = or_terms(
         plain,
         &RESERVE_TERM,
@@ -48,6 +53,7 @@ pub(super) fn unknown() -> ValueSpec<Option<Amount<NumberSource>>> {
         |text| amount(text, UNKNOWN_SOURCES),
         display::amount,
     );
+    let plain = plain.matching(amount_pattern(UNKNOWN_SOURCES));
     let kind = or_terms(
         plain,
         &UNKNOWN_TERM,
@@ -56,6 +62,11 @@ pub(super) fn unknown() -> ValueSpec<Option<Amount<NumberSource>>> {
         display::amount,
     );
     kind.or_none("the reserve")
+}
+
+/// What a number or the one source of a term fits.
+fn amount_pattern(allowed: Sources) -> String {
+    format!(r"^\s*[0-9]+\s*$|{}", sources_pattern(allowed))
 }
 
 /// `cost` of a route: a number, or a table of numbers by policy
@@ -79,7 +90,11 @@ pub(super) fn of_route() -> ValueSpec<RouteCost> {
             .map(|(policy, units)| (policy, units.value));
         Some(RouteCost::OfPolicies(units.collect()))
     };
-    ValueSpec::new("10", read, display::route_cost).within(bounds)
+    let shape = ValueShape::OneOf(vec![
+        ValueShape::Integer,
+        ValueShape::FreeTable(Box::new(ValueShape::Integer)),
+    ]);
+    ValueSpec::new("10", shape, read, display::route_cost).within(bounds)
 }
 
 /// What `plain` reads, or a term or a list of terms, each what tells it or a table of `keys`.
@@ -90,7 +105,7 @@ fn or_terms<V: PartialEq + Send + Sync + 'static>(
     make: fn(Sum<NumberSource>) -> V,
     spell: fn(&V) -> String,
 ) -> ValueSpec<V> {
-    let example = plain.example.clone();
+    let (example, plain_shape) = (plain.example.clone(), plain.shape.clone());
     let read = move |mut scalar: Scalar<'_, '_>| {
         if let Some(term) = scalar.table(keys) {
             return Some(make(Sum { terms: vec![term] }));
@@ -108,7 +123,15 @@ fn or_terms<V: PartialEq + Send + Sync + 'static>(
             .collect();
         Some(make(Sum { terms }))
     };
-    ValueSpec::new(&example, read, spell)
+    let (source, term) = (named(allowed).shape, ValueShape::Table(keys.about.clone()));
+    let item = ValueShape::OneOf(vec![source, term.clone()]);
+    let shape = ValueShape::OneOf(vec![
+        plain_shape,
+        term,
+        ValueShape::List(Box::new(item)),
+        ValueShape::ListVariable,
+    ]);
+    ValueSpec::new(&example, shape, read, spell)
 }
 
 /// A term that only says what tells it.
@@ -120,9 +143,10 @@ fn named(allowed: Sources) -> ValueSpec<Term<NumberSource>> {
             ..Term::default()
         })
     };
-    text(allowed.words[0], parse, |term| {
+    let kind = text(allowed.words[0], parse, |term: &Term<NumberSource>| {
         display::sources(&term.sources)
-    })
+    });
+    kind.matching(sources_pattern(allowed))
 }
 
 /// A term of `cost`.
@@ -144,23 +168,36 @@ fn term(example: &'static str, allowed: Sources) -> TableSpec<Term<NumberSource>
         |them: &Vec<NumberSource>| display::sources(them),
     );
     TableSpec::<Term<NumberSource>>::of("term", "a term")
-        .key("from", from)
+        .key("from", from.matching(sources_pattern(allowed)))
         .sets(|term| &mut term.sources)
-        .key("times", decimal(WEIGHTS, weight).or(Weight::ONE))
+        .doc("Where the number is.")
+        .key(
+            "times",
+            decimal(WEIGHTS, weight)
+                .within(WEIGHT_BOUNDS.map(str::to_owned))
+                .or(Weight::ONE),
+        )
         .sets(|term| &mut term.times)
+        .doc("What the number is multiplied by.")
         .key(
             "price",
             text("input", price_name, Box::to_string).or_none("1"),
         )
         .sets(|term| &mut term.price)
+        .doc("The name of the price in `prices` that it is multiplied by, too.")
         .key(
             "or",
             decimal(REPORTED_NUMBERS, reported_number).or_none("untold"),
         )
         .sets(|term| &mut term.or)
+        .doc("The number that stands for one that is not there.")
         .key("take", word(display::TAKES, &[]).or(Take::Largest))
         .sets(|term| &mut term.take)
+        .doc("Which number counts if there are several:")
 }
+
+/// What a term may be multiplied by.
+const WEIGHT_BOUNDS: [&str; 2] = ["-1000000000", "1000000000"];
 
 /// The keys of a route's table of costs.
 const POLICY_NAMES: FreeKeys = FreeKeys {

@@ -9,12 +9,13 @@ use http::HeaderName;
 use tracing::Level;
 
 use super::bounds::UP_TO_A_DAY;
-use super::kind::{ValueSpec, admin_token, duration, free_text, list, number, text, word};
+use super::files::admin_token;
+use super::kind::{ValueSpec, duration, free_text, list, number, text, word};
 use super::{Effect, TableSpec};
 use crate::access_log::AccessLog;
 use crate::config::display;
 use crate::config::file::Top;
-use crate::config::value::{ValueError, admin_address, own_field};
+use crate::config::value::{ADMIN_PATTERN, TOKEN_PATTERN, ValueError, admin_address, own_field};
 use crate::request::ClientNames;
 use crate::snapshot::{Admin, Log, RateLimitHeaders};
 
@@ -23,6 +24,7 @@ pub static TOP: LazyLock<TableSpec<Top>> = LazyLock::new(|| {
     let headers = word(display::RATELIMIT_HEADERS, &[]).or(RateLimitHeaders::Ietf);
     let seconds = |seconds| duration(UP_TO_A_DAY).or(Duration::from_secs(seconds));
     TableSpec::<Top>::of("file", "the file's top level")
+        .about("The configuration of Tollgate.")
         .key("workers", number(1..=1024).or_none("one per core"))
         .sets(|top| &mut top.general.workers)
         .doc("Worker threads.")
@@ -67,16 +69,19 @@ fn request_id() -> ValueSpec<Option<HeaderName>> {
     };
     let spell =
         |name: &Option<HeaderName>| name.as_ref().map_or("off".to_owned(), ToString::to_string);
-    text("x-request-id", read, spell).or(Some(default))
+    text("x-request-id", read, spell)
+        .matching(TOKEN_PATTERN)
+        .or(Some(default))
 }
 
 /// `[admin]`
 pub static ADMIN: LazyLock<TableSpec<Admin>> = LazyLock::new(|| {
     let off =
         |address: &Option<SocketAddr>| address.map_or("off".to_owned(), |value| value.to_string());
-    let address = text("127.0.0.1:8090", admin_address, off);
+    let address = text("127.0.0.1:8090", admin_address, off).matching(ADMIN_PATTERN);
     let default = SocketAddr::from((Ipv4Addr::LOCALHOST, 8090));
     TableSpec::<Admin>::of("table", "[admin]")
+        .about("Health and metrics for operators.")
         .key("address", address.or(Some(default)))
         .sets(|admin| &mut admin.address)
         .doc("The address to listen on, or \"off\".")
@@ -105,6 +110,7 @@ pub static LOG: LazyLock<TableSpec<Log>> = LazyLock::new(|| {
     );
     let format = word(display::LOG_FORMATS, &[]).or_none("text on a terminal, otherwise json");
     TableSpec::<Log>::of("table", "[log]")
+        .about("Events and requests.")
         .key("level", word(display::LEVELS, &[]).or(Level::INFO))
         .sets(|log| &mut log.level)
         .doc("The lowest level to log:")

@@ -5,10 +5,11 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use super::TableSpec;
-use super::kind::{duration, key_file, list, list_or_one, text, word};
+use super::files::key_file;
+use super::kind::{duration, list, list_or_one, text, word};
 use crate::config::display;
 use crate::config::file::RawJwt;
-use crate::config::value::{ValueError, header_name};
+use crate::config::value::{TOKEN_PATTERN, ValueError, header_name};
 use crate::request::jwt::{SigningAlgorithm, TokenRules};
 
 /// `[jwt]`
@@ -28,6 +29,7 @@ pub static JWT: LazyLock<TableSpec<RawJwt>> = LazyLock::new(|| {
     let names = |them: &Vec<Box<str>>| display::list(them);
     let audience = list_or_one(name("api.example.com")).plain(|them| them, names);
     TableSpec::<RawJwt>::of("table", "[jwt]")
+        .about("Tokens (JWT) whose claims can identify clients, for example \"jwt:sub\" in a policy's `partition`.")
         .key("keys", list_or_one(key_file("/etc/tollgate/issuer.pem")))
         .sets(|jwt| &mut jwt.keys)
         .doc("Files with the issuers' keys: PEM, or JWKS.")
@@ -36,7 +38,7 @@ pub static JWT: LazyLock<TableSpec<RawJwt>> = LazyLock::new(|| {
         .doc("Accepted signature algorithms:")
         .key(
             "header",
-            text("authorization", header_name, ToString::to_string).or(rules.header),
+            text("authorization", header_name, ToString::to_string).matching(TOKEN_PATTERN).or(rules.header),
         )
         .sets(|jwt| &mut jwt.rules.header)
         .doc("The header that carries the token, with or without `Bearer` before it.")

@@ -48,7 +48,8 @@ impl<T: 'static, V: Clone + PartialEq + Send + Sync + 'static> KeyOf<T, V> {
             path: name.to_owned(),
             doc: "",
             example: kind.example.clone(),
-            is_required: kind.default.is_none(),
+            default: kind.stands_for(),
+            shape: kind.shape.clone(),
             bounds: kind.bounds.clone(),
             effect: Effect::Applies,
         });
@@ -90,6 +91,7 @@ impl<T: Clone + Default + PartialEq> TableSpec<T> {
         let about = TableDoc {
             noun,
             title,
+            doc: "",
             keys: Vec::new(),
             tables: Vec::new(),
             to_come: Vec::new(),
@@ -99,6 +101,12 @@ impl<T: Clone + Default + PartialEq> TableSpec<T> {
             fields: Vec::new(),
             inner: Vec::new(),
         }
+    }
+
+    /// Says what the table is for.
+    pub(super) fn about(mut self, doc: &'static str) -> Self {
+        self.about.doc = doc;
+        self
     }
 
     /// Adds a key, which [`sets`](KeyOf::sets) a field.

@@ -1,18 +1,17 @@
 //! What a value of the file may be: how it is read, what stands for it, and how it is spelled.
 
 use std::fmt::Display;
-use std::fs;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 
+use super::about::{KeyDefault, ValueShape};
 use crate::config::display;
-use crate::config::file::{Pem, Spanned};
-use crate::config::read::{Form, OneItem, Scalar, Template};
+use crate::config::file::Spanned;
+use crate::config::read::{Form, OneItem, Scalar};
 use crate::config::value::{self, ValueError, bytes_text};
 use crate::request::route::HeaderMatch;
-use crate::store::settings::{Password, Secret};
 
 /// What a value may be, and what stands for one that the file leaves out.
 pub struct ValueSpec<V> {
@@ -22,6 +21,10 @@ pub struct ValueSpec<V> {
     pub(super) example: String,
     /// What it is at least and at most.
     pub(super) bounds: Option<[String; 2]>,
+    /// What of TOML it may be.
+    pub(super) shape: ValueShape,
+    /// What it means that there is none, if the default is none.
+    nothing: Option<&'static str>,
     read: Read<V>,
     spell: Spell<V>,
 }
@@ -32,6 +35,7 @@ type Spell<V> = Box<dyn Fn(&V) -> String + Send + Sync>;
 impl<V: PartialEq + 'static> ValueSpec<V> {
     pub(super) fn new(
         example: &str,
+        shape: ValueShape,
         read: impl Fn(Scalar<'_, '_>) -> Option<V> + Send + Sync + 'static,
         spell: impl Fn(&V) -> String + Send + Sync + 'static,
     ) -> Self {
@@ -39,6 +43,8 @@ impl<V: PartialEq + 'static> ValueSpec<V> {
             default: None,
             example: example.to_owned(),
             bounds: None,
+            shape,
+            nothing: None,
             read: Box::new(read),
             spell: Box::new(spell),
         }
@@ -57,6 +63,8 @@ impl<V: PartialEq + 'static> ValueSpec<V> {
             default: Some(None),
             example: self.example,
             bounds: self.bounds,
+            shape: self.shape,
+            nothing: Some(spelled),
             read: Box::new(move |scalar| read(scalar).map(Some)),
             spell: Box::new(move |value| match value {
                 Some(value) => spell(value),
@@ -72,12 +80,30 @@ impl<V: PartialEq + 'static> ValueSpec<V> {
             let span = scalar.span();
             read(scalar).map(|value| Spanned { value, span })
         };
-        ValueSpec::new(&self.example, read, move |at| spell(&at.value))
+        let spell = move |at: &Spanned<V>| spell(&at.value);
+        ValueSpec::new(&self.example, self.shape, read, spell)
     }
 
     pub(super) fn within(mut self, [least, most]: [String; 2]) -> Self {
         self.bounds = Some([least, most]);
         self
+    }
+
+    /// Says which regular expression the string fits, if it has no variables.
+    pub(super) fn matching(mut self, pattern: impl Into<String>) -> Self {
+        if let ValueShape::Text(known) | ValueShape::NumberOrText(known) = &mut self.shape {
+            *known = Some(pattern.into());
+        }
+        self
+    }
+
+    /// Returns what stands for a value that is left out.
+    pub(super) fn stands_for(&self) -> Option<KeyDefault> {
+        let default = self.default.as_ref()?;
+        Some(match self.nothing {
+            Some(nothing) => KeyDefault::Nothing(nothing),
+            None => KeyDefault::Value((self.spell)(default)),
+        })
     }
 
     pub(super) fn read(&self, scalar: Scalar<'_, '_>) -> Option<V> {
@@ -105,13 +131,15 @@ pub(super) fn text<V: PartialEq + 'static>(
     scalar(Form::Text(example), parse, spell)
 }
 
-fn scalar<V: PartialEq + 'static>(
+/// A value of this form that parses itself.
+pub(super) fn scalar<V: PartialEq + 'static>(
     form: Form,
     parse: impl Fn(&str) -> Result<V, ValueError> + Send + Sync + 'static,
     spell: impl Fn(&V) -> String + Send + Sync + 'static,
 ) -> ValueSpec<V> {
-    let example = form.example();
-    ValueSpec::new(&example, move |scalar| scalar.read(&form, &parse), spell)
+    let (example, shape) = (form.example(), shape(&form));
+    let read = move |scalar: Scalar<'_, '_>| scalar.read(&form, &parse);
+    ValueSpec::new(&example, shape, read, spell)
 }
 
 /// A string that a later stage judges.
@@ -119,63 +147,10 @@ pub(super) fn free_text(example: &'static str) -> ValueSpec<String> {
     let quoted = format!("\"{example}\"");
     ValueSpec::new(
         &quoted,
+        ValueShape::Text(None),
         move |scalar| scalar.free_text(example),
         String::clone,
     )
-}
-
-/// A string that is never shown.
-pub(super) fn secret(example: &'static str) -> ValueSpec<Option<Secret>> {
-    scalar(Form::Secret(example), value::secret, |_| SECRET.to_owned()).or_none("none")
-}
-
-/// A token that clients show in a header field, which is never shown.
-pub(super) fn admin_token(example: &'static str) -> ValueSpec<Option<Secret>> {
-    let form = Form::Secret(example);
-    scalar(form, value::admin_token, |_| SECRET.to_owned()).or_none("none")
-}
-
-/// A password, which is never shown.
-pub(super) fn password(example: &'static str) -> ValueSpec<Option<Password>> {
-    let form = Form::Secret(example);
-    let of_files = |password: Password, files: Template| {
-        let written = files.written().to_owned();
-        Password::from_source(&password.text(), &written, move || {
-            let password =
-                value::password(&files.read()?).map_err(|wrong| wrong.problem.to_owned());
-            Ok(password?.text().as_ref().into())
-        })
-    };
-    with_files(form, value::password, of_files, |_| SECRET.to_owned()).or_none("none")
-}
-
-/// A string that parses itself, and of whose files `remember` keeps how to read them again.
-pub(super) fn with_files<V: PartialEq + 'static>(
-    form: Form,
-    parse: impl Fn(&str) -> Result<V, ValueError> + Send + Sync + 'static,
-    remember: impl Fn(V, Template) -> V + Send + Sync + 'static,
-    spell: impl Fn(&V) -> String + Send + Sync + 'static,
-) -> ValueSpec<V> {
-    let example = form.example();
-    let read = move |scalar: Scalar<'_, '_>| scalar.read_with_files(&form, &parse, &remember);
-    ValueSpec::new(&example, read, spell)
-}
-
-/// A file of certificates or of a key, which is read here.
-pub(super) fn key_file(example: &'static str) -> ValueSpec<Pem> {
-    text(example, read_key_file, |pem| pem.path.display().to_string())
-}
-
-fn read_key_file(path: &str) -> Result<Pem, ValueError> {
-    let wrong = |problem| ValueError::new(problem, "a PEM file").unquoted("this file");
-    // Opening a pipe would wait for whoever writes to it.
-    if fs::metadata(path).is_ok_and(|file| !file.is_file()) {
-        return Err(wrong("is not a regular file"));
-    }
-    let content = value::file(path, KEY_FILE_BYTES_MAX);
-    let content = content.map_err(|unread| wrong("cannot be read").unread(unread))?;
-    let path = path.into();
-    Ok(Pem { path, content })
 }
 
 /// One of `words`; those of `to_come` are known, but not available.
@@ -185,7 +160,9 @@ pub(super) fn word<V: Clone + PartialEq + Send + Sync + 'static>(
 ) -> ValueSpec<V> {
     let parse = |text: &str| value::word(text, words, to_come);
     let spell = |value: &V| display::word(words, value).to_owned();
-    text(words[0].0, parse, spell)
+    let mut kind = text(words[0].0, parse, spell);
+    kind.shape = ValueShape::Word(words.iter().map(|(word, _)| *word).collect());
+    kind
 }
 
 /// `true` or `false`.
@@ -264,7 +241,7 @@ pub(super) fn duration(range: RangeInclusive<Duration>) -> ValueSpec<Duration> {
         }
         duration => Ok(duration),
     };
-    bounded(Form::Text("30s"), "duration", range, parse, spell)
+    bounded(Form::Text("30s"), "duration", range, parse, spell).matching(value::duration_pattern())
 }
 
 /// A duration within `range`, or `off`.
@@ -284,7 +261,8 @@ pub(super) fn duration_or_off(range: RangeInclusive<Duration>) -> ValueSpec<Opti
     };
     let spell =
         |duration: &Option<Duration>| duration.map_or_else(|| "off".to_owned(), display::duration);
-    scalar(Form::Text("30s"), parse, spell).within(bounds)
+    let kind = scalar(Form::Text("30s"), parse, spell).within(bounds);
+    kind.matching(format!("{}|^off$", value::duration_pattern()))
 }
 
 /// A size in bytes within `range`: a string, or a number of bytes.
@@ -298,7 +276,8 @@ where
         let too_large = |_| ValueError::new("is too large", "a size such as `64KiB`");
         N::try_from(value::size(text)?).map_err(too_large)
     };
-    bounded(Form::NumberOrText("64KiB"), "size", range, parse, spell)
+    let kind = bounded(Form::NumberOrText("64KiB"), "size", range, parse, spell);
+    kind.matching(value::size_pattern())
 }
 
 fn bounded<V: PartialOrd + Send + Sync + 'static>(
@@ -333,12 +312,18 @@ pub(super) fn tables<V: PartialEq + 'static>(one: ValueSpec<V>) -> ValueSpec<Vec
 }
 
 fn items<V: PartialEq + 'static>(one: ValueSpec<V>, how: OneItem) -> ValueSpec<Vec<Spanned<V>>> {
+    let list = ValueShape::List(Box::new(one.shape.clone()));
+    let shape = match how {
+        OneItem::InList => ValueShape::OneOf(vec![list, ValueShape::ListVariable]),
+        OneItem::Plain => ValueShape::OneOf(vec![one.shape.alone(), list]),
+        OneItem::Table => list,
+    };
     let (read, spell) = (one.read, one.spell);
     let example = format!("[{}]", one.example);
     let such_as = example.clone();
     let read = move |scalar: Scalar<'_, '_>| scalar.items(&such_as, how, &read);
     let spell = move |item: &Spanned<V>| spell(&item.value);
-    ValueSpec::new(&example, read, move |items| {
+    ValueSpec::new(&example, shape, read, move |items| {
         display::list(items.iter().map(&spell))
     })
 }
@@ -355,8 +340,24 @@ impl<V: PartialEq + 'static> ValueSpec<Vec<Spanned<V>>> {
             let items = read(scalar)?;
             Some(make(items.into_iter().map(|item| item.value).collect()))
         };
-        ValueSpec::new(&self.example, read, spell)
+        ValueSpec::new(&self.example, self.shape, read, spell)
     }
+}
+
+/// Returns what of TOML a form is.
+pub(super) fn shape(form: &Form) -> ValueShape {
+    match form {
+        Form::Text(_) | Form::Secret(_) => ValueShape::Text(None),
+        Form::NumberOrText(_) => ValueShape::NumberOrText(None),
+        Form::Number { .. } => ValueShape::Integer,
+        Form::Fraction(_) => ValueShape::Number,
+        Form::Boolean => ValueShape::Boolean,
+    }
+}
+
+/// Returns a table whose keys are free and whose values are strings.
+fn free_strings() -> ValueShape {
+    ValueShape::FreeTable(Box::new(ValueShape::Text(None)))
 }
 
 /// A table of a route's headers, each with the value that it must have.
@@ -364,6 +365,7 @@ pub(super) fn headers() -> ValueSpec<Vec<(HeaderName, HeaderMatch)>> {
     let example = "{ x-version = \"2\" }";
     ValueSpec::new(
         example,
+        free_strings(),
         |scalar| scalar.pairs(example, value::routed_header_name, value::header_value),
         // A value may be a secret.
         |headers: &Vec<_>| display::list(headers.iter().map(|(name, _)| name)),
@@ -378,6 +380,7 @@ pub(super) fn fields(
 ) -> ValueSpec<Vec<(HeaderName, HeaderValue)>> {
     ValueSpec::new(
         example,
+        free_strings(),
         move |scalar| scalar.pairs(example, name, value::field_value),
         // A value may be a secret.
         |fields: &Vec<_>| display::list(fields.iter().map(|(name, _)| name)),
@@ -385,7 +388,5 @@ pub(super) fn fields(
     .or(Vec::new())
 }
 
-/// Largest file of keys or certificates; the authorities of a whole system are a quarter of that.
-const KEY_FILE_BYTES_MAX: u64 = 1 << 20;
 /// How every secret is spelled.
-const SECRET: &str = "***";
+pub(super) const SECRET: &str = "***";

@@ -5,12 +5,15 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use super::bounds::{BODY_BYTES, TIMEOUTS};
-use super::kind::{ValueSpec, boolean, duration, key_file, list, number, size, tables, text, word};
-use super::{Effect, TableSpec};
+use super::files::key_file;
+use super::kind::{ValueSpec, boolean, duration, list, number, size, tables, text, word};
+use super::{Effect, TableSpec, ValueShape};
 use crate::config::display;
 use crate::config::file::{RawCertificate, RawListener, Spanned};
 use crate::config::read::Scalar;
-use crate::config::value::{client_address, listen_address, network};
+use crate::config::value::{
+    LISTEN_PATTERN, NETWORK_PATTERN, SOURCE_PATTERN, client_address, listen_address, network,
+};
 use crate::request::{AddressSource, ClientIdentity};
 use crate::snapshot::{ListenAddress, Listener};
 use crate::tls::TlsVersion;
@@ -18,12 +21,15 @@ use crate::tls::TlsVersion;
 /// `[listeners.NAME]`
 pub static LISTENER: LazyLock<TableSpec<RawListener>> = LazyLock::new(|| {
     let seconds = |seconds| duration(TIMEOUTS).or(Duration::from_secs(seconds));
-    let network = text("10.0.0.0/8", network, ToString::to_string);
+    let network = text("10.0.0.0/8", network, ToString::to_string).matching(NETWORK_PATTERN);
     let networks = list(network).plain(|nets| nets, |nets| display::list(nets));
     let per_client = number(1..=CONNECTIONS_MAX);
-    let source = text("x-forwarded-for", client_address, display::address_source);
-    let address = text("127.0.0.1:8080", listen_address, ToString::to_string);
+    let source =
+        text("x-forwarded-for", client_address, display::address_source).matching(SOURCE_PATTERN);
+    let address =
+        text("127.0.0.1:8080", listen_address, ToString::to_string).matching(LISTEN_PATTERN);
     TableSpec::<RawListener>::of("listener", "[listeners.NAME]")
+        .about("Ports that accept clients.")
         .key("address", address)
         .sets(|table| &mut table.listener.address)
         .doc("The address to listen on.")
@@ -90,6 +96,7 @@ fn tls() -> TableSpec<RawListener> {
     let versions = word(display::TLS_VERSIONS, &[]).or(TlsVersion::Tls12);
     let authorities = key_file("/etc/tollgate/clients-ca.pem").or_none("none");
     TableSpec::<RawListener>::of("`tls` of listener", "[listeners.NAME.tls]")
+        .about("TLS for clients.")
         .key("certificates", certificates())
         .sets(|table| &mut table.tls.certificates)
         .doc("Certificates, each with its key.")
@@ -116,7 +123,12 @@ fn certificates() -> ValueSpec<Vec<Spanned<RawCertificate>>> {
         let path = one.certificate.as_ref().map(|pem| pem.value.path.display());
         path.map_or_else(String::new, |path| path.to_string())
     };
-    tables(ValueSpec::new(example, read, spell))
+    tables(ValueSpec::new(
+        example,
+        ValueShape::Table(CERTIFICATE.about.clone()),
+        read,
+        spell,
+    ))
 }
 
 /// One of `certificates`.
@@ -125,8 +137,10 @@ static CERTIFICATE: LazyLock<TableSpec<RawCertificate>> = LazyLock::new(|| {
     TableSpec::<RawCertificate>::of("certificate", "a certificate")
         .key("certificate", file("/etc/tollgate/public.pem"))
         .sets(|table| &mut table.certificate)
+        .doc("A file with the certificate and its intermediates.")
         .key("key", file("/etc/tollgate/public.key"))
         .sets(|table| &mut table.key)
+        .doc("The private key of that certificate.")
 });
 
 /// A listener of which nothing is known; each key has its default in the table, and the address none.

@@ -11,6 +11,7 @@
 mod about;
 mod bounds;
 mod costs;
+mod files;
 mod general;
 mod jwt;
 mod keys;
@@ -25,7 +26,7 @@ mod upstreams;
 
 use std::sync::LazyLock;
 
-pub use about::{Effect, Key, TableDoc};
+pub use about::{Effect, Key, KeyDefault, TableDoc, ValueShape};
 pub use general::{ADMIN, LOG, TOP};
 pub use jwt::JWT;
 pub use keys::{Change, TableSpec};

@@ -3,18 +3,18 @@
 use std::fs;
 use std::sync::LazyLock;
 
-use super::TableSpec;
 use super::kind::{ValueSpec, list_or_one, number, text};
+use super::{TableSpec, ValueShape};
 use crate::config::display;
 use crate::config::file::{OverridesFile, RawGrant, RawOverride, RawOverrides, Spanned};
 use crate::config::read::FreeKeys;
 use crate::config::secrets::{may_be_key, quoted};
-use crate::config::value::{GrantText, ValueError, file, grant};
+use crate::config::value::{GrantText, ValueError, file, grant, grant_pattern};
 use crate::limit::quota::COUNT_MAX;
 
 /// `quota`: one or several.
 pub(super) fn grants() -> ValueSpec<Vec<Spanned<GrantText>>> {
-    list_or_one(text("100 per minute", grant, display::grant))
+    list_or_one(text("100 per minute", grant, display::grant).matching(grant_pattern()))
 }
 
 /// The same of an override, where a client's key may stand by mistake.
@@ -28,7 +28,7 @@ fn grants_of_override() -> ValueSpec<Vec<Spanned<GrantText>>> {
             wrong.unquoted("this value").maybe_hint(hint)
         })
     };
-    list_or_one(text("100 per minute", read, display::grant))
+    list_or_one(text("100 per minute", read, display::grant).matching(grant_pattern()))
 }
 
 /// `overrides`
@@ -39,8 +39,11 @@ pub(super) fn overrides() -> ValueSpec<RawOverrides> {
         dotted: "10.0.0.1",
     };
     let count = |overrides: &RawOverrides| overrides.0.len().to_string();
+    let table = ValueShape::Table(OVERRIDE.about.clone());
+    let one = ValueShape::OneOf(vec![grants_of_override().shape, table]);
     let kind = ValueSpec::new(
         keys.example,
+        ValueShape::FreeTable(Box::new(one)),
         move |scalar| {
             let entries =
                 scalar.entries(&keys, quoted, |mut value| match value.table(&OVERRIDE) {
@@ -65,13 +68,16 @@ static OVERRIDE: LazyLock<TableSpec<RawGrant>> = LazyLock::new(|| {
     TableSpec::<RawGrant>::of("override", "an override")
         .key("quota", grants_of_override())
         .sets(|table| &mut table.quota)
+        .doc("What these clients may spend.")
         .key(
             "burst",
             number(1..=COUNT_MAX).spanned().or_none("the quota"),
         )
         .sets(|table| &mut table.burst)
+        .doc("Most units that such a client may spend at once if it was idle, for gcra.")
         .key("queue", number(0..=COUNT_MAX).spanned().or_none("0"))
         .sets(|table| &mut table.queue)
+        .doc("Most units of such a client that wait, for leaky-bucket.")
         .not_yet("initial_credits")
 });
 

@@ -10,7 +10,8 @@ use super::{Effect, TableSpec, costs, prices};
 use crate::config::display;
 use crate::config::file::{AlgorithmName, RawPolicy};
 use crate::config::value::{
-    field_value, name, part_choice, quota, refund_on, refusal_status, retry_jitter, status_range,
+    STATUS_PATTERN, field_value, name, part_choice, part_pattern, quota, quota_pattern, refund_on,
+    refusal_status, retry_jitter, status_range,
 };
 use crate::limit::plan::OnStoreFailure;
 use crate::limit::quota::{COST_MAX, COUNT_MAX};
@@ -21,12 +22,12 @@ use crate::snapshot::{Jitter, PolicyMode, REQUESTS};
 /// `[policies.NAME]`
 pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
     let per_address = Partition(vec![Choice(vec![Part::Ip])]);
-    let partition =
-        list(text("ip", part_choice, display::choice)).plain(Partition, display::partition);
+    let partition = list(text("ip", part_choice, display::choice).matching(part_pattern()))
+        .plain(Partition, display::partition);
     let algorithm = word(display::ALGORITHMS, &[]).or(AlgorithmName::SlidingWindow);
     let oldest = word(display::OLDEST_BUCKETS, &[]).or(OldestBucket::Weighted);
     let on_failure = word(display::ON_STORE_FAILURE, &[]).or(OnStoreFailure::Local);
-    let a_quota = |example| text(example, quota, display::quota);
+    let a_quota = |example| text(example, quota, display::quota).matching(quota_pattern());
     let units = || number(0..=COST_MAX);
     let most = number(1..=COST_MAX);
     let unit = text(
@@ -35,10 +36,12 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
         |unit: &Arc<str>| unit.to_string(),
     );
     let body_size = size(1..=BODY_BUFFERED_MAX).or(1 << 20);
-    let statuses = number_or_text("401", status_range, display::status_range);
+    let statuses =
+        number_or_text("401", status_range, display::status_range).matching(STATUS_PATTERN);
     let refunds = number_or_text("5xx", refund_on, display::refund_on);
     let (afresh, kept) = (Effect::CountersAfresh, Effect::CountersKept);
     TableSpec::<RawPolicy>::of("policy", "[policies.NAME]")
+        .about("Who may spend how much.")
         .key("quota", grants())
         .sets(|table| &mut table.quota)
         .doc("Units per window, or a list of quotas that must all hold:")
@@ -138,7 +141,7 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
         .doc("Other quotas for single clients:")
         .key(
             "overrides_by",
-            text("header:x-plan", part_choice, display::choice).or_none("the partition"),
+            text("header:x-plan", part_choice, display::choice).matching(part_pattern()).or_none("the partition"),
         )
         .sets(|table| &mut table.overrides_by)
         .doc("What selects the override.")
@@ -152,10 +155,12 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
 
 /// `[policies.NAME.refusal]`
 fn refusal() -> TableSpec<RawPolicy> {
-    let status = number_or_text("503", refusal_status, |status| status.as_u16().to_string());
+    let status = number_or_text("503", refusal_status, |status| status.as_u16().to_string())
+        .matching("^[45][0-9][0-9]$");
     let jitter = text("10%", retry_jitter, display::jitter);
     let content_type = text("text/html", field_value, display::field_value);
     TableSpec::<RawPolicy>::of("refusal", "[policies.NAME.refusal]")
+        .about("The response to a refused request.")
         .key("status", status.or(StatusCode::TOO_MANY_REQUESTS))
         .sets(|table| &mut table.policy.refusal.status)
         .doc("The status of a refusal.")

@@ -1,18 +1,21 @@
 //! `cost_by` and `prices` of `[policies.NAME]`.
 
+use super::ValueShape;
 use super::kind::{ValueSpec, decimal, text};
 use crate::config::display;
 use crate::config::file::{PriceText, RawPriceRow, RawPrices};
 use crate::config::read::{Form, FreeKeys, Scalar};
 use crate::config::secrets::redacted;
-use crate::config::value::{PRICED_SOURCES, WEIGHTS, dearest, sources, weight};
+use crate::config::value::{PRICED_SOURCES, WEIGHTS, dearest, sources, sources_pattern, weight};
 use crate::cost::NumberSource;
 
 /// `cost_by`
 pub(super) fn cost_by() -> ValueSpec<Option<Vec<NumberSource>>> {
     let parse = |text: &str| sources(text, PRICED_SOURCES);
     let spell = |them: &Vec<NumberSource>| display::sources(them);
-    text("request-json:/model", parse, spell).or_none("none")
+    text("request-json:/model", parse, spell)
+        .matching(sources_pattern(PRICED_SOURCES))
+        .or_none("none")
 }
 
 /// `prices`
@@ -24,8 +27,13 @@ pub(super) fn prices() -> ValueSpec<RawPrices> {
             .map(|(pattern, prices)| RawPriceRow { pattern, prices });
         Some(RawPrices(rows.collect()))
     };
+    let row = vec![
+        ValueShape::Word(vec!["dearest"]),
+        ValueShape::FreeTable(Box::new(ValueShape::Number)),
+    ];
+    let shape = ValueShape::FreeTable(Box::new(ValueShape::OneOf(row)));
     let count = |prices: &RawPrices| prices.0.len().to_string();
-    ValueSpec::new(PATTERNS.example, read, count).or(RawPrices::default())
+    ValueSpec::new(PATTERNS.example, shape, read, count).or(RawPrices::default())
 }
 
 /// Reads a row: a table of named prices, or the word for the dearest.

@@ -10,13 +10,16 @@ use super::kind::{
 use super::{TableSpec, costs};
 use crate::config::display;
 use crate::config::file::{ForwardPath, RawRoute};
-use crate::config::value::{answer_field, method, name, page_origin, request_field, upgrade};
+use crate::config::value::{
+    NAME_PATTERN, TOKEN_PATTERN, answer_field, method, name, page_origin, request_field, upgrade,
+};
 use crate::snapshot::EncodedSlash;
 
 /// `[[routes]]`
 pub static ROUTE: LazyLock<TableSpec<RawRoute>> = LazyLock::new(|| {
     let slash = word(display::ENCODED_SLASH, &[]).or(EncodedSlash::Reject);
     let text_at = |example| free_text(example).spanned().or_none("none");
+    let path = free_text("/v1/*").matching("^/").spanned().or_none("none");
     let protocol = text("websocket", upgrade, ToString::to_string);
     let upgrades = list(protocol).plain(|names| names, |names| display::list(names));
     let timeout = || duration(TIMEOUTS).or_none("the upstream's");
@@ -27,12 +30,15 @@ pub static ROUTE: LazyLock<TableSpec<RawRoute>> = LazyLock::new(|| {
         |text| name(text).map(Arc::from),
         |event: &Arc<str>| event.to_string(),
     );
-    let called = text("checkout", name, String::clone).spanned();
+    let called = text("checkout", name, String::clone)
+        .matching(NAME_PATTERN)
+        .spanned();
     TableSpec::<RawRoute>::of("route", "[[routes]]")
+        .about("The most specific route is used: compared by host, then by path, segment by segment, then by methods and headers.")
         .key("name", called.or_none("its path"))
         .sets(|table| &mut table.name)
         .doc("The route's name in logs and metrics, and in partitions by `route`.")
-        .key("path", text_at("/v1/*"))
+        .key("path", path)
         .sets(|table| &mut table.path)
         .doc("The path to match: \"/v1/product\" is exact, \"{id}\" matches one segment, a final \"*\" matches the rest.")
         .key("path_regex", text_at("/v[0-9]+/.*"))
@@ -41,7 +47,7 @@ pub static ROUTE: LazyLock<TableSpec<RawRoute>> = LazyLock::new(|| {
         .key("host", text_at("api.example.com"))
         .sets(|table| &mut table.host)
         .doc("The host to match: exact, or \"*.example.com\".")
-        .key("methods", list(text("GET", method, ToString::to_string)))
+        .key("methods", list(text("GET", method, ToString::to_string).matching(TOKEN_PATTERN)))
         .sets(|table| &mut table.methods)
         .doc("Methods to match.")
         .key("headers", headers())
@@ -107,9 +113,10 @@ pub static ROUTE: LazyLock<TableSpec<RawRoute>> = LazyLock::new(|| {
 
 /// `[routes.request_headers]`
 fn request_headers() -> TableSpec<RawRoute> {
-    let name = text("x-debug", request_field, ToString::to_string);
+    let name = text("x-debug", request_field, ToString::to_string).matching(TOKEN_PATTERN);
     let example = "{ x-api-version = \"2\" }";
     TableSpec::<RawRoute>::of("table", "[routes.request_headers]")
+        .about("Changes to this route's request headers, made after the limits are decided.")
         .key("set", fields(example, request_field))
         .sets(|table| &mut table.route.request_headers.set)
         .doc("Headers to set for the upstream.")
@@ -120,8 +127,9 @@ fn request_headers() -> TableSpec<RawRoute> {
 
 /// `[routes.response_headers]`
 fn response_headers() -> TableSpec<RawRoute> {
-    let name = text("server", answer_field, ToString::to_string);
+    let name = text("server", answer_field, ToString::to_string).matching(TOKEN_PATTERN);
     TableSpec::<RawRoute>::of("table", "[routes.response_headers]")
+        .about("Changes to this route's response headers.")
         .key(
             "set",
             fields("{ cache-control = \"no-store\" }", answer_field),

@@ -4,21 +4,23 @@ use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use super::kind::{
-    duration, key_file, number, password, secret, share, size, text, with_files, word,
-};
+use super::files::{key_file, password, secret, with_files};
+use super::kind::{duration, number, share, size, text, word};
 use super::{Effect, TableSpec};
 use crate::config::display;
 use crate::config::file::RawStore;
 use crate::config::read::{Form, Template};
-use crate::config::value::{RedisUrl, StoreUrl, prefix, server_name, store_url, username};
+use crate::config::value::{
+    RedisUrl, STORE_URL_PATTERN, StoreUrl, prefix, server_name, store_url, username,
+};
 use crate::store::settings::{Password, Settings};
 use crate::tls::ServerProof;
 
 /// `[store]`
 pub static STORE: LazyLock<TableSpec<RawStore>> = LazyLock::new(|| {
     let form = Form::Text("memory:");
-    let url = with_files(form, store_url, remember_files, display::store_url);
+    let url =
+        with_files(form, store_url, remember_files, display::store_url).matching(STORE_URL_PATTERN);
     let user = || text("tollgate", username, ToString::to_string).or_none("none");
     let prefix = text("tollgate", prefix, ToString::to_string).or("tollgate".into());
     let (redis, keys) = ("${file:/run/secrets/redis}", "${file:/run/secrets/keys}");
@@ -27,6 +29,7 @@ pub static STORE: LazyLock<TableSpec<RawStore>> = LazyLock::new(|| {
     let memory = size(1 << 20..=1 << 40).or(default.max_memory);
     let refusals = duration(REFUSALS).or(default.refusal_cache);
     TableSpec::<RawStore>::of("table", "[store]")
+        .about("Where counters are kept.")
         .key("url", url.or(StoreUrl::Memory))
         .sets(|store| &mut store.url)
         .doc("\"memory:\" keeps counters in this process; a restart forgets them.")
@@ -72,6 +75,7 @@ pub static STORE: LazyLock<TableSpec<RawStore>> = LazyLock::new(|| {
 fn breaker(default: &Settings) -> TableSpec<RawStore> {
     let default = &default.breaker;
     TableSpec::<RawStore>::of("table", "[store.breaker]")
+        .about("The circuit breaker for Redis.")
         .key("failures", number(1..=1000).or(default.failures))
         .sets(|store| &mut store.settings.breaker.failures)
         .doc("This many failures in a row open it.")
@@ -91,6 +95,7 @@ fn tls() -> TableSpec<RawStore> {
     let certificate = key_file("/etc/tollgate/gateway.pem").or_none("none");
     let name = text("redis.internal", server_name, display::server_name);
     TableSpec::<RawStore>::of("table", STORE_TLS)
+        .about("TLS to Redis.")
         .key("ca", authorities)
         .sets(|store| &mut store.tls.ca)
         .doc("CA certificates that verify the certificate of Redis, or its own certificate.")

@@ -4,17 +4,18 @@ use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use super::TableSpec;
 use super::bounds::TIMEOUTS;
+use super::files::key_file;
 use super::kind::{
-    ValueSpec, duration, key_file, list, list_or_one, number, number_or_text, share_from_0, size,
-    text, word,
+    ValueSpec, duration, list, list_or_one, number, number_or_text, share_from_0, size, text, word,
 };
+use super::{TableSpec, ValueShape};
 use crate::config::display;
 use crate::config::file::{BalanceName, RawEndpoint, RawUpstream};
 use crate::config::read::Scalar;
 use crate::config::value::{
-    endpoint, endpoint_url, health_host, health_path, part_choice, server_name, status_range,
+    ENDPOINT_PATTERN, STATUS_PATTERN, URL_PATTERN, endpoint, endpoint_url, health_host,
+    health_path, part_choice, part_pattern, server_name, status_range,
 };
 use crate::request::Partition;
 use crate::snapshot::{Endpoint, StatusRange};
@@ -24,9 +25,10 @@ use crate::tls::ServerProof;
 pub static UPSTREAM: LazyLock<TableSpec<RawUpstream>> = LazyLock::new(|| {
     let seconds = |seconds| duration(TIMEOUTS).or(Duration::from_secs(seconds));
     let balance = word(display::BALANCES, &[]);
-    let parts = text("cookie:session", part_choice, display::choice);
+    let parts = text("cookie:session", part_choice, display::choice).matching(part_pattern());
     let hash = list(parts).plain(Partition, display::partition);
     TableSpec::<RawUpstream>::of("upstream", "[upstreams.NAME]")
+        .about("Where requests are forwarded.")
         .key("endpoints", list_or_one(one_endpoint()))
         .sets(|table| &mut table.endpoints)
         .doc("URLs of origins:")
@@ -69,14 +71,17 @@ pub static UPSTREAM: LazyLock<TableSpec<RawUpstream>> = LazyLock::new(|| {
 /// One of `endpoints`: a URL, or a table with one.
 fn one_endpoint() -> ValueSpec<RawEndpoint> {
     let plain = text("http://127.0.0.1:9000", endpoint, display::endpoint);
+    let plain = plain.matching(ENDPOINT_PATTERN);
     let example = plain.example.clone();
+    let table = ValueShape::Table(ENDPOINT.about.clone());
+    let shape = ValueShape::OneOf(vec![plain.shape.clone(), table]);
     let read = move |mut scalar: Scalar<'_, '_>| match scalar.table(&ENDPOINT) {
         Some(EndpointTable { url, weight }) => {
             url.map(|url| RawEndpoint::Http(Endpoint { weight, ..url }))
         }
         None => plain.read(scalar),
     };
-    ValueSpec::new(&example, read, display::endpoint)
+    ValueSpec::new(&example, shape, read, display::endpoint)
 }
 
 /// An endpoint that is a table.
@@ -90,14 +95,20 @@ static ENDPOINT: LazyLock<TableSpec<EndpointTable>> = LazyLock::new(|| {
     let read = |text: &str| endpoint_url(text).map(Some);
     let spell = |url: &Option<Endpoint>| url.as_ref().map_or_else(String::new, display::origin);
     TableSpec::<EndpointTable>::of("an endpoint", "an endpoint")
-        .key("url", text("http://127.0.0.1:9000", read, spell))
+        .key(
+            "url",
+            text("http://127.0.0.1:9000", read, spell).matching(URL_PATTERN),
+        )
         .sets(|table| &mut table.url)
+        .doc("The URL of an origin.")
         .key("weight", number(1..=WEIGHT_MAX).or(1))
         .sets(|table| &mut table.weight)
+        .doc("Its share of the requests, relative to the other endpoints' weights.")
 });
 
 fn pool() -> TableSpec<RawUpstream> {
     TableSpec::<RawUpstream>::of("table", "[upstreams.NAME.pool]")
+        .about("Idle connections kept open to an upstream.")
         .key("max_idle", number(0..=65_536).or(256))
         .sets(|table| &mut table.http.max_idle)
         .doc("Most idle connections per endpoint and worker.")
@@ -114,6 +125,7 @@ fn tls() -> TableSpec<RawUpstream> {
     let certificate = key_file("/etc/tollgate/gateway.pem").or_none("none");
     let name = text("api.internal", server_name, display::server_name);
     TableSpec::<RawUpstream>::of("table", UPSTREAM_TLS)
+        .about("TLS to those origins.")
         .key("ca", authorities)
         .sets(|table| &mut table.tls.ca)
         .doc("CA certificates that verify the origins' certificates, or an origin's own certificate.")
@@ -135,12 +147,14 @@ fn health() -> TableSpec<RawUpstream> {
     let count = || number(1..=COUNTS_MAX);
     let path = text("/healthz", health_path, ToString::to_string);
     let host = text("api.example.com", health_host, display::field_value);
-    let status = number_or_text("2xx", status_range, display::status_range);
+    let status =
+        number_or_text("2xx", status_range, display::status_range).matching(STATUS_PATTERN);
     let status = list(status).plain(
         |ranges| ranges,
         |ranges: &Vec<_>| display::list(ranges.iter().map(display::status_range)),
     );
     TableSpec::<RawUpstream>::of("table", UPSTREAM_HEALTH)
+        .about("Active health checks of each endpoint, with or without traffic.")
         .key("path", path.or_none("none"))
         .sets(|table| &mut table.health_path)
         .doc("The path to request with GET.")
@@ -166,6 +180,7 @@ fn health() -> TableSpec<RawUpstream> {
 
 fn eject() -> TableSpec<RawUpstream> {
     TableSpec::<RawUpstream>::of("table", "[upstreams.NAME.eject]")
+        .about("Passive checks: an endpoint is ejected for a while if requests to it fail.")
         .key("failures", number(1..=FAILURES_MAX).or(5))
         .sets(|table| &mut table.http.eject.failures)
         .doc("How many requests in a row must fail.")

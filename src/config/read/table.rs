@@ -76,7 +76,7 @@ impl<'t> Reader<'t, '_> {
         if self.report.count() > mistakes || is_spoiled {
             table.incomplete.push(about.title);
         } else {
-            let required = about.keys.iter().filter(|key| key.is_required);
+            let required = about.keys.iter().filter(|key| key.is_required());
             for key in required.filter(|key| !self.entries.contains_key(key.name)) {
                 let (noun, key, example) = (about.noun, key.name, &key.example);
                 let message = match &*table.name {

@@ -119,6 +119,16 @@ pub fn admin_address(text: &str) -> Result<Option<SocketAddr>, ValueError> {
     Err(wrong)
 }
 
+/// What every address of a listener fits, as JSON Schema has regular expressions.
+pub const LISTEN_PATTERN: &str =
+    r"^unix:(///|/?[^/@])[^:|?]*$|^([0-9.]+|\[[0-9A-Fa-f:.%]+\]):[0-9]{1,5}$";
+/// What every address of the admin port fits.
+pub const ADMIN_PATTERN: &str = r"^off$|^([0-9.]+|\[[0-9A-Fa-f:.%]+\]):[0-9]{1,5}$";
+/// What every network fits.
+pub const NETWORK_PATTERN: &str = "^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$";
+/// What every `client_address` fits.
+pub const SOURCE_PATTERN: &str = "^(x-forwarded-for|forwarded|peer)$|^header:";
+
 /// Longest path that fits `sockaddr_un` with its NUL.
 pub(super) const SOCKET_PATH_LEN_MAX: usize = 107;
 

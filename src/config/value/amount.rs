@@ -36,6 +36,18 @@ pub fn size(text: &str) -> Result<u64, ValueError> {
     }
 }
 
+/// What every size fits, as JSON Schema has regular expressions: units in any case.
+pub fn size_pattern() -> String {
+    let in_any_case = |unit: &str| {
+        let letters = unit
+            .chars()
+            .map(|c| format!("[{c}{}]", c.to_ascii_lowercase()));
+        letters.collect::<String>()
+    };
+    let units = UNITS.map(|(unit, _)| in_any_case(&unit.to_ascii_uppercase()));
+    format!(r"^\s*[0-9]+\s*({})\s*$", units.join("|"))
+}
+
 /// Parses a share such as `0.5`: more than none, and at most all.
 pub fn ratio(text: &str) -> Result<f64, ValueError> {
     share(text, RATIOS, |ratio| ratio > 0.0)

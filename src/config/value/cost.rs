@@ -119,6 +119,11 @@ pub fn sources(text: &str, allowed: Sources) -> Result<Vec<NumberSource>, ValueE
     pointers.collect()
 }
 
+/// What every source that is allowed fits, as JSON Schema has regular expressions.
+pub fn sources_pattern(allowed: Sources) -> String {
+    format!(r"^\s*({})\s*(:|$)", allowed.words.join("|"))
+}
+
 /// Makes a sum of one term.
 fn one_term(sources: Vec<NumberSource>) -> Sum<NumberSource> {
     let term = Term {
@@ -200,6 +205,9 @@ pub fn status_range(text: &str) -> Result<StatusRange, ValueError> {
     let first = status.ok_or_else(wrong)?;
     Ok(StatusRange { first, last: first })
 }
+
+/// What every item of `count_status` fits, as JSON Schema has regular expressions.
+pub const STATUS_PATTERN: &str = "^[2-5]([0-9][0-9]|xx|XX)$";
 
 /// Parses an item of `refund_on`.
 pub fn refund_on(text: &str) -> Result<RefundOn, ValueError> {

@@ -1,7 +1,7 @@
 //! What a policy or an override lets a client do: one of `quota`.
 
 use super::synonyms::synonym;
-use super::{QuotaText, ValueError, did_you_mean, quota};
+use super::{QuotaText, ValueError, did_you_mean, quota, quota_pattern};
 
 /// What a client may do: one of `quota`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +27,11 @@ pub fn grant(text: &str) -> Result<GrantText, ValueError> {
             wrong
         }),
     }
+}
+
+/// What each of `quota` fits, as JSON Schema has regular expressions.
+pub fn grant_pattern() -> String {
+    format!("{}|^({UNLIMITED}|{BLOCKED})$", quota_pattern())
 }
 
 /// How a grant without a bound is spelled.

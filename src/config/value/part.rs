@@ -16,6 +16,13 @@ pub fn part_choice(text: &str) -> Result<Choice, ValueError> {
     parts.map(Choice)
 }
 
+/// What every item of `partition` fits, as JSON Schema has regular expressions.
+pub fn part_pattern() -> String {
+    let part =
+        r"(ip|client-cert|host|method|route|path|(header|cookie|query|jwt|path)\s*:\s*[^\s|][^|]*)";
+    format!(r"^\s*{part}\s*(\|\s*{part}\s*)*$")
+}
+
 fn part(text: &str) -> Result<Part, ValueError> {
     let wrong = || ValueError::new("does not name a client", PARTS);
     let (kind, name) = match text.split_once(':') {

@@ -62,6 +62,9 @@ pub fn upgrade(text: &str) -> Result<Box<str>, ValueError> {
     Ok(protocol.into())
 }
 
+/// What every method and every header's name fits, as JSON Schema has regular expressions.
+pub const TOKEN_PATTERN: &str = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$";
+
 /// Parses a header's name.
 pub fn header_name(text: &str) -> Result<HeaderName, ValueError> {
     HeaderName::from_bytes(text.as_bytes()).map_err(|_| {

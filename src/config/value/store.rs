@@ -96,6 +96,10 @@ pub fn store_url(text: &str) -> Result<StoreUrl, ValueError> {
     }))
 }
 
+/// What every URL of a store fits, as JSON Schema has regular expressions.
+pub const STORE_URL_PATTERN: &str =
+    r"^memory:$|^unix:.|^(redis|valkey)s?(\+cluster|\+sentinel)?://.";
+
 /// Checks what every key of the store begins with.
 pub fn prefix(text: &str) -> Result<Arc<str>, ValueError> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/".contains(&byte);

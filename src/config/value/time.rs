@@ -77,6 +77,25 @@ pub fn quota(text: &str) -> Result<QuotaText, ValueError> {
     }
 }
 
+/// What every duration fits, as JSON Schema has regular expressions.
+pub fn duration_pattern() -> String {
+    format!("^{}$", span_pattern())
+}
+
+/// What every quota fits.
+pub fn quota_pattern() -> String {
+    let units = names().collect::<Vec<_>>().join("|");
+    format!(
+        r"^\s*[0-9]([0-9_]*[0-9])?\s+per\s+({units}|{})\s*$",
+        span_pattern()
+    )
+}
+
+fn span_pattern() -> String {
+    let units = names().collect::<Vec<_>>().join("|");
+    format!(r"\s*([0-9]+\s*({units})\s*)+")
+}
+
 /// A sum of `[K]UNIT`, and how the operator wrote it, short.
 struct Span {
     us: u64,

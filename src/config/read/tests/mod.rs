@@ -242,7 +242,7 @@ fn within(table: &TableDoc, line: &str) -> String {
         .filter(|outer| table.outer(&TABLES) == Some(outer.title))
     {
         let _ = writeln!(text, "{}", outer.title);
-        for key in outer.keys.iter().filter(|key| key.is_required) {
+        for key in outer.keys.iter().filter(|key| key.is_required()) {
             let _ = writeln!(text, "{} = {}", key.name, key.example);
         }
     }

@@ -179,6 +179,18 @@ fn the_reference_says_of_each_key_what_its_option_says() {
     }
 }
 
+/// What the table of options says of a table begins the comment above one of its headers.
+#[test]
+fn the_reference_says_of_each_table_what_its_options_say() {
+    let lines: Vec<&str> = REFERENCE.lines().collect();
+    for table in TABLES.iter().filter(|table| table.title.starts_with('[')) {
+        assert!(!table.doc.is_empty(), "{} has no doc", table.title);
+        let mut places = (0..lines.len()).filter(|at| self::title(lines[*at]).is_some());
+        let is_documented = places.any(|at| comment_above(&lines[..at]).starts_with(table.doc));
+        assert!(is_documented, "{}: {}", table.title, table.doc);
+    }
+}
+
 /// Joins the comment that ends above a line.
 fn comment_above(lines: &[&str]) -> String {
     let is_comment =

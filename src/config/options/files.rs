@@ -1,0 +1,66 @@
+//! Values that come from files of their own: secrets, passwords, certificates and keys.
+
+use std::fs;
+
+use super::kind::{SECRET, ValueSpec, scalar, shape, text};
+use crate::config::file::Pem;
+use crate::config::read::{Form, Scalar, Template};
+use crate::config::value::{self, ValueError};
+use crate::store::settings::{Password, Secret};
+
+/// A string that is never shown.
+pub(super) fn secret(example: &'static str) -> ValueSpec<Option<Secret>> {
+    scalar(Form::Secret(example), value::secret, |_| SECRET.to_owned()).or_none("none")
+}
+
+/// A token that clients show in a header field, which is never shown.
+pub(super) fn admin_token(example: &'static str) -> ValueSpec<Option<Secret>> {
+    let form = Form::Secret(example);
+    scalar(form, value::admin_token, |_| SECRET.to_owned()).or_none("none")
+}
+
+/// A password, which is never shown.
+pub(super) fn password(example: &'static str) -> ValueSpec<Option<Password>> {
+    let form = Form::Secret(example);
+    let of_files = |password: Password, files: Template| {
+        let written = files.written().to_owned();
+        Password::from_source(&password.text(), &written, move || {
+            let password =
+                value::password(&files.read()?).map_err(|wrong| wrong.problem.to_owned());
+            Ok(password?.text().as_ref().into())
+        })
+    };
+    with_files(form, value::password, of_files, |_| SECRET.to_owned()).or_none("none")
+}
+
+/// A string that parses itself, and of whose files `remember` keeps how to read them again.
+pub(super) fn with_files<V: PartialEq + 'static>(
+    form: Form,
+    parse: impl Fn(&str) -> Result<V, ValueError> + Send + Sync + 'static,
+    remember: impl Fn(V, Template) -> V + Send + Sync + 'static,
+    spell: impl Fn(&V) -> String + Send + Sync + 'static,
+) -> ValueSpec<V> {
+    let (example, shape) = (form.example(), shape(&form));
+    let read = move |scalar: Scalar<'_, '_>| scalar.read_with_files(&form, &parse, &remember);
+    ValueSpec::new(&example, shape, read, spell)
+}
+
+/// A file of certificates or of a key, which is read here.
+pub(super) fn key_file(example: &'static str) -> ValueSpec<Pem> {
+    text(example, read_key_file, |pem| pem.path.display().to_string())
+}
+
+fn read_key_file(path: &str) -> Result<Pem, ValueError> {
+    let wrong = |problem| ValueError::new(problem, "a PEM file").unquoted("this file");
+    // Opening a pipe would wait for whoever writes to it.
+    if fs::metadata(path).is_ok_and(|file| !file.is_file()) {
+        return Err(wrong("is not a regular file"));
+    }
+    let content = value::file(path, KEY_FILE_BYTES_MAX);
+    let content = content.map_err(|unread| wrong("cannot be read").unread(unread))?;
+    let path = path.into();
+    Ok(Pem { path, content })
+}
+
+/// Largest file of keys or certificates; the authorities of a whole system are a quarter of that.
+const KEY_FILE_BYTES_MAX: u64 = 1 << 20;
