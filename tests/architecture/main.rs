@@ -190,6 +190,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "clock",
             "config",
             "limit",
+            "logging",
             "metrics",
             "proxy",
             "request",
