@@ -2,7 +2,10 @@
 
 use std::fmt::{self, Debug};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
+
+use serde_json::Value;
 
 use crate::clock::Timestamp;
 
@@ -11,8 +14,17 @@ pub trait ReloadControl: Debug + Send + Sync {
     /// Reads the file again and puts it in force, or says why not. Blocks; reloads take turns.
     fn reload(&self, source: ReloadSource) -> Arc<ReloadReport>;
 
+    /// Reads the file again, and says what would come of a reload.
+    fn preview(&self, source: ReloadSource) -> ReloadReport;
+
     /// Returns what came of the last reload; none if there has been none.
     fn last(&self) -> Option<Arc<ReloadReport>>;
+
+    /// Returns the file's path; none if the gateway was not started from one.
+    fn path(&self) -> Option<&Path>;
+
+    /// Describes the configuration in force, without secrets.
+    fn configuration(&self) -> Value;
 }
 
 /// Who asked for a reload.

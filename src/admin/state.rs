@@ -1,12 +1,14 @@
 //! What the admin port reads and acts on.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::Mutex;
 
 use super::reloads::ReloadControl;
 use crate::keys::InForce;
+use crate::clock::Timestamp;
+use crate::logging::RecentEvents;
 use crate::proxy::process::Process;
 
 /// What the admin port reads and acts on.
@@ -20,7 +22,11 @@ pub struct AdminState {
     pub in_force: Arc<InForce>,
     /// Reloads the file, and remembers what came of it.
     pub(super) reloads: Arc<dyn ReloadControl>,
-    /// Held while metrics are rendered.
+    /// When the gateway started, by wall time.
+    pub(super) started: Timestamp,
+    /// The last events, once they are logged.
+    events: OnceLock<RecentEvents>,
+    /// Held while metrics or what runs are rendered.
     pub(super) rendering: Mutex<()>,
     /// Held while a reload is under way, so that those that wait for one take no threads.
     pub(super) reloading: Mutex<()>,
@@ -35,12 +41,27 @@ impl AdminState {
     ) -> Self {
         Self {
             is_ready: AtomicBool::new(false),
+            started: process.clock.wall(),
             process,
             in_force,
             reloads,
+            events: OnceLock::new(),
             rendering: Mutex::default(),
             reloading: Mutex::default(),
         }
+    }
+
+    /// Shows these events; the first call counts.
+    pub fn show_events(&self, events: RecentEvents) {
+        let _ = self.events.set(events);
+    }
+
+    /// Returns the last events, each a line of JSON.
+    pub(super) fn events(&self) -> Vec<String> {
+        self.events
+            .get()
+            .map(RecentEvents::lines)
+            .unwrap_or_default()
     }
 
     /// Whether the gateway wants traffic.

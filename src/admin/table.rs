@@ -32,6 +32,15 @@ pub(super) static CALLS: &[AdminCall] = &[
     get("/metrics", Access::Open, |request| {
         Box::pin(health::scrape(request))
     }),
+    get("/api/config", Access::NamesClients, |request| {
+        Box::pin(api::shown(request, api::configuration))
+    }),
+    get("/api/connections", Access::Open, |request| {
+        Box::pin(api::shown(request, api::connections))
+    }),
+    get("/api/openapi.json", Access::Open, |_| {
+        Box::pin(async { api::openapi() })
+    }),
     get("/api/keys", Access::NamesClients, |request| {
         Box::pin(api::keys::list(request))
     }),
@@ -53,11 +62,32 @@ pub(super) static CALLS: &[AdminCall] = &[
     post("/api/keys/unblock", Access::ChangesState, |request| {
         Box::pin(api::keys::unblock(request))
     }),
+    get("/api/overview", Access::Open, |request| {
+        Box::pin(api::shown(request, api::overview))
+    }),
+    get("/api/policies", Access::Open, |request| {
+        Box::pin(api::shown(request, api::policies))
+    }),
     get("/api/reload", Access::NamesClients, |request| {
-        Box::pin(api::reload::last(request))
+        Box::pin(api::shown(request, api::last_reload))
     }),
     post("/api/reload", Access::ChangesState, |request| {
-        Box::pin(api::reload::reload(request))
+        Box::pin(api::reload(request))
+    }),
+    get("/api/routes", Access::Open, |request| {
+        Box::pin(api::shown(request, api::routes))
+    }),
+    get("/api/store", Access::Open, |request| {
+        Box::pin(api::shown(request, api::store))
+    }),
+    get("/api/support-dump", Access::NamesClients, |request| {
+        Box::pin(api::rendered(request, api::dump))
+    }),
+    get("/api/upstreams", Access::Open, |request| {
+        Box::pin(api::shown(request, api::upstreams))
+    }),
+    get("/api/version", Access::Open, |request| {
+        Box::pin(api::shown(request, api::version))
     }),
 ];
 

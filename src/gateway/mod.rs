@@ -146,6 +146,7 @@ impl Gateway {
         let (logging, subscriber) =
             Logging::new(self.reloader.output.clone(), level, live.log_format);
         if tracing::subscriber::set_global_default(subscriber).is_ok() {
+            self.admin.show_events(logging.recent().clone());
             self.reloader.log_by(logging);
         }
         warn(&std::mem::take(&mut self.warnings));

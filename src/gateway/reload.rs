@@ -1,13 +1,15 @@
 //! Reads the file again and puts it in force, whoever asks for it.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
 
 use super::{descriptors, expiry};
 use crate::admin::{ReloadControl, ReloadOutcome, ReloadReport, ReloadSource};
 use crate::config::changes::{Changes, changes, keep_until_restart};
-use crate::config::{ConfigText, environment, file::File, load, report::Report};
+use crate::config::{ConfigText, describe, environment, file::File, load, report::Report};
 use crate::keys::InForce;
 use crate::limit::plan::SeriesId;
 use crate::logging::{Logging, Output};
@@ -71,25 +73,23 @@ impl Reloader {
         config: ConfigText<'_>,
         source: ReloadSource,
     ) -> (Result<(), Report>, ReloadOutcome) {
-        let name = config.path.display().to_string();
         match self.put_in_force(logging, config, source) {
-            Ok((changes, warnings)) => {
-                let outcome = ReloadOutcome::Applied {
-                    changes: changes.applied,
-                    needs_restart: changes.needs_restart,
-                    warnings,
-                };
-                (Ok(()), outcome)
-            }
+            Ok((changes, warnings)) => (Ok(()), applied(changes, warnings)),
             Err(report) => {
                 self.reject();
-                let outcome = ReloadOutcome::Mistakes {
-                    lines: report.lines(&name, config.text),
-                    report: report.render(&name, config.text, false),
-                };
+                let outcome = mistakes(&report, config);
                 (Err(report), outcome)
             }
         }
+    }
+
+    /// Reads the file's text.
+    fn read(&self) -> Result<(&Path, String), String> {
+        let path = self.path.as_deref();
+        let path = path.ok_or_else(|| "the gateway was not started from a file".to_owned())?;
+        let text = std::fs::read_to_string(path);
+        let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok((path, text))
     }
 
     /// Counts a reload that failed; files of the log and of passwords are opened again all the same.
@@ -182,24 +182,14 @@ impl ReloadControl for Reloader {
     fn reload(&self, source: ReloadSource) -> Arc<ReloadReport> {
         // Held while the file is read, too: what was read last is in force last.
         let running = self.running();
-        let read = self
-            .path
-            .as_deref()
-            .map(|path| (path, std::fs::read_to_string(path)));
-        let outcome = match read {
-            Some((path, Ok(text))) => {
+        let outcome = match self.read() {
+            Ok((path, text)) => {
                 let config = ConfigText::of(path, &text);
                 self.try_put_in_force(running.as_ref(), config, source).1
             }
-            Some((path, Err(error))) => {
+            Err(error) => {
                 self.reject();
-                let file = path.display();
-                tracing::error!(%file, %error, %source, "cannot reload: the file cannot be read");
-                let error = format!("{file}: {error}");
-                ReloadOutcome::Unreadable { error }
-            }
-            None => {
-                let error = "the gateway was not started from a file".to_owned();
+                tracing::error!(error, %source, "cannot reload: the file cannot be read");
                 ReloadOutcome::Unreadable { error }
             }
         };
@@ -209,8 +199,55 @@ impl ReloadControl for Reloader {
         self.note(source, outcome)
     }
 
+    fn preview(&self, source: ReloadSource) -> ReloadReport {
+        let outcome = match self.read() {
+            Ok((path, text)) => preview(&self.in_force, ConfigText::of(path, &text)),
+            Err(error) => ReloadOutcome::Unreadable { error },
+        };
+        ReloadReport {
+            time: self.process.clock.wall(),
+            source,
+            outcome,
+        }
+    }
+
     fn last(&self) -> Option<Arc<ReloadReport>> {
         self.latest().clone()
+    }
+
+    fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    fn configuration(&self) -> Value {
+        describe(&self.in_force.lock().file)
+    }
+}
+
+/// Says what putting the file of this text in force would change.
+fn preview(in_force: &InForce, config: ConfigText<'_>) -> ReloadOutcome {
+    match load(config, &environment, &mut |_| SeriesId(0)) {
+        Ok(loaded) => {
+            let changes = changes(&in_force.lock().file, &loaded.file);
+            applied(changes, loaded.warnings)
+        }
+        Err(report) => mistakes(&report, config),
+    }
+}
+
+fn applied(changes: Changes, warnings: Vec<String>) -> ReloadOutcome {
+    ReloadOutcome::Applied {
+        changes: changes.applied,
+        needs_restart: changes.needs_restart,
+        warnings,
+    }
+}
+
+fn mistakes(report: &Report, config: ConfigText<'_>) -> ReloadOutcome {
+    let name = config.path.display().to_string();
+    ReloadOutcome::Mistakes {
+        lines: report.lines(&name, config.text),
+        report: report.render(&name, config.text, false),
     }
 }
 

@@ -221,6 +221,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "explain",
             "keys",
             "limit",
+            "logging",
             "metrics",
             "proxy",
             "request",

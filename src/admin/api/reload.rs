@@ -9,34 +9,53 @@ use super::time;
 use crate::admin::reloads::{ReloadOutcome, ReloadReport, ReloadSource};
 use crate::admin::reply::AdminReply;
 use crate::admin::request::AdminRequest;
+use crate::admin::state::AdminState;
 
-/// Says what came of the last reload.
-pub(in crate::admin) async fn last(request: &AdminRequest) -> AdminReply {
-    let last = request.state.reloads.last();
-    AdminReply::json(&json!({ "last": last.map(|report| described(&report)) }))
+/// Shows what came of the last reload.
+pub(in crate::admin) fn last_reload(state: &AdminState) -> Value {
+    let last = state.reloads.last();
+    json!({ "last": last.map(|report| described(&report)) })
 }
 
-/// Reloads the file, and waits for what comes of it.
+/// Reloads the file, or only says what a reload would change, and waits for that.
 pub(in crate::admin) async fn reload(request: &AdminRequest) -> AdminReply {
-    if let Err(refused) = request.members(&[]) {
-        return refused;
-    }
+    let is_dry_run = match request.members(&["dry_run"]) {
+        Ok(members) => match members.get("dry_run") {
+            None => false,
+            Some(Value::Bool(is_dry_run)) => *is_dry_run,
+            Some(_) => {
+                let detail = "`dry_run` must be true or false.";
+                return AdminReply::problem(StatusCode::BAD_REQUEST, detail);
+            }
+        },
+        Err(refused) => return refused,
+    };
     let turn = request.state.reloading.lock().await;
     let reloads = Arc::clone(&request.state.reloads);
     let source = ReloadSource::Admin(request.peer);
     // It reads files and compiles them, and the acceptors live on this thread.
-    let reloaded = tokio::task::spawn_blocking(move || reloads.reload(source)).await;
+    let reloaded = tokio::task::spawn_blocking(move || {
+        if is_dry_run {
+            Arc::new(reloads.preview(source))
+        } else {
+            reloads.reload(source)
+        }
+    });
+    let reloaded = reloaded.await;
     drop(turn);
-    let report = match reloaded {
-        Ok(report) => report,
+    match reloaded {
+        Ok(report) => answer(&report),
         Err(error) => {
             tracing::error!(%error, "the reload did not end");
             let detail = "The reload did not end: the log says why.";
-            return AdminReply::problem(StatusCode::INTERNAL_SERVER_ERROR, detail);
+            AdminReply::problem(StatusCode::INTERNAL_SERVER_ERROR, detail)
         }
-    };
+    }
+}
+
+fn answer(report: &ReloadReport) -> AdminReply {
     let detail = match &report.outcome {
-        ReloadOutcome::Applied { .. } => return AdminReply::json(&described(&report)),
+        ReloadOutcome::Applied { .. } => return AdminReply::json(&described(report)),
         ReloadOutcome::Mistakes { .. } => {
             "The file has mistakes: the old configuration stays.".to_owned()
         }
@@ -44,7 +63,16 @@ pub(in crate::admin) async fn reload(request: &AdminRequest) -> AdminReply {
             format!("The file cannot be read: {error}. The old configuration stays.")
         }
     };
-    AdminReply::problem_with(StatusCode::UNPROCESSABLE_ENTITY, detail, described(&report))
+    AdminReply::problem_with(StatusCode::UNPROCESSABLE_ENTITY, detail, described(report))
+}
+
+/// Names what came of a reload.
+pub(super) fn outcome_word(outcome: &ReloadOutcome) -> &'static str {
+    match outcome {
+        ReloadOutcome::Applied { .. } => "applied",
+        ReloadOutcome::Mistakes { .. } => "mistakes",
+        ReloadOutcome::Unreadable { .. } => "unreadable",
+    }
 }
 
 /// Says what came of a reload.
@@ -55,21 +83,19 @@ fn described(report: &ReloadReport) -> Value {
             needs_restart,
             warnings,
         } => json!({
-            "result": "applied",
             "changes": changes,
             "needs_restart": needs_restart,
             "warnings": warnings,
         }),
         ReloadOutcome::Mistakes { lines, report } => json!({
-            "result": "mistakes",
             "mistakes": lines,
             "report": report,
         }),
         ReloadOutcome::Unreadable { error } => json!({
-            "result": "unreadable",
             "error": error,
         }),
     };
+    described["result"] = outcome_word(&report.outcome).into();
     described["time"] = time(report.time).into();
     described["source"] = report.source.to_string().into();
     described

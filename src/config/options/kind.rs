@@ -110,6 +110,11 @@ impl<V: PartialEq + 'static> ValueSpec<V> {
         (self.read)(scalar)
     }
 
+    /// Writes a value in the file's words; of secrets only that there is one.
+    pub(super) fn spell(&self, value: &V) -> String {
+        (self.spell)(value)
+    }
+
     /// Says how two values differ, in the file's words; of secrets only that they do.
     pub(super) fn change(&self, old: &V, new: &V) -> String {
         let [was, is] = [old, new].map(|value| (self.spell)(value));
