@@ -65,6 +65,10 @@ pub enum Reason {
     AmbiguousClient,
     /// `Connection` names a field that the listener believes, or that the request's route reads.
     BadConnectionField,
+    /// A request for usage does not name a request that it is about.
+    BadUsageQuery,
+    /// A client asks for its usage more often than it is looked up.
+    UsageTooOften,
     /// A policy requires a part of the partition that the request lacks.
     Unidentified,
     /// A policy blocks the client.
@@ -129,7 +133,7 @@ impl Fault {
 
 impl Reason {
     /// Every reason, in the order of their indices.
-    pub const ALL: [Self; 43] = [
+    pub const ALL: [Self; 45] = [
         Self::Syntax,
         Self::HeadTooLarge,
         Self::HeadIncomplete,
@@ -149,6 +153,8 @@ impl Reason {
         Self::NoRoute,
         Self::AmbiguousClient,
         Self::BadConnectionField,
+        Self::BadUsageQuery,
+        Self::UsageTooOften,
         Self::Unidentified,
         Self::Blocked,
         Self::BadCost,
@@ -197,6 +203,8 @@ impl Reason {
             Self::NoRoute => "no_route",
             Self::AmbiguousClient => "ambiguous_client",
             Self::BadConnectionField => "bad_connection_field",
+            Self::BadUsageQuery => "bad_usage_query",
+            Self::UsageTooOften => "usage_too_often",
             Self::Unidentified => "unidentified",
             Self::Blocked => "blocked",
             Self::BadCost => "bad_cost",
@@ -246,6 +254,8 @@ impl Reason {
             | Self::NoRoute
             | Self::AmbiguousClient
             | Self::BadConnectionField
+            | Self::BadUsageQuery
+            | Self::UsageTooOften
             | Self::Unidentified
             | Self::Blocked
             | Self::BadCost

@@ -287,6 +287,7 @@ pub fn endpoint(endpoint: &RawEndpoint) -> String {
         RawEndpoint::Echo => "builtin:echo".to_owned(),
         RawEndpoint::Status(status) => format!("builtin:status/{}", status.as_u16()),
         RawEndpoint::RedirectHttps => "builtin:redirect-https".to_owned(),
+        RawEndpoint::Usage => "builtin:usage".to_owned(),
     }
 }
 

@@ -151,6 +151,19 @@ impl Decided {
         self.shown.iter().map(|shown| self.info(snapshot, shown))
     }
 
+    /// Yields what the client is told of the quotas of one of [`policies`](Self::policies).
+    pub fn infos_of<'s>(
+        &'s self,
+        snapshot: &'s Snapshot,
+        of: usize,
+    ) -> impl Iterator<Item = LimitInfo<'s>> {
+        let shown = self
+            .shown
+            .iter()
+            .filter(move |shown| usize::from(shown.of) == of);
+        shown.map(|shown| self.info(snapshot, shown))
+    }
+
     /// Yields the names of the quotas that refused.
     pub fn violated<'s>(&'s self, snapshot: &'s Snapshot) -> impl Iterator<Item = &'s str> + Clone {
         let refusing = self.shown.iter().filter(|shown| self.refuses(shown));

@@ -68,6 +68,16 @@ pub(crate) struct Course<'s> {
     pub(crate) preview: Option<Preview<'s>>,
 }
 
+impl Course<'_> {
+    /// Begins with a request of this client.
+    pub(super) fn of(client: Option<IpAddr>) -> Self {
+        Self {
+            client,
+            ..Self::default()
+        }
+    }
+}
+
 impl<'r> DryRun<'r> {
     /// Takes a request that has just arrived through phases 1 to 3, and notes in `course` what is found. Once it is
     /// known who its client is, `identified` is told that, and which policies apply.

@@ -36,7 +36,7 @@ impl Journey<'_> {
     }
 
     /// Reads the body of a request that the gateway answers itself.
-    async fn drain(&mut self) {
+    pub(super) async fn drain(&mut self) {
         if let Some(body) = self.body.take() {
             Box::pin(body.drain()).await;
         }
@@ -99,6 +99,7 @@ impl Journey<'_> {
                 return Ok(builtin::status(*status).map(Content::Builtin));
             }
             UpstreamKind::RedirectHttps => return self.redirect_https(head, target).await,
+            UpstreamKind::Usage => unreachable!("it is answered before its head is changed"),
             UpstreamKind::Http(http) => http,
         };
         let body = self.outgoing_body();

@@ -31,7 +31,7 @@ use crate::clock::Micros;
 use crate::index::RouteIndex;
 use crate::limiter::Limiter;
 use crate::request::{self, Facts, target, upgrade};
-use crate::snapshot::{AppliedPolicy, Route};
+use crate::snapshot::{AppliedPolicy, Route, UpstreamKind};
 
 /// The client left before it was answered; its connection ends without an answer.
 #[derive(Debug, thiserror::Error)]
@@ -232,6 +232,9 @@ impl Journey<'_> {
         // 3 Plan and 4 decide.
         self.decide(route, preflight, &facts).await?;
         // 5 Forward.
+        if snapshot.upstreams[route.upstream].kind == UpstreamKind::Usage {
+            return Box::pin(self.usage(head, &target, &arrived, client)).await;
+        }
         let hash = snapshot.upstreams[route.upstream].hash(&facts);
         let common = before_forward(self, route, &mut head.headers, client);
         (self.forward(route, head, &target, &forwarded, hash, common)).await

@@ -35,6 +35,8 @@ mod request_headers;
 mod request_id;
 mod routing;
 mod upstream_limit_headers;
+mod usage;
+mod usage_looks;
 mod worker;
 
 pub(crate) mod downstream;

@@ -9,6 +9,7 @@ use typed_index_collections::TiVec;
 
 use super::downstream::capacity::Capacity;
 use super::upstream::{Endpoints, UpstreamState};
+use super::usage_looks::UsageLooks;
 use super::wire::sockets::Sockets;
 use crate::clock::Clock;
 use crate::index::UpstreamIndex;
@@ -35,6 +36,8 @@ pub struct Process {
     pub(crate) capacity: Arc<Capacity>,
     /// What is known of the endpoints of upstreams.
     pub endpoints: Arc<Endpoints>,
+    /// Who has asked for its usage lately.
+    pub(crate) usage_looks: UsageLooks,
     /// A key that nobody outside the process knows.
     pub(crate) random_key: [u8; 32],
     is_forced: AtomicBool,
@@ -114,6 +117,7 @@ impl Process {
             store,
             metrics,
             endpoints,
+            usage_looks: UsageLooks::default(),
             random_key,
             is_forced: AtomicBool::new(false),
             forced: Notify::new(),

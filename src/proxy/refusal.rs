@@ -111,6 +111,12 @@ refusals! {
     /// Connection names a field that the listener believes, or that the request's route reads.
     bad_connection_field: BadConnectionField, BAD_REQUEST = 400 "Bad Request", Keep,
         "Connection names a field that routes or limits the request.";
+    /// A request for usage does not name a request that it is about.
+    bad_usage_query: BadUsageQuery, BAD_REQUEST = 400 "Bad Request", Keep,
+        "The query must name a path, and may name a method and a host: ?path=/v1/items&method=POST.";
+    /// The client has asked for its usage within the last second.
+    usage_too_often: UsageTooOften, TOO_MANY_REQUESTS = 429 "Too Many Requests", Keep,
+        "Usage is looked up once a second for each client.";
     /// No route matches.
     no_route: NoRoute, NOT_FOUND = 404 "Not Found", Keep,
         "No route matches.";

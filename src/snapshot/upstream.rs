@@ -29,6 +29,8 @@ pub enum UpstreamKind {
     Status(http::StatusCode),
     /// The gateway itself: sends the client to the same target over HTTPS.
     RedirectHttps,
+    /// The gateway itself: tells the client what is left of its quotas.
+    Usage,
     /// Origins.
     Http(HttpUpstream),
 }

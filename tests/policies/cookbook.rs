@@ -90,7 +90,7 @@ fn the_document_has_every_recipe_as_it_is_tested() {
         assert!(text.lines().count() <= most, "{text}");
         recipes += 1;
     }
-    assert_eq!(recipes, 28);
+    assert_eq!(recipes, 29);
 }
 
 #[test]
@@ -148,6 +148,29 @@ fn metered() {
         let requests = origin.requests();
         let over = requests[before..].iter().filter(is_over);
         assert_eq!(over.count(), 3);
+    });
+}
+
+#[test]
+fn usage() {
+    cook("usage", |running, _| {
+        let mut client = Client::connect(running.public);
+        let key = "X-Api-Key: a\r\n";
+        assert_eq!(count(&mut client, "/", key, 3, 200), 3);
+        let answer = client.get("/usage?path=/v1/items&method=POST", key);
+        assert_eq!(remaining(&answer, "per-key:1m"), 97);
+        assert_eq!(remaining(&answer, "per-key:1d"), 9997);
+        assert_eq!(
+            count(
+                &mut client,
+                "/usage?path=/v1/items&method=POST",
+                key,
+                5,
+                200
+            ),
+            5
+        );
+        assert_eq!(count(&mut client, "/", key, 98, 429), 1);
     });
 }
 

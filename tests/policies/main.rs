@@ -13,3 +13,4 @@ mod overrides;
 mod spread;
 mod stores;
 mod traces;
+mod usage;

@@ -42,6 +42,7 @@ fn kind(table: &Table<RawUpstream>, report: &mut Report) -> UpstreamKind {
             RawEndpoint::Echo => UpstreamKind::Echo,
             RawEndpoint::Status(status) => UpstreamKind::Status(*status),
             RawEndpoint::RedirectHttps => UpstreamKind::RedirectHttps,
+            RawEndpoint::Usage => UpstreamKind::Usage,
         };
         if upstream.endpoints.len() == 1 {
             if let Some(place) = table.place("tls") {

@@ -43,6 +43,8 @@ pub enum RawEndpoint {
     Status(StatusCode),
     /// `builtin:redirect-https`
     RedirectHttps,
+    /// `builtin:usage`
+    Usage,
 }
 
 /// `balance`

@@ -143,7 +143,8 @@ pub fn health_host(text: &str) -> Result<HeaderValue, ValueError> {
 }
 
 fn builtin(name: &str) -> Result<RawEndpoint, ValueError> {
-    let expected = "`builtin:echo`, `builtin:status/204` or `builtin:redirect-https`";
+    let expected =
+        "`builtin:echo`, `builtin:status/204`, `builtin:redirect-https` or `builtin:usage`";
     if let Some(status) = name.strip_prefix("status/") {
         let status = status
             .parse()
@@ -162,8 +163,9 @@ fn builtin(name: &str) -> Result<RawEndpoint, ValueError> {
     match name {
         "echo" => Ok(RawEndpoint::Echo),
         "redirect-https" => Ok(RawEndpoint::RedirectHttps),
+        "usage" => Ok(RawEndpoint::Usage),
         other => {
-            let meant = nearest(other, ["echo", "redirect-https"]);
+            let meant = nearest(other, ["echo", "redirect-https", "usage"]);
             let meant = meant.map(|meant| format!("did you mean `builtin:{meant}`?"));
             Err(ValueError::new("is not built in", expected).maybe_hint(meant))
         }
@@ -234,6 +236,7 @@ mod tests {
             endpoint("builtin:redirect-https"),
             Ok(RawEndpoint::RedirectHttps)
         );
+        assert_eq!(endpoint("builtin:usage"), Ok(RawEndpoint::Usage));
     }
 
     #[test]

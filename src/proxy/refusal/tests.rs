@@ -61,6 +61,8 @@ fn refusals_are_the_documented_table() {
          bad_framing client 400 Close\n\
          ambiguous_client client 400 Keep\n\
          bad_connection_field client 400 Keep\n\
+         bad_usage_query client 400 Keep\n\
+         usage_too_often client 429 Keep\n\
          no_route client 404 Keep\n\
          body_too_large client 413 Close\n\
          expectation_failed client 417 Close\n\

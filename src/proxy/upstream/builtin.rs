@@ -1,4 +1,5 @@
-//! Upstreams that are the gateway itself: an echo of the request, an empty answer, or the way to HTTPS.
+//! Upstreams that are the gateway itself: an echo of the request, an empty answer, the way to HTTPS, or what is left
+//! of the client's quotas.
 //!
 //! The first two stand in for an origin while a configuration is tried out. The echo describes a request
 //! without a body as JSON, with its fields as an origin would have seen them. If a request has a
@@ -26,7 +27,7 @@ pub enum BuiltinBody<B> {
 pub fn echo<B: Body<Data = Bytes>>(request: Request<B>) -> Response<BuiltinBody<B>> {
     if request.body().is_end_stream() {
         let description = describe(&request);
-        let mut response = Response::new(BuiltinBody::Text(Some(description.into())));
+        let mut response = text(description);
         let json = HeaderValue::from_static("application/json");
         response.headers_mut().insert(CONTENT_TYPE, json);
         return response;
@@ -50,6 +51,11 @@ pub fn status<B>(status: StatusCode) -> Response<BuiltinBody<B>> {
     let mut response = Response::new(BuiltinBody::Text(None));
     *response.status_mut() = status;
     response
+}
+
+/// Answers with `text`.
+pub fn text<B>(text: String) -> Response<BuiltinBody<B>> {
+    Response::new(BuiltinBody::Text(Some(text.into())))
 }
 
 /// Sends the client to `location`, for good, with the same method and body (308).

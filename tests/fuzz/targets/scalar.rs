@@ -35,6 +35,7 @@ pub fn holds(data: &[u8]) {
         RawEndpoint::Echo => "builtin:echo".to_owned(),
         RawEndpoint::Status(status) => format!("builtin:status/{}", status.as_u16()),
         RawEndpoint::RedirectHttps => "builtin:redirect-https".to_owned(),
+        RawEndpoint::Usage => "builtin:usage".to_owned(),
         RawEndpoint::Http(origin) => format!("http://{}", origin.authority),
     });
     if let Ok(RawEndpoint::Http(origin)) = value::endpoint(text) {

@@ -71,7 +71,7 @@ fn say(route: &Route, broader: &Route, policy: &Policy, less: &Less<'_>) -> Stri
 fn reaches_nothing(snapshot: &Snapshot, route: &Route) -> bool {
     matches!(
         snapshot.upstreams[route.upstream].kind,
-        UpstreamKind::Status(_) | UpstreamKind::RedirectHttps
+        UpstreamKind::Status(_) | UpstreamKind::RedirectHttps | UpstreamKind::Usage
     )
 }
 
