@@ -27,7 +27,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
 use tokio::task::AbortHandle;
 
-use crate::metrics::{self, Metrics};
+use crate::metrics::{Exposition, Metrics};
 use crate::request::cdn_loop;
 
 /// What the admin port shows.
@@ -119,7 +119,10 @@ impl AdminState {
             "/livez" => text(StatusCode::OK, "ok\n"),
             "/readyz" if self.is_ready.load(Relaxed) => self.ready(),
             "/readyz" => text(StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
-            "/metrics" => self.scrape().await,
+            "/metrics" => {
+                self.scrape(Exposition::accepted_by(request.headers()))
+                    .await
+            }
             _ => text(StatusCode::NOT_FOUND, "Not Found\n"),
         }
     }
@@ -141,13 +144,13 @@ impl AdminState {
 
     /// Renders the metrics on another thread, because the time it takes grows with the file's
     /// routes, and the acceptors live on this one. One scrape is rendered at a time, whoever asks.
-    async fn scrape(&self) -> Response<Full<Bytes>> {
+    async fn scrape(&self, exposition: Exposition) -> Response<Full<Bytes>> {
         let turn = self.rendering.lock().await;
         let metrics = Arc::clone(&self.metrics);
-        let rendered = tokio::task::spawn_blocking(move || metrics.render()).await;
+        let rendered = tokio::task::spawn_blocking(move || metrics.render(exposition)).await;
         drop(turn);
         match rendered {
-            Ok(text) => respond(StatusCode::OK, metrics::CONTENT_TYPE, Bytes::from(text)),
+            Ok(text) => respond(StatusCode::OK, exposition.content_type(), Bytes::from(text)),
             Err(error) => {
                 tracing::error!(%error, "the metrics cannot be rendered");
                 text(StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error\n")
@@ -174,7 +177,7 @@ Tollgate's admin port
 
 /livez    the process runs
 /readyz   it wants traffic
-/metrics  OpenMetrics text
+/metrics  Prometheus' metrics, as text or OpenMetrics
 ";
 
 const UNKNOWN_HOST: &str = "Forbidden: Host must be an IP address or localhost\n";

@@ -20,12 +20,12 @@ use std::thread::JoinHandle;
 use tokio::sync::watch;
 
 use crate::admin::AdminState;
-use crate::clock::Clock;
+use crate::clock::{Clock, Timestamp};
 use crate::config::changes::{changes, keep_until_restart};
 use crate::config::{ConfigText, Loaded, environment, file::File, load, report::Report};
 use crate::limit::plan::SeriesId;
 use crate::logging::{Logging, Output};
-use crate::metrics::{Metrics, Reload};
+use crate::metrics::{InForce, Metrics};
 use crate::proxy::process::{ActiveConfig, Process};
 use crate::proxy::upstream::{Endpoints, NameResolver};
 use crate::snapshot::{ListenAddress, Policy, Snapshot};
@@ -93,6 +93,10 @@ impl Gateway {
         let metrics = Arc::new(Metrics::new(worker_count));
         let output = Output::open(snapshot.log.files())?;
         metrics.observe_log(output.lines_dropped());
+        metrics.started(InForce {
+            hash: loaded.hash,
+            since: clock.wall(),
+        });
         let admin = Arc::new(AdminState::new(Arc::clone(&metrics)));
         let addresses = (snapshot.listeners.iter().zip(&listeners))
             .map(|(listener, socket)| (Arc::clone(&listener.name), socket.address.clone()))
@@ -172,7 +176,8 @@ impl Gateway {
                 return Vec::new();
             };
             let live = process.live();
-            let expiries = live.snapshot.expiries(process.clock.wall());
+            // Since 1970, and so the seconds that are left are those of the date.
+            let expiries = live.snapshot.expiries(Timestamp(0));
             let certificates =
                 expiries.map(|expiry| (expiry.listener, expiry.certificate, expiry.seconds_left));
             certificates.collect()
@@ -231,7 +236,10 @@ impl Gateway {
         let live = ActiveConfig::new(snapshot, &process.metrics, endpoints, key);
         process.swap(live);
         self.process.store.retain(&series_ids);
-        self.process.metrics.reloaded(Reload::Applied);
+        self.process.metrics.reloaded(InForce {
+            hash: loaded.hash,
+            since: self.process.clock.wall(),
+        });
         self.file = loaded.file;
         self.reopen_log();
         self.adapt_log();
@@ -254,7 +262,7 @@ impl Gateway {
 
     /// Counts a reload that failed; files of the log and of passwords are opened again all the same.
     pub fn reject_reload(&self) {
-        self.process.metrics.reloaded(Reload::Rejected);
+        self.process.metrics.reload_rejected();
         self.process.store.refresh_passwords();
         self.reopen_log();
     }

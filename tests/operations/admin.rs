@@ -89,18 +89,34 @@ async fn readiness_names_the_servers_that_are_too_far_away() {
 async fn metrics_are_what_the_process_counted() {
     let (address, state) = start().await;
     state.metrics.panicked(state.metrics.control());
-    let body = state.metrics.render();
-    assert!(body.contains("\ntollgate_panics_total 1\n"));
-    let head = format!(
-        "HTTP/1.1 200 OK\r\ncontent-type: application/openmetrics-text; version=1.0.0; \
-         charset=utf-8\r\ncache-control: no-store\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
-    assert_eq!(get(address, "/metrics").await, head.clone() + &body);
-    assert_eq!(
-        exchange(address, "HEAD /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").await,
-        head
-    );
+    for (accept, media_type, end) in [
+        ("", "text/plain; version=0.0.4", "\n"),
+        ("Accept: */*\r\n", "text/plain; version=0.0.4", "\n"),
+        (
+            "Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5\r\n",
+            "application/openmetrics-text; version=1.0.0",
+            "\n# EOF\n",
+        ),
+    ] {
+        let of =
+            |method: &str| format!("{method} /metrics HTTP/1.1\r\nHost: localhost\r\n{accept}\r\n");
+        let answer = exchange(address, &of("GET")).await;
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+        let expected = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: {media_type}; charset=utf-8\r\n\
+             cache-control: no-store\r\nconnection: close\r\ncontent-length: {}",
+            body.len()
+        );
+        assert_eq!(head, expected);
+        assert!(body.contains("\ntollgate_panics_total 1\n"), "{body}");
+        assert!(body.ends_with(end), "{body}");
+        let head = exchange(address, &of("HEAD")).await;
+        assert!(
+            head.contains(&format!("content-type: {media_type};")),
+            "{head}"
+        );
+        assert!(head.ends_with("\r\n\r\n"), "{head}");
+    }
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ mod includes;
 mod log_fields;
 mod log_files;
 mod logging;
+mod metrics;
 mod observing;
 mod process;
 mod shutdown;
