@@ -14,6 +14,7 @@ mod logging;
 mod metrics;
 mod observing;
 mod process;
+mod prometheus;
 mod shutdown;
 mod unix_sockets;
 mod upstreams;
