@@ -34,7 +34,7 @@ use tollgate::cli::check::summary;
 use tollgate::clock::Clock;
 use tollgate::config::changes::changes;
 use tollgate::config::{Loaded, load};
-use tollgate::metrics::Metrics;
+use tollgate::metrics::{Exposition, Metrics};
 use tollgate::proxy::process::ActiveConfig;
 use tollgate::proxy::upstream::Endpoints;
 use tollgate::store::{MemoryStore, Store};
@@ -114,7 +114,7 @@ fn one(routes: usize, kind: Kind) {
     let (force_ms, next) =
         timed(|| ActiveConfig::new(second.snapshot, &metrics, &endpoints, &[7; 32]));
     let (drop_ms, ()) = timed(|| drop(live));
-    let (render_ms, rendered) = timed(|| metrics.render());
+    let (render_ms, rendered) = timed(|| metrics.render(Exposition::OpenMetrics));
     println!(
         "{:>9} {routes:>8} {:>8.2} {check_ms:>8.2} {changes_ms:>8.2} {force_ms:>8.2} {drop_ms:>8.2} {render_ms:>8.2} {:>7} kB {:>7} kB",
         kind.name(),

@@ -8,7 +8,7 @@ use http::StatusCode;
 
 use super::reply::AdminReply;
 use super::request::AdminRequest;
-use crate::metrics;
+use crate::metrics::Exposition;
 
 /// Says what there is.
 pub(super) async fn index() -> AdminReply {
@@ -45,12 +45,13 @@ pub(super) async fn ready(request: &AdminRequest) -> AdminReply {
 /// Renders the metrics on another thread, because the time it takes grows with the file's
 /// routes, and the acceptors live on this one. One scrape is rendered at a time, whoever asks.
 pub(super) async fn scrape(request: &AdminRequest) -> AdminReply {
+    let exposition = Exposition::accepted_by(&request.head.headers);
     let turn = request.state.rendering.lock().await;
     let metrics = Arc::clone(&request.state.process.metrics);
-    let rendered = tokio::task::spawn_blocking(move || metrics.render()).await;
+    let rendered = tokio::task::spawn_blocking(move || metrics.render(exposition)).await;
     drop(turn);
     match rendered {
-        Ok(text) => AdminReply::new(StatusCode::OK, metrics::CONTENT_TYPE, text),
+        Ok(text) => AdminReply::new(StatusCode::OK, exposition.content_type(), text),
         Err(error) => {
             tracing::error!(%error, "the metrics cannot be rendered");
             let detail = "The metrics cannot be rendered.";

@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::Mutex;
 
 use super::reloads::ReloadControl;
-use crate::keys::InForce;
 use crate::clock::Timestamp;
+use crate::keys::InForce;
 use crate::logging::RecentEvents;
 use crate::proxy::process::Process;
 

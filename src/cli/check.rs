@@ -80,6 +80,7 @@ pub fn summary(file_name: &str, loaded: &Loaded) -> String {
         included,
         given,
         is_partial,
+        hash: _,
     } = loaded;
     let mut out = opening(file_name, given);
     if *is_partial {

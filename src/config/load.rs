@@ -2,6 +2,7 @@
 
 use super::compile::{compile, warnings};
 use super::file::File;
+use super::fingerprint::fingerprint;
 use super::given::Incomplete;
 use super::options::ADMIN;
 use super::read::{Env, read};
@@ -20,6 +21,8 @@ pub struct Loaded {
     pub file: File,
     /// What is valid but probably not what was meant, one sentence each.
     pub warnings: Vec<String>,
+    /// Tells the configuration from another one.
+    pub hash: Box<str>,
     /// The files that it includes, in the order in which they are read.
     pub included: Vec<String>,
     /// What is not there and was assumed to be there: variables and files, as the file writes them.
@@ -37,7 +40,9 @@ pub fn load<'t>(
     env: &Env<'_>,
     series_id_of: &mut dyn FnMut(&Series) -> SeriesId,
 ) -> Result<Loaded, Report> {
-    let (file, mut report, included) = read(&config.into(), env);
+    let config = config.into();
+    let (file, mut report, included) = read(&config, env);
+    let hash = fingerprint(config.text, &included, &file);
     let Some((file, snapshot, mut warnings)) = compiled(file, &mut report, series_id_of) else {
         report.assign(&included);
         return Err(report);
@@ -49,6 +54,7 @@ pub fn load<'t>(
         snapshot,
         file,
         warnings,
+        hash,
         included: included.into_iter().map(|file| file.name).collect(),
         given,
         is_partial,

@@ -5,6 +5,7 @@
 //! one place, the tables of [`options`].
 
 pub mod file;
+mod fingerprint;
 pub mod options;
 pub mod read;
 pub mod value;

@@ -46,8 +46,8 @@ pub use request::{
     upgrade,
 };
 pub use store::{
-    Encryption, RedisUrl, STORE_URL_PATTERN, StoreUrl, admin_token, password, prefix, secret, store_url,
-    username,
+    Encryption, RedisUrl, STORE_URL_PATTERN, StoreUrl, admin_token, password, prefix, secret,
+    store_url, username,
 };
 use synonyms::synonym;
 pub use time::{QuotaText, duration, duration_pattern, quota, quota_pattern};

@@ -22,10 +22,10 @@ use std::thread::JoinHandle;
 use tokio::sync::watch;
 
 use crate::admin::{AdminState, ReloadControl as _, ReloadReport, ReloadSource};
-use crate::clock::Clock;
+use crate::clock::{Clock, Timestamp};
 use crate::config::{ConfigText, Loaded, environment, load, report::Report};
 use crate::logging::{Logging, Output};
-use crate::metrics::Metrics;
+use crate::metrics::{ConfigInfo, Metrics};
 use crate::proxy::process::{ActiveConfig, Process};
 use crate::proxy::upstream::{Endpoints, NameResolver};
 use crate::snapshot::{ListenAddress, Snapshot};
@@ -92,6 +92,10 @@ impl Gateway {
         let metrics = Arc::new(Metrics::new(worker_count));
         let output = Output::open(snapshot.log.files())?;
         metrics.observe_log(output.lines_dropped());
+        metrics.started(ConfigInfo {
+            hash: loaded.hash,
+            since: clock.wall(),
+        });
         let addresses = (snapshot.listeners.iter().zip(&listeners))
             .map(|(listener, socket)| (Arc::clone(&listener.name), socket.address.clone()))
             .collect();
@@ -176,7 +180,8 @@ impl Gateway {
                 return Vec::new();
             };
             let live = process.live();
-            let expiries = live.snapshot.expiries(process.clock.wall());
+            // Since 1970, and so the seconds that are left are those of the date.
+            let expiries = live.snapshot.expiries(Timestamp(0));
             let certificates =
                 expiries.map(|expiry| (expiry.listener, expiry.certificate, expiry.seconds_left));
             certificates.collect()

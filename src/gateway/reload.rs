@@ -13,7 +13,7 @@ use crate::config::{ConfigText, describe, environment, file::File, load, report:
 use crate::keys::InForce;
 use crate::limit::plan::SeriesId;
 use crate::logging::{Logging, Output};
-use crate::metrics::Reload;
+use crate::metrics::ConfigInfo;
 use crate::proxy::process::{ActiveConfig, Process};
 use crate::snapshot::{Policy, Snapshot};
 
@@ -94,7 +94,7 @@ impl Reloader {
 
     /// Counts a reload that failed; files of the log and of passwords are opened again all the same.
     fn reject(&self) {
-        self.process.metrics.reloaded(Reload::Rejected);
+        self.process.metrics.reload_rejected();
         self.process.store.refresh_passwords();
         self.reopen_log();
     }
@@ -135,7 +135,10 @@ impl Reloader {
         process.swap(live);
         process.store.retain(&series_ids);
         drop(in_force);
-        process.metrics.reloaded(Reload::Applied);
+        process.metrics.reloaded(ConfigInfo {
+            hash: loaded.hash,
+            since: process.clock.wall(),
+        });
         self.reopen_log();
         let live = Arc::clone(&process.live());
         if let Some(logging) = logging {

@@ -169,6 +169,11 @@ impl Quota {
             _ => self.limit,
         }
     }
+
+    /// Says whether at least 80 % of it is used if this many units are left.
+    pub fn is_nearly_used_up(&self, remaining: u64) -> bool {
+        remaining <= self.capacity() / 5
+    }
 }
 
 /// Counters saturate here: the largest integer that Lua's doubles hold with room to add.

@@ -45,6 +45,10 @@ pub(super) struct RefusingQuota {
 
 /// What a policy did to a request.
 #[derive(Clone, Copy, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts that do not depend on each other"
+)]
 pub struct PolicyResult {
     /// Index of the policy.
     pub policy: PolicyIndex,
@@ -52,6 +56,8 @@ pub struct PolicyResult {
     pub outcome: PolicyOutcome,
     /// Whether one of the quotas that are tried beside its own would have refused.
     pub is_candidate_refused: bool,
+    /// Whether little of one of its quotas is left after the request, which was admitted.
+    pub is_near_limit: bool,
     /// The override that matched, and decided instead of the policy's own quotas.
     pub matched: Option<Override>,
     /// Where [`Decided::tiers`] shows it.

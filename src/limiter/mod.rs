@@ -151,6 +151,7 @@ impl PolicyResult {
             policy,
             outcome,
             is_candidate_refused: false,
+            is_near_limit: false,
             matched: None,
             tier: (0, 0),
             asked: 0,

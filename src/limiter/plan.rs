@@ -246,9 +246,14 @@ impl<'s> Planned<'s> {
                 continue;
             }
             policy.outcome = worse(policy.outcome, answer, owner.mode, is_degraded);
-            if let Some(decision) = answer.decision
-                && owner.mode != PolicyMode::Shadow
-            {
+            let Some(decision) = answer.decision else {
+                decided.is_degraded |= policy.outcome == PolicyOutcome::Unanswered;
+                continue;
+            };
+            // A share of a quota says nothing of the whole.
+            let is_whole = verdict.admit && !is_degraded;
+            policy.is_near_limit |= is_whole && check.quota.is_nearly_used_up(decision.remaining);
+            if owner.mode != PolicyMode::Shadow {
                 decided.shown.push(ShownDecision {
                     of: owner.of,
                     quota: owner.quota.into(),

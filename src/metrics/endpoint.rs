@@ -9,7 +9,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 
 use super::shard::{Sharded, WorkerIndex, add};
-use super::text::{count, counters, gauges, histogram};
+use super::text::{BOUNDS_US, BUCKETS, count, counters, gauges, histogram};
 use crate::clock::Micros;
 use crate::fault::EndpointFailure;
 
@@ -28,8 +28,8 @@ pub(super) type EndpointName = (Arc<str>, Arc<str>);
 struct EndpointShard {
     began: AtomicU64,
     ended: AtomicU64,
-    /// Responses by how long they took: up to each of [`RESPONSE_BOUNDS_US`], and longer.
-    responses: [AtomicU64; RESPONSE_BOUNDS_US.len() + 1],
+    /// Responses by how long they took: up to each of [`BOUNDS_US`], and longer.
+    responses: [AtomicU64; BUCKETS],
     responses_us: AtomicU64,
     failures: [AtomicU64; EndpointFailure::ALL.len()],
     connections_opened: AtomicU64,
@@ -38,12 +38,6 @@ struct EndpointShard {
     checks_failed: AtomicU64,
     ejections: AtomicU64,
 }
-
-/// Upper bounds of the buckets that responses are counted in, in microseconds.
-const RESPONSE_BOUNDS_US: [u64; 15] = [
-    500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000,
-    2_000_000, 5_000_000, 10_000_000, 30_000_000,
-];
 
 impl EndpointMetrics {
     pub(super) fn new(shards: usize) -> Self {
@@ -72,7 +66,7 @@ impl EndpointMetrics {
     /// Counts a response whose head came this long after the endpoint was given its request.
     pub fn responded(&self, worker: WorkerIndex, took: Micros) {
         let shard = self.shards.of(worker);
-        let bucket = RESPONSE_BOUNDS_US.partition_point(|bound_us| *bound_us < took.0);
+        let bucket = BOUNDS_US.partition_point(|bound_us| *bound_us < took.0);
         add(&shard.responses[bucket]);
         shard.responses_us.fetch_add(took.0, Relaxed);
     }
@@ -202,12 +196,12 @@ pub(super) fn encode(
     let name = "endpoint_response_seconds";
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
     for (name, one) in endpoints {
-        let counts: [u64; RESPONSE_BOUNDS_US.len() + 1] =
+        let counts: [u64; BUCKETS] =
             std::array::from_fn(|bucket| one.sum(|shard| &shard.responses[bucket]));
         let sum_us = one.sum(|shard| &shard.responses_us);
         let labels = labels(name);
         let mut metric = family.encode_family(&labels)?;
-        histogram(&mut metric, &RESPONSE_BOUNDS_US, &counts, sum_us)?;
+        histogram(&mut metric, &BOUNDS_US, &counts, sum_us)?;
     }
     Ok(())
 }
@@ -224,7 +218,7 @@ fn with<'l>(name: &'l EndpointName, label: &'l str, value: &'l str) -> [(&'l str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::Metrics;
+    use crate::metrics::{Exposition, Metrics};
 
     #[test]
     fn responses_are_counted_up_to_the_bound_that_they_reach() {
@@ -234,8 +228,8 @@ mod tests {
             (0, 0),
             (500, 0),
             (501, 1),
-            (30_000_000, RESPONSE_BOUNDS_US.len() - 1),
-            (30_000_001, RESPONSE_BOUNDS_US.len()),
+            (30_000_000, BOUNDS_US.len() - 1),
+            (30_000_001, BOUNDS_US.len()),
         ] {
             let count = || endpoint.sum(|shard| &shard.responses[bucket]);
             let before = count();
@@ -251,9 +245,17 @@ mod tests {
         let held = metrics.endpoint(&api, &address);
         held.began(metrics.worker(0));
         drop(metrics.endpoint(&other, &address));
-        assert!(metrics.render().contains("upstream=\"other\""));
+        assert!(
+            metrics
+                .render(Exposition::OpenMetrics)
+                .contains("upstream=\"other\"")
+        );
         metrics.forget_endpoints();
-        assert!(!metrics.render().contains("upstream=\"other\""));
+        assert!(
+            !metrics
+                .render(Exposition::OpenMetrics)
+                .contains("upstream=\"other\"")
+        );
         assert_eq!(metrics.endpoint(&api, &address).active(), 1);
         drop(held);
         let none: [Arc<str>; 0] = [];

@@ -10,24 +10,33 @@
 //! `render` turns counters into text.
 
 mod certificates;
+mod configured;
+mod duration;
 mod endpoint;
+mod exposition;
 mod listener;
 mod outcome;
+mod process;
+mod refused;
 mod render;
+mod route;
 mod shard;
 mod store;
 mod text;
 mod upstream;
 mod usage;
 
+pub use configured::{ConfigInfo, ConfiguredQuota};
 pub use endpoint::EndpointMetrics;
+pub use exposition::Exposition;
 pub use listener::ListenerMetrics;
 pub use outcome::PolicyOutcome;
+#[cfg(test)]
+pub(crate) use refused::is_counted;
+pub use route::RouteMetrics;
 pub use shard::WorkerIndex;
 pub use upstream::UpstreamMetrics;
 pub use usage::{BreakerState, ROUND_TRIP_BOUNDS_US, RedisUsage, ServerUsage, Usage};
-
-pub(crate) use render::CONTENT_TYPE;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -36,11 +45,17 @@ use http::StatusCode;
 use prometheus_client::registry::Registry;
 use smallvec::SmallVec;
 
+use crate::clock::Micros;
 use crate::cost::{MissingCost, Settled};
 use crate::fault::Reason;
 use crate::index::{PolicyIndex, RouteIndex, UpstreamIndex};
 use certificates::Certificates;
+use configured::Configured;
+use duration::RouteDurations;
 use endpoint::EndpointName;
+use process::ProcessCollector;
+use refused::Refused;
+use route::{OTHERS, UNROUTED};
 use shard::{ByName, Sharded, add};
 use typed_index_collections::TiVec;
 
@@ -64,10 +79,6 @@ pub struct Handles {
     pub unrouted: Arc<RouteMetrics>,
 }
 
-/// What is counted per route.
-#[derive(Debug)]
-pub struct RouteMetrics(Sharded<[AtomicU64; STATUS_CLASSES.len()]>);
-
 /// What is counted per policy.
 #[derive(Debug)]
 pub struct PolicyMetrics(Sharded<PolicyShard>);
@@ -76,15 +87,6 @@ pub struct PolicyMetrics(Sharded<PolicyShard>);
 /// back, so not at all if that fails.
 #[derive(Debug, Default)]
 pub struct Refund(SmallVec<[(Arc<PolicyMetrics>, WorkerIndex, u64); 2]>);
-
-/// What became of a reload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reload {
-    /// The new configuration is in force.
-    Applied,
-    /// The file has mistakes; the old configuration stays.
-    Rejected,
-}
 
 #[derive(Debug)]
 struct MetricSeries {
@@ -96,7 +98,11 @@ struct MetricSeries {
     upstreams: ByName<UpstreamMetrics>,
     endpoints: ByName<EndpointMetrics, EndpointName>,
     unrouted: Arc<RouteMetrics>,
-    reloads: [AtomicU64; 2],
+    durations: RouteDurations,
+    refused: Refused,
+    reloads_applied: AtomicU64,
+    reloads_rejected: AtomicU64,
+    configured: Configured,
     store: OnceLock<StoreUsage>,
     certificates: Certificates,
     log_lines_dropped: OnceLock<Arc<AtomicU64>>,
@@ -126,6 +132,7 @@ impl Default for ErrorCounts {
 #[derive(Debug, Default)]
 struct PolicyShard {
     outcomes: [AtomicU64; PolicyOutcome::ALL.len()],
+    near_limit: AtomicU64,
     refunded_units: AtomicU64,
     reserved_units: AtomicU64,
     charged_units: AtomicU64,
@@ -145,14 +152,20 @@ impl Metrics {
             listeners: ByName::default(),
             upstreams: ByName::default(),
             endpoints: ByName::default(),
-            unrouted: Arc::new(RouteMetrics(Sharded::new(shards))),
-            reloads: Default::default(),
+            unrouted: Arc::new(RouteMetrics::new(shards, UNROUTED)),
+            durations: RouteDurations::new(shards),
+            refused: Refused::new(shards),
+            reloads_applied: AtomicU64::new(0),
+            reloads_rejected: AtomicU64::new(0),
+            configured: Configured::default(),
             store: OnceLock::new(),
             certificates: Certificates::default(),
             log_lines_dropped: OnceLock::new(),
         });
-        let mut registry = Registry::with_prefix("tollgate");
-        registry.register_collector(Box::new(Arc::clone(&series)));
+        let mut registry = Registry::default();
+        let own = registry.sub_registry_with_prefix("tollgate");
+        own.register_collector(Box::new(Arc::clone(&series)));
+        registry.register_collector(Box::new(ProcessCollector::default()));
         Self { series, registry }
     }
 
@@ -177,8 +190,10 @@ impl Metrics {
         upstreams: impl Iterator<Item = &'n Arc<str>>,
     ) -> Handles {
         let series = &*self.series;
+        let routes: Vec<_> = routes.map(|name| (name, self.route(name))).collect();
+        series.durations.give_free_places(&routes);
         let handles = Handles {
-            routes: routes.map(|name| self.route(name)).collect(),
+            routes: routes.into_iter().map(|(_, route)| route).collect(),
             policies: policies.map(|name| self.policy(name)).collect(),
             upstreams: upstreams.map(|name| self.upstream(name)).collect(),
             unrouted: Arc::clone(&series.unrouted),
@@ -192,7 +207,7 @@ impl Metrics {
 
     /// Finds or makes a route's series.
     pub fn route(&self, name: &Arc<str>) -> Arc<RouteMetrics> {
-        let make = || RouteMetrics(Sharded::new(self.series.shards));
+        let make = || RouteMetrics::new(self.series.shards, OTHERS);
         self.series.routes.find_or_make(name, make)
     }
 
@@ -202,8 +217,8 @@ impl Metrics {
         self.series.policies.find_or_make(name, make)
     }
 
-    /// Asks `certificates` at every scrape for each one's listener, its name and the seconds until it
-    /// expires; the first call counts.
+    /// Asks `certificates` at every scrape for each one's listener, its name and when it expires, in
+    /// seconds since 1970; the first call counts.
     pub fn observe_certificates(
         &self,
         certificates: impl Fn() -> Vec<(Arc<str>, Box<str>, i64)> + Send + Sync + 'static,
@@ -255,9 +270,36 @@ impl Metrics {
         add(&self.series.process.of(worker).panics);
     }
 
-    /// Counts a reload.
-    pub fn reloaded(&self, reload: Reload) {
-        add(&self.series.reloads[reload as usize]);
+    /// Counts how long a request of a route took.
+    pub fn took(&self, worker: WorkerIndex, route: &RouteMetrics, took: Micros) {
+        self.series.durations.took(worker, route, took);
+    }
+
+    /// Counts a response of the gateway itself that refuses a request.
+    pub fn refused(&self, worker: WorkerIndex, status: StatusCode, reason: Reason) {
+        self.series.refused.count(worker, status, reason);
+    }
+
+    /// Shows these quotas from now on, and no others.
+    pub fn show_quotas(&self, quotas: Vec<ConfiguredQuota>) {
+        self.series.configured.show_quotas(quotas);
+    }
+
+    /// Shows which configuration the process begins with.
+    pub fn started(&self, in_force: ConfigInfo) {
+        self.series.configured.applied(in_force);
+    }
+
+    /// Counts a reload, and shows that its configuration is in force.
+    pub fn reloaded(&self, in_force: ConfigInfo) {
+        add(&self.series.reloads_applied);
+        self.series.configured.applied(in_force);
+    }
+
+    /// Counts a reload whose file has mistakes: the old configuration stays in force.
+    pub fn reload_rejected(&self) {
+        add(&self.series.reloads_rejected);
+        self.series.configured.rejected();
     }
 
     /// Asks `usage` for the store's size at every scrape; the first call counts.
@@ -291,24 +333,15 @@ impl Refund {
     }
 }
 
-impl RouteMetrics {
-    /// Counts a request that was answered with `status`, whoever answered.
-    pub fn answered(&self, worker: WorkerIndex, status: StatusCode) {
-        let class = usize::from(status.as_u16() / 100);
-        let counters = self.0.of(worker);
-        add(counters.get(class).unwrap_or(&counters[0]));
-    }
-
-    /// Counts a request whose client left before it was answered.
-    pub fn unanswered(&self, worker: WorkerIndex) {
-        add(&self.0.of(worker)[0]);
-    }
-}
-
 impl PolicyMetrics {
     /// Counts what the policy did to a request.
     pub fn decided(&self, worker: WorkerIndex, outcome: PolicyOutcome) {
         add(&self.0.of(worker).outcomes[outcome as usize]);
+    }
+
+    /// Counts a request that was admitted, after which most of a quota is used.
+    pub fn near_limit(&self, worker: WorkerIndex) {
+        add(&self.0.of(worker).near_limit);
     }
 
     /// Counts units that were reserved, and those that were charged in the end.
@@ -340,6 +373,3 @@ impl std::fmt::Debug for StoreUsage {
         f.write_str("StoreUsage")
     }
 }
-
-/// Labels of the status classes; the first is a request that was never answered.
-const STATUS_CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];

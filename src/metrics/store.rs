@@ -64,6 +64,16 @@ fn encode_redis(encoder: &mut DescriptorEncoder<'_>, redis: &RedisUsage) -> Resu
             family.encode_family(&labels)?.encode_gauge(&value)?;
         }
     }
+    let help = "Among how many gateways each quota is divided now: 1 while the server decides.";
+    let mut family = gauges(encoder, "store_share_divisor", help)?;
+    for server in &redis.servers {
+        let divisor = match server.breaker {
+            BreakerState::Closed => 1,
+            BreakerState::Open | BreakerState::HalfOpen => redis.share_nodes,
+        };
+        let labels = [("server", &*server.name)];
+        family.encode_family(&labels)?.encode_gauge(&divisor)?;
+    }
     let help = "1 if two round trips to a server take longer than `timeout`.";
     let mut family = gauges(encoder, "store_timeout_short", help)?;
     for server in &redis.servers {

@@ -68,3 +68,12 @@ pub(super) fn histogram(
         .collect();
     metric.encode_histogram::<NoLabelSet>(seconds(sum_us), counts.iter().sum(), &buckets, None)
 }
+
+/// Upper bounds of the buckets that times of requests and responses are counted in, in microseconds.
+pub(super) const BOUNDS_US: [u64; 15] = [
+    500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000,
+    2_000_000, 5_000_000, 10_000_000, 30_000_000,
+];
+
+/// These, and one for what takes longer.
+pub(super) const BUCKETS: usize = BOUNDS_US.len() + 1;

@@ -44,6 +44,8 @@ pub struct RedisUsage {
     pub connections: u64,
     /// Nodes that share the counters, as last seen.
     pub nodes: u32,
+    /// Among how many nodes a quota is divided while a server does not decide.
+    pub share_nodes: u32,
     /// How each server fares.
     pub servers: Vec<ServerUsage>,
     /// Answers by how long they took: up to each of [`ROUND_TRIP_BOUNDS_US`], and longer.

@@ -12,7 +12,7 @@ use super::client::Client;
 use super::process::ActiveConfig;
 use super::upstream::{Attempts, UpstreamFailure};
 use crate::access_log::{AccessEntry, AccessLog, PolicyEntry, RefusingEntry};
-use crate::clock::Timestamp;
+use crate::clock::{Micros, Timestamp};
 use crate::fault::Reason;
 use crate::index::RouteIndex;
 use crate::limiter::{Decided, PolicyResult};
@@ -22,7 +22,7 @@ use crate::snapshot::{AppliedPolicy, Snapshot};
 /// What only the access log tells of a request.
 pub(super) struct Logged {
     /// When its head had arrived.
-    began: Timestamp,
+    pub(super) began: Timestamp,
     /// The target as the client sent it; its path is logged.
     target: Uri,
     protocol: Version,
@@ -52,6 +52,8 @@ pub(super) struct Recorded<'r> {
     pub(super) status: Option<StatusCode>,
     pub(super) reason: Option<Reason>,
     pub(super) sent_bytes: u64,
+    /// From the end of its head to the end of its answer.
+    pub(super) took: Micros,
 }
 
 /// What is known of a request once it is over.
@@ -155,7 +157,7 @@ impl Logged {
             remaining: info.map(|info| info.decision.remaining),
             cost_missing: decided.policies.iter().find_map(PolicyResult::missing_cost),
             is_cost_capped: decided.policies.iter().any(is_capped),
-            duration_us: clock.now().since(self.began).0,
+            duration_us: recorded.took.0,
             upstream_us: attempts.took().map(|took| took.0),
             delayed_us: self.delayed_us,
             received_bytes: ended.received_bytes,

@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::index::UpstreamIndex;
 use crate::logging;
 use crate::logging::LogFormat;
-use crate::metrics::{Handles, Metrics};
+use crate::metrics::{ConfiguredQuota, Handles, Metrics};
 use crate::snapshot::Snapshot;
 use crate::store::Store;
 use crate::store::settings::{Location, Settings};
@@ -82,6 +82,7 @@ impl ActiveConfig {
             snapshot.policies.iter().map(|policy| &policy.name),
             snapshot.upstreams.iter().map(|upstream| &upstream.name),
         );
+        metrics.show_quotas(configured_quotas(&snapshot));
         let (format, files) = (snapshot.log.format, snapshot.log.files());
         Self {
             log_format: logging::format_of(format, files.events),
@@ -93,6 +94,22 @@ impl ActiveConfig {
             handles,
         }
     }
+}
+
+/// Returns the quotas of the policies that are in use, for metrics.
+fn configured_quotas(snapshot: &Snapshot) -> Vec<ConfiguredQuota> {
+    let policies = snapshot.policies.iter();
+    let policies = policies.filter(|policy| policy.mode.is_some());
+    let quotas = policies.flat_map(|policy| {
+        let quotas = policy.grant.quotas().iter();
+        quotas.map(|quota| ConfiguredQuota {
+            policy: Arc::clone(&policy.name),
+            quota: quota.item.trim_matches('"').into(),
+            units: quota.quota.limit,
+            window: quota.quota.window,
+        })
+    });
+    quotas.collect()
 }
 
 impl Process {

@@ -15,7 +15,7 @@ use super::logged::{Logged, Recorded};
 use super::upstream::UpstreamFailure;
 use super::worker::WorkerConfig;
 use crate::access_log::AccessLog;
-use crate::clock::Timestamp;
+use crate::clock::{Micros, Timestamp};
 use crate::fault::Reason;
 use crate::index::RouteIndex;
 use crate::limiter::{Decided, Settler};
@@ -147,6 +147,10 @@ impl Record {
 
     /// Notes the status of the answer, and what went wrong if it is a refusal.
     pub(crate) fn answered(&mut self, status: StatusCode, reason: Option<Reason>) {
+        if let Some(reason) = reason {
+            let worker = &self.client.worker;
+            (worker.process.metrics).refused(worker.index, status, reason);
+        }
         self.status = Some(status);
         self.reason = reason;
     }
@@ -182,8 +186,9 @@ impl Record {
             self.reason
                 .get_or_insert(self.client.worker.reason_to_end());
         }
-        self.count(ended.decided);
-        if let Some(logged) = &self.logged {
+        let took = (self.logged.as_ref()).map(|logged| self.now().since(logged.began));
+        self.count(ended.decided, took);
+        if let (Some(logged), Some(took)) = (&self.logged, took) {
             let recorded = Recorded {
                 client: &self.client,
                 live: &self.live,
@@ -192,6 +197,7 @@ impl Record {
                 status: self.status,
                 reason: self.reason,
                 sent_bytes: self.sent_bytes,
+                took,
             };
             logged.write(&recorded, ended);
         }
@@ -201,7 +207,7 @@ impl Record {
         self.client.worker.process.clock.now()
     }
 
-    fn count(&self, decided: &Decided) {
+    fn count(&self, decided: &Decided, took: Option<Micros>) {
         let worker = &self.client.worker;
         let handles = &self.live.handles;
         let route = self
@@ -211,9 +217,15 @@ impl Record {
             Some(status) => route.answered(worker.index, status),
             None => route.unanswered(worker.index),
         }
+        if let Some(took) = took {
+            (worker.process.metrics).took(worker.index, route, took);
+        }
         for decision in &decided.policies {
             let metrics = &handles.policies[decision.policy];
             metrics.decided(worker.index, decision.outcome);
+            if decision.is_near_limit && decision.outcome == PolicyOutcome::Admitted {
+                metrics.near_limit(worker.index);
+            }
             if decision.is_candidate_refused {
                 metrics.decided(worker.index, PolicyOutcome::CandidateRefused);
             }

@@ -239,6 +239,9 @@ fn serve(
 fn refused_head(client: &Client, reason: Reason, status: Option<StatusCode>) {
     let worker = &client.worker;
     worker.process.metrics.error(worker.index, reason);
+    if let Some(status) = status {
+        (worker.process.metrics).refused(worker.index, status, reason);
+    }
     logged::log_refused_head(client, reason, status, None);
 }
 

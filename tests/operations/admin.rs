@@ -1,9 +1,11 @@
 //! The admin port over a real socket: whole responses, byte for byte.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, LocalOptions};
@@ -27,8 +29,20 @@ impl ReloadControl for NoReloads {
         unreachable!("nobody asks for a reload")
     }
 
+    fn preview(&self, _: ReloadSource) -> ReloadReport {
+        unreachable!("nobody asks for a reload")
+    }
+
     fn last(&self) -> Option<Arc<ReloadReport>> {
         None
+    }
+
+    fn path(&self) -> Option<&Path> {
+        None
+    }
+
+    fn configuration(&self) -> Value {
+        Value::Null
     }
 }
 
@@ -156,18 +170,35 @@ fn metrics_are_what_the_process_counted() {
             .process
             .metrics
             .panicked(state.process.metrics.control());
-        let body = state.process.metrics.render();
-        assert!(body.contains("\ntollgate_panics_total 1\n"));
-        let head = format!(
-            "HTTP/1.1 200 OK\r\ncontent-type: application/openmetrics-text; version=1.0.0; \
-         charset=utf-8\r\ncache-control: no-store\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
-            body.len()
-        );
-        assert_eq!(get(address, "/metrics").await, head.clone() + &body);
-        assert_eq!(
-            exchange(address, "HEAD /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").await,
-            head
-        );
+        for (accept, media_type, end) in [
+            ("", "text/plain; version=0.0.4", "\n"),
+            ("Accept: */*\r\n", "text/plain; version=0.0.4", "\n"),
+            (
+                "Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5\r\n",
+                "application/openmetrics-text; version=1.0.0",
+                "\n# EOF\n",
+            ),
+        ] {
+            let of = |method: &str| {
+                format!("{method} /metrics HTTP/1.1\r\nHost: localhost\r\n{accept}\r\n")
+            };
+            let answer = exchange(address, &of("GET")).await;
+            let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+            let expected = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: {media_type}; charset=utf-8\r\n\
+                 cache-control: no-store\r\nconnection: close\r\ncontent-length: {}",
+                body.len()
+            );
+            assert_eq!(head, expected);
+            assert!(body.contains("\ntollgate_panics_total 1\n"), "{body}");
+            assert!(body.ends_with(end), "{body}");
+            let head = exchange(address, &of("HEAD")).await;
+            assert!(
+                head.contains(&format!("content-type: {media_type};")),
+                "{head}"
+            );
+            assert!(head.ends_with("\r\n\r\n"), "{head}");
+        }
     });
 }
 

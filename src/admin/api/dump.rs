@@ -9,6 +9,7 @@ use super::reload::last_reload;
 use super::{configuration, connections, overview, policies, routes, store, upstreams, version};
 use crate::admin::reply::AdminReply;
 use crate::admin::state::AdminState;
+use crate::metrics::Exposition;
 
 /// Packs everything.
 pub(in crate::admin) fn dump(state: &AdminState) -> AdminReply {
@@ -25,7 +26,10 @@ pub(in crate::admin) fn dump(state: &AdminState) -> AdminReply {
     ];
     let shown = shown.map(|(name, show)| (name, format!("{:#}\n", show(state))));
     let mut files = Vec::from(shown);
-    files.push(("metrics.txt", state.process.metrics.render()));
+    files.push((
+        "metrics.txt",
+        state.process.metrics.render(Exposition::Text),
+    ));
     files.push((
         "events.log",
         state

@@ -26,6 +26,7 @@ fn kind(kind: &UpstreamKind) -> String {
         UpstreamKind::Echo => "builtin:echo".to_owned(),
         UpstreamKind::Status(status) => format!("builtin:status/{}", status.as_u16()),
         UpstreamKind::RedirectHttps => "builtin:redirect-https".to_owned(),
+        UpstreamKind::Usage => "builtin:usage".to_owned(),
         UpstreamKind::Http(_) => "origins".to_owned(),
     }
 }

@@ -45,7 +45,8 @@ fn name(route: &RawRoute) -> String {
 
 /// Tells routes apart that differ only in what a name leaves out: `/a [x-version] #2`.
 fn number_equal_names(routes: &mut [Table<RawRoute>]) {
-    let mut taken: HashSet<Arc<str>> = HashSet::with_capacity(routes.len());
+    let mut taken: HashSet<Arc<str>> = HashSet::with_capacity(routes.len() + RESERVED.len());
+    taken.extend(RESERVED.map(Arc::from));
     let mut numbers: HashMap<Arc<str>, usize> = HashMap::new();
     for route in routes {
         if !taken.insert(Arc::clone(&route.name)) {
@@ -58,3 +59,6 @@ fn number_equal_names(routes: &mut [Table<RawRoute>]) {
         }
     }
 }
+
+/// What metrics call requests without a route, and the routes that share a histogram.
+const RESERVED: [&str; 2] = ["none", "other"];

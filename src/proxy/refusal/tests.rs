@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::limit::Retry;
+use crate::metrics::is_counted;
 use std::fmt::Write as _;
 
 #[test]
@@ -16,6 +17,7 @@ fn every_body_is_json_that_repeats_its_status() {
     };
     let others = [
         Refusal::delayed_full(),
+        Refusal::bodies_full(),
         Refusal::upstream_full(),
         Refusal::no_descriptors(),
         Refusal::unidentified("per-key", Challenge::ApiKey),
@@ -30,6 +32,10 @@ fn every_body_is_json_that_repeats_its_status() {
             serde_json::from_slice(&refusal.body).expect("a body is JSON");
         assert_eq!(body["status"], refusal.status().as_u16(), "{refusal:?}");
         assert!(refusal.reason().is_refusal(), "{refusal:?}");
+        assert!(
+            is_counted(refusal.status(), refusal.reason()),
+            "{refusal:?}"
+        );
     }
 }
 

@@ -125,6 +125,7 @@ impl GuardedStore {
         drop(counters);
         usage.refusals_remembered = self.refusals.len();
         usage.nodes = self.fleet.count();
+        usage.share_nodes = self.share_nodes();
         let servers = self.servers.all();
         usage.connections = servers.iter().map(|server| server.connections()).sum();
         usage.servers = (servers.iter())
@@ -195,12 +196,17 @@ impl GuardedStore {
         self.settings.load()
     }
 
+    /// Returns among how many nodes a quota is divided while Redis does not decide.
+    fn share_nodes(&self) -> u32 {
+        self.fleet.count().max(self.settings().min_nodes)
+    }
+
     /// Returns what decides if Redis does not.
     pub(super) fn fallback(&self) -> Fallback<'_> {
         Fallback {
             memory: &self.memory,
             partition_key: &self.secret,
-            nodes: self.fleet.count().max(self.settings().min_nodes),
+            nodes: self.share_nodes(),
             cooldown: self.servers.cooldown(),
         }
     }

@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tollgate::clock::{Clock, Micros, Timestamp};
-use tollgate::metrics::Metrics;
+use tollgate::metrics::{Exposition, Metrics};
 use tollgate::proxy::upstream::{
     self, Attempts, Endpoints, ForwardError, ForwardOptions, HostField, Pools, UpstreamAnswer,
     UpstreamBody, UpstreamFailure, UpstreamMeter, UpstreamState,
@@ -150,7 +150,7 @@ impl Gateway {
         let comma = if labels == "}" { "" } else { "," };
         let line =
             format!("tollgate_upstream_{name}_total{{upstream=\"api\"{comma}{labels} {value}\n");
-        self.metrics.render().contains(&line)
+        self.metrics.render(Exposition::OpenMetrics).contains(&line)
     }
 }
 

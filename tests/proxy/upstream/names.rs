@@ -8,6 +8,7 @@ use http::Response;
 use tokio::net::TcpListener;
 use tokio::task::yield_now;
 use tokio::{join, select};
+use tollgate::metrics::Exposition;
 use tollgate::proxy::upstream::{
     ForwardError, HostField, NameResolver, NameTable, NoEndpoint, UpstreamBody,
 };
@@ -184,7 +185,7 @@ fn address_that_is_slow_to_accept_is_not_waited_for_alone() {
             assert_eq!(read(answer).await, "ok");
         }
         let slow = format!("endpoint=\"api.test:{port} ({FIRST})\",cause=\"connect_timeout\"}} 1");
-        let rendered = gateway.metrics.render();
+        let rendered = gateway.metrics.render(Exposition::OpenMetrics);
         assert!(rendered.contains(&slow), "it is to blame: {rendered}");
     });
 }

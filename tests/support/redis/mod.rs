@@ -18,6 +18,7 @@ mod server;
 pub use certificates::{Authority, Certificate};
 pub use cluster::Cluster;
 pub use connection::{Connection, Value};
+pub use host::{Port, dependent, run, spawn};
 pub use proxy::{Fault, Proxy};
 pub use sentinels::Sentinels;
 pub use server::{Encryption, HARNESS, Server};
