@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::client::{DigestKeys, NamedClients};
 use super::directive::{Directive, Order, hex};
-use super::in_force::reset_states;
+use super::in_force::{is_about, reset_states};
 use crate::access_log::rfc3339;
 use crate::clock::{Clock, Micros, Timestamp};
 use crate::config::compile::temporary_grant;
@@ -382,24 +382,14 @@ impl Keys<'_> {
         let policy = &self.snapshot.policies[index];
         let (mut notes, mut candidates) = (Vec::new(), &*policy.candidates);
         let mut grant = &policy.grant;
+        let named = self.named(policy, clients);
         let temporary = policy.temporary.as_ref().and_then(|of| {
-            let grant = clients.ids.iter().find_map(|id| of.find_id(*id));
+            let grant = of.find_named(&clients.ids, named.as_ref());
             grant.map(|grant| &of.grants[grant])
         });
         if let Some(granted) = temporary {
             (grant, candidates) = (granted, &[]);
         } else if let Some(overrides) = &policy.overrides {
-            let prefixes = self
-                .snapshot
-                .listeners
-                .first()
-                .map(|one| one.identity.prefixes);
-            let named = clients
-                .pattern()
-                .zip(prefixes)
-                .and_then(|(pattern, prefixes)| {
-                    NamedClient::of(&policy.partition, pattern, prefixes)
-                });
             match (&overrides.by, named) {
                 (None, Some(client)) => {
                     if let Some(found) = overrides.patterns.find_named(&client) {
@@ -427,6 +417,13 @@ impl Keys<'_> {
         let real = grant.quotas().iter().map(|quota| (quota, false));
         let tried = candidates.iter().map(|quota| (quota, true));
         (real.chain(tried).collect(), word, notes)
+    }
+
+    /// Returns the client, if its values are known and it is one; where listeners differ in what of an address is
+    /// one client, as the first one has it.
+    fn named<'c>(&'c self, policy: &'c Policy, clients: &'c NamedClients) -> Option<NamedClient<'c>> {
+        let prefixes = self.snapshot.listeners.first()?.identity.prefixes;
+        NamedClient::of(&policy.partition, clients.pattern()?, prefixes)
     }
 
     fn check<'s>(
@@ -466,13 +463,16 @@ impl Keys<'_> {
                 }
             }
         }
-        let policy = &self.snapshot.policies[index].name;
+        let policy = &self.snapshot.policies[index];
+        let named = self.named(policy, clients);
         let in_force = self.directives.iter().filter(|one| {
-            (one.text.policy.as_deref()).is_none_or(|name| *name == **policy)
-                && clients.are_those_of(&one.text)
+            let client = named.as_ref();
+            (one.text.policy.as_deref()).is_none_or(|name| *name == *policy.name)
+                && (clients.are_those_of(&one.text)
+                    || client.is_some_and(|client| is_about(one, policy, client, self.partition_key)))
         });
         ClientReport {
-            policy: policy.to_string(),
+            policy: policy.name.to_string(),
             client: clients.shown.clone(),
             ids: clients.ids.iter().copied().map(hex).collect(),
             directives: in_force.filter_map(directive_report).collect(),

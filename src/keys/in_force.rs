@@ -12,7 +12,7 @@ use crate::config::file::File;
 use crate::index::PolicyIndex;
 use crate::limit::PartitionId;
 use crate::limit::plan::SeriesId;
-use crate::request::{Part, PartPattern, Partition, Pattern, StoredPart};
+use crate::request::{NamedClient, Part, PartPattern, Partition, Pattern, Patterns, StoredPart};
 use crate::snapshot::{Grant, Policy, Snapshot, TemporaryLayer, TemporaryOverrides};
 use crate::store::{Series, Store};
 
@@ -109,6 +109,20 @@ pub fn reset_states(
             ids.map(|partition_id| (quota.series_id, partition_id))
         })
         .collect()
+}
+
+/// Whether what a directive says of parts holds for a client of a policy.
+pub fn is_about(
+    directive: &Directive,
+    policy: &Policy,
+    client: &NamedClient<'_>,
+    partition_key: &[u8; 32],
+) -> bool {
+    let parts = directive.parts().unwrap_or_default();
+    let patterns = patterns(&parts, &policy.partition);
+    let found = Patterns::new(&patterns).ok();
+    !parts.is_empty()
+        && found.is_some_and(|of| of.find_named_digested(client, partition_key).is_some())
 }
 
 /// Yields the directives that may be about a policy: those that name it before those for all, and later ones

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::Grant;
 use crate::limit::PartitionId;
-use crate::request::{Facts, Partition, Pattern, Patterns};
+use crate::request::{Facts, NamedClient, Partition, Pattern, Patterns};
 
 /// What operators let single clients of one policy do instead of what the file says.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -51,10 +51,15 @@ impl TemporaryLayer {
 }
 
 impl TemporaryOverrides {
-    /// Finds what the client of this partition id is granted, if it was named by itself.
-    pub fn find_id(&self, partition_id: PartitionId) -> Option<usize> {
-        let mut layers = self.layers.iter();
-        layers.find_map(|layer| layer.by_id.get(&partition_id).copied())
+    /// Finds what a client is granted that is named: by its partition ids, and by its values if they are known.
+    pub fn find_named(&self, ids: &[PartitionId], client: Option<&NamedClient<'_>>) -> Option<usize> {
+        self.layers.iter().find_map(|layer| {
+            let by_id = ids.iter().find_map(|id| layer.by_id.get(id).copied());
+            by_id.or_else(|| {
+                let pattern = (layer.patterns).find_named_digested(client?, &self.partition_key)?;
+                Some(layer.grant_of[pattern])
+            })
+        })
     }
 
     /// Finds what the client of a request is granted, whose partition has this id.

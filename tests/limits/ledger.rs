@@ -65,6 +65,15 @@ impl Counter {
         state!(self, state => state.release(quota, charged, amount, at));
     }
 
+    /// Gives units of the newest charge back, whoever made it.
+    #[allow(dead_code, reason = "the laws ask for it, the vectors do not")]
+    pub fn release_newest(&mut self, quota: &Quota, amount: u64, at: Timestamp) {
+        state!(self, state => {
+            let newest = state.newest(quota, at);
+            state.release(quota, newest, amount.min(newest.amount), at);
+        });
+    }
+
     pub fn spend(&mut self, quota: &Quota, amount: u64, at: Timestamp) {
         state!(self, state => state.spend(quota, amount, at));
     }
@@ -196,6 +205,17 @@ impl Quotas {
     pub fn release(&mut self, now: Timestamp, charged: &mut [Option<Charged>], amount: u64) {
         let all = self.rows.all();
         self.settle(now, charged, &all, |_| Adjustment::GiveBack(amount));
+    }
+
+    /// Gives units of the newest charge of every quota back.
+    #[allow(dead_code, reason = "the laws ask for it, the vectors do not")]
+    pub fn release_newest(&mut self, now: Timestamp, amount: u64) {
+        let partition_id = PartitionId::new(self.rows.partition_low.into());
+        for ((quota, _), series) in self.rows.quotas.iter().zip(&self.rows.series) {
+            let counter = &mut self.counters[*series];
+            let at = counter.arrive(quota, now + quota.phase(partition_id));
+            counter.release_newest(quota, amount, at);
+        }
     }
 
     /// Spends in every quota.

@@ -197,6 +197,11 @@ impl Scripted {
         self.take_in_all(now, SettlementStep::Spend(amount))
     }
 
+    /// Gives units of the newest charge of every quota back.
+    pub fn release_newest(&mut self, now: Timestamp, amount: u64) -> Vec<Decision> {
+        self.take_in_all(now, SettlementStep::ReleaseNewest(amount))
+    }
+
     pub fn reset(&mut self, now: Timestamp) -> Vec<Decision> {
         self.take_in_all(now, SettlementStep::Reset)
     }

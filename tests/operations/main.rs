@@ -8,6 +8,7 @@ mod certificates;
 mod check;
 mod client_names;
 mod includes;
+mod keys;
 mod log_fields;
 mod log_files;
 mod logging;

@@ -100,7 +100,19 @@ impl Patterns {
 
     /// As [`find`](Self::find), for a client that is named instead of one that sends a request.
     pub fn find_named(&self, client: &NamedClient<'_>) -> Option<usize> {
-        let keys: SmallVec<[OverrideKey<'_>; 2]> = client.override_keys().collect();
+        let keys: SmallVec<[OverrideKey<'_>; 2]> =
+            client.override_keys(|alternative, _, value| OverrideKey::new(alternative, value));
+        self.tree.find(&keys).map(|leaf| leaf as usize)
+    }
+
+    /// As [`find_digested`](Self::find_digested), for a client that is named.
+    pub fn find_named_digested(&self, client: &NamedClient<'_>, key: &[u8; 32]) -> Option<usize> {
+        if self.is_empty() {
+            return None;
+        }
+        let keys = client.override_keys(|alternative, part, value| {
+            OverrideKey::digested(alternative, part, value, key)
+        });
         self.tree.find(&keys).map(|leaf| leaf as usize)
     }
 

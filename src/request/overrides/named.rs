@@ -2,7 +2,9 @@
 
 use std::fmt::{self, Display, Write as _};
 
-use super::super::partition::{Part, Partition, Value, id_of_values};
+use smallvec::SmallVec;
+
+use super::super::partition::{Choice, Part, Partition, Value, id_of_values};
 use super::super::redacted::{ALL, ClientNames, write_name, write_value};
 use super::key::OverrideKey;
 use super::pattern::Pattern;
@@ -38,19 +40,19 @@ impl<'p> NamedClient<'p> {
         id_of_values(key, values)
     }
 
-    /// Yields its values as patterns are asked for them.
-    pub(super) fn override_keys(&self) -> impl Iterator<Item = OverrideKey<'p>> {
-        self.partition
-            .0
-            .iter()
-            .zip(&self.values)
-            .map(|(choice, (part, value))| {
-                let alternative = (0..)
-                    .zip(&choice.0)
-                    .find(|(_, one)| std::ptr::eq(*one, *part));
-                let (alternative, _) = alternative.expect("its part is one of the choice");
-                OverrideKey::new(alternative, value.clone())
-            })
+    /// Returns its values as patterns are asked for them.
+    pub(super) fn override_keys(
+        &self,
+        override_key: impl Fn(u32, &Part, Value<'p>) -> OverrideKey<'p>,
+    ) -> SmallVec<[OverrideKey<'p>; 2]> {
+        let items = self.partition.0.iter().zip(&self.values);
+        let key = |(choice, (part, value)): (&Choice, &(&Part, Value<'p>))| {
+            let mut alternatives = (0..).zip(&choice.0);
+            let found = alternatives.find(|(_, one)| std::ptr::eq(*one, *part));
+            let (alternative, _) = found.expect("its part is one of the choice");
+            override_key(alternative, part, value.clone())
+        };
+        items.map(key).collect()
     }
 
     /// Shows it, with digests under `key`, as the log does.

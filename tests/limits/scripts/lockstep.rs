@@ -23,6 +23,8 @@ enum Event {
     /// Settles an earlier charge: what each policy gets back, or pays more.
     Settle(proptest::sample::Index, [(bool, Cost); 4]),
     Spend(Spend),
+    /// Gives back of the newest charge.
+    ReleaseNewest(Cost),
     /// The next requests are under other numbers, in the same states: of another tier, after a reload, or of
     /// a gateway that has another file.
     Resize(u64),
@@ -176,6 +178,11 @@ fn agree_with(
                 let amount = spend.of(first);
                 rust.spend(now, amount);
                 prop_assert_eq!(lua.spend(now, amount), peeks(&rust, now, 0));
+            }
+            Event::ReleaseNewest(cost) => {
+                let amount = cost.of(first);
+                rust.release_newest(now, amount);
+                prop_assert_eq!(lua.release_newest(now, amount), peeks(&rust, now, 0));
             }
             Event::Reset => {
                 rust = Quotas::new(rust.rows);
@@ -337,6 +344,7 @@ fn event() -> impl Strategy<Value = Event> {
         2 => any::<Cost>().prop_map(|cost| Event::Spend(Spend::Cost(cost))),
         1 => prop_oneof![Just(1 << 31), (1_u64 << 50)..(1 << 53), Just(u64::MAX)]
             .prop_map(|amount| Event::Spend(Spend::Absurd(amount))),
+        2 => any::<Cost>().prop_map(Event::ReleaseNewest),
         1 => Just(Event::Reset),
     ]
 }
@@ -364,6 +372,7 @@ fn steady_event() -> impl Strategy<Value = Event> {
         9 => (any::<proptest::sample::Index>(), 1..3_u64)
             .prop_map(|(index, units)| Event::Settle(index, [(true, Cost::Units(units)); 4])),
         1 => (1..20_u64).prop_map(|units| Event::Spend(Spend::Cost(Cost::Units(units)))),
+        2 => (1..5_u64).prop_map(|units| Event::ReleaseNewest(Cost::Units(units))),
         1 => (1..=LIMIT_MAX).prop_map(Event::Resize),
     ]
 }

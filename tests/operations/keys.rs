@@ -1,0 +1,241 @@
+//! What an operator asks and orders of single clients, at a gateway with its counters in memory.
+
+use serde_json::{Value, json};
+use tollgate::clock::Micros;
+
+use crate::support::gateway::{Running, secs, start, start_text};
+use crate::support::{Client, Config, eventually, get};
+
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+const POLICY: &str = "quota = '5 per hour'\npartition = ['header:x-api-key']";
+
+/// A gateway with these tables, an admin port and a token.
+fn gateway(config: Config) -> Running {
+    start(&config.admin("127.0.0.1:0").admin_token(TOKEN))
+}
+
+fn limited(policy: &str) -> Config {
+    Config::to("builtin:status/204")
+        .policy("p", policy)
+        .route("/*", "policies = ['p']")
+}
+
+/// Posts to `/api/keys`, and returns the status and the content of the answer.
+fn post(gateway: &Running, command: &str, content: &Value) -> (u16, Value) {
+    let admin = gateway.gateway.admin_address().expect("an admin port");
+    let (body, mut client) = (content.to_string(), Client::connect(admin));
+    let length = body.len();
+    let answer = client.ask(format!(
+        "POST /api/keys/{command} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\
+         Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+    ));
+    let json = serde_json::from_slice(&answer.body).expect("JSON");
+    (answer.status, json)
+}
+
+/// Posts what is done.
+#[track_caller]
+fn order(gateway: &Running, command: &str, content: Value) -> Value {
+    let (status, done) = post(gateway, command, &content);
+    assert_eq!(status, 200, "{command} {content}: {done}");
+    done
+}
+
+fn of(value: &str, more: Value) -> Value {
+    let mut content = json!({ "policy": "p", "value": value });
+    if let (Value::Object(content), Value::Object(more)) = (&mut content, more) {
+        content.extend(more);
+    }
+    content
+}
+
+fn status(gateway: &Running, key: &str) -> u16 {
+    get(gateway.public, "/", &format!("X-Api-Key: {key}\r\n")).status
+}
+
+#[track_caller]
+fn comes_to_answer(gateway: &Running, key: &str, expected: u16) {
+    eventually(&format!("{key} is answered {expected}"), || {
+        (status(gateway, key) == expected).then_some(())
+    });
+}
+
+#[test]
+fn an_order_is_in_force_at_once_and_ends_by_itself() {
+    for (command, value, more, other) in [
+        ("block", "alice", json!({}), "bob"),
+        ("block", "al*", json!({}), "bob"),
+        ("set", "alice", json!({ "quota": "blocked" }), "bob"),
+    ] {
+        let gateway = gateway(limited(POLICY));
+        let mut more = more;
+        more["for"] = json!("1h");
+        order(&gateway, command, of(value, more));
+        comes_to_answer(&gateway, "alice", 403);
+        assert_eq!(status(&gateway, other), 204, "{command} {value}");
+        gateway.clock.advance(secs(3_600) + Micros(1));
+        comes_to_answer(&gateway, "alice", 204);
+    }
+}
+
+#[test]
+fn a_client_has_what_was_set_until_that_is_ended() {
+    let gateway = gateway(limited(&format!("{POLICY}\ncandidate = '2 per hour'")));
+    for _ in 0..5 {
+        assert_eq!(status(&gateway, "alice"), 204);
+    }
+    assert_eq!(status(&gateway, "alice"), 429);
+    let left = order(&gateway, "get", of("alice", json!({})));
+    let remaining = |left: &Value, at: usize| left["quotas"][at]["remaining"].clone();
+    assert_eq!((remaining(&left, 0), remaining(&left, 1)), (json!(0), json!(0)));
+    assert_eq!(left["quotas"][1]["is_candidate"], true);
+    order(&gateway, "set", of("alice", json!({ "quota": ["50 per hour", "3 per minute"], "for": "1d" })));
+    for expected in [204, 204, 204, 429] {
+        comes_to_answer(&gateway, "alice", expected);
+    }
+    let left = order(&gateway, "get", of("alice", json!({})));
+    // The hour has counted on, the minute is new.
+    assert_eq!((remaining(&left, 0), remaining(&left, 1)), (json!(42), json!(0)));
+    assert_eq!(left["directives"][0]["grant"], json!(["50 per hour", "3 per minute"]));
+    order(&gateway, "set", of("alice", json!({ "end": true })));
+    comes_to_answer(&gateway, "alice", 429);
+    let id = left["ids"][0].as_str().expect("an id");
+    order(&gateway, "reset", of(&format!("id:{id}"), json!({})));
+    for expected in [204, 204, 204, 204, 204, 429] {
+        assert_eq!(status(&gateway, "alice"), expected);
+    }
+}
+
+#[test]
+fn units_come_back_and_are_spent_in_every_algorithm() {
+    for (algorithm, expected) in [
+        ("algorithm = 'fixed-window'", 3),
+        ("algorithm = 'sliding-window'", 3),
+        // Each request is an entry of its own, and the newest one has one unit.
+        ("algorithm = 'sliding-log'", 1),
+        ("algorithm = 'gcra'", 3),
+        ("algorithm = 'leaky-bucket'\nqueue = 4", 3),
+    ] {
+        let policy = format!("quota = '5 per hour'\npartition = ['header:x-api-key']\n{algorithm}");
+        let gateway = gateway(limited(&policy));
+        let alice = |units: i64| of("alice", json!({ "units": units }));
+        let adjusted = |units| order(&gateway, "adjust", alice(units))["quotas"][0]["remaining"].clone();
+        let all = order(&gateway, "get", of("alice", json!({})))["quotas"][0]["remaining"].clone();
+        for _ in 0..5 {
+            order(&gateway, "adjust", alice(-1));
+        }
+        assert_eq!(adjusted(3), expected, "{algorithm}");
+        assert_eq!(adjusted(-1), expected - 1, "{algorithm}");
+        assert_eq!(adjusted(1), expected, "{algorithm}");
+        order(&gateway, "reset", of("alice", json!({})));
+        let left = order(&gateway, "get", of("alice", json!({})));
+        assert_eq!(left["quotas"][0]["remaining"], all, "{algorithm}");
+    }
+}
+
+#[test]
+fn a_block_says_which_form_it_took_and_holds_where_a_part_is_known() {
+    let by = |parts: &str| format!("quota = '9 per hour'\npartition = {parts}");
+    let config = Config::to("builtin:status/204")
+        .listener("ipv4_prefix = 24")
+        .policy("p", &by("['ip']"))
+        .policy("both", &by("['header:x-api-key', 'ip']"))
+        .policy("key", &by("['header:x-api-key']"))
+        .route("/p", "policies = ['p']")
+        .route("/both", "policies = ['both']")
+        .route("/key", "policies = ['key']");
+    let gateway = gateway(config);
+    let statuses = || {
+        ["/p", "/both", "/key"].map(|path| get(gateway.public, path, "X-Api-Key: alice\r\n").status)
+    };
+    for (value, is_everywhere, form, expected) in [
+        ("127.0.0.9", false, "one address (its /24, or its /64 if it is IPv6)", [403, 204, 204]),
+        ("127.0.0.9", true, "one address (its /24, or its /64 if it is IPv6)", [403, 403, 204]),
+        ("127.0.0.0/8", true, "addresses in 127.0.0.0/8", [403, 403, 204]),
+        ("126.0.0.0/8", true, "addresses in 126.0.0.0/8", [204, 204, 204]),
+    ] {
+        let done = order(&gateway, "block", of(value, json!({ "everywhere": is_everywhere })));
+        assert_eq!(done["form"], form);
+        eventually(&format!("{value} {is_everywhere}"), || {
+            (statuses() == expected).then_some(())
+        });
+        order(&gateway, "unblock", of(value, json!({})));
+        eventually("nothing is blocked", || {
+            (statuses() == [204, 204, 204]).then_some(())
+        });
+    }
+    let listed = json!({ "policy": "both", "value": "header:x-api-key=alice, ip=127.0.0.1" });
+    let done = order(&gateway, "block", listed);
+    assert_eq!(done["form"], "one header:x-api-key and one address (its /24, or its /64 if it is IPv6)");
+    eventually("one client of two parts is blocked", || {
+        (statuses() == [204, 403, 204]).then_some(())
+    });
+}
+
+#[test]
+fn a_block_wins_and_the_most_specific_override_counts() {
+    let config = limited("quota = '5 per hour'\npartition = ['header:x-api-key']\noverrides = { alice = '1 per hour' }");
+    let gateway = gateway(config);
+    let limit = |key: &str| {
+        let left = order(&gateway, "get", of(key, json!({})));
+        left["grant"].as_str().map_or(left["quotas"][0]["limit"].clone(), |word| json!(word))
+    };
+    let set = |value: &str, quota: &str| {
+        order(&gateway, "set", of(value, json!({ "quota": quota, "for": "1h" })));
+    };
+    assert_eq!((limit("alice"), limit("bob")), (json!(1), json!(5)));
+    set("bob", "7 per hour");
+    eventually("the value counts", || (limit("bob") == 7).then_some(()));
+    set("*", "unlimited");
+    for _ in 0..9 {
+        comes_to_answer(&gateway, "carol", 204);
+    }
+    assert_eq!(limit("bob"), 7);
+    order(&gateway, "block", of("b*", json!({ "for": "1h" })));
+    comes_to_answer(&gateway, "bob", 403);
+    comes_to_answer(&gateway, "carol", 204);
+}
+
+#[test]
+fn orders_survive_a_reload_and_those_of_other_policies_do_nothing() {
+    let config = limited(POLICY).admin("127.0.0.1:0").admin_token(TOKEN);
+    let mut gateway = start_text(&config.text());
+    order(&gateway, "block", of("alice", json!({})));
+    comes_to_answer(&gateway, "alice", 403);
+    let renamed = config.text().replace("policies.p]", "policies.q]").replace("['p']", "['q']");
+    gateway.gateway.reload(&*renamed).expect("a good file");
+    assert_eq!(status(&gateway, "alice"), 204);
+    gateway.gateway.reload(&*config.text()).expect("a good file");
+    assert_eq!(status(&gateway, "alice"), 403);
+}
+
+#[test]
+fn a_bad_order_is_refused_and_says_what_was_expected() {
+    let gateway = gateway(limited(POLICY));
+    for (command, content, status, detail) in [
+        ("get", json!({ "policy": "q", "value": "a" }), 404, "there is no policy `q`"),
+        ("get", json!({ "policy": "p" }), 400, "`value` is missing"),
+        ("get", of("a*", json!({})), 400, "names several clients"),
+        ("get", of("id:12", json!({})), 400, "32 hex digits"),
+        ("get", of("", json!({})), 400, "the value"),
+        ("set", of("a", json!({ "quota": "5 per fortnight", "for": "1h" })), 400, "is not a quota"),
+        ("set", of("a", json!({ "quota": "5 per hour" })), 400, "`for` is missing"),
+        ("set", of("a", json!({ "quota": "5 per hour", "for": "367d" })), 400, "at most 366d"),
+        ("set", of("a", json!({ "quota": ["5 per hour", "blocked"], "for": "1h" })), 400, "combined"),
+        ("set", of("a", json!({ "quota": [], "for": "1h" })), 400, "at least one"),
+        ("set", of("a", json!({ "end": true })), 404, "no override"),
+        ("set", of(&("a".repeat(5_000) + "*"), json!({ "quota": "1 per hour", "for": "1h" })), 400, "4096 bytes"),
+        ("adjust", of("a", json!({ "units": 0 })), 400, "other than 0"),
+        ("adjust", of("a", json!({ "units": 1.5 })), 400, "a whole number"),
+        ("unblock", of("a", json!({})), 404, "no block"),
+        ("block", of("id:0123456789abcdef0123456789abcdef", json!({ "everywhere": true })), 400, "its value"),
+        ("block", of("a", json!({ "everywhere": "yes" })), 400, "true or false"),
+        ("block", of("a", json!({ "forever": true })), 400, "`everywhere`"),
+    ] {
+        let (found, answer) = post(&gateway, command, &content);
+        assert_eq!(found, status, "{command} {content}: {answer}");
+        let said = answer["detail"].as_str().expect("a detail");
+        assert!(said.contains(detail), "{command} {content}: {said}");
+    }
+    assert_eq!(status(&gateway, "a"), 204);
+}
