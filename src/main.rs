@@ -95,8 +95,16 @@ fn run(file: &Path) -> anyhow::Result<ExitCode> {
         };
         tracing::info!("listening");
         loop {
+            let pause = gateway.pause_before_look();
             tokio::select! {
                 _ = hangup.recv() => reload(&mut gateway, file),
+                () = tokio::time::sleep(pause.unwrap_or_default()), if pause.is_some() => {
+                    if let Some(changed) = gateway.changed_file() {
+                        let changed = changed.display().to_string();
+                        tracing::info!(file = changed, "a watched file has changed");
+                        reload(&mut gateway, file);
+                    }
+                }
                 _ = rotated.recv() => gateway.reopen_log(),
                 _ = terminate.recv() => break,
                 _ = interrupt.recv() => {
@@ -152,6 +160,7 @@ fn greet(gateway: &Gateway, file: &Path) {
 
 /// Reads the file again and puts it in force, or says what is wrong with it.
 fn reload(gateway: &mut Gateway, file: &Path) {
+    gateway.before_reload();
     let name = file.display().to_string();
     match std::fs::read_to_string(file) {
         Err(error) => {

@@ -79,6 +79,7 @@ pub fn summary(file_name: &str, loaded: &Loaded) -> String {
         warnings,
         included,
         given,
+        paths: _,
         is_partial,
     } = loaded;
     let mut out = opening(file_name, given);

@@ -4,6 +4,7 @@ use super::compile::{compile, warnings};
 use super::file::File;
 use super::given::Incomplete;
 use super::read::{Env, read};
+use super::read_paths::ReadPaths;
 use super::report::Report;
 use super::text::ConfigText;
 use crate::limit::plan::SeriesId;
@@ -21,6 +22,8 @@ pub struct Loaded {
     pub warnings: Vec<String>,
     /// The files that it includes, in the order in which they are read.
     pub included: Vec<String>,
+    /// What it is made of.
+    pub paths: ReadPaths,
     /// What is not there and was assumed to be there: variables and files, as the file writes them.
     pub given: Vec<String>,
     /// Whether something is left out for that.
@@ -42,13 +45,14 @@ pub fn load<'t>(
         return Err(report);
     };
     let is_partial = report.leaves_out();
-    let (more, given) = report.into_remarks();
+    let (more, given, paths) = report.into_remarks();
     warnings.extend(more);
     Ok(Loaded {
         snapshot,
         file,
         warnings,
         included: included.into_iter().map(|file| file.name).collect(),
+        paths,
         given,
         is_partial,
     })

@@ -13,6 +13,7 @@ pub mod compile;
 mod given;
 mod load;
 mod pieces;
+mod read_paths;
 pub mod report;
 pub mod schema;
 mod secrets;
@@ -23,4 +24,6 @@ pub mod display;
 pub mod guarantee;
 
 pub use load::{Loaded, environment, load};
+pub use read::matching;
+pub use read_paths::ReadPaths;
 pub use text::{ConfigText, MissingValues};

@@ -7,15 +7,18 @@
 mod control;
 mod descriptors;
 mod expiry;
+mod file_watch;
 mod start;
 mod threads;
 
 use std::collections::HashSet;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -31,6 +34,7 @@ use crate::proxy::upstream::{Endpoints, NameResolver};
 use crate::snapshot::{ListenAddress, Policy, Snapshot};
 use crate::store::{MemoryStore, Store};
 use control::DrainPhase;
+use file_watch::FileWatch;
 pub use start::StartError;
 use start::{bind_admin, bind_all};
 
@@ -45,6 +49,8 @@ pub struct Gateway {
     logging: Option<Logging>,
     /// What the file in force says.
     file: File,
+    /// Watches the files that a reload reads, if the configuration in force says so.
+    watch: Option<FileWatch>,
     /// Warnings about the file, until events are logged.
     warnings: Vec<String>,
     /// Names and bound addresses of the listeners.
@@ -87,6 +93,7 @@ impl Gateway {
         prepare: impl FnOnce(&mut Self),
     ) -> Result<Self, StartError> {
         let snapshot = loaded.snapshot;
+        let watch = snapshot.general.watch.then(|| FileWatch::of(loaded.paths));
         let listeners = bind_all(&snapshot)?;
         let admin_listener = bind_admin(&snapshot)?;
         let worker_count = worker_count(&snapshot);
@@ -114,6 +121,7 @@ impl Gateway {
             admin,
             output,
             logging: None,
+            watch,
             file: loaded.file,
             warnings: loaded.warnings,
             addresses,
@@ -219,11 +227,24 @@ impl Gateway {
     pub fn reload<'t>(&mut self, config: impl Into<ConfigText<'t>>) -> Result<(), Report> {
         let store = &self.process.store;
         let loaded = load(config, &environment, &mut |series| store.series_id(series))
+            .inspect_err(|report| {
+                if let Some(watch) = &mut self.watch {
+                    watch.rejected(report.paths().clone());
+                }
+            })
             .inspect_err(|_| self.reject_reload())?;
         let old = Arc::clone(&self.process.live());
         let changes = changes(&self.file, &loaded.file);
         let loaded = keep_until_restart(&self.file, &old.snapshot, loaded);
         let snapshot = loaded.snapshot;
+        self.watch = match self.watch.take() {
+            _ if !snapshot.general.watch => None,
+            None => Some(FileWatch::of(loaded.paths)),
+            Some(mut watch) => {
+                watch.applied(loaded.paths);
+                Some(watch)
+            }
+        };
         let series_ids = series_ids(&snapshot);
         self.process.store.reload(&snapshot.store);
         let process = &self.process;
@@ -250,6 +271,23 @@ impl Gateway {
             "the new configuration is in effect"
         );
         Ok(())
+    }
+
+    /// Returns how long to wait before the next look at the files; none if they are not watched.
+    pub fn pause_before_look(&self) -> Option<Duration> {
+        self.watch.as_ref().map(FileWatch::pause)
+    }
+
+    /// Looks at the files, and returns one that has changed, or a pattern, since they were read.
+    pub fn changed_file(&mut self) -> Option<&Path> {
+        self.watch.as_mut()?.changed(&self.process.clock)
+    }
+
+    /// Notes what is there, before a reload reads it.
+    pub fn before_reload(&mut self) {
+        if let Some(watch) = &mut self.watch {
+            watch.before_read();
+        }
     }
 
     /// Counts a reload that failed; files of the log and of passwords are opened again all the same.

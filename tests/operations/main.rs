@@ -16,3 +16,4 @@ mod process;
 mod shutdown;
 mod unix_sockets;
 mod upstreams;
+mod watching;
