@@ -99,6 +99,7 @@ fn run(file: &Path) -> anyhow::Result<ExitCode> {
         tracing::info!("listening");
         loop {
             tokio::select! {
+                () = tokio::time::sleep(gateway.pause_before_look()) => gateway.reload_changed(),
                 _ = hangup.recv() => drop(gateway.reload_file()),
                 _ = rotated.recv() => gateway.reopen_log(),
                 _ = terminate.recv() => break,

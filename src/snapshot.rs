@@ -86,6 +86,8 @@ pub struct General {
     pub shutdown_delay: Duration,
     /// How long requests in flight may take after that.
     pub shutdown_grace: Duration,
+    /// Whether the file is read again when it, or another one that it names, changes.
+    pub watch: bool,
 }
 
 /// What happens to the requests that match one pattern.

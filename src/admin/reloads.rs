@@ -32,6 +32,8 @@ pub trait ReloadControl: Debug + Send + Sync {
 pub enum ReloadSource {
     /// A signal.
     Signal,
+    /// A watched file that has changed.
+    Watch,
     /// A client of the admin port.
     Admin(SocketAddr),
 }
@@ -76,6 +78,7 @@ pub enum ReloadOutcome {
 impl fmt::Display for ReloadSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Watch => f.write_str("watch"),
             Self::Signal => f.write_str("signal"),
             Self::Admin(address) => write!(f, "{address}"),
         }

@@ -79,6 +79,7 @@ pub fn summary(file_name: &str, loaded: &Loaded) -> String {
         warnings,
         included,
         given,
+        paths: _,
         is_partial,
         hash: _,
     } = loaded;

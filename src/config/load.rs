@@ -6,6 +6,7 @@ use super::fingerprint::fingerprint;
 use super::given::Incomplete;
 use super::options::ADMIN;
 use super::read::{Env, read};
+use super::read_paths::ReadPaths;
 use super::report::Report;
 use super::text::ConfigText;
 use crate::limit::plan::SeriesId;
@@ -25,6 +26,8 @@ pub struct Loaded {
     pub hash: Box<str>,
     /// The files that it includes, in the order in which they are read.
     pub included: Vec<String>,
+    /// What it is made of.
+    pub paths: ReadPaths,
     /// What is not there and was assumed to be there: variables and files, as the file writes them.
     pub given: Vec<String>,
     /// Whether something is left out for that.
@@ -48,7 +51,7 @@ pub fn load<'t>(
         return Err(report);
     };
     let is_partial = report.leaves_out();
-    let (more, given) = report.into_remarks();
+    let (more, given, paths) = report.into_remarks();
     warnings.extend(more);
     Ok(Loaded {
         snapshot,
@@ -56,6 +59,7 @@ pub fn load<'t>(
         warnings,
         hash,
         included: included.into_iter().map(|file| file.name).collect(),
+        paths,
         given,
         is_partial,
     })

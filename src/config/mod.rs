@@ -14,6 +14,7 @@ pub mod compile;
 mod given;
 mod load;
 mod pieces;
+mod read_paths;
 pub mod report;
 pub mod schema;
 mod secrets;
@@ -26,4 +27,6 @@ pub mod guarantee;
 
 pub use describe::describe;
 pub use load::{Loaded, environment, load, load_admin};
+pub use read::matching;
+pub use read_paths::ReadPaths;
 pub use text::{ConfigText, MissingValues};

@@ -23,6 +23,7 @@ pub use self::included::IncludedFile;
 use self::lines::Places;
 pub use self::mistake::{Mistake, OtherFile, Place};
 use self::shown::ShownLines;
+use super::read_paths::ReadPaths;
 use super::secrets::overwritten;
 
 /// The mistakes of one file.
@@ -33,10 +34,19 @@ pub struct Report {
     redacted: Vec<Range<usize>>,
     /// What is valid but probably not what was meant, one sentence each.
     warnings: Vec<String>,
-    /// What is not there and was assumed to be there: variables and files, as the configuration writes them.
-    given: Vec<String>,
     /// Places of values that were left out for that.
     left_out: Vec<Range<usize>>,
+    /// What it takes from elsewhere; boxed, as many functions fail with a report.
+    inputs: Box<Inputs>,
+}
+
+/// What a configuration takes from elsewhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Inputs {
+    /// What is not there and was assumed to be there: variables and files, as the configuration writes them.
+    given: Vec<String>,
+    /// What was read, or should have been.
+    paths: ReadPaths,
 }
 
 impl Report {
@@ -64,15 +74,25 @@ impl Report {
         }
     }
 
-    /// Returns the warnings, and what was assumed to be there.
-    pub(super) fn into_remarks(self) -> (Vec<String>, Vec<String>) {
-        (self.warnings, self.given)
+    /// Returns the warnings, what was assumed to be there, and what was read.
+    pub(super) fn into_remarks(self) -> (Vec<String>, Vec<String>, ReadPaths) {
+        (self.warnings, self.inputs.given, self.inputs.paths)
+    }
+
+    /// Returns what was read, or should have been.
+    pub fn paths(&self) -> &ReadPaths {
+        &self.inputs.paths
+    }
+
+    /// Notes what is read.
+    pub(super) fn paths_mut(&mut self) -> &mut ReadPaths {
+        &mut self.inputs.paths
     }
 
     /// Notes what is not there and is assumed to be there.
     pub(super) fn give(&mut self, name: &str) {
-        if !self.given.iter().any(|known| known == name) {
-            self.given.push(name.to_owned());
+        if !self.inputs.given.iter().any(|known| known == name) {
+            self.inputs.given.push(name.to_owned());
         }
     }
 
@@ -83,7 +103,7 @@ impl Report {
 
     /// Returns what is not there and was assumed to be there.
     pub fn given(&self) -> &[String] {
-        &self.given
+        &self.inputs.given
     }
 
     /// Whether a value was left out, because something in it is assumed to be there.

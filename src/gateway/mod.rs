@@ -8,6 +8,7 @@ mod control;
 mod descriptors;
 mod directives;
 mod expiry;
+mod file_watch;
 mod reload;
 mod start;
 mod threads;
@@ -18,6 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -86,6 +88,7 @@ impl Gateway {
         prepare: impl FnOnce(&mut Self),
     ) -> Result<Self, StartError> {
         let snapshot = loaded.snapshot;
+        let watched = snapshot.general.watch.then_some(loaded.paths);
         let listeners = bind_all(&snapshot)?;
         let admin_listener = bind_admin(&snapshot)?;
         let worker_count = worker_count(&snapshot);
@@ -110,7 +113,14 @@ impl Gateway {
         let process = Process::new(live, clock, store, metrics, endpoints, process_key);
         let process = Arc::new(process);
         let (path, file) = (path.map(Path::to_owned), loaded.file);
-        let reloader = Reloader::new(Arc::clone(&process), output, path, worker_count, file);
+        let reloader = Reloader::new(
+            Arc::clone(&process),
+            output,
+            path,
+            worker_count,
+            file,
+            watched,
+        );
         let reloader = Arc::new(reloader);
         let in_force = Arc::clone(&reloader.in_force);
         let admin = AdminState::new(Arc::clone(&process), in_force, reloader.clone());
@@ -233,6 +243,21 @@ impl Gateway {
     /// it, too.
     pub fn reload_file(&mut self) -> Arc<ReloadReport> {
         self.reloader.reload(ReloadSource::Signal)
+    }
+
+    /// Returns how long to wait before the next call of [`reload_changed`](Self::reload_changed).
+    pub fn pause_before_look(&self) -> Duration {
+        self.reloader.pause_before_look()
+    }
+
+    /// Looks at the files that a reload reads, and reads them again if one has changed; does nothing unless the
+    /// configuration in force wants them to be watched.
+    pub fn reload_changed(&mut self) {
+        if let Some(changed) = self.reloader.changed_file() {
+            let changed = changed.display().to_string();
+            tracing::info!(file = changed, "a watched file has changed");
+            self.reloader.reload(ReloadSource::Watch);
+        }
     }
 
     /// Opens the log's files again, so that files that were rotated away are closed.

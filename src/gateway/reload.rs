@@ -3,13 +3,17 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde_json::Value;
 
+use super::file_watch::{self, FileWatch};
 use super::{descriptors, expiry};
 use crate::admin::{ReloadControl, ReloadOutcome, ReloadReport, ReloadSource};
 use crate::config::changes::{Changes, changes, keep_until_restart};
-use crate::config::{ConfigText, describe, environment, file::File, load, report::Report};
+use crate::config::{
+    ConfigText, ReadPaths, describe, environment, file::File, load, report::Report,
+};
 use crate::keys::InForce;
 use crate::limit::plan::SeriesId;
 use crate::logging::{Logging, Output};
@@ -31,6 +35,8 @@ pub(super) struct Reloader {
     /// Changes what is logged, once events are logged; held during a reload.
     logging: Mutex<Option<Logging>>,
     last: Mutex<Option<Arc<ReloadReport>>>,
+    /// Watches the files that a reload reads, if the configuration in force says so.
+    watch: Mutex<Option<FileWatch>>,
 }
 
 impl Reloader {
@@ -40,6 +46,7 @@ impl Reloader {
         path: Option<PathBuf>,
         workers: usize,
         file: File,
+        watched: Option<ReadPaths>,
     ) -> Self {
         Self {
             process,
@@ -49,6 +56,7 @@ impl Reloader {
             in_force: Arc::new(InForce::new(file)),
             logging: Mutex::default(),
             last: Mutex::default(),
+            watch: Mutex::new(watched.map(FileWatch::of)),
         }
     }
 
@@ -119,6 +127,11 @@ impl Reloader {
         let process = &self.process;
         let loaded = load(config, &environment, &mut |series| {
             process.store.series_id(series)
+        });
+        let loaded = loaded.inspect_err(|report| {
+            if let Some(watch) = &mut *self.watch() {
+                watch.rejected(report.paths().clone());
+            }
         })?;
         let old = Arc::clone(&process.live());
         let mut in_force = self.in_force.lock();
@@ -126,6 +139,7 @@ impl Reloader {
         let loaded = keep_until_restart(&in_force.file, &old.snapshot, loaded);
         let mut snapshot = loaded.snapshot;
         in_force.file = loaded.file;
+        let is_watched = snapshot.general.watch;
         let partition_key = process.partition_key(&snapshot.store);
         in_force.apply_to(&mut snapshot, &partition_key, &process.store);
         let series_ids = series_ids(&snapshot);
@@ -135,6 +149,7 @@ impl Reloader {
         process.swap(live);
         process.store.retain(&series_ids);
         drop(in_force);
+        self.watch_on(is_watched, loaded.paths);
         process.metrics.reloaded(ConfigInfo {
             hash: loaded.hash,
             since: process.clock.wall(),
@@ -162,6 +177,34 @@ impl Reloader {
         Ok((changes, loaded.warnings))
     }
 
+    /// Goes on watching, with what was read now, if the new configuration says so.
+    fn watch_on(&self, is_watched: bool, paths: ReadPaths) {
+        let mut watch = self.watch();
+        match &mut *watch {
+            _ if !is_watched => *watch = None,
+            None => *watch = Some(FileWatch::of(paths)),
+            Some(watch) => watch.applied(paths),
+        }
+    }
+
+    /// Returns how long to wait before the next look at the files; they may be watched from some reload on.
+    pub(super) fn pause_before_look(&self) -> Duration {
+        self.watch()
+            .as_ref()
+            .map_or(file_watch::PERIOD, FileWatch::pause)
+    }
+
+    /// Looks at the files, and returns one that has changed, or a pattern, since they were read.
+    pub(super) fn changed_file(&self) -> Option<PathBuf> {
+        let mut watch = self.watch();
+        let changed = watch.as_mut()?.changed(&self.process.clock);
+        changed.map(Path::to_owned)
+    }
+
+    fn watch(&self) -> MutexGuard<'_, Option<FileWatch>> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn note(&self, source: ReloadSource, outcome: ReloadOutcome) -> Arc<ReloadReport> {
         let report = Arc::new(ReloadReport {
             time: self.process.clock.wall(),
@@ -185,6 +228,9 @@ impl ReloadControl for Reloader {
     fn reload(&self, source: ReloadSource) -> Arc<ReloadReport> {
         // Held while the file is read, too: what was read last is in force last.
         let running = self.running();
+        if let Some(watch) = &mut *self.watch() {
+            watch.before_read();
+        }
         let outcome = match self.read() {
             Ok((path, text)) => {
                 let config = ConfigText::of(path, &text);

@@ -421,7 +421,11 @@ impl Keys<'_> {
 
     /// Returns the client, if its values are known and it is one; where listeners differ in what of an address is
     /// one client, as the first one has it.
-    fn named<'c>(&'c self, policy: &'c Policy, clients: &'c NamedClients) -> Option<NamedClient<'c>> {
+    fn named<'c>(
+        &'c self,
+        policy: &'c Policy,
+        clients: &'c NamedClients,
+    ) -> Option<NamedClient<'c>> {
         let prefixes = self.snapshot.listeners.first()?.identity.prefixes;
         NamedClient::of(&policy.partition, clients.pattern()?, prefixes)
     }
@@ -469,7 +473,8 @@ impl Keys<'_> {
             let client = named.as_ref();
             (one.text.policy.as_deref()).is_none_or(|name| *name == *policy.name)
                 && (clients.are_those_of(&one.text)
-                    || client.is_some_and(|client| is_about(one, policy, client, self.partition_key)))
+                    || client
+                        .is_some_and(|client| is_about(one, policy, client, self.partition_key)))
         });
         ClientReport {
             policy: policy.name.to_string(),

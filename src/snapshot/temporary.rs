@@ -52,7 +52,11 @@ impl TemporaryLayer {
 
 impl TemporaryOverrides {
     /// Finds what a client is granted that is named: by its partition ids, and by its values if they are known.
-    pub fn find_named(&self, ids: &[PartitionId], client: Option<&NamedClient<'_>>) -> Option<usize> {
+    pub fn find_named(
+        &self,
+        ids: &[PartitionId],
+        client: Option<&NamedClient<'_>>,
+    ) -> Option<usize> {
         self.layers.iter().find_map(|layer| {
             let by_id = ids.iter().find_map(|id| layer.by_id.get(id).copied());
             by_id.or_else(|| {

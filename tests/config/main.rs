@@ -5,6 +5,7 @@ mod support;
 
 mod compile;
 mod given;
+mod paths;
 mod reports;
 mod scale;
 mod schema;

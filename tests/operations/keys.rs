@@ -87,16 +87,32 @@ fn a_client_has_what_was_set_until_that_is_ended() {
     assert_eq!(status(&gateway, "alice"), 429);
     let left = order(&gateway, "get", of("alice", json!({})));
     let remaining = |left: &Value, at: usize| left["quotas"][at]["remaining"].clone();
-    assert_eq!((remaining(&left, 0), remaining(&left, 1)), (json!(0), json!(0)));
+    assert_eq!(
+        (remaining(&left, 0), remaining(&left, 1)),
+        (json!(0), json!(0))
+    );
     assert_eq!(left["quotas"][1]["is_candidate"], true);
-    order(&gateway, "set", of("alice", json!({ "quota": ["50 per hour", "3 per minute"], "for": "1d" })));
+    order(
+        &gateway,
+        "set",
+        of(
+            "alice",
+            json!({ "quota": ["50 per hour", "3 per minute"], "for": "1d" }),
+        ),
+    );
     for expected in [204, 204, 204, 429] {
         comes_to_answer(&gateway, "alice", expected);
     }
     let left = order(&gateway, "get", of("alice", json!({})));
     // The hour has counted on, the minute is new.
-    assert_eq!((remaining(&left, 0), remaining(&left, 1)), (json!(42), json!(0)));
-    assert_eq!(left["directives"][0]["grant"], json!(["50 per hour", "3 per minute"]));
+    assert_eq!(
+        (remaining(&left, 0), remaining(&left, 1)),
+        (json!(42), json!(0))
+    );
+    assert_eq!(
+        left["directives"][0]["grant"],
+        json!(["50 per hour", "3 per minute"])
+    );
     order(&gateway, "set", of("alice", json!({ "end": true })));
     comes_to_answer(&gateway, "alice", 429);
     let id = left["ids"][0].as_str().expect("an id");
@@ -119,7 +135,8 @@ fn units_come_back_and_are_spent_in_every_algorithm() {
         let policy = format!("quota = '5 per hour'\npartition = ['header:x-api-key']\n{algorithm}");
         let gateway = gateway(limited(&policy));
         let alice = |units: i64| of("alice", json!({ "units": units }));
-        let adjusted = |units| order(&gateway, "adjust", alice(units))["quotas"][0]["remaining"].clone();
+        let adjusted =
+            |units| order(&gateway, "adjust", alice(units))["quotas"][0]["remaining"].clone();
         let all = order(&gateway, "get", of("alice", json!({})))["quotas"][0]["remaining"].clone();
         for _ in 0..5 {
             order(&gateway, "adjust", alice(-1));
@@ -149,12 +166,36 @@ fn a_block_says_which_form_it_took_and_holds_where_a_part_is_known() {
         ["/p", "/both", "/key"].map(|path| get(gateway.public, path, "X-Api-Key: alice\r\n").status)
     };
     for (value, is_everywhere, form, expected) in [
-        ("127.0.0.9", false, "one address (its /24, or its /64 if it is IPv6)", [403, 204, 204]),
-        ("127.0.0.9", true, "one address (its /24, or its /64 if it is IPv6)", [403, 403, 204]),
-        ("127.0.0.0/8", true, "addresses in 127.0.0.0/8", [403, 403, 204]),
-        ("126.0.0.0/8", true, "addresses in 126.0.0.0/8", [204, 204, 204]),
+        (
+            "127.0.0.9",
+            false,
+            "one address (its /24, or its /64 if it is IPv6)",
+            [403, 204, 204],
+        ),
+        (
+            "127.0.0.9",
+            true,
+            "one address (its /24, or its /64 if it is IPv6)",
+            [403, 403, 204],
+        ),
+        (
+            "127.0.0.0/8",
+            true,
+            "addresses in 127.0.0.0/8",
+            [403, 403, 204],
+        ),
+        (
+            "126.0.0.0/8",
+            true,
+            "addresses in 126.0.0.0/8",
+            [204, 204, 204],
+        ),
     ] {
-        let done = order(&gateway, "block", of(value, json!({ "everywhere": is_everywhere })));
+        let done = order(
+            &gateway,
+            "block",
+            of(value, json!({ "everywhere": is_everywhere })),
+        );
         assert_eq!(done["form"], form);
         eventually(&format!("{value} {is_everywhere}"), || {
             (statuses() == expected).then_some(())
@@ -166,7 +207,10 @@ fn a_block_says_which_form_it_took_and_holds_where_a_part_is_known() {
     }
     let listed = json!({ "policy": "both", "value": "header:x-api-key=alice, ip=127.0.0.1" });
     let done = order(&gateway, "block", listed);
-    assert_eq!(done["form"], "one header:x-api-key and one address (its /24, or its /64 if it is IPv6)");
+    assert_eq!(
+        done["form"],
+        "one header:x-api-key and one address (its /24, or its /64 if it is IPv6)"
+    );
     eventually("one client of two parts is blocked", || {
         (statuses() == [204, 403, 204]).then_some(())
     });
@@ -174,14 +218,22 @@ fn a_block_says_which_form_it_took_and_holds_where_a_part_is_known() {
 
 #[test]
 fn a_block_wins_and_the_most_specific_override_counts() {
-    let config = limited("quota = '5 per hour'\npartition = ['header:x-api-key']\noverrides = { alice = '1 per hour' }");
+    let config = limited(
+        "quota = '5 per hour'\npartition = ['header:x-api-key']\noverrides = { alice = '1 per hour' }",
+    );
     let gateway = gateway(config);
     let limit = |key: &str| {
         let left = order(&gateway, "get", of(key, json!({})));
-        left["grant"].as_str().map_or(left["quotas"][0]["limit"].clone(), |word| json!(word))
+        left["grant"]
+            .as_str()
+            .map_or(left["quotas"][0]["limit"].clone(), |word| json!(word))
     };
     let set = |value: &str, quota: &str| {
-        order(&gateway, "set", of(value, json!({ "quota": quota, "for": "1h" })));
+        order(
+            &gateway,
+            "set",
+            of(value, json!({ "quota": quota, "for": "1h" })),
+        );
     };
     assert_eq!((limit("alice"), limit("bob")), (json!(1), json!(5)));
     set("bob", "7 per hour");
@@ -202,10 +254,16 @@ fn orders_survive_a_reload_and_those_of_other_policies_do_nothing() {
     let mut gateway = start_text(&config.text());
     order(&gateway, "block", of("alice", json!({})));
     comes_to_answer(&gateway, "alice", 403);
-    let renamed = config.text().replace("policies.p]", "policies.q]").replace("['p']", "['q']");
+    let renamed = config
+        .text()
+        .replace("policies.p]", "policies.q]")
+        .replace("['p']", "['q']");
     gateway.gateway.reload(&*renamed).expect("a good file");
     assert_eq!(status(&gateway, "alice"), 204);
-    gateway.gateway.reload(&*config.text()).expect("a good file");
+    gateway
+        .gateway
+        .reload(&*config.text())
+        .expect("a good file");
     assert_eq!(status(&gateway, "alice"), 403);
 }
 
@@ -213,24 +271,93 @@ fn orders_survive_a_reload_and_those_of_other_policies_do_nothing() {
 fn a_bad_order_is_refused_and_says_what_was_expected() {
     let gateway = gateway(limited(POLICY));
     for (command, content, status, detail) in [
-        ("get", json!({ "policy": "q", "value": "a" }), 404, "there is no policy `q`"),
+        (
+            "get",
+            json!({ "policy": "q", "value": "a" }),
+            404,
+            "there is no policy `q`",
+        ),
         ("get", json!({ "policy": "p" }), 400, "`value` is missing"),
         ("get", of("a*", json!({})), 400, "names several clients"),
         ("get", of("id:12", json!({})), 400, "32 hex digits"),
         ("get", of("", json!({})), 400, "the value"),
-        ("set", of("a", json!({ "quota": "5 per fortnight", "for": "1h" })), 400, "is not a quota"),
-        ("set", of("a", json!({ "quota": "5 per hour" })), 400, "`for` is missing"),
-        ("set", of("a", json!({ "quota": "5 per hour", "for": "367d" })), 400, "at most 366d"),
-        ("set", of("a", json!({ "quota": ["5 per hour", "blocked"], "for": "1h" })), 400, "combined"),
-        ("set", of("a", json!({ "quota": [], "for": "1h" })), 400, "at least one"),
+        (
+            "set",
+            of("a", json!({ "quota": "5 per fortnight", "for": "1h" })),
+            400,
+            "is not a quota",
+        ),
+        (
+            "set",
+            of("a", json!({ "quota": "5 per hour" })),
+            400,
+            "`for` is missing",
+        ),
+        (
+            "set",
+            of("a", json!({ "quota": "5 per hour", "for": "367d" })),
+            400,
+            "at most 366d",
+        ),
+        (
+            "set",
+            of(
+                "a",
+                json!({ "quota": ["5 per hour", "blocked"], "for": "1h" }),
+            ),
+            400,
+            "combined",
+        ),
+        (
+            "set",
+            of("a", json!({ "quota": [], "for": "1h" })),
+            400,
+            "at least one",
+        ),
         ("set", of("a", json!({ "end": true })), 404, "no override"),
-        ("set", of(&("a".repeat(5_000) + "*"), json!({ "quota": "1 per hour", "for": "1h" })), 400, "4096 bytes"),
-        ("adjust", of("a", json!({ "units": 0 })), 400, "other than 0"),
-        ("adjust", of("a", json!({ "units": 1.5 })), 400, "a whole number"),
+        (
+            "set",
+            of(
+                &("a".repeat(5_000) + "*"),
+                json!({ "quota": "1 per hour", "for": "1h" }),
+            ),
+            400,
+            "4096 bytes",
+        ),
+        (
+            "adjust",
+            of("a", json!({ "units": 0 })),
+            400,
+            "other than 0",
+        ),
+        (
+            "adjust",
+            of("a", json!({ "units": 1.5 })),
+            400,
+            "a whole number",
+        ),
         ("unblock", of("a", json!({})), 404, "no block"),
-        ("block", of("id:0123456789abcdef0123456789abcdef", json!({ "everywhere": true })), 400, "its value"),
-        ("block", of("a", json!({ "everywhere": "yes" })), 400, "true or false"),
-        ("block", of("a", json!({ "forever": true })), 400, "`everywhere`"),
+        (
+            "block",
+            of(
+                "id:0123456789abcdef0123456789abcdef",
+                json!({ "everywhere": true }),
+            ),
+            400,
+            "its value",
+        ),
+        (
+            "block",
+            of("a", json!({ "everywhere": "yes" })),
+            400,
+            "true or false",
+        ),
+        (
+            "block",
+            of("a", json!({ "forever": true })),
+            400,
+            "`everywhere`",
+        ),
     ] {
         let (found, answer) = post(&gateway, command, &content);
         assert_eq!(found, status, "{command} {content}: {answer}");

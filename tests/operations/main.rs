@@ -19,3 +19,4 @@ mod prometheus;
 mod shutdown;
 mod unix_sockets;
 mod upstreams;
+mod watching;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::kind::{SECRET, ValueSpec, scalar, shape, text};
+use super::kind::{SECRET, ValueSpec, scalar, shape};
 use crate::config::file::Pem;
 use crate::config::read::{Form, Scalar, Template};
 use crate::config::value::{self, ValueError};
@@ -47,7 +47,9 @@ pub(super) fn with_files<V: PartialEq + 'static>(
 
 /// A file of certificates or of a key, which is read here.
 pub(super) fn key_file(example: &'static str) -> ValueSpec<Pem> {
-    text(example, read_key_file, |pem| pem.path.display().to_string())
+    scalar(Form::File(example), read_key_file, |pem: &Pem| {
+        pem.path.display().to_string()
+    })
 }
 
 fn read_key_file(path: &str) -> Result<Pem, ValueError> {

@@ -10,7 +10,7 @@ use tracing::Level;
 
 use super::bounds::UP_TO_A_DAY;
 use super::files::admin_token;
-use super::kind::{ValueSpec, duration, free_text, list, number, text, word};
+use super::kind::{ValueSpec, boolean, duration, free_text, list, number, text, word};
 use super::{Effect, TableSpec};
 use crate::access_log::AccessLog;
 use crate::config::display;
@@ -50,11 +50,14 @@ pub static TOP: LazyLock<TableSpec<Top>> = LazyLock::new(|| {
         .key("shutdown_grace", seconds(30))
         .sets(|top| &mut top.general.shutdown_grace)
         .doc("After that, how long requests in progress may take to finish.")
+        .key("watch", boolean().or(false))
+        .sets(|top| &mut top.general.watch)
+        .doc("Whether to reload when this file, or another one that it names, changes.")
         .key("include", list(free_text("conf.d/*.toml")))
         .sets(|top| &mut top.include)
         .doc("Files that are read as if they stood at the end of this one, in the order of their names.")
         .tables("listeners upstreams policies routes store jwt admin log")
-        .not_yet("watch debug_from")
+        .not_yet("debug_from")
 });
 
 /// `request_id`

@@ -352,7 +352,7 @@ impl<V: PartialEq + 'static> ValueSpec<Vec<Spanned<V>>> {
 /// Returns what of TOML a form is.
 pub(super) fn shape(form: &Form) -> ValueShape {
     match form {
-        Form::Text(_) | Form::Secret(_) => ValueShape::Text(None),
+        Form::Text(_) | Form::File(_) | Form::Secret(_) => ValueShape::Text(None),
         Form::NumberOrText(_) => ValueShape::NumberOrText(None),
         Form::Number { .. } => ValueShape::Integer,
         Form::Fraction(_) => ValueShape::Number,

@@ -3,11 +3,11 @@
 use std::fs;
 use std::sync::LazyLock;
 
-use super::kind::{ValueSpec, list_or_one, number, text};
+use super::kind::{ValueSpec, list_or_one, number, scalar, text};
 use super::{TableSpec, ValueShape};
 use crate::config::display;
 use crate::config::file::{OverridesFile, RawGrant, RawOverride, RawOverrides, Spanned};
-use crate::config::read::FreeKeys;
+use crate::config::read::{Form, FreeKeys};
 use crate::config::secrets::{may_be_key, quoted};
 use crate::config::value::{GrantText, ValueError, file, grant, grant_pattern};
 use crate::limit::quota::COUNT_MAX;
@@ -83,7 +83,8 @@ static OVERRIDE: LazyLock<TableSpec<RawGrant>> = LazyLock::new(|| {
 
 /// `overrides_file`
 pub(super) fn overrides_file() -> ValueSpec<OverridesFile> {
-    text("overrides.csv", read, |file| file.path.clone())
+    let form = Form::File("overrides.csv");
+    scalar(form, read, |file: &OverridesFile| file.path.clone())
 }
 
 fn read(path: &str) -> Result<OverridesFile, ValueError> {

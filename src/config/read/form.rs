@@ -4,6 +4,8 @@
 pub enum Form {
     /// A string such as this one.
     Text(&'static str),
+    /// A string such as this one, which names a file that is read.
+    File(&'static str),
     /// A string such as this one, which no message repeats.
     Secret(&'static str),
     /// A string such as this one, or an integer that stands for the string of its digits.
@@ -26,7 +28,7 @@ impl Form {
             Self::NumberOrText(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
                 (*text).to_owned()
             }
-            Self::Text(text) | Self::Secret(text) | Self::NumberOrText(text) => {
+            Self::Text(text) | Self::File(text) | Self::Secret(text) | Self::NumberOrText(text) => {
                 format!("\"{text}\"")
             }
             Self::Number { .. } => "1".to_owned(),

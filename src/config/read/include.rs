@@ -34,6 +34,12 @@ pub(super) fn files(
         paths: BTreeMap::new(),
     };
     for Spanned { value, span } in patterns {
+        let path = found.beside.join(value);
+        if value.contains('*') {
+            report.paths_mut().add_pattern(path);
+        } else {
+            report.paths_mut().add_file(path);
+        }
         let paths = match found.named_by(value) {
             Ok(paths) => paths,
             Err(wrong) => {
@@ -186,29 +192,12 @@ impl FoundFiles<'_> {
         if !name.contains('*') {
             return Ok(BTreeSet::from([self.beside.join(value)]));
         }
-        let folder = self.beside.join(folder);
         let unread = |error: io::Error| {
             let wrong = WrongPath::new(value, "is in a directory that cannot be read");
             wrong.because(&error)
         };
-        // The working directory cannot be listed by an empty name.
-        let listed = match folder.as_os_str() {
-            name if name.is_empty() => Path::new("."),
-            _ => &folder,
-        };
-        let mut paths = BTreeSet::new();
-        for entry in fs::read_dir(listed).map_err(unread)? {
-            let found = entry.map_err(unread)?.file_name();
-            let is_meant = found.to_str().is_some_and(|found| matches(name, found));
-            let path = folder.join(&found);
-            if is_meant && !self.is_main(&path) {
-                paths.insert(path);
-            }
-            // One more than can be taken is enough to say so.
-            if paths.len() > INCLUDED_FILES_MAX {
-                break;
-            }
-        }
+        let mut paths = matching(&self.beside.join(value)).map_err(unread)?;
+        paths.retain(|path| !self.is_main(path));
         if paths.is_empty() {
             return Err(WrongPath::new(value, "matches no file").no_file(name));
         }
@@ -256,6 +245,33 @@ impl FoundFiles<'_> {
         self.paths.insert(path, span.clone());
         Ok(())
     }
+}
+
+/// Returns what a path leads to whose last part may have `*`: at most one file more than can be included, and the
+/// file that includes them.
+///
+/// # Errors
+/// If the directory cannot be read.
+pub fn matching(pattern: &Path) -> io::Result<BTreeSet<PathBuf>> {
+    let folder = pattern.parent().unwrap_or(Path::new(""));
+    let name = pattern.file_name().and_then(OsStr::to_str);
+    // The working directory cannot be listed by an empty name.
+    let listed = match folder.as_os_str() {
+        name if name.is_empty() => Path::new("."),
+        _ => folder,
+    };
+    let mut paths = BTreeSet::new();
+    for entry in fs::read_dir(listed)? {
+        let found = entry?.file_name();
+        let is_meant = name.zip(found.to_str());
+        if is_meant.is_some_and(|(name, found)| matches(name, found)) {
+            paths.insert(folder.join(&found));
+        }
+        if paths.len() > INCLUDED_FILES_MAX + 1 {
+            break;
+        }
+    }
+    Ok(paths)
 }
 
 /// Whether `name` is a file's name in which `*` stands for any number of characters.

@@ -58,6 +58,7 @@ impl<'t> Scalar<'t, '_> {
         written: &'t str,
         read: impl Fn(Scalar<'_, '_>) -> Option<T>,
     ) -> Option<Vec<Spanned<T>>> {
+        self.note_secret_files(written);
         let list = match expand(written, self.source.env, &mut Vec::new()) {
             Ok(list) => list,
             Err(undefined) => {

@@ -27,6 +27,7 @@ use toml::de::{DeTable, DeValue};
 
 pub use form::Form;
 pub use free_keys::FreeKeys;
+pub use include::matching;
 pub(super) use say::say;
 pub use scalar::{OneItem, Scalar};
 pub use variables::{Env, Template};
@@ -49,6 +50,7 @@ pub fn read(config: &ConfigText<'_>, env: &Env<'_>) -> (File, Report, Vec<Includ
     let (mut report, main) = (Report::default(), config.text);
     let (sound, mut lost) = syntax::sound_part(main, &overwritten(main), &mut report);
     let (tree, _) = DeTable::parse_recoverable(&sound);
+    report.paths_mut().add_file(config.path);
     let source = FileSource {
         text: main,
         env,

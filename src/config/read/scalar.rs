@@ -9,7 +9,7 @@ use super::form::Form;
 use super::other_variables;
 use super::say::say;
 use super::source::FileSource;
-use super::variables::{Template, Undefined, expand};
+use super::variables::{Template, Undefined, expand, secret_files};
 use crate::config::report::{Mistake, Report};
 use crate::config::secrets::redacted;
 use crate::config::text::MissingValues;
@@ -81,14 +81,16 @@ impl<'t> Scalar<'t, '_> {
         let raw = self.raw();
         let is_text = matches!(
             form,
-            Form::Text(_) | Form::Secret(_) | Form::NumberOrText(_)
+            Form::Text(_) | Form::File(_) | Form::Secret(_) | Form::NumberOrText(_)
         );
         match (form, self.node.get_ref()) {
             (_, DeValue::String(item)) if self.of_list.is_some() => {
+                self.note_file(form, item);
                 self.checked(item, item, parse(item))
             }
             (_, DeValue::String(written)) if is_text || has_variable(written) => {
                 let text = self.expand(written, matches!(form, Form::Secret(_)))?;
+                self.note_file(form, &text);
                 let mut parsed = parse(&text);
                 if let Err(wrong) = &mut parsed
                     && is_other_variable(form, written)
@@ -205,9 +207,17 @@ impl<'t> Scalar<'t, '_> {
         }
     }
 
+    /// Notes the file that a value names.
+    fn note_file(&mut self, form: &Form, text: &str) {
+        if matches!(form, Form::File(_)) {
+            self.report.paths_mut().add_file(text);
+        }
+    }
+
     /// Replaces the variables of a string; none if one stands for nothing, which is said or assumed to be there.
     fn expand(&mut self, written: &'t Cow<'t, str>, is_secret: bool) -> Option<Cow<'t, str>> {
         let mut padded = Vec::new();
+        self.note_secret_files(written);
         let expanded = expand(written, self.source.env, &mut padded);
         for variable in padded {
             self.report.warning(format!(
@@ -227,6 +237,13 @@ impl<'t> Scalar<'t, '_> {
                 self.undefined(undefined);
                 None
             }
+        }
+    }
+
+    /// Notes the files that the variables of a string stand for.
+    pub(super) fn note_secret_files(&mut self, written: &str) {
+        for path in secret_files(written, self.source.env) {
+            self.report.paths_mut().add_file(path);
         }
     }
 

@@ -126,6 +126,15 @@ fn resolve<'t>(variable: &'t str, env: &Env<'_>) -> Result<String, Vec<Undefined
     })
 }
 
+/// Returns the paths of the files that the variables of a string stand for, whether they can be read or not.
+pub(super) fn secret_files(text: &str, env: &Env<'_>) -> Vec<String> {
+    let paths = pieces(text).filter_map(|piece| match piece {
+        TemplatePiece::Variable(variable) => expanded_path(file_path(variable)?, env).ok(),
+        _ => None,
+    });
+    paths.collect()
+}
+
 /// Replaces the variables in the path of a file, each of which must be one of the environment.
 fn expanded_path<'t>(path: &'t str, env: &Env<'_>) -> Result<String, Vec<Undefined<'t>>> {
     let (mut out, mut undefined) = (String::new(), Vec::new());

@@ -64,6 +64,7 @@ ratelimit_headers = "both"
 request_id = "x-correlation-id"
 shutdown_delay = "0s"
 shutdown_grace = "1m30s"
+watch = true
 
 [listeners.public]
 address = "[::]:8080"
