@@ -125,6 +125,20 @@ impl NamedClients {
         }
     }
 
+    /// Makes sure that one client is named.
+    ///
+    /// # Errors
+    /// If there are several.
+    pub(super) fn expect_one(&self) -> Result<(), KeysError> {
+        if self.ids.is_empty() {
+            return Err(KeysError::Wrong(format!(
+                "`{}` names several clients, expected one: all parts of its policy's partition",
+                self.shown
+            )));
+        }
+        Ok(())
+    }
+
     /// Whether a part of the partition is named, so that other policies may know it.
     pub(super) fn has_parts(&self) -> bool {
         !self.parts.is_empty()

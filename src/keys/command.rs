@@ -130,7 +130,7 @@ impl Keys<'_> {
     /// Says what one client has left.
     pub async fn get(&self, policy: &str, value: &str) -> Result<ClientReport, KeysError> {
         let (index, clients) = self.clients(policy, value)?;
-        self.one_client(&clients)?;
+        clients.expect_one()?;
         Ok(self.report(index, &clients).await)
     }
 
@@ -202,7 +202,7 @@ impl Keys<'_> {
         units: i64,
     ) -> Result<ClientReport, KeysError> {
         let (index, clients) = self.clients(policy, value)?;
-        self.one_client(&clients)?;
+        clients.expect_one()?;
         let amount = units.unsigned_abs();
         let adjustment = if units < 0 {
             Adjustment::Spend(amount)
@@ -228,7 +228,7 @@ impl Keys<'_> {
         value: &str,
     ) -> Result<(ClientReport, Done), KeysError> {
         let (index, clients) = self.clients(policy, value)?;
-        self.one_client(&clients)?;
+        clients.expect_one()?;
         let before = self.report(index, &clients).await;
         let policy = &self.snapshot.policies[index];
         let lifetime = (policy.every_quota().map(|quota| quota.quota.memory()))
@@ -360,17 +360,6 @@ impl Keys<'_> {
         };
         let clients = NamedClients::read(value, found, self.snapshot, keys);
         Ok((index, clients.map_err(KeysError::Wrong)?))
-    }
-
-    fn one_client(&self, clients: &NamedClients) -> Result<(), KeysError> {
-        if clients.ids.is_empty() {
-            let message = format!(
-                "`{}` names several clients, expected one: all parts of its policy's partition",
-                clients.shown
-            );
-            return Err(KeysError::Wrong(message));
-        }
-        Ok(())
     }
 
     /// Returns the quotas that a client spends, and whether each is a candidate; and what is not a quota.

@@ -143,8 +143,11 @@ struct Compiled {
     grants: Vec<Grant>,
     /// The grants by how they are spelled.
     known: HashMap<Vec<String>, usize>,
-    layers: [(HashMap<PartitionId, usize>, Vec<(Pattern, usize)>); 2],
+    layers: [CompiledLayer; 2],
 }
+
+/// Clients by their ids, and by patterns, with what each is granted.
+type CompiledLayer = (HashMap<PartitionId, usize>, Vec<(Pattern, usize)>);
 
 impl Compiled {
     fn add(&mut self, directive: &Directive, partition: &Partition, grant: usize) {

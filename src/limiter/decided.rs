@@ -211,12 +211,12 @@ impl Decided {
         (facts, partition_id): (&Facts<'_>, PartitionId),
     ) -> (u32, u32) {
         let (key, names) = (limiter.digest_key, limiter.snapshot.log.clients);
-        let by = match matched.origin {
-            OverrideOrigin::File(_) => policy.overrides_by(),
-            OverrideOrigin::Operator => &policy.partition,
+        let by = match (matched.origin, &policy.overrides) {
+            (OverrideOrigin::File(_), Some(overrides)) => overrides.by.as_ref(),
+            _ => None,
         };
-        let mut client = redacted(key, by, facts, names);
-        if std::ptr::eq(by, &policy.partition) && key == limiter.partition_key {
+        let mut client = redacted(key, by.unwrap_or(&policy.partition), facts, names);
+        if by.is_none() && key == limiter.partition_key {
             client = client.identified(partition_id);
         }
         let place = |at| u32::try_from(at).expect("patterns are shown by a few hundred bytes");

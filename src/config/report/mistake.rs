@@ -59,14 +59,12 @@ impl Mistake {
 
     /// Says what is wrong, what was expected and how to mend it, in a line without a place.
     pub fn in_a_line(&self) -> String {
-        let mut line = self.message.clone();
-        if !self.expected.is_empty() {
-            line += &format!(", expected {}", self.expected);
-        }
-        if let Some(hint) = &self.hint {
-            line += &format!("; {hint}");
-        }
-        line
+        let expected = match &*self.expected {
+            "" => String::new(),
+            expected => format!(", expected {expected}"),
+        };
+        let hint = self.hint.as_ref().map(|hint| format!("; {hint}"));
+        format!("{}{expected}{}", self.message, hint.unwrap_or_default())
     }
 
     /// Returns the file that the first one is in, if two are one too many.

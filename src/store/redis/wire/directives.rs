@@ -76,11 +76,11 @@ pub fn directive_set(reply: &Value, known: u64) -> Result<Option<DirectiveSet>, 
     }
     let mut entries = Vec::with_capacity(items.len() / 3);
     while let Some(id) = texts.next() {
-        let (until_ms, text) = (texts.next().ok_or(BadReply)??, texts.next());
-        let until_us = number(until_ms)?.saturating_mul(US_PER_MS);
+        let (ends_ms, text) = (texts.next().ok_or(BadReply)??, texts.next());
+        let until = number(ends_ms)?.saturating_mul(US_PER_MS);
         entries.push(StoredDirective {
             id: id?,
-            until: Timestamp(until_us),
+            until: Timestamp(until),
             text: text.ok_or(BadReply)??,
         });
     }
