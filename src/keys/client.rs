@@ -1,6 +1,7 @@
 //! The client that an operator names under a policy: by its value, as in `overrides`, or by its id.
 
 use super::directive::{DirectiveText, Order, PartText, hex, partition_id};
+use super::error::KeysError;
 use crate::config::display;
 use crate::config::value::Chooser;
 use crate::limit::PartitionId;

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::client::{DigestKeys, NamedClients};
 use super::directive::{Directive, Order, hex};
+use super::error::KeysError;
 use super::in_force::{is_about, reset_states};
 use crate::access_log::rfc3339;
 use crate::clock::{Clock, Micros, Timestamp};
@@ -17,7 +18,7 @@ use crate::limit::plan::{CheckMode, PlanPolicy};
 use crate::limit::{Adjustment, Check, PartitionId};
 use crate::request::NamedClient;
 use crate::snapshot::{Grant, Policy, PolicyMode, PolicyQuota, Snapshot};
-use crate::store::directives::{DirectiveError, StoredDirective};
+use crate::store::directives::StoredDirective;
 use crate::store::{Series, Session, Store};
 
 /// What is needed to act on single clients.
@@ -38,20 +39,6 @@ pub struct Keys<'k> {
     pub directives: &'k [Directive],
     /// The store of the process.
     pub store: &'k Store,
-}
-
-/// Why something was not done.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum KeysError {
-    /// What was asked for is wrong: what, and what was expected.
-    #[error("{0}")]
-    Wrong(String),
-    /// There is no such policy, or nothing of what should end.
-    #[error("{0}")]
-    Unknown(String),
-    /// The store could not be asked, or is full.
-    #[error(transparent)]
-    Store(#[from] DirectiveError),
 }
 
 /// What one client has left.

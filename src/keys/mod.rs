@@ -8,8 +8,10 @@
 mod client;
 pub mod command;
 pub mod directive;
+mod error;
 pub mod in_force;
 
-pub use command::{Keys, KeysError};
+pub use command::Keys;
 pub use directive::Directive;
+pub use error::KeysError;
 pub use in_force::InForce;

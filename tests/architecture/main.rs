@@ -224,6 +224,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "logging",
             "metrics",
             "proxy",
+            "proxy::upstream",
             "request",
             "snapshot",
             "store",

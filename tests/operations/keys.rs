@@ -1,7 +1,6 @@
 //! What an operator asks and orders of single clients, at a gateway with its counters in memory.
 
 use serde_json::{Value, json};
-use tollgate::clock::Micros;
 
 use crate::support::gateway::{Running, secs, start, start_text};
 use crate::support::{Client, Config, eventually, get};
@@ -73,7 +72,7 @@ fn an_order_is_in_force_at_once_and_ends_by_itself() {
         order(&gateway, command, of(value, more));
         comes_to_answer(&gateway, "alice", 403);
         assert_eq!(status(&gateway, other), 204, "{command} {value}");
-        gateway.clock.advance(secs(3_600) + Micros(1));
+        gateway.clock.advance(secs(3_601));
         comes_to_answer(&gateway, "alice", 204);
     }
 }

@@ -11,9 +11,12 @@ use crate::admin::reply::AdminReply;
 use crate::admin::state::AdminState;
 use crate::metrics::Exposition;
 
+/// Makes one of the files.
+type Showing = fn(&AdminState) -> Value;
+
 /// Packs everything.
 pub(in crate::admin) fn dump(state: &AdminState) -> AdminReply {
-    let shown: [(&str, fn(&AdminState) -> Value); 9] = [
+    let shown: [(&str, Showing); 9] = [
         ("version.json", version),
         ("overview.json", overview),
         ("config.json", configuration),
@@ -41,6 +44,6 @@ pub(in crate::admin) fn dump(state: &AdminState) -> AdminReply {
     let archive = archive(&files, state.process.clock.wall());
     let mut reply = AdminReply::new(StatusCode::OK, "application/x-tar", archive);
     let name = HeaderValue::from_static("attachment; filename=\"tollgate-support-dump.tar\"");
-    reply.headers.insert(CONTENT_DISPOSITION, name);
+    reply.fields.push((CONTENT_DISPOSITION, name));
     reply
 }

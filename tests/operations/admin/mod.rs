@@ -1,11 +1,14 @@
 //! The admin port over a real socket: whole responses, byte for byte.
 
+mod api;
+mod commands;
+mod connections;
+
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, LocalOptions};
@@ -30,19 +33,19 @@ impl ReloadControl for NoReloads {
     }
 
     fn preview(&self, _: ReloadSource) -> ReloadReport {
-        unreachable!("nobody asks for a reload")
+        unreachable!("nobody asks what a reload would change")
     }
 
     fn last(&self) -> Option<Arc<ReloadReport>> {
         None
     }
 
-    fn path(&self) -> Option<&Path> {
+    fn path(&self) -> Option<PathBuf> {
         None
     }
 
-    fn configuration(&self) -> Value {
-        Value::Null
+    fn configuration(&self) -> serde_json::Value {
+        serde_json::Value::Null
     }
 }
 
