@@ -94,6 +94,9 @@ pub async fn explain(
         limiter: &limiter,
         preview: course.preview.as_ref(),
         left,
+        refusing: refused
+            .as_ref()
+            .and_then(|refused| refused.policy.as_deref()),
         is_id_known: mode == ExplainMode::Live || is_partition_key_known(store),
     };
     let (other_routes, more_routes) = other_routes(limiter.snapshot, &course);
@@ -106,7 +109,7 @@ pub async fn explain(
         listener_choice,
         client,
         preflight: is_preflight.then(|| preflight(limiter.snapshot, &course)),
-        route: route(limiter.snapshot, &course),
+        route: route(limiter.snapshot, &course, head.headers.contains_key(ORIGIN)),
         other_routes,
         more_routes,
         policies: clients
@@ -205,14 +208,14 @@ fn preflight(snapshot: &Snapshot, course: &Course<'_>) -> PreflightView {
     }
 }
 
-fn route(snapshot: &Snapshot, course: &Course<'_>) -> Option<RouteView> {
+fn route(snapshot: &Snapshot, course: &Course<'_>, has_origin: bool) -> Option<RouteView> {
     let route = &snapshot.routes[course.route?];
     Some(RouteView {
         name: Arc::clone(&route.name),
         upstream: Arc::clone(&snapshot.upstreams[route.upstream].name),
         forwarded: course.forwarded.clone(),
-        has_page_origins: !route.cors_origins.is_empty(),
-        is_readable_by_page: course.is_readable_by_page,
+        is_readable_by_page: (!route.cors_origins.is_empty() && has_origin)
+            .then_some(course.is_readable_by_page),
     })
 }
 
@@ -237,6 +240,8 @@ struct PolicyFindings<'p, 's> {
     limiter: &'p Limiter<'s>,
     preview: Option<&'p Preview<'s>>,
     left: PeekedQuotas,
+    /// The name of the policy that refuses.
+    refusing: Option<&'p str>,
     /// Whether partition ids are the same in every process that counts by them, or are those of this one.
     is_id_known: bool,
 }
@@ -264,6 +269,7 @@ impl PolicyFindings<'_, '_> {
             client: client.client.clone(),
             id: id.map(|id| format!("id:{:032x}", id.bits())),
             outcome: own.map(|(_, result)| result.outcome),
+            is_refusing: self.refusing.is_some_and(|name| name == &*policy.name),
             matched: matched.map(|((_, result), decided)| decided.tier(result).to_owned()),
             cost: own
                 .filter(|_| !quotas.is_empty())
