@@ -40,6 +40,7 @@ fn main() -> ExitCode {
             cli::check::check(&file.unwrap_or(cli.config), strictness, missing)
         }
         Command::Init { upstream } => cli::init::init(&cli.config, upstream.as_deref()),
+        Command::Reload => cli::reload::reload(&cli.config),
         Command::Version => {
             cli::version();
             ExitCode::SUCCESS
@@ -94,7 +95,7 @@ fn run(file: &Path) -> anyhow::Result<ExitCode> {
         tracing::info!("listening");
         loop {
             tokio::select! {
-                _ = hangup.recv() => reload(&mut gateway, file),
+                _ = hangup.recv() => drop(gateway.reload_file()),
                 _ = rotated.recv() => gateway.reopen_log(),
                 _ = terminate.recv() => break,
                 _ = interrupt.recv() => {
@@ -148,37 +149,9 @@ fn greet(gateway: &Gateway, file: &Path) {
     }
 }
 
-/// Reads the file again and puts it in force, or says what is wrong with it.
-fn reload(gateway: &mut Gateway, file: &Path) {
-    let name = file.display().to_string();
-    match std::fs::read_to_string(file) {
-        Err(error) => {
-            tracing::error!(file = name, %error, "cannot reload: the file cannot be read");
-            gateway.reject_reload();
-        }
-        Ok(text) => {
-            if let Err(report) = gateway.reload(ConfigText::of(file, &text)) {
-                let mistakes = report.lines(&name, &text);
-                for mistake in mistakes.iter().take(LOGGED_MAX) {
-                    tracing::error!(mistake, "cannot reload: the old configuration stays");
-                }
-                if let Some(more @ 1..) = mistakes.len().checked_sub(LOGGED_MAX) {
-                    tracing::error!(
-                        more,
-                        "more mistakes are not logged: `tollgate check` prints all of them"
-                    );
-                }
-            }
-        }
-    }
-}
-
 /// Each proxied request needs two descriptors, and the soft limit is often 1024.
 fn raise_descriptor_limit() {
     if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
         eprintln!("tollgate: cannot raise the limit of open files: {error}");
     }
 }
-
-/// How many mistakes of a file are logged at most when a reload fails.
-const LOGGED_MAX: usize = 100;

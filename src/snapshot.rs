@@ -388,4 +388,6 @@ impl Log {
 pub struct Admin {
     /// Where it listens; none means that it is off.
     pub address: Option<SocketAddr>,
+    /// What whoever changes something there, or asks for clients, must show.
+    pub token: Option<crate::store::Secret>,
 }

@@ -231,7 +231,7 @@ fn is_printable(character: char) -> bool {
 }
 
 /// Returns a time as RFC 3339 with microseconds, in UTC.
-fn rfc3339(at: Timestamp) -> [u8; 27] {
+pub(crate) fn rfc3339(at: Timestamp) -> [u8; 27] {
     let (secs, micros) = (at.0 / 1_000_000, at.0 % 1_000_000);
     let (year, month, day) = civil_date(secs / 86_400);
     let time = secs % 86_400;

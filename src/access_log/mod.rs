@@ -16,6 +16,7 @@ use crate::cost::MissingCost;
 use crate::fault::Reason;
 use crate::logging::{Block, LogFormat, Output};
 use crate::metrics::PolicyOutcome;
+pub(crate) use line::rfc3339;
 use line::{LogLine, key};
 
 /// Which requests the access log has.

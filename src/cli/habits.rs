@@ -26,8 +26,8 @@ pub(super) fn instead_of(error: &clap::Error) -> Option<String> {
 /// Words of nginx, HAProxy, Caddy, Envoy and Kong, without dashes, and what they are here.
 const HABITS: [(&[&str], &str); 6] = [
     (
-        &["reload", "s"],
-        "send SIGHUP to the gateway to reload its file: `kill -HUP PID`, or `systemctl reload tollgate`",
+        &["s"],
+        "`tollgate reload` has the gateway reload its file; to let requests finish and stop, send it SIGTERM",
     ),
     (
         &["t", "test", "configtest", "validate"],

@@ -1,7 +1,8 @@
 //! `tollgate init`: a first file to start from.
 
-use std::fs::File;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -19,31 +20,69 @@ pub fn init(file: &Path, upstream: Option<&str>) -> ExitCode {
         );
         return ExitCode::from(EXIT_CONFIG);
     }
-    match write(file, upstream) {
+    let token = file.with_file_name(TOKEN_FILE);
+    let Some(token_value) = variable(&token) else {
+        eprintln!("tollgate: no `${{file:…}}` can name {}", token.display());
+        return ExitCode::FAILURE;
+    };
+    match write(file, &text(upstream, &token_value), &token) {
         Ok(()) => {
-            let (name, config) = (file.display(), option(file));
+            let (name, token, config) = (file.display(), token.display(), option(file));
             println!(
-                "wrote {name}\n  see what it means:  tollgate check{config}\n  run it:             \
-                 tollgate{config}\n  try it:             curl -i http://127.0.0.1:8080/"
+                "wrote {name}, and the admin port's token to {token}\n  see what it means:  tollgate check{config}\n  \
+                 run it:             tollgate{config}\n  after a change:     tollgate reload{config}\n  \
+                 try it:             curl -i http://127.0.0.1:8080/"
             );
             ExitCode::SUCCESS
         }
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            eprintln!(
-                "tollgate: {} exists already, and is left as it is",
-                file.display()
-            );
-            ExitCode::FAILURE
-        }
-        Err(error) => {
-            eprintln!("tollgate: {} cannot be written: {error}", file.display());
+        Err(Unwritten { file, source }) => {
+            let name = file.display();
+            if source.kind() == ErrorKind::AlreadyExists {
+                eprintln!("tollgate: {name} exists already, and is left as it is");
+            } else {
+                eprintln!("tollgate: {name} cannot be written: {source}");
+            }
             ExitCode::FAILURE
         }
     }
 }
 
-fn write(file: &Path, upstream: Option<&str>) -> io::Result<()> {
-    File::create_new(file)?.write_all(text(upstream).as_bytes())
+/// A file that cannot be written, and why.
+struct Unwritten<'f> {
+    file: &'f Path,
+    source: io::Error,
+}
+
+/// Writes the file, and a token that only its owner can read; both or none.
+fn write<'f>(file: &'f Path, text: &str, token: &'f Path) -> Result<(), Unwritten<'f>> {
+    let unwritten = |file| move |source| Unwritten { file, source };
+    let mut written = File::create_new(file).map_err(unwritten(file))?;
+    let secret = write_token(token).map_err(unwritten(token));
+    let done = secret.and_then(|()| written.write_all(text.as_bytes()).map_err(unwritten(file)));
+    if done.is_err() {
+        // Nothing was in it, and another try should not be kept from it.
+        let _ = fs::remove_file(file);
+    }
+    done
+}
+
+fn write_token(file: &Path) -> io::Result<()> {
+    let mut bytes = [0; TOKEN_BYTES];
+    getrandom::fill(&mut bytes)?;
+    let digits = bytes.iter().map(|byte| format!("{byte:02x}"));
+    let text = digits.collect::<String>() + "\n";
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    options.open(file)?.write_all(text.as_bytes())
+}
+
+/// Returns what stands for the content of a file, as a string of TOML; none if its path cannot stand there.
+fn variable(file: &Path) -> Option<String> {
+    let path = file.to_str()?;
+    let is_plain = |c: char| !c.is_control() && !matches!(c, '"' | '\\' | '$' | '{' | '}');
+    path.chars()
+        .all(is_plain)
+        .then(|| format!("\"${{file:{path}}}\""))
 }
 
 /// Returns how later commands name the file.
@@ -56,15 +95,23 @@ fn option(file: &Path) -> String {
 }
 
 /// Returns the file.
-fn text(upstream: Option<&str>) -> String {
+fn text(upstream: Option<&str>, token: &str) -> String {
     let endpoints = upstream.map_or_else(
         || "# Until there is one, requests are echoed. Your API: [\"http://127.0.0.1:9000\"]\nendpoints = [\"builtin:echo\"]".to_owned(),
         |url| format!("endpoints = [\"{url}\"]"),
     );
-    TEMPLATE.replace("ENDPOINTS", &endpoints)
+    TEMPLATE
+        .replace("ENDPOINTS", &endpoints)
+        .replace("TOKEN", token)
 }
 
 const TEMPLATE: &str = include_str!("init.toml");
+
+/// Where the token stands, beside the file.
+const TOKEN_FILE: &str = "admin_token";
+
+/// This many random bytes cannot be guessed.
+const TOKEN_BYTES: usize = 32;
 
 #[cfg(test)]
 mod tests {
@@ -89,7 +136,8 @@ mod tests {
             lines.collect::<Vec<_>>().join("\n")
         };
         for upstream in [None, Some("http://127.0.0.1:9000")] {
-            for text in [text(upstream), uncommented(&text(upstream))] {
+            let text = text(upstream, "\"0123456789abcdef\"");
+            for text in [text.clone(), uncommented(&text)] {
                 let loaded = config::load(&text, &|_| None, &mut |_| SeriesId(0));
                 let loaded =
                     loaded.unwrap_or_else(|report| panic!("{}", report.render("a", &text, false)));

@@ -3,11 +3,13 @@
 //! Commands that serve nothing live here; `main` runs the gateway.
 
 pub mod check;
+mod client;
 pub mod explain;
 mod file;
 mod habits;
 pub mod id;
 pub mod init;
+pub mod reload;
 mod request_arguments;
 
 use std::io;
@@ -68,6 +70,8 @@ pub enum Command {
         #[arg(long, value_name = "URL")]
         upstream: Option<String>,
     },
+    /// Has the gateway that runs with the file read it again, and says what has changed, or what is wrong with it.
+    Reload,
     /// Prints the version.
     Version,
 }
@@ -174,8 +178,7 @@ mod tests {
             ("-t -c my.toml", Some("`tollgate check FILE`")),
             ("-c my.toml -t", Some("`tollgate check FILE`")),
             ("validate", Some("`tollgate check FILE`")),
-            ("reload", Some("`kill -HUP PID`")),
-            ("-s reload", Some("`kill -HUP PID`")),
+            ("-s reload", Some("`tollgate reload`")),
             ("-f my.toml", Some("`tollgate --config FILE`")),
             ("start", Some("`tollgate run`")),
             ("stop", Some("SIGTERM")),

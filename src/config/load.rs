@@ -3,11 +3,12 @@
 use super::compile::{compile, warnings};
 use super::file::File;
 use super::given::Incomplete;
+use super::options::ADMIN;
 use super::read::{Env, read};
 use super::report::Report;
 use super::text::ConfigText;
 use crate::limit::plan::SeriesId;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Admin, Snapshot};
 use crate::store::Series;
 
 /// A good file.
@@ -52,6 +53,22 @@ pub fn load<'t>(
         given,
         is_partial,
     })
+}
+
+/// Reads `[admin]` of a file, whatever is wrong with the rest: a command that asks a gateway about a file must find
+/// the gateway.
+///
+/// # Errors
+/// What is wrong with the file, if that table is among it or may be.
+pub fn load_admin<'t>(config: impl Into<ConfigText<'t>>, env: &Env<'_>) -> Result<Admin, Report> {
+    let (file, mut report, included) = read(&config.into(), env);
+    let (title, admin) = (ADMIN.about.title, &file.admin);
+    let is_lost = file.lost.may_be_any("admin") || file.lost.is_from(&admin.span);
+    if admin.is_incomplete(title) || (is_lost && !report.is_empty()) {
+        report.assign(&included);
+        return Err(report);
+    }
+    Ok(file.admin.value)
 }
 
 /// Compiles what was read, and adds to the report what is wrong with it.

@@ -18,8 +18,10 @@ mod secrets;
 mod text;
 
 pub mod changes;
+mod describe;
 pub mod display;
 pub mod guarantee;
 
-pub use load::{Loaded, environment, load};
+pub use describe::describe;
+pub use load::{Loaded, environment, load, load_admin};
 pub use text::{ConfigText, MissingValues};

@@ -38,7 +38,9 @@ pub use part::part_choice;
 pub use request::{
     header_after_prefix, header_name, header_value, method, routed_header_name, upgrade,
 };
-pub use store::{Encryption, RedisUrl, StoreUrl, password, prefix, secret, store_url, username};
+pub use store::{
+    Encryption, RedisUrl, StoreUrl, admin_token, password, prefix, secret, store_url, username,
+};
 use synonyms::synonym;
 pub use time::{QuotaText, duration, quota};
 

@@ -14,6 +14,7 @@ use crate::proxy::downstream::bound::BoundSocket;
 use crate::proxy::downstream::listener::{self, WorkerHandle};
 use crate::proxy::process::Process;
 use crate::proxy::upstream::Checker;
+use crate::store::Session;
 
 /// What the control thread is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,11 +49,14 @@ pub(super) async fn control(
     let worker_count = workers.len();
     // The acceptors hold the workers' channels: when the last one ends, the workers drain.
     drop(workers);
+    let mut session = None;
     if let Some(listener) = admin_listener {
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        tokio::task::spawn_local(admin::serve(listener, admin));
+        let opened = session.insert(process.store.session());
+        tokio::task::spawn_local(admin::serve(listener, admin, opened.clone()));
     }
-    tokio::task::spawn_local(keep_house(Arc::clone(&process), worker_count));
+    let keeping = keep_house(Arc::clone(&process), session.clone(), worker_count);
+    tokio::task::spawn_local(keeping);
     let draining = phase.wait_for(|phase| *phase != DrainPhase::Running).await;
     if let Ok(DrainPhase::Draining(delay)) = draining.as_deref().copied() {
         drop(tokio::time::timeout(delay, process.forced()).await);
@@ -61,10 +65,13 @@ pub(super) async fn control(
     stop.send_replace(true);
     // An error means that the gateway is gone, which is the end too.
     drop(phase.wait_for(|phase| *phase == DrainPhase::Done).await);
+    if let Some(session) = session {
+        process.note_unsettled(session.finish().await);
+    }
     Ok(())
 }
 
-async fn keep_house(process: Arc<Process>, worker_count: usize) {
+async fn keep_house(process: Arc<Process>, session: Option<Session>, worker_count: usize) {
     let mut period = tokio::time::interval(HOUSEKEEPING_PERIOD);
     let mut periods = 0;
     let mut expiry_log = ExpiryLog::new(process.clock.now());
@@ -74,6 +81,9 @@ async fn keep_house(process: Arc<Process>, worker_count: usize) {
     loop {
         period.tick().await;
         process.store.sweep();
+        if let Some(session) = &session {
+            session.tick();
+        }
         process.free_retired();
         process.endpoints.tick();
         checker.tick();

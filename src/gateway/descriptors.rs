@@ -17,7 +17,7 @@ use crate::snapshot::{Endpoint, HttpUpstream, Snapshot, UpstreamKind};
 struct Needs {
     workers: usize,
     listeners: usize,
-    /// Servers to which each worker has a connection.
+    /// Servers to which each worker has a connection, and the admin port has one.
     redis_servers: usize,
     /// Endpoints that are checked.
     checks: usize,
@@ -76,7 +76,8 @@ impl Needs {
     fn total(self) -> usize {
         PROCESS
             + admin::CONNECTIONS_MAX
-            + (PER_WORKER + self.redis_servers) * self.workers
+            + PER_WORKER * self.workers
+            + self.redis_servers * (self.workers + 1)
             + PER_LISTENER * self.listeners
             + self.checks
             + PER_NAME * self.names
@@ -125,7 +126,7 @@ mod tests {
             checks: 7,
             names: 8,
         };
-        let set_aside = 38 + 64 + 2 * (5 + 6) + 2 * 3 + 7 + 2 * 8;
+        let set_aside = 38 + 64 + 2 * 5 + 6 * (2 + 1) + 2 * 3 + 7 + 2 * 8;
         assert_eq!(sockets_max(1_000 + set_aside, needs), 1_000);
         assert_eq!(sockets_max(set_aside, needs), 2);
         assert_eq!(sockets_max(0, needs), 2);

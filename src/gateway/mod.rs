@@ -7,30 +7,30 @@
 mod control;
 mod descriptors;
 mod expiry;
+mod reload;
 mod start;
 mod threads;
 
-use std::collections::HashSet;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 
 use tokio::sync::watch;
 
-use crate::admin::AdminState;
+use crate::admin::{AdminState, ReloadControl as _, ReloadReport, ReloadSource};
 use crate::clock::Clock;
-use crate::config::changes::{changes, keep_until_restart};
-use crate::config::{ConfigText, Loaded, environment, file::File, load, report::Report};
-use crate::limit::plan::SeriesId;
+use crate::config::{ConfigText, Loaded, environment, load, report::Report};
 use crate::logging::{Logging, Output};
-use crate::metrics::{Metrics, Reload};
+use crate::metrics::Metrics;
 use crate::proxy::process::{ActiveConfig, Process};
 use crate::proxy::upstream::{Endpoints, NameResolver};
-use crate::snapshot::{ListenAddress, Policy, Snapshot};
+use crate::snapshot::{ListenAddress, Snapshot};
 use crate::store::{MemoryStore, Store};
 use control::DrainPhase;
+use reload::{Reloader, warn};
 pub use start::StartError;
 use start::{bind_admin, bind_all};
 
@@ -39,12 +39,7 @@ use start::{bind_admin, bind_all};
 pub struct Gateway {
     process: Arc<Process>,
     admin: Arc<AdminState>,
-    /// Where the access log and events go.
-    output: Output,
-    /// Changes what is logged, once events are logged.
-    logging: Option<Logging>,
-    /// What the file in force says.
-    file: File,
+    reloader: Arc<Reloader>,
     /// Warnings about the file, until events are logged.
     warnings: Vec<String>,
     /// Names and bound addresses of the listeners.
@@ -75,13 +70,16 @@ impl Gateway {
     ) -> Result<Self, StartError> {
         // The file says where counters live; it is read with the series ids that every store uses.
         let memory = Arc::new(MemoryStore::new(clock.clone(), u64::MAX));
+        let config = config.into();
+        let path = Some(config.path).filter(|path| !path.as_os_str().is_empty());
         let loaded = load(config, &environment, &mut |series| memory.series_id(series))
             .map_err(StartError::File)?;
-        Self::run(loaded, memory, clock, prepare)
+        Self::run(loaded, path, memory, clock, prepare)
     }
 
     fn run(
         loaded: Loaded,
+        path: Option<&Path>,
         memory: Arc<MemoryStore>,
         clock: Clock,
         prepare: impl FnOnce(&mut Self),
@@ -93,7 +91,6 @@ impl Gateway {
         let metrics = Arc::new(Metrics::new(worker_count));
         let output = Output::open(snapshot.log.files())?;
         metrics.observe_log(output.lines_dropped());
-        let admin = Arc::new(AdminState::new(Arc::clone(&metrics)));
         let addresses = (snapshot.listeners.iter().zip(&listeners))
             .map(|(listener, socket)| (Arc::clone(&listener.name), socket.address.clone()))
             .collect();
@@ -107,14 +104,16 @@ impl Gateway {
         let live = ActiveConfig::new(snapshot, &metrics, &endpoints, &process_key);
         let process = Process::new(live, clock, store, metrics, endpoints, process_key);
         let process = Arc::new(process);
+        let (path, file) = (path.map(Path::to_owned), loaded.file);
+        let reloader = Reloader::new(Arc::clone(&process), output, path, worker_count, file);
+        let reloader = Arc::new(reloader);
+        let admin = Arc::new(AdminState::new(Arc::clone(&process), reloader.clone()));
         let sockets_max = descriptors::bound(&process, worker_count);
         let (phase, seen_phase) = watch::channel(DrainPhase::Running);
         let mut gateway = Self {
             process,
             admin,
-            output,
-            logging: None,
-            file: loaded.file,
+            reloader,
             warnings: loaded.warnings,
             addresses,
             admin_address,
@@ -141,9 +140,11 @@ impl Gateway {
     pub fn log_events(&mut self) {
         let live = self.process.live();
         let level = live.snapshot.log.level;
-        let (logging, subscriber) = Logging::new(self.output.clone(), level, live.log_format);
+        let (logging, subscriber) =
+            Logging::new(self.reloader.output.clone(), level, live.log_format);
         if tracing::subscriber::set_global_default(subscriber).is_ok() {
-            self.logging = Some(logging);
+            self.admin.show_events(logging.recent().clone());
+            self.reloader.log_by(logging);
         }
         warn(&std::mem::take(&mut self.warnings));
         expiry::warn(&live.snapshot, self.process.clock.wall());
@@ -217,65 +218,18 @@ impl Gateway {
     /// # Errors
     /// What is wrong with the file; the old configuration stays whole.
     pub fn reload<'t>(&mut self, config: impl Into<ConfigText<'t>>) -> Result<(), Report> {
-        let store = &self.process.store;
-        let loaded = load(config, &environment, &mut |series| store.series_id(series))
-            .inspect_err(|_| self.reject_reload())?;
-        let old = Arc::clone(&self.process.live());
-        let changes = changes(&self.file, &loaded.file);
-        let loaded = keep_until_restart(&self.file, &old.snapshot, loaded);
-        let snapshot = loaded.snapshot;
-        let series_ids = series_ids(&snapshot);
-        self.process.store.reload(&snapshot.store);
-        let process = &self.process;
-        let (endpoints, key) = (&process.endpoints, &process.random_key);
-        let live = ActiveConfig::new(snapshot, &process.metrics, endpoints, key);
-        process.swap(live);
-        self.process.store.retain(&series_ids);
-        self.process.metrics.reloaded(Reload::Applied);
-        self.file = loaded.file;
-        self.reopen_log();
-        self.adapt_log();
-        for key in &changes.needs_restart {
-            tracing::warn!(key, "a changed key needs a restart: its old value stays");
-        }
-        for change in &changes.applied {
-            tracing::info!(change, "reloaded");
-        }
-        warn(&loaded.warnings);
-        expiry::warn(&self.process.live().snapshot, self.process.clock.wall());
-        let sockets_max = descriptors::bound(&self.process, self.workers.len());
-        descriptors::warn_if_few(sockets_max, &self.process);
-        tracing::info!(
-            changes = changes.applied.len(),
-            "the new configuration is in effect"
-        );
-        Ok(())
+        self.reloader.reload_text(config.into())
     }
 
-    /// Counts a reload that failed; files of the log and of passwords are opened again all the same.
-    pub fn reject_reload(&self) {
-        self.process.metrics.reloaded(Reload::Rejected);
-        self.process.store.refresh_passwords();
-        self.reopen_log();
+    /// Reads the file again that the gateway was started with, and puts it in force; the log says what came of
+    /// it, too.
+    pub fn reload_file(&mut self) -> Arc<ReloadReport> {
+        self.reloader.reload(ReloadSource::Signal)
     }
 
     /// Opens the log's files again, so that files that were rotated away are closed.
     pub fn reopen_log(&self) {
-        for error in self.output.reopen(self.process.live().snapshot.log.files()) {
-            let (file, source) = (error.file.display(), &error.source);
-            tracing::error!(
-                key = error.key, %file, error = %source,
-                "the log file cannot be reopened: lines still go to the old one"
-            );
-        }
-    }
-
-    /// Logs events as the configuration in force says.
-    fn adapt_log(&self) {
-        let live = self.process.live();
-        if let Some(logging) = &self.logging {
-            logging.set(live.snapshot.log.level, live.log_format);
-        }
+        self.reloader.reopen_log();
     }
 
     /// Stops being ready, waits out the delay, closes the listeners, lets requests finish within
@@ -298,7 +252,7 @@ impl Gateway {
                 ),
             }
         }
-        self.output.flush();
+        self.reloader.output.flush();
     }
 
     /// Returns a function that makes a shutdown, under way or still to come, wait for no request.
@@ -314,23 +268,9 @@ impl Drop for Gateway {
     }
 }
 
-/// Logs the warnings about a file: what is not a mistake, but probably not what was meant.
-fn warn(warnings: &[String]) {
-    for warning in warnings {
-        tracing::warn!(warning, "valid, but probably not what was meant");
-    }
-}
-
 fn worker_count(snapshot: &Snapshot) -> usize {
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
     snapshot.general.workers.unwrap_or_else(cores)
-}
-
-/// Returns the ids of the series that a configuration counts in.
-fn series_ids(snapshot: &Snapshot) -> Vec<SeriesId> {
-    let quotas = snapshot.policies.iter().flat_map(Policy::every_quota);
-    let series_ids: HashSet<SeriesId> = quotas.map(|quota| quota.series_id).collect();
-    series_ids.into_iter().collect()
 }
 
 /// Draws a key that nobody outside knows, so nobody can choose values whose partition ids collide.

@@ -21,7 +21,7 @@ impl Gateway {
         let (orders, taken) = mpsc::channel(HANDOVER_MAX);
         let process = Arc::clone(&self.process);
         let metrics = Arc::clone(&process.metrics);
-        let writer = Writer::new(self.output.clone());
+        let writer = Writer::new(self.reloader.output.clone());
         let thread = std::thread::Builder::new()
             .name(format!("worker-{index}"))
             .spawn(move || {

@@ -6,10 +6,12 @@
 
 mod files;
 mod output;
+mod recent;
 mod sink;
 
 pub use files::{LogFileError, LogFiles};
 pub use output::{Output, OutputError};
+pub use recent::RecentEvents;
 pub(crate) use sink::Block;
 
 use std::fmt;
@@ -22,7 +24,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::filter::{LevelFilter, filter_fn};
 use tracing_subscriber::fmt::format::{Format, Full, Json, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, Layer};
-use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::layer::{Layer as _, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{Registry, reload};
 
@@ -40,6 +42,7 @@ pub enum LogFormat {
 pub struct Logging {
     level: reload::Handle<LevelFilter, Registry>,
     shape: EventFormat,
+    recent: RecentEvents,
 }
 
 /// Formats events as text or as JSON, whichever was set last.
@@ -65,9 +68,29 @@ impl Logging {
                 .with_span_list(false),
         };
         let events = Layer::new().event_format(shape.clone()).with_writer(output);
+        let recent = RecentEvents::default();
+        let kept = Layer::new()
+            .event_format(shape.json.clone())
+            .with_writer(recent.clone())
+            // Below are addresses of clients.
+            .with_filter(LevelFilter::INFO);
         let own = filter_fn(is_own);
-        let subscriber = Registry::default().with(filter).with(own).with(events);
-        (Self { level, shape }, subscriber)
+        let subscriber = Registry::default()
+            .with(filter)
+            .with(own)
+            .with(events)
+            .with(kept);
+        let logging = Self {
+            level,
+            shape,
+            recent,
+        };
+        (logging, subscriber)
+    }
+
+    /// Returns the last events.
+    pub fn recent(&self) -> &RecentEvents {
+        &self.recent
     }
 
     /// Changes level and shape.

@@ -78,6 +78,11 @@ impl BreakerState {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Closed, Self::Open, Self::HalfOpen];
 
+    /// Whether it lets every call pass.
+    pub const fn is_closed(self) -> bool {
+        matches!(self, Self::Closed)
+    }
+
     /// Returns the state's word in metrics.
     pub const fn word(self) -> &'static str {
         match self {

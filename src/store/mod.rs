@@ -23,7 +23,7 @@ pub use guarded::GuardedStore;
 pub use memory::MemoryStore;
 pub use outcome::{PeekedCheck, StoreVerdict};
 pub use series::{Series, SeriesRole, Shape};
-pub use settings::Settings;
+pub use settings::{Secret, Settings};
 
 use std::pin::Pin;
 use std::rc::Rc;

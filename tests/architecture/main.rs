@@ -190,7 +190,22 @@ const ROOMS: &[(&str, &[&str])] = &[
             "snapshot", "store",
         ],
     ),
-    ("admin", &["metrics", "request"]),
+    (
+        "admin",
+        &[
+            "access_log",
+            "clock",
+            "config",
+            "explain",
+            "limit",
+            "logging",
+            "metrics",
+            "proxy",
+            "request",
+            "snapshot",
+            "store",
+        ],
+    ),
 ];
 const FILE_LINES_MAX: usize = 400;
 const FUNCTION_LINES_MAX: usize = 70;

@@ -6,21 +6,64 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tollgate::admin::{self, AdminState};
+use tokio::runtime::{Builder, LocalOptions};
+use tollgate::admin::{self, AdminState, ReloadControl, ReloadReport, ReloadSource};
+use tollgate::clock::Clock;
+use tollgate::config;
 use tollgate::metrics::{BreakerState, Metrics, RedisUsage, ServerUsage, Usage};
+use tollgate::proxy::process::{ActiveConfig, Process};
+use tollgate::proxy::upstream::Endpoints;
+use tollgate::store::{MemoryStore, Store};
 
-/// Starts an admin port on a free port.
+use crate::support::Config;
+
+/// Nothing is reloaded here.
+#[derive(Debug)]
+struct NoReloads;
+
+impl ReloadControl for NoReloads {
+    fn reload(&self, _: ReloadSource) -> Arc<ReloadReport> {
+        unreachable!("nobody asks for a reload")
+    }
+
+    fn last(&self) -> Option<Arc<ReloadReport>> {
+        None
+    }
+}
+
+/// Runs a test on a thread as the control thread is one.
+fn run(test: impl Future<Output = ()>) {
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build_local(LocalOptions::default());
+    runtime.expect("a runtime").block_on(test);
+}
+
+/// Starts an admin port on a free port, for a process of which nothing else runs.
 async fn start() -> (SocketAddr, Arc<AdminState>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("a bound port");
-    let state = Arc::new(AdminState::new(Arc::new(Metrics::new(1))));
-    tokio::spawn(admin::serve(listener, Arc::clone(&state)));
+    let clock = Clock::manual(crate::support::START);
+    let memory = Arc::new(MemoryStore::new(clock.clone(), u64::MAX));
+    let text = Config::limited("http://127.0.0.1:9", "quota = '9 per minute'").text();
+    let loaded = config::load(&text, &|_| None, &mut |series| memory.series_id(series));
+    let snapshot = loaded.expect("a good file").snapshot;
+    let metrics = Arc::new(Metrics::new(1));
+    let endpoints = Arc::new(Endpoints::new(clock.clone(), Arc::clone(&metrics)));
+    let key = [0; 32];
+    let store = Store::open(&snapshot.store, memory, clock.clone(), &key);
+    let session = store.session();
+    let live = ActiveConfig::new(snapshot, &metrics, &endpoints, &key);
+    let process = Process::new(live, clock, store, metrics, endpoints, key);
+    let state = Arc::new(AdminState::new(Arc::new(process), Arc::new(NoReloads)));
+    tokio::task::spawn_local(admin::serve(listener, Arc::clone(&state), session));
     (address, state)
 }
 
-/// Sends bytes and reads to the end of the connection; the date is left out.
+/// Sends a request that is the last on its connection, and reads to the end; the date is left out.
 async fn exchange(address: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).await.expect("a connection");
+    let request = request.replacen("\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1);
     stream.write_all(request.as_bytes()).await.expect("sent");
     let mut response = String::new();
     stream
@@ -40,174 +83,211 @@ async fn get(address: SocketAddr, path: &str) -> String {
 }
 
 fn plain(status: &str, body: &str) -> String {
+    whole(status, "text/plain; charset=utf-8", "", body)
+}
+
+fn problem(status: &str, fields: &str, detail: &str) -> String {
+    let (code, title) = status.split_once(' ').expect("a code and a title");
+    let body = format!(
+        "{{\"detail\":\"{detail}\",\"status\":{code},\"title\":\"{title}\",\"type\":\"about:blank\"}}\n"
+    );
+    whole(status, "application/problem+json", fields, &body)
+}
+
+fn whole(status: &str, content_type: &str, fields: &str, body: &str) -> String {
     format!(
-        "HTTP/1.1 {status}\r\ncontent-type: text/plain; charset=utf-8\r\n\
-         cache-control: no-store\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        "HTTP/1.1 {status}\r\ncontent-type: {content_type}\r\n\
+         cache-control: no-store\r\n{fields}connection: close\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     )
 }
 
-#[tokio::test]
-async fn readiness_follows_the_gateway_and_liveness_does_not() {
-    let (address, state) = start().await;
-    assert_eq!(
-        get(address, "/readyz").await,
-        plain("503 Service Unavailable", "not ready\n")
-    );
-    assert_eq!(get(address, "/livez").await, plain("200 OK", "ok\n"));
-    state.is_ready.store(true, Relaxed);
-    assert_eq!(get(address, "/readyz").await, plain("200 OK", "ok\n"));
-    state.is_ready.store(false, Relaxed);
-    assert_eq!(
-        get(address, "/readyz?x").await,
-        plain("503 Service Unavailable", "not ready\n")
-    );
-}
-
-#[tokio::test]
-async fn readiness_names_the_servers_that_are_too_far_away() {
-    let (address, state) = start().await;
-    state.is_ready.store(true, Relaxed);
-    let server = |name: &str, is_far| ServerUsage {
-        name: name.into(),
-        breaker: BreakerState::Closed,
-        is_far,
-    };
-    let servers = vec![server("near:6379", false), server("far:6379", true)];
-    state.metrics.observe_store(move || Usage {
-        redis: Some(Box::new(RedisUsage {
-            servers: servers.clone(),
-            ..RedisUsage::default()
-        })),
-        ..Usage::default()
-    });
-    let body = "ok\n[store] timeout is below two round trips to far:6379: raise it, or move Redis closer\n";
-    assert_eq!(get(address, "/readyz").await, plain("200 OK", body));
-}
-
-#[tokio::test]
-async fn metrics_are_what_the_process_counted() {
-    let (address, state) = start().await;
-    state.metrics.panicked(state.metrics.control());
-    let body = state.metrics.render();
-    assert!(body.contains("\ntollgate_panics_total 1\n"));
-    let head = format!(
-        "HTTP/1.1 200 OK\r\ncontent-type: application/openmetrics-text; version=1.0.0; \
-         charset=utf-8\r\ncache-control: no-store\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
-    assert_eq!(get(address, "/metrics").await, head.clone() + &body);
-    assert_eq!(
-        exchange(address, "HEAD /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").await,
-        head
-    );
-}
-
-#[tokio::test]
-async fn anything_else_is_refused_without_reflecting_it() {
-    let (address, _state) = start().await;
-    for path in ["/x", "/livez/", "/%6civez", "//livez"] {
+#[test]
+fn readiness_follows_the_gateway_and_liveness_does_not() {
+    run(async {
+        let (address, state) = start().await;
         assert_eq!(
-            get(address, path).await,
-            plain("404 Not Found", "Not Found\n"),
-            "{path}"
+            get(address, "/readyz").await,
+            plain("503 Service Unavailable", "not ready\n")
         );
-    }
-    let post = "POST /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n";
-    assert_eq!(
-        exchange(address, post).await,
-        "HTTP/1.1 405 Method Not Allowed\r\ncontent-type: text/plain; charset=utf-8\r\n\
-         cache-control: no-store\r\nallow: GET, HEAD\r\nconnection: close\r\n\
-         content-length: 19\r\n\r\nMethod Not Allowed\n"
-    );
+        assert_eq!(get(address, "/livez").await, plain("200 OK", "ok\n"));
+        state.is_ready.store(true, Relaxed);
+        assert_eq!(get(address, "/readyz").await, plain("200 OK", "ok\n"));
+        state.is_ready.store(false, Relaxed);
+        assert_eq!(
+            get(address, "/readyz?x").await,
+            plain("503 Service Unavailable", "not ready\n")
+        );
+    });
 }
 
-#[tokio::test]
-async fn only_an_address_or_localhost_is_a_host_of_the_admin_port() {
-    let (address, _state) = start().await;
-    let port = address.port();
-    let host = |host: &str| format!("Host: {host}\r\n");
-    let mut failures = Vec::new();
-    for method in ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"] {
-        for path in ["/", "/livez", "/readyz", "/metrics", "/none", "*"] {
-            for (version, fields, is_known) in [
-                ("1.1", host("127.0.0.1"), true),
-                ("1.1", host(&format!("127.0.0.1:{port}")), true),
-                ("1.1", host("10.1.2.3:1"), true),
-                ("1.1", host("[::1]:8090"), true),
-                ("1.1", host("[fd00::1]"), true),
-                ("1.1", host("LOCALHOST:8090"), true),
-                ("1.0", String::new(), true),
-                ("1.0", host("localhost"), true),
-                ("1.1", host("evil.test"), false),
-                ("1.0", host("evil.test"), false),
-                ("1.1", host(&format!("evil.test:{port}")), false),
-                ("1.1", host("localhost.evil.test"), false),
-                ("1.1", host("127.0.0.1.evil.test"), false),
-                ("1.1", host("2130706433"), false),
-                ("1.1", host("localhost@evil.test"), false),
-                ("1.1", host(""), false),
-                ("1.1", String::new(), false),
-                ("1.1", host("localhost") + &host("evil.test"), false),
-                ("1.1", host("localhost") + &host("localhost"), false),
-            ] {
-                let request = format!("{method} {path} HTTP/{version}\r\n{fields}\r\n");
-                let answer = exchange(address, &request).await;
-                let is_refused = answer.contains("403 Forbidden\r\n");
-                if is_refused == is_known {
-                    failures.push(request);
+#[test]
+fn readiness_names_the_servers_that_are_too_far_away() {
+    run(async {
+        let (address, state) = start().await;
+        state.is_ready.store(true, Relaxed);
+        let server = |name: &str, is_far| ServerUsage {
+            name: name.into(),
+            breaker: BreakerState::Closed,
+            is_far,
+        };
+        let servers = vec![server("near:6379", false), server("far:6379", true)];
+        state.process.metrics.observe_store(move || Usage {
+            redis: Some(Box::new(RedisUsage {
+                servers: servers.clone(),
+                ..RedisUsage::default()
+            })),
+            ..Usage::default()
+        });
+        let body = "ok\n[store] timeout is below two round trips to far:6379: raise it, or move Redis closer\n";
+        assert_eq!(get(address, "/readyz").await, plain("200 OK", body));
+    });
+}
+
+#[test]
+fn metrics_are_what_the_process_counted() {
+    run(async {
+        let (address, state) = start().await;
+        state
+            .process
+            .metrics
+            .panicked(state.process.metrics.control());
+        let body = state.process.metrics.render();
+        assert!(body.contains("\ntollgate_panics_total 1\n"));
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/openmetrics-text; version=1.0.0; \
+         charset=utf-8\r\ncache-control: no-store\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        assert_eq!(get(address, "/metrics").await, head.clone() + &body);
+        assert_eq!(
+            exchange(address, "HEAD /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").await,
+            head
+        );
+    });
+}
+
+#[test]
+fn anything_else_is_refused_without_reflecting_it() {
+    run(async {
+        let (address, _state) = start().await;
+        for (path, hint) in [
+            ("/x", ""),
+            ("/livez/", "; did you mean `/livez`?"),
+            ("/%6civez", ""),
+            ("//livez", "; did you mean `/livez`?"),
+            ("/api/reloads", "; did you mean `/api/reload`?"),
+        ] {
+            let detail = format!("There is no such path{hint}");
+            let answer = get(address, path).await;
+            assert_eq!(answer, problem("404 Not Found", "", &detail), "{path}");
+        }
+        for (method, path, allow) in [
+            ("POST", "/livez", "GET, HEAD"),
+            ("DELETE", "/api/reload", "GET, HEAD, POST"),
+        ] {
+            let request =
+                format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
+            let (allow, detail) = (
+                format!("allow: {allow}\r\n"),
+                format!("This path takes {allow}."),
+            );
+            let expected = problem("405 Method Not Allowed", &allow, &detail);
+            assert_eq!(exchange(address, &request).await, expected);
+        }
+    });
+}
+
+#[test]
+fn only_an_address_or_localhost_is_a_host_of_the_admin_port() {
+    run(async {
+        let (address, _state) = start().await;
+        let port = address.port();
+        let host = |host: &str| format!("Host: {host}\r\n");
+        let mut failures = Vec::new();
+        for method in ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"] {
+            for path in ["/", "/livez", "/readyz", "/metrics", "/none", "*"] {
+                for (version, fields, is_known) in [
+                    ("1.1", host("127.0.0.1"), true),
+                    ("1.1", host(&format!("127.0.0.1:{port}")), true),
+                    ("1.1", host("10.1.2.3:1"), true),
+                    ("1.1", host("[::1]:8090"), true),
+                    ("1.1", host("[fd00::1]"), true),
+                    ("1.1", host("LOCALHOST:8090"), true),
+                    ("1.0", String::new(), true),
+                    ("1.0", host("localhost"), true),
+                    ("1.1", host("evil.test"), false),
+                    ("1.0", host("evil.test"), false),
+                    ("1.1", host(&format!("evil.test:{port}")), false),
+                    ("1.1", host("localhost.evil.test"), false),
+                    ("1.1", host("127.0.0.1.evil.test"), false),
+                    ("1.1", host("2130706433"), false),
+                    ("1.1", host("localhost@evil.test"), false),
+                    ("1.1", host(""), false),
+                    ("1.1", String::new(), false),
+                    ("1.1", host("localhost") + &host("evil.test"), false),
+                    ("1.1", host("localhost") + &host("localhost"), false),
+                ] {
+                    let request = format!("{method} {path} HTTP/{version}\r\n{fields}\r\n");
+                    let answer = exchange(address, &request).await;
+                    let is_refused = answer.contains("403 Forbidden\r\n");
+                    if is_refused == is_known {
+                        failures.push(request);
+                    }
                 }
             }
         }
-    }
-    for target in ["http://evil.test/metrics", "http://127.0.0.1/metrics"] {
-        let host = if target.contains("evil") {
-            "localhost"
-        } else {
-            "evil.test"
-        };
-        let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
-        if !exchange(address, &request)
-            .await
-            .contains("403 Forbidden\r\n")
-        {
-            failures.push(request);
-        }
-    }
-    assert_eq!(failures, Vec::<String>::new());
-}
-
-#[tokio::test]
-async fn no_other_site_can_have_a_browser_ask_the_admin_port() {
-    let (address, _state) = start().await;
-    let own = format!("127.0.0.1:{}", address.port());
-    for (fields, is_own) in [
-        (format!("Origin: http://{own}"), true),
-        (format!("Origin: https://{own}"), true),
-        ("Sec-Fetch-Site: same-origin".to_owned(), true),
-        ("Sec-Fetch-Site: none".to_owned(), true),
-        ("Origin: http://evil.test".to_owned(), false),
-        ("Origin: http://127.0.0.1".to_owned(), false),
-        (format!("Origin: {own}"), false),
-        (format!("Origin: ftp://{own}"), false),
-        (format!("Origin: http://{own}.evil.test"), false),
-        ("Origin: null".to_owned(), false),
-        ("Origin:".to_owned(), false),
-        (format!("Origin: http://{own}\r\nOrigin: null"), false),
-        ("Sec-Fetch-Site: cross-site".to_owned(), false),
-        ("Sec-Fetch-Site: same-site".to_owned(), false),
-        (
-            format!("Origin: http://{own}\r\nSec-Fetch-Site: cross-site"),
-            false,
-        ),
-    ] {
-        for method in ["GET", "HEAD", "POST", "OPTIONS"] {
-            for path in ["/", "/livez", "/readyz", "/metrics", "/none"] {
-                let request =
-                    format!("{method} {path} HTTP/1.1\r\nHost: {own}\r\n{fields}\r\n\r\n");
-                let answer = exchange(address, &request).await;
-                assert_eq!(!answer.contains("403 Forbidden\r\n"), is_own, "{request}");
+        for target in ["http://evil.test/metrics", "http://127.0.0.1/metrics"] {
+            let host = if target.contains("evil") {
+                "localhost"
+            } else {
+                "evil.test"
+            };
+            let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+            if !exchange(address, &request)
+                .await
+                .contains("403 Forbidden\r\n")
+            {
+                failures.push(request);
             }
         }
-    }
+        assert_eq!(failures, Vec::<String>::new());
+    });
+}
+
+#[test]
+fn no_other_site_can_have_a_browser_ask_the_admin_port() {
+    run(async {
+        let (address, _state) = start().await;
+        let own = format!("127.0.0.1:{}", address.port());
+        for (fields, is_own) in [
+            (format!("Origin: http://{own}"), true),
+            (format!("Origin: https://{own}"), true),
+            ("Sec-Fetch-Site: same-origin".to_owned(), true),
+            ("Sec-Fetch-Site: none".to_owned(), true),
+            ("Origin: http://evil.test".to_owned(), false),
+            ("Origin: http://127.0.0.1".to_owned(), false),
+            (format!("Origin: {own}"), false),
+            (format!("Origin: ftp://{own}"), false),
+            (format!("Origin: http://{own}.evil.test"), false),
+            ("Origin: null".to_owned(), false),
+            ("Origin:".to_owned(), false),
+            (format!("Origin: http://{own}\r\nOrigin: null"), false),
+            ("Sec-Fetch-Site: cross-site".to_owned(), false),
+            ("Sec-Fetch-Site: same-site".to_owned(), false),
+            (
+                format!("Origin: http://{own}\r\nSec-Fetch-Site: cross-site"),
+                false,
+            ),
+        ] {
+            for method in ["GET", "HEAD", "POST", "OPTIONS"] {
+                for path in ["/", "/livez", "/readyz", "/metrics", "/none"] {
+                    let request =
+                        format!("{method} {path} HTTP/1.1\r\nHost: {own}\r\n{fields}\r\n\r\n");
+                    let answer = exchange(address, &request).await;
+                    assert_eq!(!answer.contains("403 Forbidden\r\n"), is_own, "{request}");
+                }
+            }
+        }
+    });
 }

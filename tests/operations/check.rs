@@ -1,6 +1,7 @@
 //! `tollgate check` as an operator runs it: what it prints where, and its exit status.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output};
 
 fn check(arguments: &[&str], folder: &tempfile::TempDir) -> Output {
@@ -124,7 +125,21 @@ fn a_first_file_is_written_once_and_is_good() {
         written.contains("endpoints = [\"http://127.0.0.1:9000\"]"),
         "{written}"
     );
+    let token = folder.path().join("admin_token");
+    let first = fs::read_to_string(&token).expect("a token");
+    assert_eq!(first.trim_end().len(), 64, "{first}");
+    let mode = fs::metadata(&token).expect("a token").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert!(
+        written.contains("token = \"${file:admin_token}\""),
+        "{written}"
+    );
     assert_eq!(tollgate(&["check"]).0, Some(0));
+    let (status, said) = tollgate(&["init", "--config", "other.toml"]);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("admin_token exists already"), "{said}");
+    assert!(!folder.path().join("other.toml").exists());
+    assert_eq!(fs::read_to_string(&token).expect("a token"), first);
     let (status, said) = tollgate(&["init"]);
     assert_eq!(
         (status, said.as_str()),

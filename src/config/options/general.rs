@@ -9,7 +9,7 @@ use http::HeaderName;
 use tracing::Level;
 
 use super::bounds::UP_TO_A_DAY;
-use super::kind::{ValueSpec, duration, free_text, list, number, text, word};
+use super::kind::{ValueSpec, admin_token, duration, free_text, list, number, text, word};
 use super::{Effect, TableSpec};
 use crate::access_log::AccessLog;
 use crate::config::display;
@@ -81,7 +81,9 @@ pub static ADMIN: LazyLock<TableSpec<Admin>> = LazyLock::new(|| {
         .sets(|admin| &mut admin.address)
         .doc("The address to listen on, or \"off\".")
         .effect(Effect::NeedsRestart)
-        .not_yet("token")
+        .key("token", admin_token("${file:admin_token}"))
+        .sets(|admin| &mut admin.token)
+        .doc("What whoever changes something through this port must show.")
 });
 
 /// `[log]`

@@ -34,6 +34,8 @@ pub(in crate::config) trait Field<T>: Send + Sync {
     fn change(&self, old: &mut T, new: &mut T) -> Option<String>;
     /// Gives the new one the value of the old one.
     fn keep(&self, old: &mut T, new: &mut T);
+    /// Says what it is, in the file's words; of secrets only that there is one.
+    fn spell(&self, table: &mut T) -> String;
 }
 
 /// A key that is being added: to which ones, its name, and what it takes.
@@ -81,6 +83,10 @@ impl<T, V: Clone + PartialEq + Send + Sync + 'static> Field<T> for FieldOf<T, V>
 
     fn keep(&self, old: &mut T, new: &mut T) {
         (self.value)(new).clone_from((self.value)(old));
+    }
+
+    fn spell(&self, table: &mut T) -> String {
+        self.kind.spell((self.value)(table))
     }
 }
 
@@ -171,6 +177,16 @@ impl<T: Clone + Default + PartialEq> TableSpec<T> {
             Some(Change { key, text, effect })
         });
         changes.collect()
+    }
+
+    /// Says what a table's keys are, those of tables in it as `tls.ca`; keys that have their defaults are left out.
+    pub fn described(&self, table: &T) -> Vec<(&str, String)> {
+        let (mut unset, mut table) = (self.unset(), table.clone());
+        let keys = self.all_keys().filter_map(|(key, field)| {
+            field.change(&mut unset, &mut table)?;
+            Some((&*key.path, field.spell(&mut table)))
+        });
+        keys.collect()
     }
 
     /// Gives `new` the old values of the keys that need a restart.

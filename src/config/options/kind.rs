@@ -84,6 +84,11 @@ impl<V: PartialEq + 'static> ValueSpec<V> {
         (self.read)(scalar)
     }
 
+    /// Writes a value in the file's words; of secrets only that there is one.
+    pub(super) fn spell(&self, value: &V) -> String {
+        (self.spell)(value)
+    }
+
     /// Says how two values differ, in the file's words; of secrets only that they do.
     pub(super) fn change(&self, old: &V, new: &V) -> String {
         let [was, is] = [old, new].map(|value| (self.spell)(value));
@@ -127,6 +132,12 @@ pub(super) fn free_text(example: &'static str) -> ValueSpec<String> {
 /// A string that is never shown.
 pub(super) fn secret(example: &'static str) -> ValueSpec<Option<Secret>> {
     scalar(Form::Secret(example), value::secret, |_| SECRET.to_owned()).or_none("none")
+}
+
+/// A token that clients show in a header field, which is never shown.
+pub(super) fn admin_token(example: &'static str) -> ValueSpec<Option<Secret>> {
+    let form = Form::Secret(example);
+    scalar(form, value::admin_token, |_| SECRET.to_owned()).or_none("none")
 }
 
 /// A password, which is never shown.

@@ -12,7 +12,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub use credentials::{password, secret, username};
+pub use credentials::{admin_token, password, secret, username};
 
 use super::address::SOCKET_PATH_LEN_MAX;
 use super::{ValueError, nearest};

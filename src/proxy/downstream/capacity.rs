@@ -41,6 +41,19 @@ pub(crate) struct ListenerLoad {
     pub(crate) clients: Arc<ClientConnections>,
 }
 
+/// What a listener has open and holds, and may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListenerStatus {
+    /// Open connections.
+    pub open: usize,
+    /// Its `max_connections`.
+    pub open_max: usize,
+    /// Requests that wait for their turn in a leaky bucket.
+    pub delayed: usize,
+    /// Bytes of bodies that were read before a decision.
+    pub buffered_bytes: usize,
+}
+
 /// Which connections there are too many of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Among {
@@ -192,6 +205,16 @@ impl ListenerLoad {
         self.metrics.handshake_failed(worker, failure);
         let secs = now.0 / Micros::from_secs(1).0;
         self.handshake_logged_secs.swap(secs, Relaxed) != secs
+    }
+
+    /// Says what is open and held.
+    pub(crate) fn status(&self) -> ListenerStatus {
+        ListenerStatus {
+            open: self.open.load(Relaxed),
+            open_max: self.open_max.load(Relaxed),
+            delayed: self.delayed.load(Relaxed),
+            buffered_bytes: self.buffered_bytes.load(Relaxed),
+        }
     }
 
     /// Takes a place among at most `delayed_max` delayed requests; none if all are taken.

@@ -49,7 +49,9 @@ pub use self::body_error::{BrokenBody, UpstreamBodyError};
 pub use self::checks::{CHECKS_SET_ASIDE, Checker};
 pub use self::connect_error::ConnectError;
 use self::dispatch::Dispatch;
-pub use self::endpoints::{Endpoints, NameResolver, NameTable, UpstreamState};
+pub use self::endpoints::{
+    EndpointStatus, Endpoints, NameResolver, NameTable, UpstreamState, UpstreamStatus,
+};
 pub use self::error::{BadResponse, ForwardError, NoEndpoint, UpstreamFailure};
 pub use self::forward_options::{ForwardOptions, HostField};
 pub use self::meter::UpstreamMeter;

@@ -92,6 +92,7 @@ client_ca = "tests/config/tls/clients-ca.pem"
 
 [admin]
 address = "127.0.0.1:8090"
+token = "hunter2-hunter2-hunter2"
 
 [log]
 level = "debug"

@@ -18,7 +18,7 @@ fn loaded(text: &str) -> Loaded {
 fn variable(name: &str) -> Option<String> {
     REFERENCE
         .contains(&format!("= \"${{{name}}}\""))
-        .then(|| "sixteen or more bytes".to_owned())
+        .then(|| "sixteen-or-more-bytes".to_owned())
 }
 
 /// Returns the title of a table, commented out or not.
@@ -60,6 +60,7 @@ fn what_is_commented_out_is_the_default_unless_the_reference_says_there_is_none(
     let applied = [
         "preflight_policies none → [per-client]",
         "include [] → [tests/config/good/parts/nothing.d/*.toml]",
+        "admin: token set",
         "store: key_secret set, counters start afresh",
         "jwt: keys [] → [tests/config/tls/issuer.pem]",
         "jwt: issuer anybody → https://login.example.com/",

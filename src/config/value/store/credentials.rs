@@ -21,6 +21,22 @@ pub fn secret(text: &str) -> Result<Secret, ValueError> {
     not_empty(text).map(|text| Secret(text.into()))
 }
 
+/// Checks the admin port's token, which must fit into `Authorization: Bearer TOKEN`.
+pub fn admin_token(text: &str) -> Result<Secret, ValueError> {
+    let wrong = |problem| {
+        let expected = format!("{ADMIN_TOKEN_BYTES} or more visible ASCII characters");
+        ValueError::new(problem, expected).unquoted("this token")
+    };
+    let hint = "`openssl rand -hex 32` makes one";
+    match not_empty(text)? {
+        text if !text.bytes().all(|byte| byte.is_ascii_graphic()) => {
+            Err(wrong("has characters that a header field cannot carry").hint(hint))
+        }
+        text if text.len() < ADMIN_TOKEN_BYTES => Err(wrong("is too short").hint(hint)),
+        text => Ok(Secret(text.into())),
+    }
+}
+
 /// Checks a password.
 pub fn password(text: &str) -> Result<Password, ValueError> {
     not_empty(text).map(Password::new)
@@ -86,3 +102,6 @@ fn decoded(text: &str) -> Result<String, ValueError> {
 
 /// Longest name of a user.
 const USERNAME_LEN_MAX: usize = 256;
+
+/// Shorter tokens can be found by trying.
+const ADMIN_TOKEN_BYTES: usize = 16;

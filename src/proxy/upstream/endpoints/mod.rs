@@ -10,6 +10,7 @@ mod budget;
 pub(super) mod names;
 mod resolver;
 mod state;
+mod status;
 mod upstream;
 
 use std::collections::HashMap;
@@ -20,6 +21,7 @@ use std::time::Duration;
 use self::names::NameCache;
 pub use self::resolver::{NameResolver, NameTable};
 pub(super) use self::state::{EndpointState, Failure};
+pub use self::status::{EndpointStatus, UpstreamStatus};
 use self::upstream::Counts;
 pub use self::upstream::UpstreamState;
 pub(super) use self::upstream::{Member, Members, RequestPermit, Unresolved};

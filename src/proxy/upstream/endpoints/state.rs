@@ -112,6 +112,20 @@ impl EndpointState {
         self.is_healthy() && self.ejected_until.load(Relaxed) <= now.0
     }
 
+    /// Returns until when it is ejected; none if it is not, or was and has not been tried since.
+    pub(super) fn ejected_until(&self) -> Option<Timestamp> {
+        Some(self.ejected_until.load(Relaxed))
+            .filter(|until| *until != NOT)
+            .map(Timestamp)
+    }
+
+    /// Returns since when it fails; none while it answers.
+    pub(super) fn failing_since(&self) -> Option<Timestamp> {
+        Some(self.failing_since.load(Relaxed))
+            .filter(|since| *since != NOT)
+            .map(Timestamp)
+    }
+
     /// Lets a request go to an endpoint that is available: one at a time after an ejection, until one is
     /// answered. If nothing is heard of that, another follows after `timeout`.
     pub(crate) fn admit(&self, timeout: Duration, now: Timestamp) -> bool {

@@ -1,0 +1,13 @@
+//! `/api/config`: the configuration in force, without secrets.
+
+use serde_json::{Value, json};
+
+use crate::admin::state::AdminState;
+
+/// Shows every key that has not its default.
+pub(in crate::admin) fn configuration(state: &AdminState) -> Value {
+    json!({
+        "file": state.reloads.path().map(|path| path.display().to_string()),
+        "configuration": state.reloads.configuration(),
+    })
+}

@@ -1,0 +1,70 @@
+//! The API's answers, each in JSON.
+//!
+//! What only shows something is a function from the state to a value, and is rendered on another thread, one at a
+//! time: how long it takes grows with the file, and the acceptors live on this one.
+
+mod archive;
+mod configuration;
+mod connections;
+mod dump;
+mod overview;
+mod policies;
+mod reload;
+mod routes;
+mod store;
+mod upstreams;
+
+pub(super) use configuration::configuration;
+pub(super) use connections::connections;
+pub(super) use dump::dump;
+pub(super) use overview::{overview, version};
+pub(super) use policies::policies;
+pub(super) use reload::{last_reload, reload};
+pub(super) use routes::routes;
+pub(super) use store::store;
+pub(super) use upstreams::upstreams;
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use serde_json::Value;
+
+use super::reply::AdminReply;
+use super::request::AdminRequest;
+use super::state::AdminState;
+use crate::access_log::rfc3339;
+use crate::clock::Timestamp;
+
+/// Answers with what `show` makes of the state.
+pub(super) async fn shown(request: &AdminRequest, show: fn(&AdminState) -> Value) -> AdminReply {
+    rendered(request, move |state| AdminReply::json(&show(state))).await
+}
+
+/// Answers with what `render` makes of the state, on another thread.
+pub(super) async fn rendered(
+    request: &AdminRequest,
+    render: impl FnOnce(&AdminState) -> AdminReply + Send + 'static,
+) -> AdminReply {
+    let turn = request.state.rendering.lock().await;
+    let state = Arc::clone(&request.state);
+    let rendered = tokio::task::spawn_blocking(move || render(&state)).await;
+    drop(turn);
+    rendered.unwrap_or_else(|error| {
+        tracing::error!(%error, "the admin port cannot render an answer");
+        let detail = "The answer cannot be rendered: the log says why.";
+        AdminReply::problem(StatusCode::INTERNAL_SERVER_ERROR, detail)
+    })
+}
+
+/// Returns the description of the API.
+pub(super) fn openapi() -> AdminReply {
+    AdminReply::new(StatusCode::OK, "application/json", OPENAPI)
+}
+
+/// Writes a point in wall time.
+fn time(at: Timestamp) -> String {
+    String::from_utf8_lossy(&rfc3339(at)).into_owned()
+}
+
+/// What the API is, for programs; a test holds it to the code.
+const OPENAPI: &str = include_str!("../openapi.json");

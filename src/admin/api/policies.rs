@@ -1,0 +1,65 @@
+//! `/api/policies`: whose quotas there are, and what they guarantee, in the words of `tollgate check`.
+
+use serde_json::{Value, json};
+
+use crate::admin::state::AdminState;
+use crate::config::value::{BLOCKED, UNLIMITED};
+use crate::config::{display, guarantee};
+use crate::snapshot::{Grant, Overrides, Policy, PolicyQuota};
+
+/// Shows the policies in the file's order.
+pub(in crate::admin) fn policies(state: &AdminState) -> Value {
+    let live = state.process.live();
+    let policies = live.snapshot.policies.iter().map(policy);
+    json!({ "policies": policies.collect::<Value>() })
+}
+
+fn policy(policy: &Policy) -> Value {
+    let quotas = policy.grant.quotas();
+    let costs = policy.reported_cost.as_ref().map(guarantee::reported_cost);
+    let answers = guarantee::counted_answers(&policy.counted_answers);
+    let notes: Vec<String> = costs.into_iter().flatten().chain(answers).collect();
+    let plain: Vec<_> = quotas.iter().map(|part| part.quota).collect();
+    json!({
+        "name": *policy.name,
+        "partition": policy.partition.0.iter().map(display::choice).collect::<Value>(),
+        "mode": display::word(display::MODES, &policy.mode),
+        "without_override": match policy.grant {
+            Grant::Quotas(_) => "quotas",
+            Grant::Unlimited => UNLIMITED,
+            Grant::Blocked => BLOCKED,
+        },
+        "quotas": quotas.iter().map(quota).collect::<Value>(),
+        "candidates": policy.candidates.iter().map(quota).collect::<Value>(),
+        "on_missing": display::word(display::MISSING, &policy.missing),
+        "on_store_failure": display::word(display::ON_STORE_FAILURE, &policy.on_store_failure),
+        "notes": notes,
+        "advice": guarantee::advice(&plain),
+        "overrides": policy.overrides.as_deref().map(overrides),
+    })
+}
+
+fn quota(part: &PolicyQuota) -> Value {
+    let quota = &part.quota;
+    json!({
+        "quota": display::rate(quota),
+        "algorithm": display::word(display::ALGORITHMS, &quota.algorithm.into()),
+        "guarantee": guarantee::guarantee(quota),
+    })
+}
+
+/// Counts the overrides; they may name clients.
+fn overrides(overrides: &Overrides) -> Value {
+    let by = overrides.by.as_ref();
+    let of = |grant: &Grant| {
+        let grants = overrides.grant_of.iter();
+        let grants = grants.filter(|index| overrides.grants[**index as usize] == *grant);
+        grants.count()
+    };
+    json!({
+        "count": overrides.patterns.len(),
+        "by": by.map(|by| by.0.iter().map(display::choice).collect::<Value>()),
+        "unlimited": of(&Grant::Unlimited),
+        "blocked": of(&Grant::Blocked),
+    })
+}

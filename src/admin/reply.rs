@@ -1,0 +1,89 @@
+//! What the admin port answers: text, JSON, or a problem (RFC 9457), never kept by a cache.
+
+use bytes::Bytes;
+use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use serde_json::{Value, json};
+
+/// An answer before it is sent.
+#[derive(Debug)]
+pub(super) struct AdminReply {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+impl AdminReply {
+    /// Answers with a body of that type.
+    pub(super) fn new(
+        status: StatusCode,
+        content_type: &'static str,
+        body: impl Into<Bytes>,
+    ) -> Self {
+        let headers = [
+            (CONTENT_TYPE, HeaderValue::from_static(content_type)),
+            (CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        ];
+        Self {
+            status,
+            headers: HeaderMap::from_iter(headers),
+            body: body.into(),
+        }
+    }
+
+    /// Answers with text.
+    pub(super) fn text(status: StatusCode, body: impl Into<Bytes>) -> Self {
+        Self::new(status, "text/plain; charset=utf-8", body)
+    }
+
+    /// Answers with JSON.
+    pub(super) fn json(value: &Value) -> Self {
+        Self::new(StatusCode::OK, JSON, format!("{value}\n"))
+    }
+
+    /// Refuses; `detail` says why, and what to do.
+    pub(super) fn problem(status: StatusCode, detail: impl AsRef<str>) -> Self {
+        Self::problem_with(status, detail, Value::Null)
+    }
+
+    /// Refuses; `more` has further members.
+    pub(super) fn problem_with(status: StatusCode, detail: impl AsRef<str>, more: Value) -> Self {
+        let mut body = json!({
+            "type": "about:blank",
+            "title": status.canonical_reason().unwrap_or("Error"),
+            "status": status.as_u16(),
+            "detail": detail.as_ref(),
+        });
+        if let (Value::Object(body), Value::Object(more)) = (&mut body, more) {
+            body.extend(more);
+        }
+        Self::new(status, PROBLEM, format!("{body}\n"))
+    }
+
+    /// Refuses a method that the path does not have.
+    pub(super) fn method_not_allowed(allow: &str) -> Self {
+        let detail = format!("This path takes {allow}.");
+        let mut reply = Self::problem(StatusCode::METHOD_NOT_ALLOWED, detail);
+        let allow = HeaderValue::from_str(allow).expect("methods are visible ASCII");
+        reply.headers.insert(ALLOW, allow);
+        reply
+    }
+
+    /// Asks for a token, or for another one.
+    pub(super) fn unauthorized(challenge: &'static str, detail: &str) -> Self {
+        let mut reply = Self::problem(StatusCode::UNAUTHORIZED, detail);
+        let challenge = HeaderValue::from_static(challenge);
+        reply.headers.insert(WWW_AUTHENTICATE, challenge);
+        reply
+    }
+
+    /// Closes the connection afterwards.
+    pub(super) fn closing(mut self) -> Self {
+        let close = HeaderValue::from_static("close");
+        self.headers.insert(CONNECTION, close);
+        self
+    }
+}
+
+const JSON: &str = "application/json";
+const PROBLEM: &str = "application/problem+json";

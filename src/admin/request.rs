@@ -1,0 +1,75 @@
+//! A request to the admin port, read to its end.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{StatusCode, request::Parts};
+use serde_json::{Map, Value};
+
+use super::reply::AdminReply;
+use super::state::AdminState;
+use crate::store::Session;
+
+/// A request to the admin port, read to its end, and what it can be answered from.
+///
+/// It lives on the control thread.
+pub(super) struct AdminRequest {
+    /// What is running.
+    pub(super) state: Arc<AdminState>,
+    /// The control thread's way to the counters.
+    #[expect(dead_code, reason = "`keys` and `explain` go through it")]
+    pub(super) session: Session,
+    /// Who asks.
+    pub(super) peer: SocketAddr,
+    /// Its head.
+    pub(super) head: Parts,
+    /// Its content.
+    pub(super) content: Bytes,
+}
+
+impl AdminRequest {
+    /// Reads the content as a JSON object with none but the `known` members; no content is an empty one.
+    ///
+    /// # Errors
+    /// What to refuse the request with.
+    pub(super) fn members(&self, known: &[&str]) -> Result<Map<String, Value>, AdminReply> {
+        if self.content.is_empty() {
+            return Ok(Map::new());
+        }
+        let content_type = self.head.headers.get(CONTENT_TYPE);
+        let content_type = content_type.map_or(&b""[..], |value| value.as_bytes());
+        let essence = content_type
+            .split(|byte| *byte == b';')
+            .next()
+            .unwrap_or_default();
+        if !essence
+            .trim_ascii()
+            .eq_ignore_ascii_case(b"application/json")
+        {
+            let detail = "The content must be JSON, and say so: `Content-Type: application/json`.";
+            return Err(AdminReply::problem(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                detail,
+            ));
+        }
+        let wrong = |detail: String| AdminReply::problem(StatusCode::BAD_REQUEST, detail);
+        let members = match serde_json::from_slice(&self.content) {
+            Ok(Value::Object(members)) => members,
+            Ok(_) => return Err(wrong("The content must be a JSON object.".to_owned())),
+            Err(error) => {
+                let (line, column) = (error.line(), error.column());
+                let detail = format!("The content is not JSON: line {line}, column {column}.");
+                return Err(wrong(detail));
+            }
+        };
+        if members.keys().all(|name| known.contains(&&**name)) {
+            return Ok(members);
+        }
+        Err(wrong(match known {
+            [] => "This request takes no members.".to_owned(),
+            _ => format!("A member is unknown; known are: `{}`.", known.join("`, `")),
+        }))
+    }
+}

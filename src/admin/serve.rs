@@ -1,0 +1,247 @@
+//! The connections of the admin port: how many there are, which one makes room, and when one has taken too long.
+//!
+//! A connection waits for a request, which it may send as slowly as it likes until it is told to make room; then
+//! its request is being answered; then its client takes the answer. When there are as many as there may be, the
+//! one that has waited longest is closed, never one whose request is being answered. If none waits, the
+//! one that has been taking its answer longest is closed, so nobody can keep health checks out by not reading.
+
+use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use super::body::AnswerBody;
+use super::dispatch;
+use super::reply::AdminReply;
+use super::state::AdminState;
+use crate::store::Session;
+
+/// Where a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// It has sent no whole request.
+    Waiting,
+    /// Its request is being answered.
+    Answering,
+    /// Its client has not taken all of the answer.
+    Taking,
+}
+
+/// A connection, as itself and the port see it.
+struct PortConnection {
+    stage: Cell<Stage>,
+    /// Counts the changes of all connections when this one last changed.
+    changed_at: Cell<u64>,
+    changed: Notify,
+    port: Rc<Port>,
+}
+
+/// All connections together.
+#[derive(Default)]
+struct Port {
+    changes: Cell<u64>,
+    /// One waits now, or has ended.
+    freed: Notify,
+    open: RefCell<Vec<(Rc<PortConnection>, AbortHandle)>>,
+}
+
+/// Serves the admin port until the task is dropped, on a thread whose tasks stay there.
+pub async fn serve(listener: TcpListener, state: Arc<AdminState>, session: Session) {
+    let mut failures = 0_u32;
+    let port = Rc::<Port>::default();
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                port.make_room().await;
+                port.begin(stream, peer, Arc::clone(&state), session.clone());
+            }
+            // Out of descriptors, most likely: trying again at once would only burn the core.
+            Err(error) => {
+                if failures.is_multiple_of(FAILURES_PER_WARNING) {
+                    tracing::warn!(%error, "the admin port cannot accept a connection");
+                }
+                failures = failures.wrapping_add(1);
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+impl Port {
+    /// Waits until there are fewer connections than there may be, and sees to it.
+    async fn make_room(&self) {
+        while self.is_full() {
+            if self.close_longest(Stage::Waiting) {
+                continue;
+            }
+            let freed = tokio::time::timeout(TAKING_MIN, self.freed.notified()).await;
+            if freed.is_err() {
+                self.close_longest(Stage::Taking);
+            }
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        let mut open = self.open.borrow_mut();
+        open.retain(|(_, task)| !task.is_finished());
+        open.len() >= CONNECTIONS_MAX
+    }
+
+    /// Closes the connection that has been in this stage longest; says whether there is one.
+    fn close_longest(&self, stage: Stage) -> bool {
+        let mut open = self.open.borrow_mut();
+        let there = open
+            .iter()
+            .enumerate()
+            .filter(|(_, (one, _))| one.stage.get() == stage);
+        let longest = there.min_by_key(|(_, (one, _))| one.changed_at.get());
+        let Some((index, _)) = longest else {
+            return false;
+        };
+        let (_, task) = open.swap_remove(index);
+        task.abort();
+        true
+    }
+
+    fn begin(
+        self: &Rc<Self>,
+        stream: TcpStream,
+        peer: SocketAddr,
+        state: Arc<AdminState>,
+        session: Session,
+    ) {
+        let connection = Rc::new(PortConnection {
+            stage: Cell::new(Stage::Waiting),
+            changed_at: Cell::new(self.count()),
+            changed: Notify::new(),
+            port: Rc::clone(self),
+        });
+        let serving = converse(Rc::clone(&connection), stream, peer, state, session);
+        let task = tokio::task::spawn_local(serving);
+        let mut open = self.open.borrow_mut();
+        open.push((connection, task.abort_handle()));
+    }
+
+    fn count(&self) -> u64 {
+        self.changes.set(self.changes.get() + 1);
+        self.changes.get()
+    }
+}
+
+impl PortConnection {
+    fn enter(&self, stage: Stage) {
+        self.stage.set(stage);
+        self.changed_at.set(self.port.count());
+        self.changed.notify_one();
+        if stage == Stage::Waiting {
+            self.port.freed.notify_one();
+        }
+    }
+
+    /// Ends when the connection has been in a stage for longer than it may.
+    async fn overdue(&self) {
+        loop {
+            let timeout = match self.stage.get() {
+                Stage::Waiting => WAITING_MAX,
+                // Whoever answers has deadlines of its own.
+                Stage::Answering => Duration::MAX,
+                Stage::Taking => TAKING_MAX,
+            };
+            let changed = tokio::time::timeout(timeout, self.changed.notified()).await;
+            if changed.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Answers one request.
+    async fn answer(
+        self: Rc<Self>,
+        request: Request<Incoming>,
+        peer: SocketAddr,
+        state: Arc<AdminState>,
+        session: Session,
+    ) -> Response<AnswerBody> {
+        let reply = match dispatch::receive(request, peer, state, session).await {
+            Ok((call, request)) => {
+                self.enter(Stage::Answering);
+                (call.answer)(&request).await
+            }
+            Err(refused) => refused,
+        };
+        self.taken_by_client(reply)
+    }
+
+    /// Makes a response of a reply; until it has been taken, the connection does not wait.
+    fn taken_by_client(self: Rc<Self>, reply: AdminReply) -> Response<AnswerBody> {
+        let AdminReply {
+            status,
+            headers,
+            body,
+        } = reply;
+        self.enter(Stage::Taking);
+        let when_taken = Box::new(move || self.enter(Stage::Waiting));
+        let mut response = Response::new(AnswerBody::new(body, when_taken));
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
+        response
+    }
+}
+
+/// Answers the requests of a connection, one after the other.
+async fn converse(
+    connection: Rc<PortConnection>,
+    stream: TcpStream,
+    peer: SocketAddr,
+    state: Arc<AdminState>,
+    session: Session,
+) {
+    let service = service_fn(|request| {
+        let (connection, state) = (Rc::clone(&connection), Arc::clone(&state));
+        let answering = connection.answer(request, peer, state, session.clone());
+        async move { Ok::<_, Infallible>(answering.await) }
+    });
+    let serving = http1::Builder::new()
+        .max_buf_size(HEAD_BYTES_MAX)
+        // The deadline of its stage covers the head as well.
+        .header_read_timeout(None)
+        .serve_connection(TokioIo::new(stream), service);
+    tokio::select! {
+        // If a client breaks off, that is nobody's error here.
+        _ = serving => {}
+        () = connection.overdue() => {}
+    }
+    connection.port.freed.notify_one();
+}
+
+/// Most connections at once; one more closes another.
+pub(crate) const CONNECTIONS_MAX: usize = 64;
+
+/// How long a connection may wait for its next request to be complete.
+const WAITING_MAX: Duration = Duration::from_secs(75);
+
+/// How long a client may take for an answer.
+const TAKING_MAX: Duration = Duration::from_secs(30);
+
+/// How long a client may take for an answer while others wait for its place.
+const TAKING_MIN: Duration = Duration::from_secs(1);
+
+/// Most bytes of a request's head; hyper takes no less.
+const HEAD_BYTES_MAX: usize = 8 * 1024;
+
+/// How long the port rests after an accept that failed.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// One of this many failed accepts is logged: at most one a second, with the pauses between them.
+const FAILURES_PER_WARNING: u32 = 10;

@@ -1,0 +1,63 @@
+//! What the admin port reads and acts on.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::Mutex;
+
+use super::reloads::ReloadControl;
+use crate::clock::Timestamp;
+use crate::logging::RecentEvents;
+use crate::proxy::process::Process;
+
+/// What the admin port reads and acts on.
+#[derive(Debug)]
+pub struct AdminState {
+    /// Whether the gateway wants traffic: set once it listens, cleared when it drains.
+    pub is_ready: AtomicBool,
+    /// What is running.
+    pub process: Arc<Process>,
+    /// Reloads the file, and remembers what came of it.
+    pub(super) reloads: Arc<dyn ReloadControl>,
+    /// When the gateway started, by wall time.
+    pub(super) started: Timestamp,
+    /// The last events, once they are logged.
+    events: OnceLock<RecentEvents>,
+    /// Held while metrics or what runs are rendered.
+    pub(super) rendering: Mutex<()>,
+    /// Held while a reload is under way, so that those that wait for one take no threads.
+    pub(super) reloading: Mutex<()>,
+}
+
+impl AdminState {
+    /// Makes the state of a gateway that is not ready yet.
+    pub fn new(process: Arc<Process>, reloads: Arc<dyn ReloadControl>) -> Self {
+        Self {
+            is_ready: AtomicBool::new(false),
+            started: process.clock.wall(),
+            process,
+            reloads,
+            events: OnceLock::new(),
+            rendering: Mutex::default(),
+            reloading: Mutex::default(),
+        }
+    }
+
+    /// Shows these events; the first call counts.
+    pub fn show_events(&self, events: RecentEvents) {
+        let _ = self.events.set(events);
+    }
+
+    /// Returns the last events, each a line of JSON.
+    pub(super) fn events(&self) -> Vec<String> {
+        self.events
+            .get()
+            .map(RecentEvents::lines)
+            .unwrap_or_default()
+    }
+
+    /// Whether the gateway wants traffic.
+    pub(super) fn is_ready(&self) -> bool {
+        self.is_ready.load(Relaxed)
+    }
+}

@@ -1,0 +1,99 @@
+//! What can be asked of the admin port: one row for each method and path.
+
+use futures_util::future::LocalBoxFuture;
+use http::Method;
+
+use super::caller::Access;
+use super::reply::AdminReply;
+use super::request::AdminRequest;
+use super::{api, health};
+
+/// A row of the table.
+pub(super) struct AdminCall {
+    pub(super) method: Method,
+    /// The whole path, as it is sent.
+    pub(super) path: &'static str,
+    /// What whoever asks must show.
+    pub(super) access: Access,
+    /// Answers it.
+    pub(super) answer: Answering,
+}
+
+/// Answers a request, on the control thread.
+type Answering = for<'r> fn(&'r AdminRequest) -> LocalBoxFuture<'r, AdminReply>;
+
+/// Every call, by path.
+pub(super) static CALLS: &[AdminCall] = &[
+    get("/", Access::Open, |_| Box::pin(health::index())),
+    get("/livez", Access::Open, |_| Box::pin(health::live())),
+    get("/readyz", Access::Open, |request| {
+        Box::pin(health::ready(request))
+    }),
+    get("/metrics", Access::Open, |request| {
+        Box::pin(health::scrape(request))
+    }),
+    get("/api/config", Access::NamesClients, |request| {
+        Box::pin(api::shown(request, api::configuration))
+    }),
+    get("/api/connections", Access::Open, |request| {
+        Box::pin(api::shown(request, api::connections))
+    }),
+    get("/api/openapi.json", Access::Open, |_| {
+        Box::pin(async { api::openapi() })
+    }),
+    get("/api/overview", Access::Open, |request| {
+        Box::pin(api::shown(request, api::overview))
+    }),
+    get("/api/policies", Access::Open, |request| {
+        Box::pin(api::shown(request, api::policies))
+    }),
+    get("/api/reload", Access::NamesClients, |request| {
+        Box::pin(api::shown(request, api::last_reload))
+    }),
+    post("/api/reload", Access::ChangesState, |request| {
+        Box::pin(api::reload(request))
+    }),
+    get("/api/routes", Access::Open, |request| {
+        Box::pin(api::shown(request, api::routes))
+    }),
+    get("/api/store", Access::Open, |request| {
+        Box::pin(api::shown(request, api::store))
+    }),
+    get("/api/support-dump", Access::NamesClients, |request| {
+        Box::pin(api::rendered(request, api::dump))
+    }),
+    get("/api/upstreams", Access::Open, |request| {
+        Box::pin(api::shown(request, api::upstreams))
+    }),
+    get("/api/version", Access::Open, |request| {
+        Box::pin(api::shown(request, api::version))
+    }),
+];
+
+const fn get(path: &'static str, access: Access, answer: Answering) -> AdminCall {
+    AdminCall {
+        method: Method::GET,
+        path,
+        access,
+        answer,
+    }
+}
+
+const fn post(path: &'static str, access: Access, answer: Answering) -> AdminCall {
+    AdminCall {
+        method: Method::POST,
+        path,
+        access,
+        answer,
+    }
+}
+
+/// Lists the methods of a path, as `Allow` does.
+pub(super) fn allow(path: &str) -> String {
+    let calls = CALLS.iter().filter(|call| call.path == path);
+    let methods = calls.map(|call| match call.method {
+        Method::GET => "GET, HEAD",
+        ref method => method.as_str(),
+    });
+    methods.collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,281 @@
+//! Reads the file again and puts it in force, whoever asks for it.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+
+use super::{descriptors, expiry};
+use crate::admin::{ReloadControl, ReloadOutcome, ReloadReport, ReloadSource};
+use crate::config::changes::{Changes, changes, keep_until_restart};
+use crate::config::{ConfigText, describe, environment, file::File, load, report::Report};
+use crate::limit::plan::SeriesId;
+use crate::logging::{Logging, Output};
+use crate::metrics::Reload;
+use crate::proxy::process::{ActiveConfig, Process};
+use crate::snapshot::{Policy, Snapshot};
+
+/// What a reload needs to know and to change.
+#[derive(Debug)]
+pub(super) struct Reloader {
+    pub(super) process: Arc<Process>,
+    /// Where the access log and events go.
+    pub(super) output: Output,
+    /// Where the file is; none if the gateway was started from a text.
+    path: Option<PathBuf>,
+    workers: usize,
+    /// Held during a reload.
+    running: Mutex<Running>,
+    last: Mutex<Option<Arc<ReloadReport>>>,
+}
+
+/// What a reload changes, but for the process.
+#[derive(Debug)]
+struct Running {
+    /// What the file in force says.
+    file: File,
+    /// Changes what is logged, once events are logged.
+    logging: Option<Logging>,
+}
+
+impl Reloader {
+    pub(super) fn new(
+        process: Arc<Process>,
+        output: Output,
+        path: Option<PathBuf>,
+        workers: usize,
+        file: File,
+    ) -> Self {
+        let logging = None;
+        Self {
+            process,
+            output,
+            path,
+            workers,
+            running: Mutex::new(Running { file, logging }),
+            last: Mutex::default(),
+        }
+    }
+
+    /// Changes from now on what is logged, too.
+    pub(super) fn log_by(&self, logging: Logging) {
+        self.running().logging = Some(logging);
+    }
+
+    /// Puts the file of this text in force.
+    pub(super) fn reload_text(&self, config: ConfigText<'_>) -> Result<(), Report> {
+        let mut running = self.running();
+        let source = ReloadSource::Signal;
+        let (reloaded, outcome) = self.try_put_in_force(&mut running, config, source);
+        self.note(source, outcome);
+        reloaded
+    }
+
+    /// Puts the file of this text in force, and says what came of that.
+    fn try_put_in_force(
+        &self,
+        running: &mut Running,
+        config: ConfigText<'_>,
+        source: ReloadSource,
+    ) -> (Result<(), Report>, ReloadOutcome) {
+        match self.put_in_force(running, config, source) {
+            Ok((changes, warnings)) => (Ok(()), applied(changes, warnings)),
+            Err(report) => {
+                self.reject();
+                let outcome = mistakes(&report, config);
+                (Err(report), outcome)
+            }
+        }
+    }
+
+    /// Reads the file's text.
+    fn read(&self) -> Result<(&Path, String), String> {
+        let path = self.path.as_deref();
+        let path = path.ok_or_else(|| "the gateway was not started from a file".to_owned())?;
+        let text = std::fs::read_to_string(path);
+        let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok((path, text))
+    }
+
+    /// Counts a reload that failed; files of the log and of passwords are opened again all the same.
+    fn reject(&self) {
+        self.process.metrics.reloaded(Reload::Rejected);
+        self.process.store.refresh_passwords();
+        self.reopen_log();
+    }
+
+    /// Opens the log's files again, so that files that were rotated away are closed.
+    pub(super) fn reopen_log(&self) {
+        for error in self.output.reopen(self.process.live().snapshot.log.files()) {
+            let (file, source) = (error.file.display(), &error.source);
+            tracing::error!(
+                key = error.key, %file, error = %source,
+                "the log file cannot be reopened: lines still go to the old one"
+            );
+        }
+    }
+
+    fn put_in_force(
+        &self,
+        running: &mut Running,
+        config: ConfigText<'_>,
+        source: ReloadSource,
+    ) -> Result<(Changes, Vec<String>), Report> {
+        let process = &self.process;
+        let loaded = load(config, &environment, &mut |series| {
+            process.store.series_id(series)
+        })?;
+        let old = Arc::clone(&process.live());
+        let changes = changes(&running.file, &loaded.file);
+        let loaded = keep_until_restart(&running.file, &old.snapshot, loaded);
+        let snapshot = loaded.snapshot;
+        let series_ids = series_ids(&snapshot);
+        process.store.reload(&snapshot.store);
+        let (endpoints, key) = (&process.endpoints, &process.random_key);
+        let live = ActiveConfig::new(snapshot, &process.metrics, endpoints, key);
+        process.swap(live);
+        process.store.retain(&series_ids);
+        process.metrics.reloaded(Reload::Applied);
+        running.file = loaded.file;
+        self.reopen_log();
+        let live = Arc::clone(&process.live());
+        if let Some(logging) = &running.logging {
+            logging.set(live.snapshot.log.level, live.log_format);
+        }
+        for key in &changes.needs_restart {
+            tracing::warn!(key, "a changed key needs a restart: its old value stays");
+        }
+        for change in &changes.applied {
+            tracing::info!(change, "reloaded");
+        }
+        warn(&loaded.warnings);
+        expiry::warn(&live.snapshot, process.clock.wall());
+        let sockets_max = descriptors::bound(process, self.workers);
+        descriptors::warn_if_few(sockets_max, process);
+        tracing::info!(
+            changes = changes.applied.len(),
+            %source,
+            "the new configuration is in effect"
+        );
+        Ok((changes, loaded.warnings))
+    }
+
+    fn note(&self, source: ReloadSource, outcome: ReloadOutcome) -> Arc<ReloadReport> {
+        let report = Arc::new(ReloadReport {
+            time: self.process.clock.wall(),
+            source,
+            outcome,
+        });
+        *self.latest() = Some(Arc::clone(&report));
+        report
+    }
+
+    fn running(&self) -> MutexGuard<'_, Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn latest(&self) -> MutexGuard<'_, Option<Arc<ReloadReport>>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ReloadControl for Reloader {
+    fn reload(&self, source: ReloadSource) -> Arc<ReloadReport> {
+        // Held while the file is read, too: what was read last is in force last.
+        let mut running = self.running();
+        let outcome = match self.read() {
+            Ok((path, text)) => {
+                let config = ConfigText::of(path, &text);
+                self.try_put_in_force(&mut running, config, source).1
+            }
+            Err(error) => {
+                self.reject();
+                tracing::error!(error, %source, "cannot reload: the file cannot be read");
+                ReloadOutcome::Unreadable { error }
+            }
+        };
+        if let ReloadOutcome::Mistakes { lines, .. } = &outcome {
+            log_mistakes(lines, source);
+        }
+        self.note(source, outcome)
+    }
+
+    fn preview(&self, source: ReloadSource) -> ReloadReport {
+        let running = self.running();
+        let outcome = match self.read() {
+            Ok((path, text)) => preview(&running, ConfigText::of(path, &text)),
+            Err(error) => ReloadOutcome::Unreadable { error },
+        };
+        ReloadReport {
+            time: self.process.clock.wall(),
+            source,
+            outcome,
+        }
+    }
+
+    fn last(&self) -> Option<Arc<ReloadReport>> {
+        self.latest().clone()
+    }
+
+    fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    fn configuration(&self) -> Value {
+        describe(&self.running().file)
+    }
+}
+
+/// Says what putting the file of this text in force would change.
+fn preview(running: &Running, config: ConfigText<'_>) -> ReloadOutcome {
+    match load(config, &environment, &mut |_| SeriesId(0)) {
+        Ok(loaded) => applied(changes(&running.file, &loaded.file), loaded.warnings),
+        Err(report) => mistakes(&report, config),
+    }
+}
+
+fn applied(changes: Changes, warnings: Vec<String>) -> ReloadOutcome {
+    ReloadOutcome::Applied {
+        changes: changes.applied,
+        needs_restart: changes.needs_restart,
+        warnings,
+    }
+}
+
+fn mistakes(report: &Report, config: ConfigText<'_>) -> ReloadOutcome {
+    let name = config.path.display().to_string();
+    ReloadOutcome::Mistakes {
+        lines: report.lines(&name, config.text),
+        report: report.render(&name, config.text, false),
+    }
+}
+
+fn log_mistakes(lines: &[String], source: ReloadSource) {
+    for mistake in lines.iter().take(LOGGED_MAX) {
+        tracing::error!(mistake, %source, "cannot reload: the old configuration stays");
+    }
+    if let Some(more @ 1..) = lines.len().checked_sub(LOGGED_MAX) {
+        tracing::error!(
+            more,
+            "more mistakes are not logged: `tollgate check` prints all of them"
+        );
+    }
+}
+
+/// Logs the warnings about a file: what is not a mistake, but probably not what was meant.
+pub(super) fn warn(warnings: &[String]) {
+    for warning in warnings {
+        tracing::warn!(warning, "valid, but probably not what was meant");
+    }
+}
+
+/// Returns the ids of the series that a configuration counts in.
+fn series_ids(snapshot: &Snapshot) -> Vec<SeriesId> {
+    let quotas = snapshot.policies.iter().flat_map(Policy::every_quota);
+    let series_ids: HashSet<SeriesId> = quotas.map(|quota| quota.series_id).collect();
+    series_ids.into_iter().collect()
+}
+
+/// How many mistakes of a file are logged at most when a reload fails.
+const LOGGED_MAX: usize = 100;

@@ -1,0 +1,79 @@
+//! The last events, for whoever asks what has happened: few, and none of a single request.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tracing_subscriber::fmt::MakeWriter;
+
+/// The last events, each a line of JSON; all clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct RecentEvents(Arc<Mutex<VecDeque<String>>>);
+
+/// Takes one event.
+#[derive(Debug)]
+pub struct RecentWriter<'e>(&'e RecentEvents);
+
+impl RecentEvents {
+    /// Returns them, the oldest first.
+    pub fn lines(&self) -> Vec<String> {
+        self.events().iter().cloned().collect()
+    }
+
+    fn events(&self) -> MutexGuard<'_, VecDeque<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<'e> MakeWriter<'e> for RecentEvents {
+    type Writer = RecentWriter<'e>;
+
+    fn make_writer(&'e self) -> Self::Writer {
+        RecentWriter(self)
+    }
+}
+
+impl Write for RecentWriter<'_> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(&line[..line.len().min(EVENT_BYTES_MAX)]);
+        let mut events = self.0.events();
+        if events.len() == EVENTS_MAX {
+            events.pop_front();
+        }
+        events.push_back(text.trim_end().to_owned());
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// How many events are kept.
+const EVENTS_MAX: usize = 200;
+
+/// Most bytes that are kept of one.
+const EVENT_BYTES_MAX: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_events_are_kept_and_long_ones_cut() {
+        let events = RecentEvents::default();
+        for number in 0..EVENTS_MAX + 2 {
+            let mut writer = events.make_writer();
+            writeln!(writer, "{number}").expect("memory never fails");
+        }
+        let mut writer = events.make_writer();
+        let long = "é".repeat(EVENT_BYTES_MAX);
+        writer
+            .write_all(long.as_bytes())
+            .expect("memory never fails");
+        let lines = events.lines();
+        assert_eq!(lines.len(), EVENTS_MAX);
+        assert_eq!((&*lines[0], &*lines[EVENTS_MAX - 2]), ("3", "201"));
+        assert_eq!(lines[EVENTS_MAX - 1].len(), EVENT_BYTES_MAX);
+    }
+}
