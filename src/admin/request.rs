@@ -19,7 +19,6 @@ pub(super) struct AdminRequest {
     /// What is running.
     pub(super) state: Arc<AdminState>,
     /// The control thread's way to the counters.
-    #[expect(dead_code, reason = "`keys` and `explain` go through it")]
     pub(super) session: Session,
     /// Who asks.
     pub(super) peer: SocketAddr,

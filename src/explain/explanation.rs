@@ -165,8 +165,10 @@ pub struct RefusedView {
     pub reason: Reason,
     /// What the client is told, if it is a problem of RFC 9457.
     pub detail: Option<String>,
-    /// The policy that refuses, if one does.
+    /// The policy that refuses, if one does: the first of several.
     pub policy: Option<String>,
+    /// The names of the quotas that have no room.
+    pub quotas: Vec<String>,
     /// When it is worth trying again.
     pub retry_after_secs: Option<u64>,
 }

@@ -128,6 +128,7 @@ impl RefusedView {
             "reason": self.reason.word(),
             "detail": self.detail,
             "policy": self.policy,
+            "quotas": self.quotas,
             "retry_after_seconds": self.retry_after_secs,
         })
     }

@@ -265,8 +265,11 @@ impl Display for RefusedView {
         if let Some(detail) = &self.detail {
             write!(f, ": {detail}")?;
         }
+        if !self.quotas.is_empty() {
+            write!(f, ": no room in {}", self.quotas.join(", "))?;
+        }
         match self.retry_after_secs {
-            Some(secs) => write!(f, " Retry-After: {secs}"),
+            Some(secs) => write!(f, "; Retry-After: {secs}"),
             None => Ok(()),
         }
     }

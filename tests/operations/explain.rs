@@ -5,6 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::support::{Config, Process, get};
+
 fn explain(folder: &Path, file: &str, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tollgate"))
         .args(["explain", "--config", file])
@@ -213,6 +215,35 @@ fn explain_says_of_a_file_without_a_secret_what_its_digests_are_not() {
     assert!(said.contains("client: live~"), "{said}");
     assert!(!said.contains("id:") && !said.contains("live_1"), "{said}");
     assert!(said.contains("`[store] key_secret` is not set"), "{said}");
+}
+
+#[test]
+fn a_running_gateway_says_what_is_left() {
+    let config = Config::limited(
+        "builtin:status/200",
+        "quota = '2 per day'\nalgorithm = 'fixed-window'",
+    );
+    let mut process = Process::start(&config);
+    assert_eq!(get(process.public, "/", "").status, 200);
+    let file = process.file().to_str().expect("text").to_owned();
+    for _ in 0..2 {
+        let output = explain(&folder(), &file, &["--live", "/"]);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert!(
+            said.contains("2 per day, fixed-window: 1 left, more in "),
+            "{said}"
+        );
+        assert!(said.ends_with("result\n  admitted now\n"), "{said}");
+    }
+    let output = explain(&folder(), &file, &["--live", "--listener", "edge", "/"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    process.signal("KILL");
+    process.wait();
+    let output = explain(&folder(), &file, &["--live", "/"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("no gateway listens at"), "{said}");
 }
 
 #[test]
