@@ -40,6 +40,9 @@ pub(super) static CALLS: &[AdminCall] = &[
     get("/api/connections", Access::Open, |request| {
         Box::pin(api::shown(request, api::connections))
     }),
+    post("/api/explain", Access::NamesClients, |request| {
+        Box::pin(api::explain(request))
+    }),
     get("/api/openapi.json", Access::Open, |_| {
         Box::pin(async { api::openapi() })
     }),

@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
+use http::Method;
 
+use super::client::AdminClient;
 use super::request_arguments::RequestArguments;
 use super::{EXIT_USAGE, file};
 use crate::clock::Clock;
@@ -17,12 +19,15 @@ use crate::proxy::process::{partition_key, secret_key};
 use crate::store::{MemoryStore, Session};
 
 /// Reads the file at `path`, and prints what becomes of a request. Exits with 0, whatever that is, with 78 if the
-/// file has mistakes, or with 2 if the request cannot be read.
+/// file has mistakes, with 2 if the request cannot be read, or with 1 if the gateway that runs cannot be asked.
 pub fn print(path: &Path, request: &RequestArguments) -> ExitCode {
     let asked = match request.asked() {
         Ok(asked) => asked,
         Err(bad) => return usage(&bad),
     };
+    if request.live {
+        return print_live(path, request);
+    }
     let loaded = match file::load(path) {
         Ok(loaded) => loaded,
         Err(status) => return status,
@@ -35,6 +40,24 @@ pub fn print(path: &Path, request: &RequestArguments) -> ExitCode {
         }
         Err(bad) => usage(&bad),
     }
+}
+
+/// Prints what the gateway says that runs with the file at `path`.
+fn print_live(path: &Path, request: &RequestArguments) -> ExitCode {
+    let answer = AdminClient::of(path)
+        .and_then(|client| client.ask(Method::POST, "/api/explain", Some(&request.json())));
+    let content = match answer {
+        Ok(answer) => answer.content,
+        Err(error) => return error.report(),
+    };
+    let Some(text) = content["text"].as_str() else {
+        let detail = content["detail"].as_str();
+        let detail = detail.unwrap_or("the gateway does not say what becomes of it");
+        eprintln!("tollgate: {detail}");
+        return ExitCode::FAILURE;
+    };
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    ExitCode::SUCCESS
 }
 
 fn usage(bad: &BadQuestion) -> ExitCode {

@@ -160,7 +160,7 @@ fn report(report: &Value) -> String {
     }
     for quota in items(report, "quotas") {
         let number = |key: &str| quota[key].as_u64().unwrap_or_default();
-        let candidate = if quota["is_candidate"] == true {
+        let candidate = if quota["candidate"] == true {
             " (candidate)"
         } else {
             ""
@@ -188,7 +188,7 @@ fn report(report: &Value) -> String {
             number("remaining") + 1
         );
     }
-    if report["is_degraded"] == true {
+    if report["degraded"] == true {
         out += "  Redis cannot be asked: these are this gateway's own counts\n";
     }
     notes(report, &mut out);

@@ -1,6 +1,7 @@
 //! A request, as a command line has it.
 
 use clap::Args;
+use serde_json::{Value, json};
 
 use crate::explain::{AskedRequest, BadQuestion};
 
@@ -20,6 +21,9 @@ pub struct RequestArguments {
     /// The listener that it comes by. Default: the one with the URL's port, or the first.
     #[arg(long, value_name = "NAME")]
     pub listener: Option<String>,
+    /// Asks the gateway that runs with the file, and says what is left and what would happen now. Spends nothing.
+    #[arg(long)]
+    pub live: bool,
     /// What is requested: a URL, or a path.
     pub url: String,
 }
@@ -35,5 +39,20 @@ impl RequestArguments {
         let (from, listener) = (self.from.as_deref(), self.listener.as_deref());
         let headers = headers.ok_or(BadQuestion::Header)?;
         AskedRequest::new(Some(&self.method), &self.url, headers, from, listener)
+    }
+
+    /// Returns it as the admin port takes it.
+    pub fn json(&self) -> Value {
+        let headers = self
+            .headers
+            .iter()
+            .filter_map(|header| header.split_once(':'));
+        json!({
+            "method": self.method,
+            "url": self.url,
+            "headers": headers.map(|(name, value)| json!([name, value])).collect::<Value>(),
+            "from": self.from,
+            "listener": self.listener,
+        })
     }
 }

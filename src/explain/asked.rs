@@ -6,7 +6,7 @@ use http::header::HOST;
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::snapshot::{ListenAddress, Listener, Snapshot};
 
@@ -47,10 +47,9 @@ pub enum BadQuestion {
         /// The names that there are.
         known: String,
     },
-    /// A call to the admin port has no such form.
+    /// A member of a JSON object is missing or has another type.
     #[error(
-        "expected a JSON object with `url`, and perhaps `method`, `headers` (a list of pairs of name and value), \
-         `from` and `listener`"
+        "expected `url`, and perhaps `method`, `headers` (a list of pairs of name and value), `from` and `listener`"
     )]
     Form,
 }
@@ -71,6 +70,9 @@ pub enum ListenerChoice {
 }
 
 impl AskedRequest {
+    /// What a JSON object may have.
+    pub const MEMBERS: [&str; 5] = ["method", "url", "headers", "from", "listener"];
+
     /// Reads a request; without a method, it is a GET.
     ///
     /// # Errors
@@ -101,18 +103,11 @@ impl AskedRequest {
         })
     }
 
-    /// Reads the body of a call to the admin port.
+    /// Reads the members of a JSON object, of which `url` must be there.
     ///
     /// # Errors
     /// What cannot be read.
-    pub fn from_json(body: &[u8]) -> Result<Self, BadQuestion> {
-        let Ok(Value::Object(object)) = serde_json::from_slice(body) else {
-            return Err(BadQuestion::Form);
-        };
-        let known = ["method", "url", "headers", "from", "listener"];
-        if object.keys().any(|key| !known.contains(&&**key)) {
-            return Err(BadQuestion::Form);
-        }
+    pub fn from_members(object: &Map<String, Value>) -> Result<Self, BadQuestion> {
         let text = |key: &str| match object.get(key) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(&**text)),

@@ -85,10 +85,9 @@ pub struct RouteView {
     pub upstream: Arc<str>,
     /// The path that is forwarded; none if the request is refused before that is known.
     pub forwarded: Option<String>,
-    /// Whether the route has `cors_origins`.
-    pub has_page_origins: bool,
-    /// Whether the page that makes the request may read what the gateway answers.
-    pub is_readable_by_page: bool,
+    /// Whether the page that makes the request may read what the gateway answers; none if no page does, or if the
+    /// route has no `cors_origins`.
+    pub is_readable_by_page: Option<bool>,
 }
 
 /// What a policy does to a request.
@@ -104,8 +103,10 @@ pub struct PolicyView {
     pub client: String,
     /// The digest that the client is counted under, if it is the same in every process that counts it.
     pub id: Option<String>,
-    /// What it does; none if it is off, or if the request is refused before it.
+    /// What it does; none if the request is refused before that is known.
     pub outcome: Option<PolicyOutcome>,
+    /// Whether it refuses the request.
+    pub is_refusing: bool,
     /// The override that matched, as logs show it.
     pub matched: Option<String>,
     /// The quotas, and those that are tried beside them.
@@ -164,8 +165,10 @@ pub struct RefusedView {
     pub reason: Reason,
     /// What the client is told, if it is a problem of RFC 9457.
     pub detail: Option<String>,
-    /// The policy that refuses, if one does.
+    /// The policy that refuses, if one does: the first of several.
     pub policy: Option<String>,
+    /// The names of the quotas that have no room.
+    pub quotas: Vec<String>,
     /// When it is worth trying again.
     pub retry_after_secs: Option<u64>,
 }

@@ -62,7 +62,7 @@ impl RouteView {
             "name": &*self.name,
             "upstream": &*self.upstream,
             "forwarded_path": self.forwarded,
-            "readable_by_page": self.has_page_origins.then_some(self.is_readable_by_page),
+            "readable_by_page": self.is_readable_by_page,
         })
     }
 }
@@ -128,6 +128,7 @@ impl RefusedView {
             "reason": self.reason.word(),
             "detail": self.detail,
             "policy": self.policy,
+            "quotas": self.quotas,
             "retry_after_seconds": self.retry_after_secs,
         })
     }

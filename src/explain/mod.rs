@@ -76,15 +76,11 @@ pub async fn explain(
     let is_preflight = is_preflight(&head.method, &head.headers);
     let (mut course, mut clients) = (Course::default(), Vec::new());
     let refused = dry_run.run(&mut head, &mut course, |facts, policies| {
-        clients.extend(
-            policies
-                .iter()
-                .map(|one| AppliedClient::of(&limiter, one, facts)),
-        );
+        let applied = policies.iter();
+        clients.extend(applied.map(|one| AppliedClient::of(&limiter, one, facts)));
     });
     let mut refused = refused.err().map(RefusedView::of);
-    let mut left = SmallVec::new();
-    let mut live = None;
+    let (mut left, mut live) = (SmallVec::new(), None);
     if mode == ExplainMode::Live && refused.is_none() {
         let preview = course.preview.as_mut().expect("nothing refuses its plan");
         (left, live, refused) = peek(&limiter, preview).await;
@@ -94,6 +90,7 @@ pub async fn explain(
         limiter: &limiter,
         preview: course.preview.as_ref(),
         left,
+        refusing: refused.as_ref().and_then(|one| one.policy.as_deref()),
         is_id_known: mode == ExplainMode::Live || is_partition_key_known(store),
     };
     let (other_routes, more_routes) = other_routes(limiter.snapshot, &course);
@@ -106,13 +103,10 @@ pub async fn explain(
         listener_choice,
         client,
         preflight: is_preflight.then(|| preflight(limiter.snapshot, &course)),
-        route: route(limiter.snapshot, &course),
+        route: route(limiter.snapshot, &course, head.headers.contains_key(ORIGIN)),
         other_routes,
         more_routes,
-        policies: clients
-            .iter()
-            .map(|client| findings.policy(client))
-            .collect(),
+        policies: clients.iter().map(|one| findings.policy(one)).collect(),
         refused,
         live,
         notes: notes(&dry_run, mode),
@@ -161,7 +155,19 @@ async fn peek(
         wait: *decided.as_ref().unwrap_or(&Micros(0)),
         is_degraded,
     };
-    let refused = decided.err().map(RefusedView::of);
+    let refused = decided.err().map(|refusal| {
+        let (snapshot, decided) = (limiter.snapshot, preview.decided());
+        let view = RefusedView::of(refusal);
+        let quotas = decided.violated(snapshot);
+        let first = decided.first_refusing(snapshot);
+        RefusedView {
+            quotas: quotas
+                .map(|item| item.trim_matches('"').to_owned())
+                .collect(),
+            policy: first.map(|policy| policy.name.to_string()).or(view.policy),
+            ..view
+        }
+    });
     (now.into_iter().zip(then).collect(), Some(live), refused)
 }
 
@@ -205,14 +211,14 @@ fn preflight(snapshot: &Snapshot, course: &Course<'_>) -> PreflightView {
     }
 }
 
-fn route(snapshot: &Snapshot, course: &Course<'_>) -> Option<RouteView> {
+fn route(snapshot: &Snapshot, course: &Course<'_>, has_origin: bool) -> Option<RouteView> {
     let route = &snapshot.routes[course.route?];
     Some(RouteView {
         name: Arc::clone(&route.name),
         upstream: Arc::clone(&snapshot.upstreams[route.upstream].name),
         forwarded: course.forwarded.clone(),
-        has_page_origins: !route.cors_origins.is_empty(),
-        is_readable_by_page: course.is_readable_by_page,
+        is_readable_by_page: (!route.cors_origins.is_empty() && has_origin)
+            .then_some(course.is_readable_by_page),
     })
 }
 
@@ -237,6 +243,8 @@ struct PolicyFindings<'p, 's> {
     limiter: &'p Limiter<'s>,
     preview: Option<&'p Preview<'s>>,
     left: PeekedQuotas,
+    /// The name of the policy that refuses.
+    refusing: Option<&'p str>,
     /// Whether partition ids are the same in every process that counts by them, or are those of this one.
     is_id_known: bool,
 }
@@ -264,6 +272,7 @@ impl PolicyFindings<'_, '_> {
             client: client.client.clone(),
             id: id.map(|id| format!("id:{:032x}", id.bits())),
             outcome: own.map(|(_, result)| result.outcome),
+            is_refusing: self.refusing.is_some_and(|name| name == &*policy.name),
             matched: matched.map(|((_, result), decided)| decided.tier(result).to_owned()),
             cost: own
                 .filter(|_| !quotas.is_empty())
@@ -335,6 +344,7 @@ impl RefusedView {
             reason,
             detail: text(response.body(), "detail"),
             policy: text(response.body(), "policy"),
+            quotas: Vec::new(),
             retry_after_secs,
         }
     }

@@ -132,13 +132,13 @@ impl Display for RouteView {
         if let Some(path) = &self.forwarded {
             writeln!(f, "  forwarded path: {path}")?;
         }
-        match (self.has_page_origins, self.is_readable_by_page) {
-            (false, _) => Ok(()),
-            (true, true) => f.write_str("  `cors_origins` lets the page read refusals\n"),
-            (true, false) => f.write_str(
-                "  `cors_origins` lets no page read refusals that this request could be from\n",
-            ),
-        }
+        f.write_str(match self.is_readable_by_page {
+            None => "",
+            Some(true) => "  `cors_origins` has the `Origin`, so its page can read refusals\n",
+            Some(false) => {
+                "  `cors_origins` does not have the `Origin`, so its page cannot read refusals\n"
+            }
+        })
     }
 }
 
@@ -190,6 +190,7 @@ impl Display for PolicyView {
 /// Says what a policy does, if its quotas do not say it.
 fn said(policy: &PolicyView) -> Option<&'static str> {
     Some(match policy.outcome {
+        None if policy.is_refusing => "refuses",
         None => "not reached: the request is refused before",
         Some(PolicyOutcome::Skipped) => "does not apply: the client lacks a part of the partition",
         Some(PolicyOutcome::Unidentified) => "refuses: the client lacks a part of the partition",
@@ -264,8 +265,11 @@ impl Display for RefusedView {
         if let Some(detail) = &self.detail {
             write!(f, ": {detail}")?;
         }
+        if !self.quotas.is_empty() {
+            write!(f, ": no room in {}", self.quotas.join(", "))?;
+        }
         match self.retry_after_secs {
-            Some(secs) => write!(f, " Retry-After: {secs}"),
+            Some(secs) => write!(f, "; Retry-After: {secs}"),
             None => Ok(()),
         }
     }

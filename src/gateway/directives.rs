@@ -49,6 +49,7 @@ impl DirectiveFollower {
                 () = in_force.given.notified() => {}
             }
             self.read().await;
+            self.in_force.read.notify_waiters();
         }
     }
 

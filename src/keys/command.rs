@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::client::{DigestKeys, NamedClients};
 use super::directive::{Directive, Order, hex};
 use super::error::KeysError;
-use super::in_force::{is_about, reset_states};
+use super::in_force::{InForce, is_about, reset_states};
 use crate::access_log::rfc3339;
 use crate::clock::{Clock, Micros, Timestamp};
 use crate::config::compile::temporary_grant;
@@ -35,8 +35,10 @@ pub struct Keys<'k> {
     pub session: &'k Session,
     /// The time.
     pub clock: &'k Clock,
-    /// What is in force for a time.
+    /// What is in force for a time, as it was when the command came.
     pub directives: &'k [Directive],
+    /// What is in force now.
+    pub in_force: &'k InForce,
     /// The store of the process.
     pub store: &'k Store,
 }
@@ -57,6 +59,7 @@ pub struct ClientReport {
     /// Every quota that it spends.
     pub quotas: Vec<QuotaReport>,
     /// Whether this node's share says so, because Redis cannot be asked.
+    #[serde(rename = "degraded")]
     pub is_degraded: bool,
     /// What cannot be told.
     pub notes: Vec<String>,
@@ -68,6 +71,7 @@ pub struct QuotaReport {
     /// The quota, with its policy's name.
     pub quota: String,
     /// Whether it is tried beside the policy's own.
+    #[serde(rename = "candidate")]
     pub is_candidate: bool,
     /// Units that it holds at most.
     pub limit: u64,
@@ -317,6 +321,9 @@ impl Keys<'_> {
         }
         let ids: Vec<String> = found.iter().map(|one| one.id.clone()).collect();
         self.session.remove_directives(&ids).await?;
+        self.in_force
+            .comes_to(|all| !all.iter().any(|one| ids.contains(&one.id)))
+            .await;
         let named = found.iter().map(|one| match &one.text.policy {
             Some(policy) => policy.clone(),
             None => "everywhere".to_owned(),

@@ -72,8 +72,9 @@ pub enum PartIs {
 }
 
 impl Directive {
-    /// Makes a directive.
+    /// Makes a directive, which ends with the millisecond of `until`.
     pub fn new(text: DirectiveText, until: Timestamp) -> Self {
+        let until = Timestamp(until.0.div_ceil(US_PER_MS) * US_PER_MS);
         let kind = match text.order {
             Order::Grant(_) => "grant",
             Order::Reset(_) => "reset",
@@ -159,5 +160,7 @@ pub fn partition_id(hex: &str) -> Option<PartitionId> {
     bits.map(PartitionId::new)
 }
 
+/// Stores keep ends in ms.
+const US_PER_MS: u64 = 1000;
 /// Hex digits of a directive's id.
 const ID_DIGITS: usize = 32;

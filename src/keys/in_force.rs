@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
@@ -23,6 +24,8 @@ pub struct InForce {
     parts: Mutex<InForceParts>,
     /// Notified when a directive was given here, so that it is in force at once.
     pub given: Notify,
+    /// Notified when directives have been read, and are in force.
+    pub read: Notify,
     /// Whether the store has told its directives since the start.
     pub is_known: AtomicBool,
 }
@@ -45,8 +48,25 @@ impl InForce {
                 directives: Vec::new(),
             }),
             given: Notify::new(),
+            read: Notify::new(),
             is_known: AtomicBool::new(false),
         }
+    }
+
+    /// Has the directives read now, and waits, not for long, until those are in force that `has_come` looks for.
+    pub async fn comes_to(&self, has_come: impl Fn(&[Directive]) -> bool) {
+        self.given.notify_one();
+        let coming = async {
+            loop {
+                let read = self.read.notified();
+                if has_come(&self.lock().directives) {
+                    return;
+                }
+                read.await;
+            }
+        };
+        // It is kept in any case, and in force soon.
+        let _ = tokio::time::timeout(COMES_WITHIN, coming).await;
     }
 
     /// Locks both.
@@ -209,3 +229,6 @@ fn patterns(parts: &[(Part, StoredPart)], partition: &Partition) -> Vec<Pattern>
     }
     patterns
 }
+
+/// How long whoever orders something waits until it is in force here.
+const COMES_WITHIN: Duration = Duration::from_secs(1);

@@ -90,7 +90,7 @@ fn a_client_has_what_was_set_until_that_is_ended() {
         (remaining(&left, 0), remaining(&left, 1)),
         (json!(0), json!(0))
     );
-    assert_eq!(left["quotas"][1]["is_candidate"], true);
+    assert_eq!(left["quotas"][1]["candidate"], true);
     order(
         &gateway,
         "set",

@@ -7,6 +7,7 @@ mod admin;
 mod certificates;
 mod check;
 mod client_names;
+mod explain;
 mod includes;
 mod keys;
 mod log_fields;

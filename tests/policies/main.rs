@@ -9,6 +9,7 @@ mod bodies;
 mod candidates;
 mod cookbook;
 mod costs;
+mod explain;
 mod overrides;
 mod spread;
 mod stores;

@@ -47,7 +47,7 @@ pub(in crate::admin) async fn set(request: &AdminRequest) -> AdminReply {
                 .ok_or_else(|| wrong("`for` is missing, expected how long, such as \"8h\""))?;
             keys.set(policy, value, &members.quotas()?, lifetime).await
         };
-        Ok(context.done(request, "set", done.map_err(refusal)?))
+        Ok(done_with(request, "set", done.map_err(refusal)?))
     })
     .await
 }
@@ -85,7 +85,7 @@ pub(in crate::admin) async fn reset(request: &AdminRequest) -> AdminReply {
         let (policy, value) = members.client()?;
         let reset = context.keys(request).reset(policy, value).await;
         let (before, done) = reset.map_err(refusal)?;
-        context.note(request, "reset", &done);
+        note(request, "reset", &done);
         let mut body = json!(done);
         body["before"] = json!(before);
         Ok(AdminReply::json(&body))
@@ -103,7 +103,7 @@ pub(in crate::admin) async fn block(request: &AdminRequest) -> AdminReply {
         let lifetime = members.lifetime()?.unwrap_or(LIFETIME_MAX);
         let keys = context.keys(request);
         let done = keys.block(policy, value, is_everywhere, lifetime).await;
-        Ok(context.done(request, "block", done.map_err(refusal)?))
+        Ok(done_with(request, "block", done.map_err(refusal)?))
     })
     .await
 }
@@ -115,7 +115,7 @@ pub(in crate::admin) async fn unblock(request: &AdminRequest) -> AdminReply {
         let context = Context::of(request);
         let (policy, value) = members.client()?;
         let done = context.keys(request).unblock(policy, value).await;
-        Ok(context.done(request, "unblock", done.map_err(refusal)?))
+        Ok(done_with(request, "unblock", done.map_err(refusal)?))
     })
     .await
 }
@@ -152,28 +152,28 @@ impl Context {
             session: &request.session,
             clock: &process.clock,
             directives: &self.directives,
+            in_force: &self.in_force,
             store: &process.store,
         }
     }
+}
 
-    /// Logs what was done, lets it be in force at once, and answers with it.
-    fn done(&self, request: &AdminRequest, command: &str, done: Done) -> AdminReply {
-        self.note(request, command, &done);
-        AdminReply::json(&json!(done))
-    }
+/// Logs what was done, and answers with it.
+fn done_with(request: &AdminRequest, command: &str, done: Done) -> AdminReply {
+    note(request, command, &done);
+    AdminReply::json(&json!(done))
+}
 
-    fn note(&self, request: &AdminRequest, command: &str, done: &Done) {
-        self.in_force.given.notify_one();
-        tracing::info!(
-            command,
-            policies = done.policies.join(", "),
-            client = done.client,
-            until = done.until,
-            done = done.done,
-            from = %request.peer,
-            "an operator acted on a client"
-        );
-    }
+fn note(request: &AdminRequest, command: &str, done: &Done) {
+    tracing::info!(
+        command,
+        policies = done.policies.join(", "),
+        client = done.client,
+        until = done.until,
+        done = done.done,
+        from = %request.peer,
+        "an operator acted on a client"
+    );
 }
 
 /// The members of a command.

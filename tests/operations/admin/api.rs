@@ -71,6 +71,19 @@ fn ask(address: SocketAddr, method: &str, path: &str, fields: &str, content: &st
     client.answer()
 }
 
+/// Asks as the description's example of a call does.
+#[track_caller]
+fn ask_example(address: SocketAddr, method: &str, path: &str, fields: &str) -> Answer {
+    let of_call = &described()["paths"][path][method.to_lowercase()];
+    match &of_call["requestBody"]["content"]["application/json"]["example"] {
+        Value::Null => ask(address, method, path, fields, ""),
+        example => {
+            let fields = format!("{fields}Content-Type: application/json\r\n");
+            ask(address, method, path, &fields, &example.to_string())
+        }
+    }
+}
+
 #[track_caller]
 fn get(address: SocketAddr, path: &str) -> Answer {
     ask(address, "GET", path, "", "")
@@ -149,7 +162,7 @@ fn every_answer_is_as_the_description_says() {
     let admin = gateway.admin();
     for (method, path) in calls() {
         for (fields, expected) in [("", None), (RIGHT, Some(200))] {
-            let answer = ask(admin, &method, &path, fields, "");
+            let answer = ask_example(admin, &method, &path, fields);
             assert_described(&method, &path, &answer);
             if let Some(expected) = expected {
                 assert_eq!(answer.status, expected, "{method} {path}");
@@ -185,31 +198,39 @@ fn what_changes_state_or_names_clients_needs_the_token_that_is_set() {
     );
     let needing = [
         ("GET", "/api/config"),
+        ("GET", "/api/keys"),
         ("GET", "/api/reload"),
         ("GET", "/api/support-dump"),
-        ("POST", "/api/reload"),
     ];
+    let shows = ["/api/explain", "/api/keys/get"];
     for (method, path) in calls() {
-        let is_needed = needing.contains(&(&*method, &*path));
+        let is_needed = method == "POST" || needing.contains(&(&*method, &*path));
+        let changes_state = method == "POST" && !shows.contains(&&*path);
         for fields in WRONG {
-            let answer = ask(with.admin(), &method, &path, fields, "");
+            let answer = ask_example(with.admin(), &method, &path, fields);
             let expected = if is_needed { 401 } else { 200 };
             assert_eq!(answer.status, expected, "{method} {path} {fields}");
             let challenge = answer.field("www-authenticate");
             assert_eq!(challenge.is_some(), is_needed, "{method} {path} {fields}");
         }
-        let answer = ask(with.admin(), &method, &path, RIGHT, "");
+        let answer = ask_example(with.admin(), &method, &path, RIGHT);
         assert_eq!(answer.status, 200, "{method} {path}");
         let lower = RIGHT.to_lowercase();
-        let answer = ask(with.admin(), &method, &path, &lower, "");
-        assert_eq!(answer.status, 200, "{method} {path}");
-        let answer = ask(without.admin(), &method, &path, RIGHT, "");
-        let expected = if method == "POST" { 403 } else { 200 };
+        let answer = ask_example(with.admin(), &method, &path, &lower);
+        // What was blocked is blocked no more.
+        let again = if path == "/api/keys/unblock" {
+            404
+        } else {
+            200
+        };
+        assert_eq!(answer.status, again, "{method} {path}");
+        let answer = ask_example(without.admin(), &method, &path, RIGHT);
+        let expected = if changes_state { 403 } else { 200 };
         assert_eq!(
             answer.status, expected,
             "{method} {path} without a token in the file"
         );
-        if method == "POST" {
+        if changes_state {
             let problem = answer.problem();
             let detail = problem["detail"].as_str().expect("text");
             assert!(detail.contains("set `[admin] token`"), "{detail}");
