@@ -7,6 +7,7 @@
 
 mod answering;
 mod expiry;
+mod grant;
 mod listener;
 mod settling;
 mod temporary;
@@ -19,6 +20,7 @@ use std::time::Duration;
 
 pub use answering::{FieldChanges, Jitter, PagePart, RefusalPage, RefusalStyle};
 pub use expiry::Expiry;
+pub use grant::{Grant, PolicyQuota};
 use http::{HeaderName, HeaderValue};
 pub use listener::{ListenAddress, Listener};
 pub use settling::{
@@ -33,8 +35,8 @@ pub use upstream::{
 use crate::access_log::AccessLog;
 use crate::cost::{BodyCost, NumberIndex, NumberSource};
 use crate::index::{ListenerIndex, PolicyIndex, RouteIndex, UpstreamIndex};
-use crate::limit::plan::{OnStoreFailure, SeriesId};
-use crate::limit::{PartitionId, Quota};
+use crate::limit::PartitionId;
+use crate::limit::plan::OnStoreFailure;
 use crate::logging::{LogFiles, LogFormat};
 use crate::request::jwt::TokenVerifier;
 use crate::request::route::Router;
@@ -191,17 +193,6 @@ pub enum PolicyMode {
     Mark,
 }
 
-/// What a client may do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Grant {
-    /// Spend these quotas, all of which must have room.
-    Quotas(Vec<PolicyQuota>),
-    /// Everything: nothing is counted.
-    Unlimited,
-    /// Nothing: 403.
-    Blocked,
-}
-
 /// What single clients, or those of a tier, may do instead of what their policy grants.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overrides {
@@ -338,37 +329,6 @@ impl Policy {
             .flat_map(Grant::quotas)
             .chain(&self.candidates)
     }
-}
-
-impl Grant {
-    /// Returns the quotas; none if nothing is counted.
-    pub fn quotas(&self) -> &[PolicyQuota] {
-        match self {
-            Self::Quotas(quotas) => quotas,
-            Self::Unlimited | Self::Blocked => &[],
-        }
-    }
-}
-
-impl Default for Grant {
-    fn default() -> Self {
-        Self::Quotas(Vec::new())
-    }
-}
-
-/// One quota of a policy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PolicyQuota {
-    /// The quota.
-    pub quota: Quota,
-    /// Where the store keeps it.
-    pub series_id: SeriesId,
-    /// Its name as a structured-field string, quotes included: `"per-client"`, or `"per-client:2s"` if the policy has several.
-    pub item: Box<str>,
-    /// Its item of `RateLimit-Policy`: `"per-client";q=100;w=60`.
-    pub policy_item: Box<str>,
-    /// Its name in the access log: `per-client: 100 per 1m`.
-    pub log_name: Box<str>,
 }
 
 /// What a unit is called where the file does not say it.

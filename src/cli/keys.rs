@@ -5,70 +5,11 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::client::{AdminClient, ClientError};
-
-/// What to do with single clients.
-#[derive(Clone, Debug, Subcommand, PartialEq, Eq)]
-pub enum KeysCommand {
-    /// Prints every quota of a client: what is left, when there is more, and what would be refused now.
-    Get(ClientName),
-    /// Lists what is in force for a time: overrides and blocks.
-    List,
-    /// Lets a client do something else for a time; another window than the policy's starts whole.
-    Set {
-        /// Whom it is about.
-        #[command(flatten)]
-        client: ClientName,
-        /// What it may do: quotas, `unlimited` or `blocked`, as `overrides` have them.
-        #[arg(value_name = "QUOTA", required_unless_present = "end")]
-        quotas: Vec<String>,
-        /// For how long, such as `8h`; at most `366d`.
-        #[arg(long = "for", value_name = "TIME", required_unless_present = "end")]
-        lifetime: Option<String>,
-        /// Ends what was set before.
-        #[arg(long, conflicts_with_all = ["quotas", "lifetime"])]
-        end: bool,
-    },
-    /// Gives units back to a client (`+5`), or spends them (`-5`), in the newest bucket or entry.
-    Adjust {
-        /// Whom it is about.
-        #[command(flatten)]
-        client: ClientName,
-        /// How many units: above 0 come back, below are spent.
-        #[arg(allow_hyphen_values = true)]
-        units: i64,
-    },
-    /// Begins all windows of a client afresh, on every gateway.
-    Reset(ClientName),
-    /// Refuses clients with 403.
-    Block {
-        /// Whom it is about.
-        #[command(flatten)]
-        client: ClientName,
-        /// For how long, such as `8h`; without it, for `366d`.
-        #[arg(long = "for", value_name = "TIME")]
-        lifetime: Option<String>,
-        /// Under every policy that knows the named parts, not this one alone.
-        #[arg(long)]
-        everywhere: bool,
-    },
-    /// Ends the blocks of a client, those from `--everywhere` too.
-    Unblock(ClientName),
-}
-
-/// A client, by its policy and its value there.
-#[derive(Args, Clone, Debug, PartialEq, Eq)]
-pub struct ClientName {
-    /// The policy whose partition names the client.
-    policy: String,
-    /// The client, written as in `overrides` (`live_123`, `10.0.0.0/8`, `header:x-tenant=acme, method=GET`), or
-    /// `id:` and the 32 hex digits that `keys list` prints.
-    value: String,
-}
+use super::keys_arguments::{ClientName, KeysCommand};
 
 /// Has the gateway that runs with the file at `path` do it. Exits with 0, or with 1 if it was not done.
 pub fn keys(path: &Path, command: &KeysCommand) -> ExitCode {

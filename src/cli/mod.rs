@@ -12,6 +12,7 @@ mod habits;
 pub mod id;
 pub mod init;
 pub mod keys;
+mod keys_arguments;
 pub mod reload;
 mod request_arguments;
 
@@ -22,6 +23,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 
+pub use self::keys_arguments::{ClientName, KeysCommand};
 pub use self::request_arguments::RequestArguments;
 
 /// A rate-limiting reverse proxy.
@@ -79,7 +81,7 @@ pub enum Command {
     },
     /// What single clients have left, and what to do with them: raise, block, reset, give back.
     #[command(subcommand)]
-    Keys(keys::KeysCommand),
+    Keys(KeysCommand),
     /// Has the gateway that runs with the file read it again, and says what has changed, or what is wrong with it.
     Reload,
     /// Prints the JSON Schema of the configuration file, by which editors complete and check it.

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use crate::clock::Timestamp;
-use crate::keys::directive::Order;
+use crate::keys::directive::Ordered;
 use crate::keys::{Directive, InForce, in_force};
 use crate::proxy::process::{ActiveConfig, Process};
 use crate::snapshot::Snapshot;
@@ -125,7 +125,7 @@ impl DirectiveFollower {
         let old = std::mem::replace(&mut parts.directives, directives);
         let live = Arc::clone(&self.process.live());
         self.note_resets(&old, &parts.directives, &live.snapshot);
-        let are_grants = |one: &&Directive| matches!(one.text.order, Order::Grant(_));
+        let are_grants = |one: &&Directive| matches!(one.text.order, Ordered::Grant(_));
         if old
             .iter()
             .filter(are_grants)
@@ -144,7 +144,7 @@ impl DirectiveFollower {
     /// Tells the store of resets that are new or over.
     fn note_resets(&mut self, old: &[Directive], new: &[Directive], snapshot: &Snapshot) {
         for directive in new {
-            let Order::Reset(at) = directive.text.order else {
+            let Ordered::Reset(at) = directive.text.order else {
                 continue;
             };
             if self.resets.insert(directive.id.clone(), at) == Some(at) {

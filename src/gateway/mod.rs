@@ -112,15 +112,8 @@ impl Gateway {
         let live = ActiveConfig::new(snapshot, &metrics, &endpoints, &process_key);
         let process = Process::new(live, clock, store, metrics, endpoints, process_key);
         let process = Arc::new(process);
-        let (path, file) = (path.map(Path::to_owned), loaded.file);
-        let reloader = Reloader::new(
-            Arc::clone(&process),
-            output,
-            path,
-            worker_count,
-            file,
-            watched,
-        );
+        let file = loaded.file;
+        let reloader = Reloader::new(&process, output, path, worker_count, file, watched);
         let reloader = Arc::new(reloader);
         let in_force = Arc::clone(&reloader.in_force);
         let admin = AdminState::new(Arc::clone(&process), in_force, reloader.clone());

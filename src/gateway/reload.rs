@@ -41,17 +41,17 @@ pub(super) struct Reloader {
 
 impl Reloader {
     pub(super) fn new(
-        process: Arc<Process>,
+        process: &Arc<Process>,
         output: Output,
-        path: Option<PathBuf>,
+        path: Option<&Path>,
         workers: usize,
         file: File,
         watched: Option<ReadPaths>,
     ) -> Self {
         Self {
-            process,
+            process: Arc::clone(process),
             output,
-            path,
+            path: path.map(Path::to_owned),
             workers,
             in_force: Arc::new(InForce::new(file)),
             logging: Mutex::default(),

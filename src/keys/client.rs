@@ -1,6 +1,6 @@
 //! The client that an operator names under a policy: by its value, as in `overrides`, or by its id.
 
-use super::directive::{DirectiveText, Order, PartText, hex, partition_id};
+use super::directive::{DirectiveText, Ordered, PartText, hex, partition_id};
 use super::error::KeysError;
 use crate::config::display;
 use crate::config::value::Chooser;
@@ -106,7 +106,7 @@ impl NamedClients {
     pub(super) fn directive(
         &self,
         policy: Option<&str>,
-        order: Order,
+        order: Ordered,
         since_ms: u64,
     ) -> DirectiveText {
         let is_named = policy.is_some();

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
 use crate::config::display;
-use crate::config::value::{network, part_choice};
+use crate::config::value::{BLOCKED, network, part_choice};
 use crate::limit::PartitionId;
 use crate::request::{Part, StoredPart};
 use crate::store::directives::StoredDirective;
@@ -36,13 +36,13 @@ pub struct DirectiveText {
     /// When it was ordered, in ms since 1970.
     pub since_ms: u64,
     /// What is ordered.
-    pub order: Order,
+    pub order: Ordered,
 }
 
 /// What is ordered for a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Order {
+pub enum Ordered {
     /// These quotas, `unlimited` or `blocked`, as overrides have them.
     Grant(Vec<String>),
     /// All windows began afresh at this time, in µs since 1970 by the clock that dates charges; none: they are
@@ -75,9 +75,11 @@ impl Directive {
     /// Makes a directive, which ends with the millisecond of `until`.
     pub fn new(text: DirectiveText, until: Timestamp) -> Self {
         let until = Timestamp(until.0.div_ceil(US_PER_MS) * US_PER_MS);
-        let kind = match text.order {
-            Order::Grant(_) => "grant",
-            Order::Reset(_) => "reset",
+        // A block stands beside what was set, and ends by itself.
+        let kind = match &text.order {
+            Ordered::Grant(grant) if *grant == [BLOCKED] => "block",
+            Ordered::Grant(_) => "grant",
+            Ordered::Reset(_) => "reset",
         };
         let named = serde_json::json!([kind, text.policy, text.ids, text.parts]);
         let digest = blake3::hash(named.to_string().as_bytes());
@@ -87,7 +89,7 @@ impl Directive {
 
     /// Whether it blocks its client.
     pub fn blocks(&self) -> bool {
-        matches!(&self.text.order, Order::Grant(grant) if *grant == [crate::config::value::BLOCKED])
+        matches!(&self.text.order, Ordered::Grant(grant) if *grant == [BLOCKED])
     }
 
     /// Returns it as a store keeps it.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::directive::{Directive, Order};
+use super::directive::{Directive, Ordered};
 use crate::config::compile::temporary_grant;
 use crate::config::file::File;
 use crate::index::PolicyIndex;
@@ -97,7 +97,7 @@ fn apply(
     for index in indices {
         let mut compiled = Compiled::default();
         for directive in in_order(directives, &snapshot.policies[index]) {
-            let Order::Grant(texts) = &directive.text.order else {
+            let Ordered::Grant(texts) = &directive.text.order else {
                 continue;
             };
             let grants = &mut compiled.grants;

@@ -7,11 +7,14 @@
 
 mod client;
 pub mod command;
+mod context;
 pub mod directive;
 mod error;
+mod get;
 pub mod in_force;
+pub mod report;
 
-pub use command::Keys;
+pub use context::Keys;
 pub use directive::Directive;
 pub use error::KeysError;
 pub use in_force::InForce;

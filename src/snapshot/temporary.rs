@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::Grant;
+use super::grant::Grant;
 use crate::limit::PartitionId;
 use crate::request::{Facts, NamedClient, Partition, Pattern, Patterns};
 

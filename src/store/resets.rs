@@ -1,4 +1,4 @@
-//! Resets: when a partition's quotas began afresh. A charge that was decided before gives nothing back
+//! PartitionResets: when a partition's quotas began afresh. A charge that was decided before gives nothing back
 //! afterwards, or the client would have more than a whole quota.
 
 use std::collections::HashMap;
@@ -12,13 +12,13 @@ use crate::limit::{Adjustment, PartitionId};
 
 /// The resets whose charges may still give something back.
 #[derive(Debug, Default)]
-pub(super) struct Resets {
+pub(super) struct PartitionResets {
     /// Whether there are any, so that settling pays nothing while there are none.
     are_any: AtomicBool,
     at: Mutex<HashMap<(SeriesId, PartitionId), Timestamp>>,
 }
 
-impl Resets {
+impl PartitionResets {
     /// Notes that a partition's quota of a series began afresh at `at`, or later than a reset before.
     pub(super) fn note(&self, series_id: SeriesId, partition_id: PartitionId, at: Timestamp) {
         let mut resets = self.at.lock().unwrap_or_else(PoisonError::into_inner);

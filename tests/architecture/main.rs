@@ -221,6 +221,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "explain",
             "keys",
             "limit",
+            "limiter",
             "logging",
             "metrics",
             "proxy",

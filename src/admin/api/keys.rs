@@ -9,7 +9,8 @@ use serde_json::{Map, Value, json};
 use crate::admin::reply::AdminReply;
 use crate::admin::request::AdminRequest;
 use crate::config::value::duration;
-use crate::keys::command::{Done, LIFETIME_MAX};
+use crate::keys::command::LIFETIME_MAX;
+use crate::keys::report::Done;
 use crate::keys::{Directive, InForce, Keys, KeysError};
 use crate::proxy::process::ActiveConfig;
 use crate::store::directives::DirectiveError;
@@ -23,7 +24,7 @@ pub(in crate::admin) async fn list(request: &AdminRequest) -> AdminReply {
 /// Says what one client has left.
 pub(in crate::admin) async fn get(request: &AdminRequest) -> AdminReply {
     answer(async {
-        let members = Members::read(request, &["policy", "value"])?;
+        let members = KeysMembers::read(request, &["policy", "value"])?;
         let context = Context::of(request);
         let (policy, value) = members.client()?;
         let report = context.keys(request).get(policy, value).await;
@@ -35,7 +36,7 @@ pub(in crate::admin) async fn get(request: &AdminRequest) -> AdminReply {
 /// Lets clients do something else for a time, or ends that.
 pub(in crate::admin) async fn set(request: &AdminRequest) -> AdminReply {
     answer(async {
-        let members = Members::read(request, &["policy", "value", "quota", "for", "end"])?;
+        let members = KeysMembers::read(request, &["policy", "value", "quota", "for", "end"])?;
         let context = Context::of(request);
         let keys = context.keys(request);
         let (policy, value) = members.client()?;
@@ -55,7 +56,7 @@ pub(in crate::admin) async fn set(request: &AdminRequest) -> AdminReply {
 /// Spends units, or gives them back.
 pub(in crate::admin) async fn adjust(request: &AdminRequest) -> AdminReply {
     answer(async {
-        let members = Members::read(request, &["policy", "value", "units"])?;
+        let members = KeysMembers::read(request, &["policy", "value", "units"])?;
         let context = Context::of(request);
         let (policy, value) = members.client()?;
         let units = members.0.get("units").and_then(Value::as_i64);
@@ -80,7 +81,7 @@ pub(in crate::admin) async fn adjust(request: &AdminRequest) -> AdminReply {
 /// Begins all windows of one client afresh.
 pub(in crate::admin) async fn reset(request: &AdminRequest) -> AdminReply {
     answer(async {
-        let members = Members::read(request, &["policy", "value"])?;
+        let members = KeysMembers::read(request, &["policy", "value"])?;
         let context = Context::of(request);
         let (policy, value) = members.client()?;
         let reset = context.keys(request).reset(policy, value).await;
@@ -96,7 +97,7 @@ pub(in crate::admin) async fn reset(request: &AdminRequest) -> AdminReply {
 /// Blocks clients.
 pub(in crate::admin) async fn block(request: &AdminRequest) -> AdminReply {
     answer(async {
-        let members = Members::read(request, &["policy", "value", "for", "everywhere"])?;
+        let members = KeysMembers::read(request, &["policy", "value", "for", "everywhere"])?;
         let context = Context::of(request);
         let (policy, value) = members.client()?;
         let is_everywhere = members.flag("everywhere")?;
@@ -111,7 +112,7 @@ pub(in crate::admin) async fn block(request: &AdminRequest) -> AdminReply {
 /// Ends the blocks of clients.
 pub(in crate::admin) async fn unblock(request: &AdminRequest) -> AdminReply {
     answer(async {
-        let members = Members::read(request, &["policy", "value"])?;
+        let members = KeysMembers::read(request, &["policy", "value"])?;
         let context = Context::of(request);
         let (policy, value) = members.client()?;
         let done = context.keys(request).unblock(policy, value).await;
@@ -177,9 +178,9 @@ fn note(request: &AdminRequest, command: &str, done: &Done) {
 }
 
 /// The members of a command.
-struct Members(Map<String, Value>);
+struct KeysMembers(Map<String, Value>);
 
-impl Members {
+impl KeysMembers {
     fn read(request: &AdminRequest, known: &[&str]) -> Result<Self, AdminReply> {
         request.members(known).map(Self)
     }

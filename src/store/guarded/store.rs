@@ -20,7 +20,7 @@ use crate::metrics::{RedisUsage, ServerUsage, Usage};
 use crate::store::memory::MemoryStore;
 use crate::store::redis::wire::{self, Reply};
 use crate::store::redis::{Observers, RedisSession, RedisShared};
-use crate::store::resets::Resets;
+use crate::store::resets::PartitionResets;
 use crate::store::series::Series;
 use crate::store::settings::{Deployment, Location, RedisSettings, Settings};
 
@@ -36,7 +36,7 @@ pub struct GuardedStore {
     pub(super) memory: Arc<MemoryStore>,
     pub(super) refusals: Refusals,
     /// When partitions in Redis were reset.
-    pub(super) resets: Resets,
+    pub(super) resets: PartitionResets,
     pub(super) servers: Arc<Servers>,
     pub(super) fleet: Fleet,
     /// The key of the partition ids in `memory`; nobody outside knows it.
@@ -78,7 +78,7 @@ impl GuardedStore {
             redis: shared,
             memory,
             refusals: Refusals::new(),
-            resets: Resets::default(),
+            resets: PartitionResets::default(),
             servers: Arc::new(servers),
             fleet: Fleet::new(secret),
             secret: blake3::derive_key(

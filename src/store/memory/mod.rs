@@ -43,7 +43,7 @@ use self::table::with_partitions;
 use super::charge::{Charge, SettledEntry};
 use super::directives::LocalDirectives;
 use super::outcome::StoreVerdict;
-use super::resets::Resets;
+use super::resets::PartitionResets;
 use super::series::Series;
 use crate::clock::{Clock, Micros, Timestamp};
 use crate::limit::plan::{self, CheckMode, Ledger as _, OnStoreFailure, SeriesId};
@@ -57,7 +57,7 @@ pub struct MemoryStore {
     /// The shard that the next sweep begins with.
     next_sweep: AtomicUsize,
     series_ids: Mutex<HashMap<Series, SeriesId>>,
-    resets: Resets,
+    resets: PartitionResets,
     /// What operators ordered, if this is the whole store.
     pub(super) directives: LocalDirectives,
 }
@@ -69,7 +69,7 @@ impl MemoryStore {
             shards: Shards::new(clock, bytes_max),
             next_sweep: AtomicUsize::new(0),
             series_ids: Mutex::default(),
-            resets: Resets::default(),
+            resets: PartitionResets::default(),
             directives: LocalDirectives::default(),
         }
     }
@@ -209,7 +209,7 @@ impl MemoryStore {
         let mut locked_shards = LockedShards::new(&self.shards);
         locked_shards.lock(&partition_ids);
         for entry in settled {
-            // Resets are noted under the same locks.
+            // PartitionResets are noted under the same locks.
             if self.resets.forbid(entry) {
                 continue;
             }

@@ -1,0 +1,98 @@
+//! What is needed to act on single clients.
+
+use super::client::{DigestKeys, NamedClients};
+use super::directive::Directive;
+use super::error::KeysError;
+use super::in_force::InForce;
+use crate::clock::Clock;
+use crate::config::file::File;
+use crate::config::value::did_you_mean;
+use crate::index::PolicyIndex;
+use crate::limit::plan::{CheckMode, PlanPolicy};
+use crate::limit::{Check, PartitionId};
+use crate::request::NamedClient;
+use crate::snapshot::{Policy, PolicyQuota, Snapshot};
+use crate::store::{Session, Store};
+
+/// What is needed to act on single clients.
+pub struct Keys<'k> {
+    /// The configuration in force.
+    pub snapshot: &'k Snapshot,
+    /// The file that it was compiled from.
+    pub file: &'k File,
+    /// The key of partition ids.
+    pub partition_key: &'k [u8; 32],
+    /// The key of the digests that people see.
+    pub digest_key: &'k [u8; 32],
+    /// The way to the counters.
+    pub session: &'k Session,
+    /// The time.
+    pub clock: &'k Clock,
+    /// What is in force for a time, as it was when the command came.
+    pub directives: &'k [Directive],
+    /// What is in force now.
+    pub in_force: &'k InForce,
+    /// The store of the process.
+    pub store: &'k Store,
+}
+
+impl Keys<'_> {
+    /// Finds a policy, and the clients that a value names there.
+    pub(super) fn clients(
+        &self,
+        policy: &str,
+        value: &str,
+    ) -> Result<(PolicyIndex, NamedClients), KeysError> {
+        let mut policies = self.snapshot.policies.iter_enumerated();
+        let Some((index, found)) = policies.find(|(_, one)| *one.name == *policy) else {
+            let known = self.snapshot.policies.iter().map(|one| &*one.name);
+            let hint = did_you_mean(policy, known).map(|hint| format!("; {hint}"));
+            let hint = hint.unwrap_or_default();
+            return Err(KeysError::Unknown(format!(
+                "there is no policy `{policy}`{hint}"
+            )));
+        };
+        let keys = DigestKeys {
+            partition: self.partition_key,
+            shown: self.digest_key,
+        };
+        let clients = NamedClients::read(value, found, self.snapshot, keys);
+        Ok((index, clients.map_err(KeysError::Wrong)?))
+    }
+
+    /// Returns the client, if its values are known and it is one; where listeners differ in what of an address is
+    /// one client, as the first one has it.
+    pub(super) fn named<'c>(
+        &'c self,
+        policy: &'c Policy,
+        clients: &'c NamedClients,
+    ) -> Option<NamedClient<'c>> {
+        let prefixes = self.snapshot.listeners.first()?.identity.prefixes;
+        NamedClient::of(&policy.partition, clients.pattern()?, prefixes)
+    }
+
+    /// Asks for what a client has left of a quota.
+    pub(super) fn check<'s>(
+        &'s self,
+        index: PolicyIndex,
+        quota: &'s PolicyQuota,
+        partition_id: PartitionId,
+    ) -> Check<'s> {
+        Check {
+            quota: &quota.quota,
+            series_id: quota.series_id,
+            partition_id,
+            cost: 0,
+            mode: CheckMode::Enforce,
+            policy: PlanPolicy(0),
+            on_store_failure: self.snapshot.policies[index].on_store_failure,
+        }
+    }
+
+    /// Returns the time in ms since 1970.
+    pub(super) fn now_ms(&self) -> u64 {
+        self.clock.now().0 / US_PER_MS
+    }
+}
+
+const US_PER_MS: u64 = 1000;

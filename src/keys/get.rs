@@ -1,0 +1,110 @@
+//! What one client has left.
+
+use super::client::NamedClients;
+use super::context::Keys;
+use super::directive::hex;
+use super::error::KeysError;
+use super::in_force::is_about;
+use super::report::{ClientReport, QuotaReport, directive_report};
+use crate::config::value::BLOCKED;
+use crate::index::PolicyIndex;
+use crate::snapshot::{Grant, PolicyQuota};
+
+impl Keys<'_> {
+    /// Says what one client has left.
+    pub async fn get(&self, policy: &str, value: &str) -> Result<ClientReport, KeysError> {
+        let (index, clients) = self.clients(policy, value)?;
+        clients.expect_one()?;
+        Ok(self.report(index, &clients).await)
+    }
+
+    /// Returns the quotas that a client spends, and whether each is a candidate; and what is not a quota.
+    pub(super) fn quotas<'s>(
+        &'s self,
+        index: PolicyIndex,
+        clients: &NamedClients,
+    ) -> (Vec<(&'s PolicyQuota, bool)>, Option<String>, Vec<String>) {
+        let policy = &self.snapshot.policies[index];
+        let (mut notes, mut candidates) = (Vec::new(), &*policy.candidates);
+        let mut grant = &policy.grant;
+        let named = self.named(policy, clients);
+        let temporary = policy.temporary.as_ref().and_then(|of| {
+            let grant = of.find_named(&clients.ids, named.as_ref());
+            grant.map(|grant| &of.grants[grant])
+        });
+        if let Some(granted) = temporary {
+            (grant, candidates) = (granted, &[]);
+        } else if let Some(overrides) = &policy.overrides {
+            match (&overrides.by, named) {
+                (None, Some(client)) => {
+                    if let Some(found) = overrides.patterns.find_named(&client) {
+                        let granted = overrides.grant_of[found] as usize;
+                        (grant, candidates) = (&overrides.grants[granted], &[]);
+                    }
+                }
+                (Some(_), _) => notes.push(
+                    "which override of the file applies, `overrides_by` decides for each request: \
+                     the policy's own quotas are shown"
+                        .to_owned(),
+                ),
+                (None, None) => notes.push(
+                    "an id does not tell which override of the file applies: the policy's own \
+                     quotas are shown; name the client by its value"
+                        .to_owned(),
+                ),
+            }
+        }
+        let word = match grant {
+            Grant::Quotas(_) => None,
+            Grant::Unlimited => Some("unlimited".to_owned()),
+            Grant::Blocked => Some(BLOCKED.to_owned()),
+        };
+        let real = grant.quotas().iter().map(|quota| (quota, false));
+        let tried = candidates.iter().map(|quota| (quota, true));
+        (real.chain(tried).collect(), word, notes)
+    }
+
+    /// Says what clients have left of their quotas.
+    pub(super) async fn report(&self, index: PolicyIndex, clients: &NamedClients) -> ClientReport {
+        let (quotas, grant, notes) = self.quotas(index, clients);
+        let (mut reports, mut is_degraded) = (Vec::new(), false);
+        for (quota, is_candidate) in quotas {
+            for partition_id in &clients.ids {
+                let check = [self.check(index, quota, *partition_id)];
+                for peeked in self.session.peek_checks(&check).await {
+                    is_degraded |= peeked.is_degraded;
+                    let decision = peeked.decision;
+                    reports.push(QuotaReport {
+                        quota: quota.log_name.to_string(),
+                        is_candidate,
+                        limit: quota.quota.capacity(),
+                        remaining: decision.remaining,
+                        next_seconds: decision.next.map(|next| next.0.div_ceil(US_PER_S)),
+                        reset_seconds: decision.reset.0.div_ceil(US_PER_S),
+                    });
+                }
+            }
+        }
+        let policy = &self.snapshot.policies[index];
+        let named = self.named(policy, clients);
+        let in_force = self.directives.iter().filter(|one| {
+            let client = named.as_ref();
+            (one.text.policy.as_deref()).is_none_or(|name| *name == *policy.name)
+                && (clients.are_those_of(&one.text)
+                    || client
+                        .is_some_and(|client| is_about(one, policy, client, self.partition_key)))
+        });
+        ClientReport {
+            policy: policy.name.to_string(),
+            client: clients.shown.clone(),
+            ids: clients.ids.iter().copied().map(hex).collect(),
+            directives: in_force.filter_map(directive_report).collect(),
+            grant,
+            quotas: reports,
+            is_degraded,
+            notes,
+        }
+    }
+}
+
+const US_PER_S: u64 = 1_000_000;

@@ -1,0 +1,101 @@
+//! What commands answer.
+
+use serde::Serialize;
+
+use super::directive::{Directive, Ordered};
+use crate::access_log::rfc3339;
+use crate::clock::Timestamp;
+
+/// What one client has left.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ClientReport {
+    /// The policy.
+    pub policy: String,
+    /// The client, as logs show it.
+    pub client: String,
+    /// Its partition ids, in hex.
+    pub ids: Vec<String>,
+    /// What is in force for it for a time.
+    pub directives: Vec<DirectiveReport>,
+    /// What the policy or the file's override lets it do, if that is no quota: `unlimited` or `blocked`.
+    pub grant: Option<String>,
+    /// Every quota that it spends.
+    pub quotas: Vec<QuotaReport>,
+    /// Whether this node's share says so, because Redis cannot be asked.
+    #[serde(rename = "degraded")]
+    pub is_degraded: bool,
+    /// What cannot be told.
+    pub notes: Vec<String>,
+}
+
+/// What one quota of a client has left.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct QuotaReport {
+    /// The quota, with its policy's name.
+    pub quota: String,
+    /// Whether it is tried beside the policy's own.
+    #[serde(rename = "candidate")]
+    pub is_candidate: bool,
+    /// Units that it holds at most.
+    pub limit: u64,
+    /// Units that would be admitted now; one more at once is refused.
+    pub remaining: u64,
+    /// Seconds until there is more; none if it is whole.
+    pub next_seconds: Option<u64>,
+    /// Seconds until it is whole.
+    pub reset_seconds: u64,
+}
+
+/// What is in force for a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DirectiveReport {
+    /// The policy; none: every policy that knows the client's parts.
+    pub policy: Option<String>,
+    /// The client, as logs show it.
+    pub client: String,
+    /// Its partition ids, in hex, if it is one client of one policy.
+    pub ids: Vec<String>,
+    /// What is granted: quotas, `unlimited` or `blocked`.
+    pub grant: Vec<String>,
+    /// When it was ordered (RFC 3339).
+    pub since: String,
+    /// When it ends (RFC 3339).
+    pub until: String,
+}
+
+/// What was done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Done {
+    /// What, in words.
+    pub done: String,
+    /// For whom, as logs show it.
+    pub client: String,
+    /// Which form the value took: one address, a network, a glob, an id.
+    pub form: String,
+    /// The policies that it is about.
+    pub policies: Vec<String>,
+    /// When it ends (RFC 3339).
+    pub until: Option<String>,
+    /// What else is to be known.
+    pub notes: Vec<String>,
+}
+
+/// Describes what is in force for a time; none for a reset, which is over.
+pub(super) fn directive_report(directive: &Directive) -> Option<DirectiveReport> {
+    let Ordered::Grant(grant) = &directive.text.order else {
+        return None;
+    };
+    Some(DirectiveReport {
+        policy: directive.text.policy.clone(),
+        client: directive.text.shown.clone(),
+        ids: directive.text.ids.clone(),
+        grant: grant.clone(),
+        since: time(Timestamp(directive.text.since_ms * 1000)),
+        until: time(directive.until),
+    })
+}
+
+/// Writes a point in time.
+pub(super) fn time(at: Timestamp) -> String {
+    String::from_utf8_lossy(&rfc3339(at)).into_owned()
+}
