@@ -78,7 +78,7 @@ class Gateway:
         """Status and body, or (0, why not)."""
         try:
             with socket.create_connection(("127.0.0.1", self.admin), timeout) as wire:
-                wire.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+                wire.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
                 answer = b""
                 while piece := wire.recv(65536):
                     answer += piece

@@ -230,7 +230,8 @@ fn wait_until_decided(fleet: &Fleet) {
         eventually("each worker uses the new primary", || {
             let answer = get(gateway.public, "/0", &format!("{CLIENT}: another\r\n"));
             let metrics = gateway.metrics();
-            let connected = "tollgate_store_connections 2\n";
+            // Two workers have one each, and the admin port.
+            let connected = "tollgate_store_connections 3\n";
             (answer.status != 503 && metrics.contains(connected)).then_some(())
         });
     }

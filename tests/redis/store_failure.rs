@@ -45,10 +45,10 @@ fn decisions(running: &Running, result: &str) -> u64 {
     )
 }
 
-/// Waits until the gateway's connection to Redis stands.
+/// Waits until the gateway's connections to Redis stand: the worker's and the admin port's.
 pub fn connected(running: &Running) {
     eventually("a connection to Redis", || {
-        (metric(running, "tollgate_store_connections") == 1).then_some(())
+        (metric(running, "tollgate_store_connections") == 2).then_some(())
     });
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use self::asking::{Held, Request};
 use self::ledger::Verdict;
 use self::numbers::GATEWAYS;
-use self::rig::{CLIENTS, Rig};
+use self::rig::{CLIENTS, CONNECTIONS, Rig};
 use self::scripted::{Answering, Ending};
 use super::limiter::Draws;
 use super::recording::Watch;
@@ -150,7 +150,7 @@ impl Run {
         held.extend(self.traffic(&others));
         self.let_go(held);
         self.rig.proxies[gateway].set(Fault::None);
-        self.rig.wait_for_connections(gateway, 2);
+        self.rig.wait_for_connections(gateway, CONNECTIONS);
         self.settle(&format!("Redis away from gateway {gateway}"))
     }
 

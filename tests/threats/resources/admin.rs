@@ -49,7 +49,7 @@ fn nothing_that_a_client_sends_reaches_the_admin_port() {
 }
 
 #[test]
-fn the_admin_port_changes_nothing_and_invites_no_other_site() {
+fn the_admin_port_changes_nothing_without_a_token_and_invites_no_other_site() {
     let running = start(
         &Config::to("builtin:echo")
             .admin("127.0.0.1:0")
@@ -57,7 +57,9 @@ fn the_admin_port_changes_nothing_and_invites_no_other_site() {
     );
     let admin = running.admin();
     for (method, target, status) in [
-        ("POST", "/reload", 405),
+        ("POST", "/reload", 404),
+        ("POST", "/api/reload", 403),
+        ("POST", "/api/config", 405),
         ("PUT", "/metrics", 405),
         ("DELETE", "/", 405),
         ("OPTIONS", "/metrics", 405),

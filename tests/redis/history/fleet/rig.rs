@@ -21,6 +21,9 @@ const SKEWS: [i64; GATEWAYS] = [0, 13, 8 * 24 * 3_600, -8 * 24 * 3_600];
 /// Workers of a gateway, each of which has a connection to Redis.
 const WORKERS: u64 = 2;
 
+/// Those of a gateway to Redis: each worker has one, and the admin port.
+pub const CONNECTIONS: u64 = WORKERS + 1;
+
 /// The fleet and all around it.
 pub struct Rig {
     server: Server,
@@ -71,7 +74,7 @@ impl Rig {
             other,
             skews,
         };
-        (0..GATEWAYS).for_each(|gateway| rig.wait_for_connections(gateway, WORKERS));
+        (0..GATEWAYS).for_each(|gateway| rig.wait_for_connections(gateway, CONNECTIONS));
         rig.charge_first();
         rig
     }
