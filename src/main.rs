@@ -24,6 +24,7 @@ fn main() -> ExitCode {
     match cli.command.unwrap_or_default() {
         Command::Check {
             file,
+            against,
             strict,
             without_secrets,
         } => {
@@ -37,7 +38,11 @@ fn main() -> ExitCode {
             } else {
                 MissingValues::AreMistakes
             };
-            cli::check::check(&file.unwrap_or(cli.config), strictness, missing)
+            let file = file.unwrap_or(cli.config);
+            match against {
+                Some(against) => cli::against::check_against(&file, &against, strictness, missing),
+                None => cli::check::check(&file, strictness, missing),
+            }
         }
         Command::Init { upstream } => cli::init::init(&cli.config, upstream.as_deref()),
         Command::Reload => cli::reload::reload(&cli.config),

@@ -10,17 +10,17 @@ use super::request::AdminRequest;
 use crate::metrics;
 
 /// Says what there is.
-pub(super) async fn index() -> AdminReply {
+pub(super) fn index() -> AdminReply {
     AdminReply::text(StatusCode::OK, INDEX)
 }
 
 /// Says that the process runs.
-pub(super) async fn live() -> AdminReply {
+pub(super) fn live() -> AdminReply {
     AdminReply::text(StatusCode::OK, "ok\n")
 }
 
 /// Says whether the gateway wants traffic, and what is amiss nevertheless.
-pub(super) async fn ready(request: &AdminRequest) -> AdminReply {
+pub(super) fn ready(request: &AdminRequest) -> AdminReply {
     if !request.state.is_ready() {
         return AdminReply::text(StatusCode::SERVICE_UNAVAILABLE, "not ready\n");
     }

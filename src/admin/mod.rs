@@ -21,5 +21,6 @@ mod table;
 pub use reloads::{ReloadControl, ReloadOutcome, ReloadReport, ReloadSource};
 pub use serve::serve;
 pub use state::AdminState;
+pub use table::calls;
 
 pub(crate) use serve::CONNECTIONS_MAX;

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Debug};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -20,8 +20,8 @@ pub trait ReloadControl: Debug + Send + Sync {
     /// Returns what came of the last reload; none if there has been none.
     fn last(&self) -> Option<Arc<ReloadReport>>;
 
-    /// Returns the file's path; none if the gateway was not started from one.
-    fn path(&self) -> Option<&Path>;
+    /// Returns the file's absolute path; none if the gateway was not started from one.
+    fn path(&self) -> Option<PathBuf>;
 
     /// Describes the configuration in force, without secrets.
     fn configuration(&self) -> Value;

@@ -1,15 +1,15 @@
 //! What the admin port answers: text, JSON, or a problem (RFC 9457), never kept by a cache.
 
 use bytes::Bytes;
-use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, WWW_AUTHENTICATE};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, WWW_AUTHENTICATE};
+use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
 /// An answer before it is sent.
 #[derive(Debug)]
 pub(super) struct AdminReply {
     pub(super) status: StatusCode,
-    pub(super) headers: HeaderMap,
+    pub(super) fields: Vec<(HeaderName, HeaderValue)>,
     pub(super) body: Bytes,
 }
 
@@ -20,13 +20,13 @@ impl AdminReply {
         content_type: &'static str,
         body: impl Into<Bytes>,
     ) -> Self {
-        let headers = [
+        let fields = vec![
             (CONTENT_TYPE, HeaderValue::from_static(content_type)),
             (CACHE_CONTROL, HeaderValue::from_static("no-store")),
         ];
         Self {
             status,
-            headers: HeaderMap::from_iter(headers),
+            fields,
             body: body.into(),
         }
     }
@@ -65,7 +65,7 @@ impl AdminReply {
         let detail = format!("This path takes {allow}.");
         let mut reply = Self::problem(StatusCode::METHOD_NOT_ALLOWED, detail);
         let allow = HeaderValue::from_str(allow).expect("methods are visible ASCII");
-        reply.headers.insert(ALLOW, allow);
+        reply.fields.push((ALLOW, allow));
         reply
     }
 
@@ -73,14 +73,14 @@ impl AdminReply {
     pub(super) fn unauthorized(challenge: &'static str, detail: &str) -> Self {
         let mut reply = Self::problem(StatusCode::UNAUTHORIZED, detail);
         let challenge = HeaderValue::from_static(challenge);
-        reply.headers.insert(WWW_AUTHENTICATE, challenge);
+        reply.fields.push((WWW_AUTHENTICATE, challenge));
         reply
     }
 
     /// Closes the connection afterwards.
     pub(super) fn closing(mut self) -> Self {
         let close = HeaderValue::from_static("close");
-        self.headers.insert(CONNECTION, close);
+        self.fields.push((CONNECTION, close));
         self
     }
 }

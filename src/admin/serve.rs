@@ -187,14 +187,14 @@ impl PortConnection {
     fn taken_by_client(self: Rc<Self>, reply: AdminReply) -> Response<AnswerBody> {
         let AdminReply {
             status,
-            headers,
+            fields,
             body,
         } = reply;
         self.enter(Stage::Taking);
         let when_taken = Box::new(move || self.enter(Stage::Waiting));
         let mut response = Response::new(AnswerBody::new(body, when_taken));
         *response.status_mut() = status;
-        *response.headers_mut() = headers;
+        response.headers_mut().extend(fields);
         response
     }
 }

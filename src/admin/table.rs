@@ -24,10 +24,12 @@ type Answering = for<'r> fn(&'r AdminRequest) -> LocalBoxFuture<'r, AdminReply>;
 
 /// Every call, by path.
 pub(super) static CALLS: &[AdminCall] = &[
-    get("/", Access::Open, |_| Box::pin(health::index())),
-    get("/livez", Access::Open, |_| Box::pin(health::live())),
+    get("/", Access::Open, |_| Box::pin(async { health::index() })),
+    get("/livez", Access::Open, |_| {
+        Box::pin(async { health::live() })
+    }),
     get("/readyz", Access::Open, |request| {
-        Box::pin(health::ready(request))
+        Box::pin(async { health::ready(request) })
     }),
     get("/metrics", Access::Open, |request| {
         Box::pin(health::scrape(request))
@@ -89,6 +91,11 @@ const fn post(path: &'static str, access: Access, answer: Answering) -> AdminCal
         access,
         answer,
     }
+}
+
+/// Yields the method and the path of every call, HEAD aside.
+pub fn calls() -> impl Iterator<Item = (&'static Method, &'static str)> {
+    CALLS.iter().map(|call| (&call.method, call.path))
 }
 
 /// Lists the methods of a path, as `Allow` does.

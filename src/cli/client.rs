@@ -68,6 +68,15 @@ pub enum ClientError {
         "the gateway at {0} has another token than the file: if it has changed, reload with SIGHUP"
     )]
     Token(SocketAddr),
+    /// It runs with another file.
+    #[error(
+        "the gateway was started with `{running}`, and a reload reads that file: put this one there first, or compare \
+         the two with `--against {running}`"
+    )]
+    OtherFile {
+        /// That file's path.
+        running: String,
+    },
     /// It refused, and this is why.
     #[error("the gateway refused: {0}")]
     Refused(String),
@@ -212,7 +221,7 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How long it may take to answer: a reload of ten thousand routes takes seconds.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Most bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 64 << 20;

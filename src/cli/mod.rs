@@ -2,6 +2,7 @@
 //!
 //! Commands that serve nothing live here; `main` runs the gateway.
 
+pub mod against;
 pub mod check;
 mod client;
 pub mod explain;
@@ -48,6 +49,9 @@ pub enum Command {
     Check {
         /// The configuration file; the same as `--config`.
         file: Option<PathBuf>,
+        /// Prints what a reload would change instead, compared with another file, or with what runs: `running`.
+        #[arg(long, value_name = "FILE|running")]
+        against: Option<PathBuf>,
         /// Takes warnings for mistakes: exits with 78 if there are any.
         #[arg(long)]
         strict: bool,
@@ -143,6 +147,7 @@ mod tests {
                 "a",
                 Some(Command::Check {
                     file: None,
+                    against: None,
                     strict: false,
                     without_secrets: false,
                 })
@@ -155,6 +160,7 @@ mod tests {
                 "gateway.toml",
                 Some(Command::Check {
                     file,
+                    against: None,
                     strict: false,
                     without_secrets: false,
                 })

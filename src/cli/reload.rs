@@ -26,18 +26,18 @@ pub fn reload(path: &Path) -> ExitCode {
             status: StatusCode::OK,
             content,
         }) => {
+            let differences = Differences::of(&content);
+            let restart = "needs a restart, and keeps its old value until then";
             // A reader that has seen enough may close the pipe.
-            let _ = std::io::stdout().write_all(applied(&content).as_bytes());
+            let _ = std::io::stdout().write_all(
+                differences
+                    .said("reloaded, which changed", restart)
+                    .as_bytes(),
+            );
             ExitCode::SUCCESS
         }
         Ok(AdminAnswer { content, .. }) => {
-            match content["report"].as_str() {
-                Some(report) => eprint!("{report}"),
-                None => eprintln!(
-                    "tollgate: {}",
-                    content["detail"].as_str().unwrap_or(UNKNOWN)
-                ),
-            }
+            print_refused(&content);
             eprintln!("tollgate: not reloaded: the old configuration stays");
             ExitCode::from(EXIT_CONFIG)
         }
@@ -51,28 +51,59 @@ pub fn reload(path: &Path) -> ExitCode {
     }
 }
 
-/// Says what a reload has changed.
-fn applied(content: &Value) -> String {
-    let mut out = String::new();
-    let mut add = |title: &str, key: &str| {
-        let lines = content[key].as_array();
-        let lines = lines.into_iter().flatten().filter_map(Value::as_str);
-        for (index, line) in lines.enumerate() {
-            if index == 0 {
+/// Says why the gateway cannot put its file in force.
+pub(super) fn print_refused(content: &Value) {
+    match content["report"].as_str() {
+        Some(report) => eprint!("{report}"),
+        None => eprintln!(
+            "tollgate: {}",
+            content["detail"].as_str().unwrap_or(UNKNOWN)
+        ),
+    }
+}
+
+/// What a reload has changed, or would.
+pub(super) struct Differences {
+    /// What applies at once, one line each.
+    pub(super) applied: Vec<String>,
+    /// What waits for a restart.
+    pub(super) needs_restart: Vec<String>,
+    /// What is valid, but probably not what was meant.
+    pub(super) warnings: Vec<String>,
+}
+
+impl Differences {
+    /// Reads them from an answer.
+    pub(super) fn of(content: &Value) -> Self {
+        let lines = |key: &str| {
+            let lines = content[key].as_array().into_iter().flatten();
+            lines.filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        Self {
+            applied: lines("changes"),
+            needs_restart: lines("needs_restart"),
+            warnings: lines("warnings"),
+        }
+    }
+
+    /// Says them, each list under its title.
+    pub(super) fn said(&self, applied: &str, restart: &str) -> String {
+        let mut out = String::new();
+        if self.applied.is_empty() && self.needs_restart.is_empty() {
+            let _ = writeln!(out, "{applied} nothing");
+        }
+        for (title, lines) in [
+            (applied, &self.applied),
+            (restart, &self.needs_restart),
+            ("warnings", &self.warnings),
+        ] {
+            if !lines.is_empty() {
                 let _ = writeln!(out, "{title}");
             }
-            let _ = writeln!(out, "  {line}");
+            for line in lines {
+                let _ = writeln!(out, "  {line}");
+            }
         }
-    };
-    add("reloaded", "changes");
-    add(
-        "needs a restart, and keeps its old value until then",
-        "needs_restart",
-    );
-    add("warnings", "warnings");
-    if out.is_empty() {
-        "reloaded: nothing has changed\n".to_owned()
-    } else {
         out
     }
 }

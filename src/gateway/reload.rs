@@ -218,8 +218,9 @@ impl ReloadControl for Reloader {
         self.latest().clone()
     }
 
-    fn path(&self) -> Option<&Path> {
-        self.path.as_deref()
+    fn path(&self) -> Option<PathBuf> {
+        let path = self.path.as_deref()?;
+        Some(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))
     }
 
     fn configuration(&self) -> Value {

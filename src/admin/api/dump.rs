@@ -10,9 +10,12 @@ use super::{configuration, connections, overview, policies, routes, store, upstr
 use crate::admin::reply::AdminReply;
 use crate::admin::state::AdminState;
 
+/// Makes one of the files.
+type Showing = fn(&AdminState) -> Value;
+
 /// Packs everything.
 pub(in crate::admin) fn dump(state: &AdminState) -> AdminReply {
-    let shown: [(&str, fn(&AdminState) -> Value); 9] = [
+    let shown: [(&str, Showing); 9] = [
         ("version.json", version),
         ("overview.json", overview),
         ("config.json", configuration),
@@ -37,6 +40,6 @@ pub(in crate::admin) fn dump(state: &AdminState) -> AdminReply {
     let archive = archive(&files, state.process.clock.wall());
     let mut reply = AdminReply::new(StatusCode::OK, "application/x-tar", archive);
     let name = HeaderValue::from_static("attachment; filename=\"tollgate-support-dump.tar\"");
-    reply.headers.insert(CONTENT_DISPOSITION, name);
+    reply.fields.push((CONTENT_DISPOSITION, name));
     reply
 }

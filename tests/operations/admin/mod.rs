@@ -1,6 +1,11 @@
 //! The admin port over a real socket: whole responses, byte for byte.
 
+mod api;
+mod commands;
+mod connections;
+
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -26,8 +31,20 @@ impl ReloadControl for NoReloads {
         unreachable!("nobody asks for a reload")
     }
 
+    fn preview(&self, _: ReloadSource) -> ReloadReport {
+        unreachable!("nobody asks what a reload would change")
+    }
+
     fn last(&self) -> Option<Arc<ReloadReport>> {
         None
+    }
+
+    fn path(&self) -> Option<PathBuf> {
+        None
+    }
+
+    fn configuration(&self) -> serde_json::Value {
+        serde_json::Value::Null
     }
 }
 

@@ -1,0 +1,123 @@
+//! `tollgate check --against`: what a reload would change, compared with another file or with what runs.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+
+use http::{Method, StatusCode};
+use serde_json::json;
+
+use super::check::Strictness;
+use super::client::{AdminAnswer, AdminClient, ClientError};
+use super::reload::{Differences, print_refused};
+use super::{EXIT_CONFIG, unreadable};
+use crate::config::changes::changes;
+use crate::config::{ConfigText, Loaded, MissingValues, environment, load};
+use crate::limit::plan::SeriesId;
+
+/// Prints what a reload of the file at `path` would change, compared with another file or with what runs. Exits with 0, with 78 if a file has mistakes (a strict
+/// check takes warnings for them), or with 1 if the gateway cannot be asked.
+pub fn check_against(
+    path: &Path,
+    against: &Path,
+    strictness: Strictness,
+    missing: MissingValues,
+) -> ExitCode {
+    let found = if against == Path::new(RUNNING) {
+        with_running(path)
+    } else {
+        with_file(path, against, missing)
+    };
+    match found {
+        Ok((name, differences)) => {
+            let said = differences.said(
+                &format!("{name}a reload would change"),
+                "needs a restart, and would keep its old value until then",
+            );
+            // A reader that has seen enough may close the pipe.
+            let _ = std::io::stdout().write_all(said.as_bytes());
+            match strictness {
+                Strictness::WarningsAreMistakes if !differences.warnings.is_empty() => {
+                    ExitCode::from(EXIT_CONFIG)
+                }
+                _ => ExitCode::SUCCESS,
+            }
+        }
+        Err(status) => status,
+    }
+}
+
+/// Compares two files.
+fn with_file(
+    path: &Path,
+    other: &Path,
+    missing: MissingValues,
+) -> Result<(String, Differences), ExitCode> {
+    let (new, old) = (loaded(path, missing)?, loaded(other, missing)?);
+    let changes = changes(&old.file, &new.file);
+    let differences = Differences {
+        applied: changes.applied,
+        needs_restart: changes.needs_restart,
+        warnings: new.warnings,
+    };
+    Ok((format!("against {}, ", other.display()), differences))
+}
+
+fn loaded(path: &Path, missing: MissingValues) -> Result<Loaded, ExitCode> {
+    let name = path.display().to_string();
+    let wrong = |message: String| {
+        eprint!("{message}");
+        ExitCode::from(EXIT_CONFIG)
+    };
+    let text = std::fs::read_to_string(path);
+    let text = text.map_err(|error| wrong(unreadable(path, &error) + "\n"))?;
+    let config = ConfigText {
+        missing,
+        ..ConfigText::of(path, &text)
+    };
+    load(config, &environment, &mut |_| SeriesId(0)).map_err(|report| {
+        let color = std::io::stderr().is_terminal();
+        if report.is_empty() {
+            wrong(format!("{name}: too much needs values that are missing\n"))
+        } else {
+            wrong(report.render(&name, &text, color))
+        }
+    })
+}
+
+/// Has the gateway compare the file that it was started with.
+fn with_running(path: &Path) -> Result<(String, Differences), ExitCode> {
+    let asked = AdminClient::of(path).and_then(|client| {
+        let overview = client.ask(Method::GET, "/api/overview", None)?;
+        same_file(path, overview.content["configuration"]["file"].as_str())?;
+        let dry_run = json!({ "dry_run": true });
+        client.ask(Method::POST, "/api/reload", Some(&dry_run))
+    });
+    match asked {
+        Ok(AdminAnswer {
+            status: StatusCode::OK,
+            content,
+        }) => Ok((String::new(), Differences::of(&content))),
+        Ok(AdminAnswer { content, .. }) => {
+            print_refused(&content);
+            Err(ExitCode::from(EXIT_CONFIG))
+        }
+        Err(error) => Err(error.report()),
+    }
+}
+
+/// A reload reads the file that the gateway was started with, and no other.
+fn same_file(path: &Path, running: Option<&str>) -> Result<(), ClientError> {
+    let running = running.unwrap_or_default();
+    let is_same = std::fs::canonicalize(path)
+        .is_ok_and(|path| std::fs::canonicalize(running).is_ok_and(|running| running == path));
+    if is_same {
+        return Ok(());
+    }
+    Err(ClientError::OtherFile {
+        running: running.to_owned(),
+    })
+}
+
+/// Stands for the configuration in force; a file of this name is `./running`.
+const RUNNING: &str = "running";

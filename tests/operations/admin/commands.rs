@@ -1,0 +1,142 @@
+//! The commands that speak to the admin port, as an operator runs them: whole outputs.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::{Config, Process};
+
+const TOKEN: &str = "[admin]\ntoken = '0123456789abcdef'\n";
+
+/// Runs a command on a file; returns its exit status, and what it says on either stream.
+fn tollgate(file: &Path, arguments: &[&str]) -> (i32, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+    let output = command.args(arguments).arg("--config").arg(file).output();
+    let output = output.expect("the binary runs");
+    // Paths and ports differ from run to run.
+    let folder = file.parent().expect("a folder").display().to_string() + "/";
+    let said = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text").replace(&folder, "");
+    let status = output.status.code().expect("it exits");
+    (status, said(output.stdout), said(output.stderr))
+}
+
+fn said(status: i32, stdout: &str, stderr: &str) -> (i32, String, String) {
+    (status, stdout.to_owned(), stderr.to_owned())
+}
+
+fn config(quota: &str) -> Config {
+    Config::limited("http://127.0.0.1:9", &format!("quota = '{quota}'"))
+}
+
+/// Puts the token into the file of a gateway.
+fn with_token(process: &Process) {
+    let text = fs::read_to_string(process.file()).expect("a file");
+    process.rewrite_text(&text.replace("[admin]\n", TOKEN));
+}
+
+#[test]
+fn reload_waits_and_prints_what_changed_or_what_is_wrong() {
+    let process = Process::start(&config("10 per minute"));
+    let file = process.file();
+    let no_token = "tollgate: the gateway refused: the file sets no `[admin] token`, and without one nothing can be \
+                    changed through its port\ntollgate: to reload, send SIGHUP instead: `kill -HUP PID`, or `systemctl \
+                    reload tollgate`\n";
+    assert_eq!(tollgate(file, &["reload"]), said(1, "", no_token));
+    with_token(&process);
+    let refused = "tollgate: the gateway refused: This changes state, which needs a token, and none is configured: set \
+                   `[admin] token` and reload the file with SIGHUP.\ntollgate: to reload, send SIGHUP instead: `kill -HUP \
+                   PID`, or `systemctl reload tollgate`\n";
+    assert_eq!(tollgate(file, &["reload"]), said(1, "", refused));
+    process.signal("HUP");
+    process.wait_for_line(&["the new configuration is in effect"]);
+    let nothing = said(0, "reloaded, which changed nothing\n", "");
+    assert_eq!(tollgate(file, &["reload"]), nothing);
+    process.rewrite(&config("20 per minute").one_worker());
+    with_token(&process);
+    let preview = "a reload would change\n  policy p: 10 → 20 per minute, counters kept\nneeds a restart, and would keep \
+                   its old value until then\n  workers 2 → 1\n";
+    let against = ["check", "--against", "running"];
+    let (status, stdout, stderr) = tollgate(file, &against);
+    assert_eq!((status, stderr.as_str()), (0, ""));
+    assert_eq!(stdout, preview);
+    let changed = "reloaded, which changed\n  policy p: 10 → 20 per minute, counters kept\nneeds a restart, and keeps its old value until \
+                   then\n  workers 2 → 1\n";
+    assert_eq!(tollgate(file, &["reload"]), said(0, changed, ""));
+    process.rewrite(&config("many per minute"));
+    with_token(&process);
+    let mistake = tollgate(file, &["reload"]);
+    insta::assert_snapshot!(mistake.2);
+    assert_eq!((mistake.0, mistake.1.as_str()), (78, ""));
+    let mistake = tollgate(file, &against);
+    assert_eq!((mistake.0, mistake.1.as_str()), (78, ""));
+    process.rewrite(&config("20 per minute"));
+    let other = fs::read_to_string(file).expect("a file");
+    let token = TOKEN.replace("abcdef", "abcdee");
+    process.rewrite_text(&other.replace("[admin]\n", &token));
+    let admin = process.admin;
+    let rotated = format!(
+        "tollgate: the gateway at {admin} has another token than the file: if it has changed, reload with SIGHUP\n"
+    );
+    assert_eq!(tollgate(file, &["reload"]), said(1, "", &rotated));
+}
+
+#[test]
+fn reload_says_why_the_gateway_cannot_be_asked() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("gateway.toml");
+    let write = |admin: &str| {
+        let text = config("10 per minute").text();
+        let text = text.replace(
+            "[admin]\naddress = \"off\"\n",
+            &format!("[admin]\n{admin}\n"),
+        );
+        fs::write(&file, text).expect("a writable folder");
+    };
+    write("address = 'off'\ntoken = '0123456789abcdef'");
+    let off = "tollgate: `[admin] address` is \"off\"\ntollgate: to reload, send SIGHUP instead: `kill -HUP PID`, or \
+               `systemctl reload tollgate`\n";
+    assert_eq!(tollgate(&file, &["reload"]), said(1, "", off));
+    write("address = '127.0.0.1:1'\ntoken = '0123456789abcdef'");
+    let nobody = "tollgate: no gateway listens at 127.0.0.1:1 (Connection refused (os error 111)): does one run with this \
+                  file?\n";
+    assert_eq!(tollgate(&file, &["reload"]), said(1, "", nobody));
+    write("address = '127.0.0.1:1'\ntoken = 'short'");
+    let (status, stdout, stderr) = tollgate(&file, &["reload"]);
+    assert_eq!((status, stdout.as_str()), (78, ""));
+    insta::assert_snapshot!(stderr);
+    fs::remove_file(&file).expect("it is there");
+    assert_eq!(tollgate(&file, &["reload"]).0, 78);
+}
+
+#[test]
+fn check_says_what_another_file_changes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, config: &Config| {
+        let file = folder.path().join(name);
+        fs::write(&file, config.text()).expect("a writable folder");
+        file
+    };
+    let old = write("old.toml", &config("10 per minute"));
+    let new = write(
+        "new.toml",
+        &config("20 per minute")
+            .one_worker()
+            .route("/new", "policies = ['p']"),
+    );
+    let bad = write("bad.toml", &config("many per minute"));
+    let against = old.to_str().expect("a path");
+    let changed = "against old.toml, a reload would change\n  policy p: 10 → 20 per minute, counters kept\n  \
+                   route /new added\nneeds a restart, and would keep its old value until then\n  workers 2 → 1\n";
+    assert_eq!(
+        tollgate(&new, &["check", "--against", against]),
+        said(0, changed, "")
+    );
+    let same = "against old.toml, a reload would change nothing\n";
+    assert_eq!(
+        tollgate(&old, &["check", "--against", against]),
+        said(0, same, "")
+    );
+    assert_eq!(tollgate(&bad, &["check", "--against", against]).0, 78);
+    let bad = bad.to_str().expect("a path");
+    assert_eq!(tollgate(&old, &["check", "--against", bad]).0, 78);
+}

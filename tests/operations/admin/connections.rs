@@ -1,0 +1,80 @@
+//! The connections of the admin port: kept, full, slow.
+
+use std::net::SocketAddr;
+
+use super::api::{OfFile, config};
+use crate::support::{Client, eventually};
+
+/// As many as there may be.
+const MOST: usize = 64;
+
+fn gateway() -> OfFile {
+    OfFile::start(&config("10 per minute", ""))
+}
+
+fn live(client: &mut Client) -> u16 {
+    client.get("/livez", "").status
+}
+
+#[test]
+fn a_connection_carries_one_request_after_the_other() {
+    let gateway = gateway();
+    let mut client = Client::connect(gateway.admin());
+    for _ in 0..3 {
+        assert_eq!(live(&mut client), 200);
+        client.send("HEAD /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let head = client.answer_to_head();
+        assert_eq!(head.status, 200);
+    }
+    client.send("GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\nGET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!([client.answer().status, client.answer().status], [200, 200]);
+}
+
+#[test]
+fn a_full_port_closes_the_connection_that_has_waited_longest() {
+    let gateway = gateway();
+    let admin = gateway.admin();
+    let mut clients: Vec<Client> = (0..MOST).map(|_| Client::connect(admin)).collect();
+    for client in &mut clients {
+        assert_eq!(live(client), 200);
+    }
+    // The oldest is the one that has been answered most recently.
+    assert_eq!(live(&mut clients[0]), 200);
+    assert_eq!(live(&mut Client::connect(admin)), 200);
+    clients[1].assert_closed();
+    assert_eq!(live(&mut clients[0]), 200);
+    assert_eq!(live(&mut clients[2]), 200);
+}
+
+#[test]
+fn clients_that_send_or_read_nothing_keep_nobody_out() {
+    let gateway = gateway();
+    let admin = gateway.admin();
+    let parts = [
+        "",
+        "GET /livez HT",
+        "POST /api/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{",
+        "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\nGET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ];
+    let hold = |address: SocketAddr, part: &str| {
+        let mut client = Client::connect_narrow(address);
+        // It may be closed already to make room.
+        let _ = client.wire.write(part.as_bytes());
+        client
+    };
+    let clients: Vec<Client> = (0..3 * MOST)
+        .map(|index| hold(admin, parts[index % parts.len()]))
+        .collect();
+    for _ in 0..10 {
+        let status = eventually("the port answers", || {
+            let mut client = Client::try_connect(admin).ok()?;
+            client
+                .wire
+                .write(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                .ok()?;
+            client.try_answer().ok()
+        });
+        assert_eq!(status.status, 200);
+    }
+    drop(clients);
+}
