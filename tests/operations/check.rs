@@ -241,7 +241,7 @@ fn a_check_without_secrets_assumes_what_is_missing_and_nothing_else() {
             "1 mistake\n",
         ),
         (
-            "watch = '${NO_SUCH}'\n",
+            "debug_from = '${NO_SUCH}'\n",
             None,
             &["--without-secrets"],
             78,

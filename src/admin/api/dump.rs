@@ -31,7 +31,7 @@ pub(in crate::admin) fn dump(state: &AdminState) -> AdminReply {
     let mut files = Vec::from(shown);
     files.push((
         "metrics.txt",
-        state.process.metrics.render(Exposition::Text),
+        state.process.metrics.render(Exposition::OpenMetrics),
     ));
     files.push((
         "events.log",
