@@ -26,7 +26,7 @@ pub use self::explanation::{
 use crate::clock::{Micros, Timestamp};
 use crate::config::{display, guarantee};
 use crate::limit::PartitionId;
-use crate::limiter::{Limiter, PeekedCost, PolicyResult, Preview};
+use crate::limiter::{Decided, Limiter, PeekedCost, PolicyResult, Preview};
 use crate::proxy::admitted::admitted;
 use crate::proxy::connection_facts::ConnectionFacts;
 use crate::proxy::dry_run::{AnnouncedBody, Course, DryRun};
@@ -34,7 +34,7 @@ use crate::proxy::process::is_partition_key_known;
 use crate::proxy::refusal::{Dialect, Refusal};
 use crate::request::route::Mismatch;
 use crate::request::{AddressSource, Facts, Identified, claimed_address, partition_id, redacted};
-use crate::snapshot::{AppliedPolicy, Policy, Snapshot};
+use crate::snapshot::{AppliedPolicy, Override, OverrideOrigin, Policy, Snapshot};
 use crate::store::PeekedCheck;
 
 /// Whether the store is asked.
@@ -273,7 +273,7 @@ impl PolicyFindings<'_, '_> {
             id: id.map(|id| format!("id:{:032x}", id.bits())),
             outcome: own.map(|(_, result)| result.outcome),
             is_refusing: self.refusing.is_some_and(|name| name == &*policy.name),
-            matched: matched.map(|((_, result), decided)| decided.tier(result).to_owned()),
+            matched: matched.map(|((_, result), decided)| shown_override(decided, result)),
             cost: own
                 .filter(|_| !quotas.is_empty())
                 .map(|(_, result)| CostView::of(policy, &client.applied, result)),
@@ -368,3 +368,15 @@ fn notes(dry_run: &DryRun<'_>, mode: ExplainMode) -> Vec<String> {
 
 /// How many of the routes that do not take a request are listed.
 const OTHER_ROUTES_MAX: usize = 10;
+
+/// Shows the override that matched, and whether it ends by itself.
+fn shown_override(decided: &Decided, result: &PolicyResult) -> String {
+    let tier = decided.tier(result);
+    match result.matched {
+        Some(Override {
+            origin: OverrideOrigin::Operator,
+            ..
+        }) => format!("{tier}, for a time (`tollgate keys list`)"),
+        _ => tier.to_owned(),
+    }
+}

@@ -23,8 +23,8 @@ struct RefusedShard {
 }
 
 /// The statuses of refusals, but for those that the file chooses.
-const STATUSES: [u16; 15] = [
-    400, 401, 403, 404, 408, 413, 414, 417, 421, 431, 501, 502, 503, 504, 508,
+const STATUSES: [u16; 16] = [
+    400, 401, 403, 404, 408, 413, 414, 417, 421, 429, 431, 501, 502, 503, 504, 508,
 ];
 
 /// The statuses that a policy may choose for its refusals.
@@ -36,6 +36,7 @@ impl Refused {
     }
 
     /// Counts a refusal.
+    #[inline]
     pub(super) fn count(&self, worker: WorkerIndex, status: StatusCode, reason: Reason) {
         if let Some(counter) = self.0.of(worker).counter(status.as_u16(), reason) {
             add(counter);

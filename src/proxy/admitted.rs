@@ -11,6 +11,11 @@ use crate::snapshot::Snapshot;
 ///
 /// # Errors
 /// What refuses it, if it is not admitted.
+#[expect(
+    clippy::inline_always,
+    reason = "one busy caller, and each request comes here"
+)]
+#[inline(always)]
 pub(crate) fn admitted(
     snapshot: &Snapshot,
     decided: &Decided,

@@ -31,11 +31,13 @@ pub(crate) struct ConnectionFacts<'r> {
 
 impl<'r> ConnectionFacts<'r> {
     /// Whether the peer is believed in what it says of its clients.
+    #[inline]
     pub(crate) fn trusts_peer(&self) -> bool {
         self.is_named && request::is_trusted_peer(self.peer, &self.listener.identity)
     }
 
     /// Returns whose request it is: the peer's, or that of whom a trusted peer names.
+    #[inline]
     pub(crate) fn client(&self, headers: &HeaderMap) -> Option<IpAddr> {
         if self.trusts_peer() {
             request::client_address(self.peer, headers, &self.listener.identity)
@@ -63,6 +65,7 @@ impl<'r> ConnectionFacts<'r> {
     }
 
     /// Removes what the peer may not say, unless it is trusted.
+    #[inline]
     pub(super) fn strip_untrusted(&self, headers: &mut HeaderMap) {
         if !self.trusts_peer() {
             let id = self.snapshot.general.request_id.as_ref();
@@ -78,6 +81,7 @@ impl<'r> ConnectionFacts<'r> {
     }
 
     /// Returns who sent the request, and how.
+    #[inline]
     pub(super) fn sender(&self, client: Option<IpAddr>) -> Sender<'r> {
         Sender {
             peer: self.peer,

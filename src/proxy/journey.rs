@@ -185,7 +185,8 @@ impl Journey<'_> {
         check(head)?;
         // 1 Route.
         let target = std::mem::take(&mut head.uri);
-        let arrived = before_route(&self.connection(), head, &target, client)?;
+        let connection = self.connection();
+        let arrived = before_route(&connection, head, &target, client)?;
         let host = (self.client.host.borrow_mut())
             .host(&target, &head.headers, head.version)
             .map_err(|_| Refusal::bad_host())?;
@@ -197,7 +198,7 @@ impl Journey<'_> {
         self.route = Some(found.route);
         self.page_origin = cors::page_origin(route, &head.headers);
         self.exchange.record.routed(found.route);
-        after_route(&self.connection(), route, &arrived, &mut head.headers)?;
+        after_route(&connection, route, &arrived, &mut head.headers)?;
         let is_too_large = self.bound_body(route);
         self.check_upgrade(route)?;
         // 2 Identify.
@@ -205,7 +206,7 @@ impl Journey<'_> {
         (route.reads.check(&head.headers, query, &arrived.joined))
             .map_err(|_| Refusal::ambiguous_client())?;
         let now = || self.client.worker.process.clock.wall();
-        let claims = self.connection().claims(route, &head.headers, now);
+        let claims = connection.claims(route, &head.headers, now);
         let facts = Facts {
             client,
             prefixes: self.listener.identity.prefixes,

@@ -32,6 +32,11 @@ pub(super) struct Arrived {
 }
 
 /// Changes a head that has arrived, so that a route can be found by it.
+#[expect(
+    clippy::inline_always,
+    reason = "one busy caller, and each request comes here"
+)]
+#[inline(always)]
 pub(super) fn before_route(
     sent_by: &ConnectionFacts<'_>,
     head: &mut Parts,
@@ -64,6 +69,11 @@ pub(super) fn before_route(
 /// # Errors
 /// If it names a field that the listener believes of its trusted peers, or that the route goes by. A proxy may
 /// have set that field, and passed on what its client wrote in Connection.
+#[expect(
+    clippy::inline_always,
+    reason = "one busy caller, and each request comes here"
+)]
+#[inline(always)]
 pub(super) fn after_route(
     sent_by: &ConnectionFacts<'_>,
     route: &Route,

@@ -127,19 +127,16 @@ impl GateReply {
     }
 }
 
-/// Returns how many calls of scripts a server has executed, gateways' announcements included.
+/// Returns how many calls of scripts a server has executed, gateways' announcements included; but not those by which
+/// they ask each second whether there are other directives, each of which reads one field.
 #[track_caller]
 pub fn calls(server: &Server) -> u64 {
     let stats = server.info("commandstats");
-    let names = ["eval", "evalsha", "eval_ro", "evalsha_ro"];
-    let lines = names
-        .iter()
-        .filter_map(|name| stats.get(&format!("cmdstat_{name}")));
-    let counts = lines.map(|line| {
-        let count = line
-            .split_once("calls=")
-            .and_then(|(_, rest)| rest.split_once(','));
+    let count = |name: &str| {
+        let line = stats.get(&format!("cmdstat_{name}"));
+        let count = line.and_then(|line| line.split_once("calls=")?.1.split_once(','));
         count.map_or(0, |(count, _)| count.parse::<u64>().expect("a counter"))
-    });
-    counts.sum()
+    };
+    let scripts = ["eval", "evalsha", "eval_ro", "evalsha_ro"].map(count);
+    scripts.iter().sum::<u64>() - count("hget")
 }

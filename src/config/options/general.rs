@@ -84,7 +84,7 @@ pub static ADMIN: LazyLock<TableSpec<Admin>> = LazyLock::new(|| {
     let address = text("127.0.0.1:8090", admin_address, off).matching(ADMIN_PATTERN);
     let default = SocketAddr::from((Ipv4Addr::LOCALHOST, 8090));
     TableSpec::<Admin>::of("table", "[admin]")
-        .about("Health and metrics for operators.")
+        .about("Health, metrics and an API for operators.")
         .key("address", address.or(Some(default)))
         .sets(|admin| &mut admin.address)
         .doc("The address to listen on, or \"off\".")

@@ -15,7 +15,7 @@ use crate::snapshot::{Endpoint, Scheme};
 pub const URL_PATTERN: &str = "^(https?|h2c)://[^/?#@]+/?$";
 /// What every endpoint without a weight fits.
 pub const ENDPOINT_PATTERN: &str =
-    "^(https?|h2c)://[^/?#@]+/?$|^builtin:(echo|redirect-https|status/[2-5][0-9][0-9])$";
+    "^(https?|h2c)://[^/?#@]+/?$|^builtin:(echo|redirect-https|usage|status/[2-5][0-9][0-9])$";
 
 /// Parses an upstream's endpoint such as `http://127.0.0.1:9000`, or a built-in answer.
 pub fn endpoint(text: &str) -> Result<RawEndpoint, ValueError> {
