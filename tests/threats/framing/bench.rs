@@ -82,6 +82,10 @@ impl Bench {
                 1,
             ),
             (
+                format!("tollgate_refusals_total{{status=\"{status}\",reason=\"{reason}\"}}"),
+                1,
+            ),
+            (
                 "tollgate_connections_accepted_total{listener=\"public\"}".into(),
                 1,
             ),
@@ -147,10 +151,12 @@ impl Bench {
         lines.expect("the log is written")
     }
 
-    /// Returns what the metrics say now.
+    /// Returns what the metrics say now, but for what is measured of time and of the process.
     pub fn series(&self) -> Series {
+        const MEASURED: [&str; 3] = ["#", "process_", "tollgate_request_duration_"];
         let page = self.running.metrics();
-        let lines = page.lines().filter(|line| !line.starts_with('#'));
+        let is_counted = |line: &&str| !MEASURED.iter().any(|start| line.starts_with(start));
+        let lines = page.lines().filter(is_counted);
         let series = lines.filter_map(|line| {
             let (name, value) = line.rsplit_once(' ')?;
             Some((name.to_owned(), value.parse().ok()?))

@@ -64,7 +64,9 @@ fn the_admin_port_changes_nothing_without_a_token_and_invites_no_other_site() {
         ("DELETE", "/", 405),
         ("OPTIONS", "/metrics", 405),
         ("GET", "/reload", 404),
-        ("GET", "/api/keys", 404),
+        ("GET", "/api/keys", 200),
+        ("POST", "/api/keys/block", 403),
+        ("POST", "/api/keys/reset", 403),
         ("GET", "/metrics", 200),
     ] {
         let fields = format!("Host: {admin}\r\nOrigin: http://{admin}\r\nContent-Length: 0\r\n");
