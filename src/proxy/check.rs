@@ -13,6 +13,11 @@ use crate::request::cdn_loop::{self, CDN_LOOP};
 use crate::request::hop_by_hop;
 
 /// Refuses requests for which no route is looked up.
+#[expect(
+    clippy::inline_always,
+    reason = "one busy caller, and each request comes here"
+)]
+#[inline(always)]
 pub(super) fn check(head: &Parts) -> Result<(), Refusal> {
     // Most requests have none of these, and one look at all names is less work than three searches.
     let concerns =
@@ -49,6 +54,11 @@ impl Journey<'_> {
     /// Refuses a request for a host that has another certificate than the client was shown, and one whose
     /// client has a certificate that is not accepted any more: a session can be resumed, and a
     /// connection kept, for longer than what was looked at in the handshake holds.
+    #[expect(
+        clippy::inline_always,
+        reason = "one busy caller, and each request comes here"
+    )]
+    #[inline(always)]
     pub(super) fn check_tls(&self, host: &str) -> Result<(), Refusal> {
         let (client, request) = (self.client, self.exchange.request());
         if client.is_certificate_expired() {

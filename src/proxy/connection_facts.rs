@@ -37,7 +37,11 @@ impl<'r> ConnectionFacts<'r> {
     }
 
     /// Returns whose request it is: the peer's, or that of whom a trusted peer names.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "one busy caller, and each request comes here"
+    )]
+    #[inline(always)]
     pub(crate) fn client(&self, headers: &HeaderMap) -> Option<IpAddr> {
         if self.trusts_peer() {
             request::client_address(self.peer, headers, &self.listener.identity)
@@ -65,7 +69,11 @@ impl<'r> ConnectionFacts<'r> {
     }
 
     /// Removes what the peer may not say, unless it is trusted.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "one busy caller, and each request comes here"
+    )]
+    #[inline(always)]
     pub(super) fn strip_untrusted(&self, headers: &mut HeaderMap) {
         if !self.trusts_peer() {
             let id = self.snapshot.general.request_id.as_ref();

@@ -24,6 +24,11 @@ pub fn set_client_cert(headers: &mut HeaderMap, certificate: &HeaderValue) {
 /// This happens before anything is read from the fields, so routes and limits do not go by what the
 /// origin will not see. Names spelled with `_` are removed too, and so is `request_id`, the field that
 /// the gateway gives requests their id in.
+#[expect(
+    clippy::inline_always,
+    reason = "one busy caller, and each request comes here"
+)]
+#[inline(always)]
 pub fn strip_untrusted(
     headers: &mut HeaderMap,
     source: &AddressSource,

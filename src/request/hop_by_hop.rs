@@ -26,6 +26,11 @@ use super::claims::{is_claim, is_disguised, is_reserved};
 /// A request for trailers stays; whoever writes it to a connection names TE in Connection. A name with
 /// `_` is removed too if an origin that reads `_` as `-`, as CGI and WSGI do, takes it for such a
 /// field.
+#[expect(
+    clippy::inline_always,
+    reason = "one busy caller, and each request comes here"
+)]
+#[inline(always)]
 pub fn strip_request(headers: &mut HeaderMap) -> Option<Vec<HeaderValue>> {
     let unwanted = named(headers, |name| is_taken_out(name) || is_disguised(name));
     let wants_trailers = unwanted.contains(&TE)

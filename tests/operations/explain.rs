@@ -186,12 +186,13 @@ fn explain_says_what_becomes_of_a_request_and_why() {
         assert_eq!(output.status.code(), Some(0), "{about}: {output:?}");
         assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{about}");
         let text = String::from_utf8(output.stdout).expect("text");
-        let quoted = arguments
-            .iter()
-            .map(|argument| match argument.contains(' ') {
-                true => format!("'{argument}'"),
-                false => (*argument).to_owned(),
-            });
+        let quoted = arguments.iter().map(|argument| {
+            if argument.contains(' ') {
+                format!("'{argument}'")
+            } else {
+                (*argument).to_owned()
+            }
+        });
         let arguments = quoted.collect::<Vec<_>>().join(" ");
         writeln!(said, "# {about}\n$ tollgate explain {arguments}\n{text}")
             .expect("memory takes every byte");

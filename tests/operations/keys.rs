@@ -33,6 +33,7 @@ fn post(gateway: &Running, command: &str, content: &Value) -> (u16, Value) {
 }
 
 /// Posts what is done.
+#[expect(clippy::needless_pass_by_value, reason = "it is made for the call")]
 #[track_caller]
 fn order(gateway: &Running, command: &str, content: Value) -> Value {
     let (status, done) = post(gateway, command, &content);

@@ -16,7 +16,7 @@ use crate::proxy::process::ActiveConfig;
 use crate::store::directives::DirectiveError;
 
 /// Lists what is in force for a time.
-pub(in crate::admin) async fn list(request: &AdminRequest) -> AdminReply {
+pub(in crate::admin) fn list(request: &AdminRequest) -> AdminReply {
     let context = Context::of(request);
     AdminReply::json(&json!({ "directives": context.keys(request).list() }))
 }
@@ -48,7 +48,7 @@ pub(in crate::admin) async fn set(request: &AdminRequest) -> AdminReply {
                 .ok_or_else(|| wrong("`for` is missing, expected how long, such as \"8h\""))?;
             keys.set(policy, value, &members.quotas()?, lifetime).await
         };
-        Ok(done_with(request, "set", done.map_err(refusal)?))
+        Ok(done_with(request, "set", &done.map_err(refusal)?))
     })
     .await
 }
@@ -104,7 +104,7 @@ pub(in crate::admin) async fn block(request: &AdminRequest) -> AdminReply {
         let lifetime = members.lifetime()?.unwrap_or(LIFETIME_MAX);
         let keys = context.keys(request);
         let done = keys.block(policy, value, is_everywhere, lifetime).await;
-        Ok(done_with(request, "block", done.map_err(refusal)?))
+        Ok(done_with(request, "block", &done.map_err(refusal)?))
     })
     .await
 }
@@ -116,7 +116,7 @@ pub(in crate::admin) async fn unblock(request: &AdminRequest) -> AdminReply {
         let context = Context::of(request);
         let (policy, value) = members.client()?;
         let done = context.keys(request).unblock(policy, value).await;
-        Ok(done_with(request, "unblock", done.map_err(refusal)?))
+        Ok(done_with(request, "unblock", &done.map_err(refusal)?))
     })
     .await
 }
@@ -160,8 +160,8 @@ impl Context {
 }
 
 /// Logs what was done, and answers with it.
-fn done_with(request: &AdminRequest, command: &str, done: Done) -> AdminReply {
-    note(request, command, &done);
+fn done_with(request: &AdminRequest, command: &str, done: &Done) -> AdminReply {
+    note(request, command, done);
     AdminReply::json(&json!(done))
 }
 
@@ -237,6 +237,7 @@ fn wrong(detail: impl AsRef<str>) -> AdminReply {
     AdminReply::problem(StatusCode::BAD_REQUEST, detail)
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it maps errors")]
 fn refusal(error: KeysError) -> AdminReply {
     let status = match &error {
         KeysError::Wrong(_) => StatusCode::BAD_REQUEST,
