@@ -9,10 +9,10 @@ use crate::explain::{AskedRequest, BadQuestion};
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub struct RequestArguments {
     /// The method.
-    #[arg(long, value_name = "METHOD", default_value = "GET")]
+    #[arg(short = 'X', long, value_name = "METHOD", default_value = "GET")]
     pub method: String,
     /// A header, such as `x-api-key: live_123`; may be given several times.
-    #[arg(long = "header", value_name = "NAME: VALUE")]
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     pub headers: Vec<String>,
     /// The address that the request comes from: the client's, or that of a proxy in front of the gateway. Default:
     /// 127.0.0.1.
