@@ -7,7 +7,8 @@
 --          get: the version that is known.
 --          put: an id, its end in ms, its text, and how many directives there may be.
 --          remove: ids.
---          restore: id, end and text of each, which are kept if there is no hash.
+--          restore: the version that is held, then id, end and text of each, which take the place of what is
+--          there if that is older: the server has lost what was done since.
 -- Reply    get: the version, and unless it is known id, end and text of each. put and restore: 1 if
 --          they are kept, otherwise 0. remove: how many there were.
 -- Redis    7.0 or later; one that is full too, since there is one key, which ARGV bounds.
@@ -89,11 +90,12 @@ elseif action == "remove" then
   end
   return removed
 elseif action == "restore" then
-  if redis.call("HGET", key, "version") then
+  if tonumber(redis.call("HGET", key, "version") or 0) >= tonumber(ARGV[2]) then
     return 0
   end
-  local latest = 0
-  for at = 2, #ARGV, 3 do
+  local latest = tonumber(redis.call("HGET", key, "until") or 0)
+  redis.call("DEL", key)
+  for at = 3, #ARGV, 3 do
     local ends = tonumber(ARGV[at + 1])
     put(ARGV[at], ends, ARGV[at + 2])
     latest = math.max(latest, ends)

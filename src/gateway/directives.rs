@@ -11,7 +11,7 @@ use crate::keys::{Directive, InForce, in_force};
 use crate::proxy::process::{ActiveConfig, Process};
 use crate::snapshot::Snapshot;
 use crate::store::Session;
-use crate::store::directives::StoredDirective;
+use crate::store::directives::{DirectiveSet, StoredDirective};
 
 /// Reads the directives each second, and when one was given here.
 pub(crate) struct DirectiveFollower {
@@ -68,20 +68,7 @@ impl DirectiveFollower {
             }
             Err(_) | Ok(None) => {}
             Ok(Some(set)) => {
-                let held = self.held(now);
-                if set.version == 0 && !held.is_empty() {
-                    if self
-                        .session
-                        .restore_directives(&held)
-                        .await
-                        .is_ok_and(|is_lost| is_lost)
-                    {
-                        let directives = held.len();
-                        tracing::warn!(
-                            directives,
-                            "Redis had lost what operators ordered for single clients: it is written back"
-                        );
-                    }
+                if set.version < self.version.unwrap_or_default() && self.restore(&set, now).await {
                     return;
                 }
                 self.note_known();
@@ -100,6 +87,27 @@ impl DirectiveFollower {
                 tracing::info!("what operators ordered for single clients is known");
             }
         }
+    }
+
+    /// Writes back what the store has lost: it has an older version than this node holds. Returns whether there was
+    /// anything to write.
+    async fn restore(&self, found: &DirectiveSet, now: Timestamp) -> bool {
+        let held = DirectiveSet {
+            version: self.version.unwrap_or_default(),
+            entries: self.held(now),
+        };
+        if held.entries.is_empty() && found.entries.is_empty() {
+            return false;
+        }
+        let restored = self.session.restore_directives(&held).await;
+        if restored.is_ok_and(|is_restored| is_restored) {
+            let directives = held.entries.len();
+            tracing::warn!(
+                directives,
+                "Redis had lost what operators ordered for single clients: it is written back"
+            );
+        }
+        true
     }
 
     /// Returns the directives that have not ended.
@@ -151,7 +159,7 @@ impl DirectiveFollower {
                 continue;
             }
             // Until it is known when it was, nothing comes back.
-            let at = at.map_or(Timestamp(u64::MAX / 2), Timestamp);
+            let at = at.map_or(NOT_YET, Timestamp);
             for (series_id, partition_id) in in_force::reset_states(directive, snapshot) {
                 self.process.store.note_reset(series_id, partition_id, at);
             }
@@ -167,5 +175,7 @@ impl DirectiveFollower {
     }
 }
 
+/// Later than any charge.
+const NOT_YET: Timestamp = Timestamp(u64::MAX / 2);
 /// How often the directives are read.
 const PERIOD: Duration = Duration::from_secs(1);

@@ -254,14 +254,11 @@ impl Session {
         }
     }
 
-    /// Writes directives back that the store has lost; returns whether it had.
+    /// Writes the directives that are held back, if the store has only older ones; returns whether it had.
     ///
     /// # Errors
     /// If the store cannot be asked.
-    pub async fn restore_directives(
-        &self,
-        held: &[StoredDirective],
-    ) -> Result<bool, DirectiveError> {
+    pub async fn restore_directives(&self, held: &DirectiveSet) -> Result<bool, DirectiveError> {
         match self {
             Self::Memory(_) => Ok(false),
             Self::Redis(session) => {

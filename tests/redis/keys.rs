@@ -7,6 +7,8 @@ use crate::support::origin::{After, Gate as Door, Origin};
 use crate::support::redis::{Cluster, Fault, Proxy, Sentinels, Server, listed};
 use crate::support::{Client, Config, Process, eventually, get};
 
+/// Where Redis keeps the orders.
+const KEY: &str = "tollgate:{nodes}:directives1";
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
 /// Three gateways with a policy by key and one by address, and a token.
@@ -155,10 +157,30 @@ fn orders_stay_while_redis_is_away_and_are_written_back_when_it_has_lost_them() 
     server.command(&["FLUSHALL"]);
     proxy.set(Fault::None);
     eventually("the block is written back", || {
-        let keys = server.command(&["HLEN", "tollgate:{nodes}:directives1"]);
+        let keys = server.command(&["HLEN", KEY]);
         (keys.integer() == 3).then_some(())
     });
     all_answer(&fleet, 1, "alice", 403);
+    // A server that took the place of another one may have missed the last order.
+    command(
+        &fleet.gateways[1],
+        "unblock",
+        &json!({ "policy": "per-key", "value": "alice" }),
+    );
+    all_answer(&fleet, 0, "carol", 204);
+    server.command(&[
+        "HSET",
+        KEY,
+        "version",
+        "1",
+        "old",
+        "\0\u{1}\0\0\0\0\0not of this version",
+    ]);
+    eventually("the unblocking is written back", || {
+        let old = server.command(&["HEXISTS", KEY, "old"]);
+        (old.integer() == 0).then_some(())
+    });
+    all_answer(&fleet, 0, "alice", 204);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{Config, Process};
+use crate::support::{Config, Process, get};
 
 const TOKEN: &str = "[admin]\ntoken = '0123456789abcdef'\n";
 
@@ -139,4 +139,82 @@ fn check_says_what_another_file_changes() {
     assert_eq!(tollgate(&bad, &["check", "--against", against]).0, 78);
     let bad = bad.to_str().expect("a path");
     assert_eq!(tollgate(&old, &["check", "--against", bad]).0, 78);
+}
+
+/// Puts one text in the place of every time and every span of seconds.
+fn timeless(text: &str) -> String {
+    let words = text.split_inclusive([' ', '\n', ')']).map(|word| {
+        let bare = word.trim_end_matches([' ', '\n', ')', ',', ';']);
+        let is_time = bare.ends_with('Z') && bare.contains('T');
+        let is_span = bare
+            .strip_suffix('s')
+            .is_some_and(|seconds| seconds.parse::<u64>().is_ok());
+        if is_time || is_span {
+            word.replace(bare, "TIME")
+        } else {
+            word.to_owned()
+        }
+    });
+    words.collect()
+}
+
+#[test]
+fn keys_say_what_a_client_has_and_what_was_done() {
+    let config = Config::to("builtin:status/204")
+        .policy(
+            "p",
+            "quota = '5 per hour'\npartition = ['header:x-api-key']\ncandidate = '3 per hour'",
+        )
+        .policy(
+            "tried",
+            "quota = '5 per hour'\npartition = ['ip']\nmode = 'shadow'",
+        )
+        .route("/*", "policies = ['p', 'tried']")
+        .with("[store]\nkey_secret = 'sixteen bytes or more'")
+        .admin_token("0123456789abcdef");
+    let process = Process::start(&config);
+    let file = process.file();
+    let keys = |arguments: &[&str]| {
+        let arguments: Vec<&str> = ["keys"]
+            .into_iter()
+            .chain(arguments.iter().copied())
+            .collect();
+        let (status, stdout, stderr) = tollgate(file, &arguments);
+        (status, timeless(&stdout) + &stderr)
+    };
+    get(process.public, "/", "X-Api-Key: live_123\r\n");
+    let mut transcript = String::new();
+    for arguments in [
+        &["get", "p", "live_123"][..],
+        &[
+            "set",
+            "p",
+            "live_123",
+            "50 per hour",
+            "9 per minute",
+            "--for",
+            "8h",
+        ],
+        &["get", "p", "live_123"],
+        &["adjust", "p", "live_123", "-2"],
+        &["adjust", "p", "live_123", "+1"],
+        &["block", "tried", "10.0.0.0/8", "--for", "1h"],
+        &["block", "p", "live_*", "--everywhere"],
+        &["list"],
+        &["get", "p", "live_123"],
+        &["unblock", "p", "live_*"],
+        &["set", "p", "live_123", "--end"],
+        &["reset", "p", "live_123"],
+        &["unblock", "p", "live_123"],
+        &["get", "q", "live_123"],
+        &["get", "p", "live_*"],
+        &["set", "p", "live_123", "5 per hour", "--for", "400d"],
+    ] {
+        let (status, said) = keys(arguments);
+        transcript += &format!(
+            "$ tollgate keys {}\n{said}exit status {status}\n\n",
+            arguments.join(" ")
+        );
+    }
+    insta::assert_snapshot!(transcript);
 }

@@ -18,8 +18,8 @@ pub enum DirectiveAction<'d> {
     Put(&'d StoredDirective),
     /// Remove those of these ids.
     Remove(&'d [String]),
-    /// Keep these if the set is gone.
-    Restore(&'d [StoredDirective]),
+    /// Keep these, which are held with that version, if the server has only older ones.
+    Restore(&'d DirectiveSet),
 }
 
 /// Makes the call.
@@ -43,9 +43,9 @@ pub fn directives(names: &KeyNames, action: DirectiveAction<'_>) -> Call {
             arguments.push(b"remove".to_vec());
             arguments.extend(ids.iter().map(|id| id.clone().into_bytes()));
         }
-        DirectiveAction::Restore(all) => {
-            arguments.push(b"restore".to_vec());
-            for one in all {
+        DirectiveAction::Restore(held) => {
+            arguments.extend([b"restore".to_vec(), held.version.to_string().into_bytes()]);
+            for one in &held.entries {
                 add(&mut arguments, one);
             }
         }
