@@ -117,11 +117,12 @@ impl Keys<'_> {
         let lifetime = (policy.every_quota().map(|quota| quota.quota.memory()))
             .max()
             .unwrap_or_default();
-        let until = self.clock.now() + lifetime;
         let directive = |at: Option<Timestamp>| {
             let order = Ordered::Reset(at.map(|at| at.0));
             let text = clients.directive(Some(&policy.name), order, self.now_ms());
-            Directive::new(text, until)
+            // If it comes to no reset, charges give back as ever soon.
+            let memory = at.map_or(Micros::from(RESET_WITHIN), |_| lifetime);
+            Directive::new(text, self.clock.now() + memory)
         };
         if let Store::Redis(_) = self.store {
             self.put_directive(directive(None).stored()).await?;
@@ -240,6 +241,8 @@ fn knows(policy: &Policy, directive: &Directive) -> bool {
         && (parts.iter()).all(|(part, _)| policy.partition.parts().any(|own| own == part))
 }
 
+/// How long a reset may take, from when it is announced.
+const RESET_WITHIN: Duration = Duration::from_mins(1);
 /// How soon every gateway of a fleet has heard of a directive.
 const FLEET_HEARS_WITHIN: Duration = Duration::from_secs(2);
 /// How long a directive may be in force at most.

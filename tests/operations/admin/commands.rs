@@ -211,10 +211,20 @@ fn keys_say_what_a_client_has_and_what_was_done() {
         &["set", "p", "live_123", "5 per hour", "--for", "400d"],
     ] {
         let (status, said) = keys(arguments);
-        transcript += &format!(
-            "$ tollgate keys {}\n{said}exit status {status}\n\n",
-            arguments.join(" ")
-        );
+        let written = arguments.join(" ");
+        let all = [
+            "$ tollgate keys ",
+            &written,
+            "
+",
+            &said,
+            "exit status ",
+            &status.to_string(),
+            "
+
+",
+        ];
+        transcript.extend(all);
     }
     insta::assert_snapshot!(transcript);
 }
