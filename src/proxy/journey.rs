@@ -184,8 +184,7 @@ impl Journey<'_> {
         let client = self.resolve_client(&head.headers);
         check(head)?;
         // 1 Route.
-        let target = std::mem::take(&mut head.uri);
-        let connection = self.connection();
+        let (connection, target) = (self.connection(), std::mem::take(&mut head.uri));
         let arrived = before_route(&connection, head, &target, client)?;
         let host = (self.client.host.borrow_mut())
             .host(&target, &head.headers, head.version)

@@ -367,11 +367,6 @@ fn joined<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Option<Cow<'r, [u8]>
 /// that reads only the first line would see a value that no route saw.
 ///
 /// Returns the headers that had several lines.
-#[expect(
-    clippy::inline_always,
-    reason = "one busy caller, and each request comes here"
-)]
-#[inline(always)]
 pub fn join_routed_lines(headers: &mut HeaderMap, router: &Router) -> Vec<HeaderName> {
     let (names, mut joined) = (router.header_names(), Vec::new());
     if names.is_empty() {
