@@ -33,6 +33,7 @@ use crate::proxy::upstream::{Endpoints, NameResolver};
 use crate::snapshot::{ListenAddress, Snapshot};
 use crate::store::{MemoryStore, Store};
 use control::DrainPhase;
+use file_watch::FileWatch;
 use reload::{Reloader, warn};
 pub use start::StartError;
 use start::{bind_admin, bind_all};
@@ -88,7 +89,8 @@ impl Gateway {
         prepare: impl FnOnce(&mut Self),
     ) -> Result<Self, StartError> {
         let snapshot = loaded.snapshot;
-        let watched = snapshot.general.watch.then_some(loaded.paths);
+        // Before a port is bound: what changes once the gateway can be reached is seen.
+        let watch = snapshot.general.watch.then(|| FileWatch::of(loaded.paths));
         let listeners = bind_all(&snapshot)?;
         let admin_listener = bind_admin(&snapshot)?;
         let worker_count = worker_count(&snapshot);
@@ -113,7 +115,7 @@ impl Gateway {
         let process = Process::new(live, clock, store, metrics, endpoints, process_key);
         let process = Arc::new(process);
         let file = loaded.file;
-        let reloader = Reloader::new(&process, output, path, worker_count, file, watched);
+        let reloader = Reloader::new(&process, output, path, worker_count, file, watch);
         let reloader = Arc::new(reloader);
         let in_force = Arc::clone(&reloader.in_force);
         let admin = AdminState::new(Arc::clone(&process), in_force, reloader.clone());

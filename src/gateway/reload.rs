@@ -46,7 +46,7 @@ impl Reloader {
         path: Option<&Path>,
         workers: usize,
         file: File,
-        watched: Option<ReadPaths>,
+        watch: Option<FileWatch>,
     ) -> Self {
         Self {
             process: Arc::clone(process),
@@ -56,7 +56,7 @@ impl Reloader {
             in_force: Arc::new(InForce::new(file)),
             logging: Mutex::default(),
             last: Mutex::default(),
-            watch: Mutex::new(watched.map(FileWatch::of)),
+            watch: Mutex::new(watch),
         }
     }
 
