@@ -36,8 +36,8 @@
 //! # What operators see
 //!
 //! [`fault`]: why, and whose fault. [`metrics`] and [`access_log`]: how often, and each request. [`logging`]:
-//! events. [`explain`]: what becomes of a request, and why. [`admin`]: the private port. [`cli`]: `tollgate check`,
-//! `tollgate explain`, `tollgate id`.
+//! events. [`explain`]: what becomes of a request, and why. [`keys`]: what operators order for single clients.
+//! [`admin`]: the private port, through which they ask and act. [`cli`]: the commands.
 //!
 //! # Words
 //!
@@ -52,6 +52,7 @@
 //! | peek | to ask what a check would be answered, and spend nothing |
 //! | grant | what a policy lets a client do: spend quotas, everything, or nothing |
 //! | charge | what a decision spent and where: the only thing that can be settled (given back, or followed by more) |
+//! | directive | what an operator ordered for a client, until a time: an override, a block, or a reset |
 //! | preview | a plan that is made to be looked at, and never decided |
 //! | dry run | phases 1 to 3 for a request that nobody has sent |
 //! | admission | what the limiter says of a request: go on, wait, or why not |

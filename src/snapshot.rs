@@ -26,7 +26,7 @@ pub use listener::{ListenAddress, Listener};
 pub use settling::{
     CostSource, CountedAnswers, HeaderCost, ReportedCost, RouteBodies, StatusRange, UpstreamFault,
 };
-pub use temporary::{TemporaryLayer, TemporaryOverrides};
+pub use temporary::{BLOCKED, TemporaryClients, TemporaryOverrides};
 use typed_index_collections::TiVec;
 pub use upstream::{
     Balance, Eject, Endpoint, Health, HttpUpstream, Scheme, Upstream, UpstreamKind,

@@ -1,17 +1,19 @@
 //! Follows the directives of the fleet, and puts them in force beside the file.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use crate::clock::Timestamp;
-use crate::keys::directive::Ordered;
-use crate::keys::{Directive, InForce, in_force};
+use crate::keys::directive::DirectiveKind;
+use crate::keys::{Directive, InForce, InForceParts, reset_states};
+use crate::limit::PartitionId;
+use crate::limit::plan::SeriesId;
 use crate::proxy::process::{ActiveConfig, Process};
 use crate::snapshot::Snapshot;
-use crate::store::Session;
 use crate::store::directives::{DirectiveSet, StoredDirective};
+use crate::store::{Session, Store};
 
 /// Reads the directives each second, and when one was given here.
 pub(crate) struct DirectiveFollower {
@@ -20,8 +22,7 @@ pub(crate) struct DirectiveFollower {
     in_force: Arc<InForce>,
     /// The version that is in force; none before the store has been asked.
     version: Option<u64>,
-    /// The resets that this node knows, and when they were.
-    resets: HashMap<String, Option<u64>>,
+    resets: NotedResets,
     /// Whether it was logged that the store cannot be asked.
     is_logged: bool,
 }
@@ -33,7 +34,7 @@ impl DirectiveFollower {
             session,
             in_force,
             version: None,
-            resets: HashMap::new(),
+            resets: NotedResets::default(),
             is_logged: false,
         }
     }
@@ -77,7 +78,17 @@ impl DirectiveFollower {
                 new = Some(read.collect::<Vec<_>>());
             }
         }
-        self.put_in_force(new, now);
+        let Some(directives) = self.changed(new, now) else {
+            return;
+        };
+        let (process, in_force) = (Arc::clone(&self.process), Arc::clone(&self.in_force));
+        let resets = std::mem::take(&mut self.resets);
+        // It compiles, and the acceptors live on this thread.
+        let put = move || put_in_force(&process, &in_force, resets, directives);
+        match tokio::task::spawn_blocking(put).await {
+            Ok(resets) => self.resets = resets,
+            Err(error) => tracing::error!(%error, "what operators ordered is not in force"),
+        }
     }
 
     fn note_known(&self) {
@@ -112,65 +123,89 @@ impl DirectiveFollower {
 
     /// Returns the directives that have not ended.
     fn held(&self, now: Timestamp) -> Vec<StoredDirective> {
-        let parts = self.in_force.lock();
+        let parts = self.in_force.parts();
         let held = parts.directives.iter().filter(|one| one.until > now);
         held.map(Directive::stored).collect()
     }
 
-    /// Puts `new` directives in force, or what is left of those that are.
-    fn put_in_force(&mut self, new: Option<Vec<Directive>>, now: Timestamp) {
-        let in_force = Arc::clone(&self.in_force);
-        let mut parts = in_force.lock();
+    /// Returns the directives that are to be in force, the `new` ones or what is left of the old ones, if those are
+    /// others than before.
+    fn changed(&self, new: Option<Vec<Directive>>, now: Timestamp) -> Option<Vec<Directive>> {
+        let parts = self.in_force.parts();
         let has_ended = parts.directives.iter().any(|one| one.until <= now);
         if new.is_none() && !has_ended {
-            return;
+            return None;
         }
-        let mut directives = new.unwrap_or_else(|| parts.directives.clone());
+        let mut directives = new.unwrap_or_else(|| parts.directives.to_vec());
         directives.retain(|one| one.until > now);
-        if directives == parts.directives {
-            return;
-        }
-        let old = std::mem::replace(&mut parts.directives, directives);
-        let live = Arc::clone(&self.process.live());
-        self.note_resets(&old, &parts.directives, &live.snapshot);
-        let are_grants = |one: &&Directive| matches!(one.text.order, Ordered::Grant(_));
-        if old
-            .iter()
-            .filter(are_grants)
-            .eq(parts.directives.iter().filter(are_grants))
-        {
-            return;
-        }
+        (*directives != *parts.directives).then_some(directives)
+    }
+}
+
+/// Puts directives in force.
+fn put_in_force(
+    process: &Process,
+    in_force: &InForce,
+    mut resets: NotedResets,
+    directives: Vec<Directive>,
+) -> NotedResets {
+    let change = in_force.change();
+    let before = change.before();
+    let after = InForceParts {
+        file: Arc::clone(&before.file),
+        directives: directives.into(),
+    };
+    let live = Arc::clone(&process.live());
+    resets.note(&after.directives, &live.snapshot, &process.store);
+    let is_grant = |one: &&Directive| matches!(one.text.kind, DirectiveKind::Grant(_));
+    let grants = |parts: &InForceParts| -> Vec<Directive> {
+        parts.directives.iter().filter(is_grant).cloned().collect()
+    };
+    if grants(&before) != grants(&after) {
         let mut snapshot = live.snapshot.clone();
-        let process = &self.process;
-        parts.apply_to(&mut snapshot, &live.partition_key, &process.store);
+        after.apply_to(&mut snapshot, &live.partition_key, &process.store);
         let (metrics, endpoints) = (&process.metrics, &process.endpoints);
         let live = ActiveConfig::new(snapshot, metrics, endpoints, &process.random_key);
         process.swap(live);
     }
+    change.end(after);
+    resets
+}
 
+/// The resets that the store was told of, by the directives' ids.
+#[derive(Debug, Default)]
+struct NotedResets(HashMap<String, NotedReset>);
+
+/// What the store was told of a reset.
+#[derive(Debug, Default)]
+struct NotedReset {
+    /// When it was, as the directive said last.
+    at: Timestamp,
+    states: HashSet<(SeriesId, PartitionId)>,
+}
+
+impl NotedResets {
     /// Tells the store of resets that are new or over.
-    fn note_resets(&mut self, old: &[Directive], new: &[Directive], snapshot: &Snapshot) {
-        for directive in new {
-            let Ordered::Reset(at) = directive.text.order else {
+    fn note(&mut self, directives: &[Directive], snapshot: &Snapshot, store: &Store) {
+        let mut over = std::mem::take(&mut self.0);
+        for directive in directives {
+            let DirectiveKind::Reset(at) = directive.text.kind else {
                 continue;
             };
-            if self.resets.insert(directive.id.clone(), at) == Some(at) {
-                continue;
-            }
             // Until it is known when it was, nothing comes back.
             let at = at.map_or(NOT_YET, Timestamp);
-            for (series_id, partition_id) in in_force::reset_states(directive, snapshot) {
-                self.process.store.note_reset(series_id, partition_id, at);
-            }
-        }
-        let is_over = |one: &&Directive| !new.iter().any(|other| other.id == one.id);
-        for directive in old.iter().filter(is_over) {
-            if self.resets.remove(&directive.id).is_some() {
-                for (series_id, partition_id) in in_force::reset_states(directive, snapshot) {
-                    self.process.store.forget_reset(series_id, partition_id);
+            let mut noted = over.remove(&directive.id).unwrap_or_default();
+            if noted.at != at {
+                noted.at = at;
+                for (series_id, partition_id) in reset_states(directive, snapshot) {
+                    store.note_reset(series_id, partition_id, at);
+                    noted.states.insert((series_id, partition_id));
                 }
             }
+            self.0.insert(directive.id.clone(), noted);
+        }
+        for (series_id, partition_id) in over.into_values().flat_map(|noted| noted.states) {
+            store.forget_reset(series_id, partition_id);
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::config::changes::{Changes, changes, keep_until_restart};
 use crate::config::{
     ConfigText, ReadPaths, describe, environment, file::File, load, report::Report,
 };
-use crate::keys::InForce;
+use crate::keys::{InForce, InForceParts};
 use crate::limit::plan::SeriesId;
 use crate::logging::{Logging, Output};
 use crate::metrics::ConfigInfo;
@@ -134,21 +134,25 @@ impl Reloader {
             }
         })?;
         let old = Arc::clone(&process.live());
-        let mut in_force = self.in_force.lock();
-        let changes = changes(&in_force.file, &loaded.file);
-        let loaded = keep_until_restart(&in_force.file, &old.snapshot, loaded);
+        let change = self.in_force.change();
+        let before = change.before();
+        let changes = changes(&before.file, &loaded.file);
+        let loaded = keep_until_restart(&before.file, &old.snapshot, loaded);
         let mut snapshot = loaded.snapshot;
-        in_force.file = loaded.file;
+        let after = InForceParts {
+            file: Arc::new(loaded.file),
+            directives: Arc::clone(&before.directives),
+        };
         let is_watched = snapshot.general.watch;
         let partition_key = process.partition_key(&snapshot.store);
-        in_force.apply_to(&mut snapshot, &partition_key, &process.store);
+        after.apply_to(&mut snapshot, &partition_key, &process.store);
         let series_ids = series_ids(&snapshot);
         process.store.reload(&snapshot.store);
         let (endpoints, key) = (&process.endpoints, &process.random_key);
         let live = ActiveConfig::new(snapshot, &process.metrics, endpoints, key);
         process.swap(live);
         process.store.retain(&series_ids);
-        drop(in_force);
+        change.end(after);
         self.watch_on(is_watched, loaded.paths);
         process.metrics.reloaded(ConfigInfo {
             hash: loaded.hash,
@@ -270,7 +274,7 @@ impl ReloadControl for Reloader {
     }
 
     fn configuration(&self) -> Value {
-        describe(&self.in_force.lock().file)
+        describe(&self.in_force.parts().file)
     }
 }
 
@@ -278,7 +282,7 @@ impl ReloadControl for Reloader {
 fn preview(in_force: &InForce, config: ConfigText<'_>) -> ReloadOutcome {
     match load(config, &environment, &mut |_| SeriesId(0)) {
         Ok(loaded) => {
-            let changes = changes(&in_force.lock().file, &loaded.file);
+            let changes = changes(&in_force.parts().file, &loaded.file);
             applied(changes, loaded.warnings)
         }
         Err(report) => mistakes(&report, config),

@@ -1,6 +1,6 @@
 //! The client that an operator names under a policy: by its value, as in `overrides`, or by its id.
 
-use super::directive::{DirectiveText, Ordered, PartText, hex, partition_id};
+use super::directive::{DirectiveKind, DirectiveText, PartText, hex, partition_id};
 use super::error::KeysError;
 use crate::config::display;
 use crate::config::value::Chooser;
@@ -106,7 +106,7 @@ impl NamedClients {
     pub(super) fn directive(
         &self,
         policy: Option<&str>,
-        order: Ordered,
+        kind: DirectiveKind,
         since_ms: u64,
     ) -> DirectiveText {
         let is_named = policy.is_some();
@@ -122,7 +122,7 @@ impl NamedClients {
                 .collect(),
             shown: self.shown.clone(),
             since_ms,
-            order,
+            kind,
         }
     }
 
@@ -147,7 +147,7 @@ impl NamedClients {
 
     /// Whether a directive is about these clients and no others.
     pub(super) fn are_those_of(&self, text: &DirectiveText) -> bool {
-        let own = self.directive(text.policy.as_deref(), text.order.clone(), 0);
+        let own = self.directive(text.policy.as_deref(), text.kind.clone(), 0);
         let has_id = |id: &String| text.ids.contains(id);
         if own.ids.is_empty() {
             own.parts == text.parts && !own.parts.is_empty()

@@ -1,17 +1,18 @@
 //! What `tollgate keys` asks for, decided here and answered as JSON.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use super::client::NamedClients;
 use super::context::Keys;
-use super::directive::{Directive, Ordered};
+use super::directive::{Directive, DirectiveKind};
 use super::error::KeysError;
-use super::in_force::reset_states;
 use super::report::{ClientReport, DirectiveReport, Done, directive_report, time};
 use crate::clock::{Micros, Timestamp};
-use crate::config::compile::temporary_grant;
+use crate::config::compile::{GrantsBeside, checks_left_for, temporary_grant};
 use crate::config::value::BLOCKED;
-use crate::limit::Adjustment;
+use crate::limit::plan::SeriesId;
+use crate::limit::{Adjustment, Check};
 use crate::snapshot::{Policy, PolicyMode};
 use crate::store::directives::StoredDirective;
 use crate::store::{Series, Store};
@@ -19,7 +20,8 @@ use crate::store::{Series, Store};
 impl Keys<'_> {
     /// Lists what is in force for a time.
     pub fn list(&self) -> Vec<DirectiveReport> {
-        let mut listed: Vec<&Directive> = self.directives.iter().collect();
+        let directives = self.directives();
+        let mut listed: Vec<&Directive> = directives.iter().collect();
         listed.sort_by_key(|one| (&one.text.policy, &one.text.shown, one.text.since_ms));
         listed.into_iter().filter_map(directive_report).collect()
     }
@@ -33,13 +35,25 @@ impl Keys<'_> {
         lifetime: Duration,
     ) -> Result<Done, KeysError> {
         let (index, clients) = self.clients(policy, value)?;
+        let parts = self.in_force.parts();
+        let temporary = self.snapshot.policies[index].temporary.as_ref();
+        let beside = GrantsBeside {
+            room: checks_left_for(self.snapshot, index),
+            grants: temporary.map_or(&[], |of| &of.grants),
+        };
         let mut number = |series: &Series| self.store.series_id(series);
-        temporary_grant(self.file, self.snapshot, index, quotas, &mut number)
-            .map_err(KeysError::Wrong)?;
+        temporary_grant(
+            &parts.file,
+            self.snapshot,
+            index,
+            quotas,
+            beside,
+            &mut number,
+        )
+        .map_err(KeysError::Wrong)?;
         let done = format!("{} for {}", quotas.join(", "), clients.shown);
-        let order = Ordered::Grant(quotas.to_vec());
-        self.put(Some(policy), &clients, order, lifetime, done)
-            .await
+        let kind = DirectiveKind::Grant(quotas.to_vec());
+        self.put(Some(policy), &clients, kind, lifetime, done).await
     }
 
     /// Ends what was set for clients.
@@ -65,9 +79,9 @@ impl Keys<'_> {
             ));
         }
         let policy = (!is_everywhere).then_some(policy);
-        let order = Ordered::Grant(vec![BLOCKED.to_owned()]);
+        let kind = DirectiveKind::Grant(vec![BLOCKED.to_owned()]);
         let done = format!("blocked {}", clients.shown);
-        self.put(policy, &clients, order, lifetime, done).await
+        self.put(policy, &clients, kind, lifetime, done).await
     }
 
     /// Ends the blocks of clients, under one policy and everywhere.
@@ -77,28 +91,42 @@ impl Keys<'_> {
             .await
     }
 
-    /// Spends units of one client, or gives them back.
+    /// Spends units of one client, or gives them back; returns what it has then.
     pub async fn adjust(
         &self,
         policy: &str,
         value: &str,
         units: i64,
-    ) -> Result<ClientReport, KeysError> {
+    ) -> Result<(ClientReport, Done), KeysError> {
         let (index, clients) = self.clients(policy, value)?;
         clients.expect_one()?;
-        let amount = units.unsigned_abs();
-        let adjustment = if units < 0 {
-            Adjustment::Spend(amount)
+        let (amount, client) = (units.unsigned_abs(), &clients.shown);
+        let (adjustment, done) = if units < 0 {
+            (
+                Adjustment::Spend(amount),
+                format!("spent {amount} of {client}"),
+            )
         } else {
-            Adjustment::GiveBack(amount)
+            (
+                Adjustment::GiveBack(amount),
+                format!("gave {amount} back to {client}"),
+            )
         };
-        for (quota, _) in self.quotas(index, &clients).0 {
-            for partition_id in &clients.ids {
-                let check = self.check(index, quota, *partition_id);
-                self.session.adjust(&check, adjustment).await?;
-            }
+        let (quotas, grant, _) = self.quotas(index, &clients);
+        if let Some(grant) = grant {
+            return Err(KeysError::Wrong(format!(
+                "{client} spends no quota: it is {grant}"
+            )));
         }
-        Ok(self.report(index, &clients).await)
+        for partition_id in &clients.ids {
+            let checks = quotas
+                .iter()
+                .map(|(quota, _)| self.check(index, quota, *partition_id));
+            let checks: Vec<Check<'_>> = checks.collect();
+            self.session.adjust(&checks, adjustment).await?;
+        }
+        let done = Done::now(done, &clients, vec![policy.to_owned()]);
+        Ok((self.report(index, &clients).await, done))
     }
 
     /// Begins all windows of one client afresh; returns what it had used.
@@ -118,8 +146,8 @@ impl Keys<'_> {
             .max()
             .unwrap_or_default();
         let directive = |at: Option<Timestamp>| {
-            let order = Ordered::Reset(at.map(|at| at.0));
-            let text = clients.directive(Some(&policy.name), order, self.now_ms());
+            let kind = DirectiveKind::Reset(at.map(|at| at.0));
+            let text = clients.directive(Some(&policy.name), kind, self.now_ms());
             // If it comes to no reset, charges give back as ever soon.
             let memory = at.map_or(Micros::from(RESET_WITHIN), |_| lifetime);
             Directive::new(text, self.clock.now() + memory)
@@ -128,19 +156,15 @@ impl Keys<'_> {
             self.put_directive(directive(None).stored()).await?;
             tokio::time::sleep(FLEET_HEARS_WITHIN).await;
         }
+        let series: HashSet<SeriesId> = policy.every_quota().map(|quota| quota.series_id).collect();
+        let series: Vec<SeriesId> = series.into_iter().collect();
         let mut at = Timestamp(0);
-        for (series_id, partition_id) in reset_states(&directive(None), self.snapshot) {
-            at = at.max(self.session.reset(series_id, partition_id).await?);
+        for partition_id in &clients.ids {
+            at = at.max(self.session.reset(&series, *partition_id).await?);
         }
         self.put_directive(directive(Some(at)).stored()).await?;
-        let done = Done {
-            done: format!("reset {}", clients.shown),
-            client: clients.shown.clone(),
-            form: clients.form.clone(),
-            policies: vec![policy.name.to_string()],
-            until: None,
-            notes: Vec::new(),
-        };
+        let done = format!("reset {}", clients.shown);
+        let done = Done::now(done, &clients, vec![policy.name.to_string()]);
         Ok((before, done))
     }
 
@@ -148,7 +172,7 @@ impl Keys<'_> {
         &self,
         policy: Option<&str>,
         clients: &NamedClients,
-        order: Ordered,
+        kind: DirectiveKind,
         lifetime: Duration,
         done: String,
     ) -> Result<Done, KeysError> {
@@ -158,7 +182,7 @@ impl Keys<'_> {
             ));
         }
         let until = self.clock.now() + Micros::from(lifetime);
-        let text = clients.directive(policy, order, self.now_ms());
+        let text = clients.directive(policy, kind, self.now_ms());
         let directive = Directive::new(text, until);
         self.put_directive(directive.stored()).await?;
         let known = self.snapshot.policies.iter().filter(|one| match policy {
@@ -171,13 +195,11 @@ impl Keys<'_> {
             .filter(|one| one.mode != Some(PolicyMode::Enforce));
         let notes =
             idle.map(|one| format!("`{}` refuses nobody: its mode is not `enforce`", one.name));
+        let policies = known.iter().map(|one| one.name.to_string()).collect();
         Ok(Done {
-            done,
-            client: clients.shown.clone(),
-            form: clients.form.clone(),
-            policies: known.iter().map(|one| one.name.to_string()).collect(),
             until: Some(time(until)),
             notes: notes.collect(),
+            ..Done::now(done, clients, policies)
         })
     }
 
@@ -202,9 +224,10 @@ impl Keys<'_> {
         is_meant: impl Fn(&Directive) -> bool,
         what: &str,
     ) -> Result<Done, KeysError> {
-        let found = self.directives.iter().filter(|one| {
+        let directives = self.directives();
+        let found = directives.iter().filter(|one| {
             let of_policy = one.text.policy.as_deref().is_none_or(|name| name == policy);
-            matches!(one.text.order, Ordered::Grant(_))
+            matches!(one.text.kind, DirectiveKind::Grant(_))
                 && of_policy
                 && is_meant(one)
                 && clients.are_those_of(&one.text)
@@ -223,14 +246,8 @@ impl Keys<'_> {
             Some(policy) => policy.clone(),
             None => "everywhere".to_owned(),
         });
-        Ok(Done {
-            done: format!("ended the {what} of {}", clients.shown),
-            client: clients.shown.clone(),
-            form: clients.form.clone(),
-            policies: named.collect(),
-            until: None,
-            notes: Vec::new(),
-        })
+        let done = format!("ended the {what} of {}", clients.shown);
+        Ok(Done::now(done, clients, named.collect()))
     }
 }
 

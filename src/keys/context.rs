@@ -1,11 +1,12 @@
 //! What is needed to act on single clients.
 
+use std::sync::Arc;
+
 use super::client::{DigestKeys, NamedClients};
 use super::directive::Directive;
 use super::error::KeysError;
 use super::in_force::InForce;
 use crate::clock::Clock;
-use crate::config::file::File;
 use crate::config::value::did_you_mean;
 use crate::index::PolicyIndex;
 use crate::limit::plan::{CheckMode, PlanPolicy};
@@ -18,8 +19,6 @@ use crate::store::{Session, Store};
 pub struct Keys<'k> {
     /// The configuration in force.
     pub snapshot: &'k Snapshot,
-    /// The file that it was compiled from.
-    pub file: &'k File,
     /// The key of partition ids.
     pub partition_key: &'k [u8; 32],
     /// The key of the digests that people see.
@@ -28,9 +27,7 @@ pub struct Keys<'k> {
     pub session: &'k Session,
     /// The time.
     pub clock: &'k Clock,
-    /// What is in force for a time, as it was when the command came.
-    pub directives: &'k [Directive],
-    /// What is in force now.
+    /// The file, and what is in force for a time.
     pub in_force: &'k InForce,
     /// The store of the process.
     pub store: &'k Store,
@@ -87,6 +84,11 @@ impl Keys<'_> {
             policy: PlanPolicy(0),
             on_store_failure: self.snapshot.policies[index].on_store_failure,
         }
+    }
+
+    /// Returns what is in force for a time now.
+    pub(super) fn directives(&self) -> Arc<[Directive]> {
+        Arc::clone(&self.in_force.parts().directives)
     }
 
     /// Returns the time in ms since 1970.

@@ -36,13 +36,13 @@ pub struct DirectiveText {
     /// When it was ordered, in ms since 1970.
     pub since_ms: u64,
     /// What is ordered.
-    pub order: Ordered,
+    pub kind: DirectiveKind,
 }
 
 /// What is ordered for a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Ordered {
+pub enum DirectiveKind {
     /// These quotas, `unlimited` or `blocked`, as overrides have them.
     Grant(Vec<String>),
     /// All windows began afresh at this time, in µs since 1970 by the clock that dates charges; none: they are
@@ -76,10 +76,10 @@ impl Directive {
     pub fn new(text: DirectiveText, until: Timestamp) -> Self {
         let until = Timestamp(until.0.div_ceil(US_PER_MS) * US_PER_MS);
         // A block stands beside what was set, and ends by itself.
-        let kind = match &text.order {
-            Ordered::Grant(grant) if *grant == [BLOCKED] => "block",
-            Ordered::Grant(_) => "grant",
-            Ordered::Reset(_) => "reset",
+        let kind = match &text.kind {
+            DirectiveKind::Grant(grant) if *grant == [BLOCKED] => "block",
+            DirectiveKind::Grant(_) => "grant",
+            DirectiveKind::Reset(_) => "reset",
         };
         let named = serde_json::json!([kind, text.policy, text.ids, text.parts]);
         let digest = blake3::hash(named.to_string().as_bytes());
@@ -89,7 +89,7 @@ impl Directive {
 
     /// Whether it blocks its client.
     pub fn blocks(&self) -> bool {
-        matches!(&self.text.order, Ordered::Grant(grant) if *grant == [BLOCKED])
+        matches!(&self.text.kind, DirectiveKind::Grant(grant) if *grant == [BLOCKED])
     }
 
     /// Returns it as a store keeps it.

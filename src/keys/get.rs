@@ -1,10 +1,10 @@
 //! What one client has left.
 
+use super::apply::is_about;
 use super::client::NamedClients;
 use super::context::Keys;
 use super::directive::hex;
 use super::error::KeysError;
-use super::in_force::is_about;
 use super::report::{ClientReport, QuotaReport, directive_report};
 use crate::config::value::BLOCKED;
 use crate::index::PolicyIndex;
@@ -28,10 +28,8 @@ impl Keys<'_> {
         let (mut notes, mut candidates) = (Vec::new(), &*policy.candidates);
         let mut grant = &policy.grant;
         let named = self.named(policy, clients);
-        let temporary = policy.temporary.as_ref().and_then(|of| {
-            let grant = of.find_named(&clients.ids, named.as_ref());
-            grant.map(|grant| &of.grants[grant])
-        });
+        let temporary = policy.temporary.as_ref();
+        let temporary = temporary.and_then(|of| of.find_named(&clients.ids, named.as_ref()));
         if let Some(granted) = temporary {
             (grant, candidates) = (granted, &[]);
         } else if let Some(overrides) = &policy.overrides {
@@ -87,7 +85,8 @@ impl Keys<'_> {
         }
         let policy = &self.snapshot.policies[index];
         let named = self.named(policy, clients);
-        let in_force = self.directives.iter().filter(|one| {
+        let directives = self.directives();
+        let in_force = directives.iter().filter(|one| {
             let client = named.as_ref();
             (one.text.policy.as_deref()).is_none_or(|name| *name == *policy.name)
                 && (clients.are_those_of(&one.text)

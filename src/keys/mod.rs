@@ -2,19 +2,21 @@
 //! spent. And how they ask what a client has left.
 //!
 //! A [`Directive`] is what is in force for a time. It names its client by digests, and the store keeps it
-//! for the whole fleet. [`in_force`] puts directives into a snapshot, so that a request pays nothing for
-//! what nobody ordered; [`command`] is what `tollgate keys` asks for.
+//! for the whole fleet. `apply` puts directives into a snapshot, so that a request pays nothing for what
+//! nobody ordered; [`command`] is what `tollgate keys` asks for.
 
+mod apply;
 mod client;
 pub mod command;
 mod context;
 pub mod directive;
 mod error;
 mod get;
-pub mod in_force;
+mod in_force;
 pub mod report;
 
+pub use apply::reset_states;
 pub use context::Keys;
 pub use directive::Directive;
 pub use error::KeysError;
-pub use in_force::InForce;
+pub use in_force::{InForce, InForceParts};

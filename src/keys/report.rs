@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::directive::{Directive, Ordered};
+use super::client::NamedClients;
+use super::directive::{Directive, DirectiveKind};
 use crate::access_log::rfc3339;
 use crate::clock::Timestamp;
 
@@ -80,9 +81,23 @@ pub struct Done {
     pub notes: Vec<String>,
 }
 
+impl Done {
+    /// Says what was done for clients of these policies, at once.
+    pub(super) fn now(done: String, clients: &NamedClients, policies: Vec<String>) -> Self {
+        Self {
+            done,
+            client: clients.shown.clone(),
+            form: clients.form.clone(),
+            policies,
+            until: None,
+            notes: Vec::new(),
+        }
+    }
+}
+
 /// Describes what is in force for a time; none for a reset, which is over.
 pub(super) fn directive_report(directive: &Directive) -> Option<DirectiveReport> {
-    let Ordered::Grant(grant) = &directive.text.order else {
+    let DirectiveKind::Grant(grant) = &directive.text.kind else {
         return None;
     };
     Some(DirectiveReport {

@@ -73,7 +73,9 @@ impl Logging {
             .event_format(shape.json.clone())
             .with_writer(recent.clone())
             // Below are addresses of clients.
-            .with_filter(LevelFilter::INFO);
+            .with_filter(filter_fn(|event| {
+                *event.level() <= Level::INFO && event.target() != NAMES_CLIENTS
+            }));
         let own = filter_fn(is_own);
         let subscriber = Registry::default()
             .with(filter)
@@ -100,6 +102,9 @@ impl Logging {
         self.shape.is_json.store(format == LogFormat::Json, Relaxed);
     }
 }
+
+/// The target of events that name clients, which whoever asks for the last events is not shown.
+pub const NAMES_CLIENTS: &str = concat!(env!("CARGO_CRATE_NAME"), "::clients");
 
 /// Whether an event is the gateway's, and not a library's.
 fn is_own(event: &Metadata<'_>) -> bool {

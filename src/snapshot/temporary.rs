@@ -1,85 +1,118 @@
 //! What operators let single clients of a policy do, for a time.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::grant::Grant;
 use crate::limit::PartitionId;
 use crate::request::{Facts, NamedClient, Partition, Pattern, Patterns};
 
-/// What operators let single clients of one policy do instead of what the file says.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// What operators let single clients of one policy do instead of what the file says. Patterns have values as
+/// digests.
+#[derive(Clone, Debug, PartialEq)]
 pub struct TemporaryOverrides {
-    /// Blocks, which win over everything, and then the rest.
-    pub layers: [TemporaryLayer; 2],
-    /// What is granted.
+    /// Clients that are blocked in whatever policy knows them; shared by those with the same partition.
+    pub everywhere: Arc<Patterns>,
+    /// Clients that are blocked.
+    pub blocked: TemporaryClients,
+    /// Clients that are granted something else, unless they are blocked.
+    pub granted: TemporaryClients,
+    /// What is granted; nothing, to those that are blocked, comes first.
     pub grants: Vec<Grant>,
-    /// The key of the digests that the patterns have of values.
+    /// The key of the digests.
     pub partition_key: [u8; 32],
 }
 
 /// Clients with what each is granted: an index into [`TemporaryOverrides::grants`].
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct TemporaryLayer {
+pub struct TemporaryClients {
     by_id: HashMap<PartitionId, usize>,
     patterns: Patterns,
     grant_of: Vec<usize>,
 }
 
-impl TemporaryLayer {
-    /// Collects clients that are named by their partition ids, and those that are named by patterns, in which
-    /// values are digests. Of patterns that match the same requests the first counts.
+impl TemporaryClients {
+    /// Collects clients that are named by their partition ids, and those that are named by patterns. Of patterns
+    /// that match the same requests the first counts.
     pub fn new(by_id: HashMap<PartitionId, usize>, named: Vec<(Pattern, usize)>) -> Self {
-        let (mut patterns, mut grant_of): (Vec<Pattern>, Vec<usize>) = named.into_iter().unzip();
-        loop {
-            match Patterns::new(&patterns) {
-                Ok(patterns) => {
-                    return Self {
-                        by_id,
-                        patterns,
-                        grant_of,
-                    };
-                }
-                Err(equal) => {
-                    for pair in equal.iter().rev() {
-                        patterns.remove(pair.second);
-                        grant_of.remove(pair.second);
-                    }
-                }
-            }
+        let (patterns, grant_of): (Vec<Pattern>, Vec<usize>) = named.into_iter().unzip();
+        let (patterns, kept) = Patterns::first_of_equal(patterns);
+        Self {
+            by_id,
+            patterns,
+            grant_of: kept.into_iter().map(|index| grant_of[index]).collect(),
         }
+    }
+
+    fn find(
+        &self,
+        mut ids: impl Iterator<Item = PartitionId>,
+        pattern: impl FnOnce(&Patterns) -> Option<usize>,
+    ) -> Option<usize> {
+        let by_id = ids.find_map(|id| self.by_id.get(&id).copied());
+        by_id.or_else(|| Some(self.grant_of[pattern(&self.patterns)?]))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.by_id.is_empty() && self.patterns.is_empty()
     }
 }
 
 impl TemporaryOverrides {
-    /// Finds what a client is granted that is named: by its partition ids, and by its values if they are known.
-    pub fn find_named(
-        &self,
-        ids: &[PartitionId],
-        client: Option<&NamedClient<'_>>,
-    ) -> Option<usize> {
-        self.layers.iter().find_map(|layer| {
-            let by_id = ids.iter().find_map(|id| layer.by_id.get(id).copied());
-            by_id.or_else(|| {
-                let pattern = (layer.patterns).find_named_digested(client?, &self.partition_key)?;
-                Some(layer.grant_of[pattern])
-            })
-        })
+    /// Begins with those that are blocked everywhere, and digests under this key.
+    pub fn new(everywhere: Arc<Patterns>, partition_key: &[u8; 32]) -> Self {
+        Self {
+            everywhere,
+            blocked: TemporaryClients::default(),
+            granted: TemporaryClients::default(),
+            grants: vec![Grant::Blocked],
+            partition_key: *partition_key,
+        }
     }
 
-    /// Finds what the client of a request is granted, whose partition has this id.
+    /// Whether nobody is granted anything else.
+    pub fn is_empty(&self) -> bool {
+        self.everywhere.is_empty() && self.blocked.is_empty() && self.granted.is_empty()
+    }
+
+    /// Finds what the client of a request is granted, whose partition has this id: an index.
     pub fn find(
         &self,
         partition: &Partition,
         facts: &Facts<'_>,
         partition_id: PartitionId,
     ) -> Option<usize> {
-        self.layers.iter().find_map(|layer| {
-            let by_id = layer.by_id.get(&partition_id).copied();
-            by_id.or_else(|| {
-                let (patterns, key) = (&layer.patterns, &self.partition_key);
-                let pattern = patterns.find_digested(partition, facts, key)?;
-                Some(layer.grant_of[pattern])
-            })
+        let key = &self.partition_key;
+        self.find_by([partition_id].into_iter(), |patterns| {
+            patterns.find_digested(partition, facts, key)
         })
     }
+
+    /// Finds what a client is granted that is named: by its partition ids, and by its values if they are known.
+    pub fn find_named(
+        &self,
+        ids: &[PartitionId],
+        client: Option<&NamedClient<'_>>,
+    ) -> Option<&Grant> {
+        let key = &self.partition_key;
+        let grant = self.find_by(ids.iter().copied(), |patterns| {
+            patterns.find_named_digested(client?, key)
+        });
+        Some(&self.grants[grant?])
+    }
+
+    fn find_by(
+        &self,
+        ids: impl Iterator<Item = PartitionId> + Clone,
+        pattern: impl Fn(&Patterns) -> Option<usize>,
+    ) -> Option<usize> {
+        let is_blocked = self.blocked.find(ids.clone(), &pattern).is_some();
+        if is_blocked || pattern(&self.everywhere).is_some() {
+            return Some(BLOCKED);
+        }
+        self.granted.find(ids, pattern)
+    }
 }
+
+/// The index of the grant of those that are blocked.
+pub const BLOCKED: usize = 0;

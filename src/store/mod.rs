@@ -175,36 +175,36 @@ impl Session {
     }
 
     /// Gives back of the newest bucket, of the newest entry or of what a bucket lacks, whoever charged it, or
-    /// spends without asking; only policy, quota and partition of the check count.
+    /// spends without asking, in the quotas of these checks, which are of one partition.
     ///
     /// # Errors
     /// If the store cannot be asked.
     pub async fn adjust(
         &self,
-        check: &Check<'_>,
+        checks: &[Check<'_>],
         adjustment: Adjustment,
     ) -> Result<(), DirectiveError> {
         match self {
             Self::Memory(memory) => {
-                memory.adjust(check, adjustment);
+                memory.adjust(checks, adjustment);
                 Ok(())
             }
-            Self::Redis(session) => Box::pin(session.adjust(check, adjustment)).await,
+            Self::Redis(session) => Box::pin(session.adjust(checks, adjustment)).await,
         }
     }
 
-    /// Makes one partition's quota of a series whole again; returns when, by the clock that dates its charges.
+    /// Makes one partition's quotas of these series whole again; returns when, by the clock that dates its charges.
     ///
     /// # Errors
     /// If the store cannot be asked.
     pub async fn reset(
         &self,
-        series_id: SeriesId,
+        series_ids: &[SeriesId],
         partition_id: PartitionId,
     ) -> Result<Timestamp, DirectiveError> {
         match self {
-            Self::Memory(memory) => Ok(memory.reset(series_id, partition_id)),
-            Self::Redis(session) => Box::pin(session.reset(series_id, partition_id)).await,
+            Self::Memory(memory) => Ok(memory.reset(series_ids, partition_id)),
+            Self::Redis(session) => Box::pin(session.reset(series_ids, partition_id)).await,
         }
     }
 

@@ -111,7 +111,7 @@ impl Gateway {
     pub fn reset(&self, check: Check<'_>) {
         let reset = self
             .session()
-            .reset(check.series_id, check.partition_id)
+            .reset(&[check.series_id], check.partition_id)
             .now_or_never();
         let reset = reset.expect("memory never waits");
         reset.expect("memory is always there");

@@ -243,6 +243,9 @@ fn a_block_wins_and_the_most_specific_override_counts() {
         comes_to_answer(&gateway, "carol", 204);
     }
     assert_eq!(limit("bob"), 7);
+    let (status, refused) = post(&gateway, "adjust", &of("carol", json!({ "units": 1 })));
+    let said = refused["detail"].as_str().unwrap_or_default();
+    assert!(status == 400 && said.contains("it is unlimited"), "{said}");
     order(&gateway, "block", of("b*", json!({ "for": "1h" })));
     comes_to_answer(&gateway, "bob", 403);
     comes_to_answer(&gateway, "carol", 204);
@@ -365,4 +368,43 @@ fn a_bad_order_is_refused_and_says_what_was_expected() {
         assert!(said.contains(detail), "{command} {content}: {said}");
     }
     assert_eq!(status(&gateway, "a"), 204);
+}
+
+/// A plan has a bound, which the file cannot know of orders.
+#[test]
+fn no_order_makes_a_plan_or_the_series_of_a_policy_too_many() {
+    let quotas = |from: u32, count: u32| -> Vec<String> {
+        let seconds = from..from + count;
+        seconds
+            .map(|seconds| format!("1000 per {seconds}s"))
+            .collect()
+    };
+    let many = format!("quota = {:?}\npartition = ['ip']", quotas(1, 250));
+    let config = limited(POLICY)
+        .policy("many", &many)
+        .route("/many", "policies = ['many', 'p']");
+    let gateway = gateway(config);
+    let set = |value: &str, quotas: Vec<String>| {
+        let content = of(value, json!({ "quota": quotas, "for": "1h" }));
+        let (status, answer) = post(&gateway, "set", &content);
+        let detail = answer["detail"].as_str().unwrap_or_default().to_owned();
+        (status, detail)
+    };
+    let (status, said) = set("alice", quotas(1, 6));
+    assert!(
+        status == 400 && said.contains("expected at most 5"),
+        "{said}"
+    );
+    assert_eq!(set("alice", quotas(1, 5)).0, 200);
+    let fields = "X-Api-Key: alice\r\n";
+    assert_eq!(get(gateway.public, "/many", fields).status, 204);
+    for client in 0..5 {
+        let (status, said) = set(&format!("c{client}"), quotas(6 + 5 * client, 5));
+        assert_eq!(status, 200, "{said}");
+    }
+    let (status, said) = set("bob", quotas(40, 3));
+    assert!(
+        status == 400 && said.contains("33 different windows"),
+        "{said}"
+    );
 }

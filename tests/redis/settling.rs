@@ -306,7 +306,7 @@ fn candidate_counts_what_its_own_policy_refuses_and_nobody_else_does() {
             assert_eq!(candidate_left, [99, 98, 98, 97], "{other}");
             assert_eq!(left(&session, plan[2]).await, 9, "{other}");
             for check in plan {
-                let reset = session.reset(check.series_id, check.partition_id).await;
+                let reset = session.reset(&[check.series_id], check.partition_id).await;
                 reset.expect("Redis answers");
             }
         });

@@ -237,7 +237,7 @@ fn what_was_charged_comes_back_once() {
         session.finish().await;
         give_back(&session, &mut charge, u64::MAX).await;
         assert_eq!(left(&session, plan[0]).await, 8, "a spend is no charge");
-        let reset = session.reset(SeriesId(0), PartitionId::new(1)).await;
+        let reset = session.reset(&[SeriesId(0)], PartitionId::new(1)).await;
         reset.expect("Redis answers");
         assert_eq!(left(&session, plan[0]).await, 10);
     });
@@ -314,7 +314,7 @@ fn refusal_is_remembered_by_the_node_and_not_past_what_comes_back_here() {
         assert_eq!(second, first, "by another worker");
         let usage = bench.store.usage().redis.expect("it is Redis");
         assert_eq!((usage.answered, usage.remembered), (2, 1));
-        let reset = workers[1].reset(SeriesId(0), PartitionId::new(1)).await;
+        let reset = workers[1].reset(&[SeriesId(0)], PartitionId::new(1)).await;
         reset.expect("Redis answers");
         // What is charged within the microsecond of a reset gives nothing back.
         bench.clock.advance(Micros(1));

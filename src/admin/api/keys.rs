@@ -11,7 +11,8 @@ use crate::admin::request::AdminRequest;
 use crate::config::value::duration;
 use crate::keys::command::LIFETIME_MAX;
 use crate::keys::report::Done;
-use crate::keys::{Directive, InForce, Keys, KeysError};
+use crate::keys::{Keys, KeysError};
+use crate::logging::NAMES_CLIENTS;
 use crate::proxy::process::ActiveConfig;
 use crate::store::directives::DirectiveError;
 
@@ -67,12 +68,9 @@ pub(in crate::admin) async fn adjust(request: &AdminRequest) -> AdminReply {
                  0 gives back, below spends"
             ))
         })?;
-        let report = context.keys(request).adjust(policy, value, units).await;
-        let report = report.map_err(refusal)?;
-        tracing::info!(
-            command = "adjust", policy, client = report.client, units, from = %request.peer,
-            "an operator acted on a client"
-        );
+        let adjusted = context.keys(request).adjust(policy, value, units).await;
+        let (report, done) = adjusted.map_err(refusal)?;
+        note(request, "adjust", &done);
         Ok(AdminReply::json(&json!(report)))
     })
     .await
@@ -121,39 +119,23 @@ pub(in crate::admin) async fn unblock(request: &AdminRequest) -> AdminReply {
     .await
 }
 
-/// What a command is decided on, as it was when it came.
-struct Context {
-    live: Arc<ActiveConfig>,
-    in_force: Arc<InForce>,
-    directives: Vec<Directive>,
-    file: crate::config::file::File,
-}
+/// The configuration that a command is decided on: that which was in force when it came.
+struct Context(Arc<ActiveConfig>);
 
 impl Context {
     fn of(request: &AdminRequest) -> Self {
-        let in_force = Arc::clone(&request.state.in_force);
-        let parts = in_force.lock();
-        let (directives, file) = (parts.directives.clone(), parts.file.clone());
-        drop(parts);
-        Self {
-            live: Arc::clone(&request.state.process.live()),
-            in_force,
-            directives,
-            file,
-        }
+        Self(Arc::clone(&request.state.process.live()))
     }
 
     fn keys<'k>(&'k self, request: &'k AdminRequest) -> Keys<'k> {
         let process = &request.state.process;
         Keys {
-            snapshot: &self.live.snapshot,
-            file: &self.file,
-            partition_key: &self.live.partition_key,
-            digest_key: &self.live.digest_key,
+            snapshot: &self.0.snapshot,
+            partition_key: &self.0.partition_key,
+            digest_key: &self.0.digest_key,
             session: &request.session,
             clock: &process.clock,
-            directives: &self.directives,
-            in_force: &self.in_force,
+            in_force: &request.state.in_force,
             store: &process.store,
         }
     }
@@ -167,6 +149,7 @@ fn done_with(request: &AdminRequest, command: &str, done: &Done) -> AdminReply {
 
 fn note(request: &AdminRequest, command: &str, done: &Done) {
     tracing::info!(
+        target: NAMES_CLIENTS,
         command,
         policies = done.policies.join(", "),
         client = done.client,

@@ -29,7 +29,7 @@ mod upstreams;
 mod warnings;
 
 pub(super) use listeners::listener;
-pub use temporary::temporary_grant;
+pub use temporary::{GrantsBeside, checks_left_for, temporary_grant};
 pub use warnings::warnings;
 
 use std::collections::{HashMap, HashSet};

@@ -372,6 +372,6 @@ impl<'f> OverrideCompiler<'f> {
 }
 
 /// Most windows that the overrides of a policy have; the store has a table for each.
-const WINDOWS_MAX: usize = 32;
+pub(super) const WINDOWS_MAX: usize = 32;
 /// Most mistakes of a file that are reported one by one.
 const MISTAKES_MAX: usize = 20;

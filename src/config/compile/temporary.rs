@@ -1,17 +1,44 @@
 //! What an operator grants one client for a time: it is written, and counted, as the policy's overrides are.
 
+use std::collections::HashSet;
+
+use super::overrides::WINDOWS_MAX;
 use super::quotas::{self, Counting};
 use super::{holds_requests, series};
 use crate::config::file::{File, RawGrant, Spanned};
 use crate::config::report::Report;
 use crate::config::value::grant;
 use crate::index::PolicyIndex;
-use crate::limit::plan::SeriesId;
-use crate::snapshot::{Grant, Snapshot};
+use crate::limit::plan::{CHECKS_MAX, SeriesId};
+use crate::snapshot::{Grant, Policy, Snapshot};
 use crate::store::{Series, SeriesRole};
 
-/// Compiles what one client of a policy is granted; `snapshot` is that of `file`. The store is asked for series
-/// only if nothing is wrong.
+/// What else clients of the policy are granted.
+#[derive(Clone, Copy, Debug)]
+pub struct GrantsBeside<'g> {
+    /// Most quotas that one client may have, so that with those of other policies no plan has too many.
+    pub room: usize,
+    /// What other clients are granted for a time.
+    pub grants: &'g [Grant],
+}
+
+/// Returns how many quotas a request may be decided by under a policy, so that with those of the other policies no
+/// plan has too many.
+pub fn checks_left_for(snapshot: &Snapshot, policy: PolicyIndex) -> usize {
+    let plans = snapshot.routes.iter().map(|route| &route.policies);
+    let plans = plans.chain(&snapshot.preflight_policies);
+    let with_it = plans.filter(|plan| plan.iter().any(|one| one.policy == policy));
+    let most = with_it.map(|plan| {
+        let others = plan.iter().filter(|one| one.policy != policy);
+        others
+            .map(|one| snapshot.policies[one.policy].quotas_max())
+            .sum()
+    });
+    CHECKS_MAX.saturating_sub(most.max().unwrap_or(0))
+}
+
+/// Compiles what one client of a policy is granted; `index` is the policy's in `snapshot`. The store is asked for
+/// series only if nothing is wrong.
 ///
 /// # Errors
 /// What is wrong with `texts`, and what was expected.
@@ -20,9 +47,14 @@ pub fn temporary_grant(
     snapshot: &Snapshot,
     index: PolicyIndex,
     texts: &[String],
+    beside: GrantsBeside<'_>,
     series_id_of: &mut dyn FnMut(&Series) -> SeriesId,
 ) -> Result<Grant, String> {
-    let table = &file.policies[index];
+    let policy = &snapshot.policies[index];
+    // By name: a reload may have put another file in force meanwhile.
+    let mut tables = file.policies.iter();
+    let table = tables.find(|table| *table.name == *policy.name);
+    let table = table.ok_or_else(|| format!("there is no policy `{}` any more", policy.name))?;
     let mut list = Vec::with_capacity(texts.len());
     for text in texts {
         let value = grant(text).map_err(|wrong| format!("`{text}` {}", wrong.in_a_line()))?;
@@ -37,7 +69,7 @@ pub fn temporary_grant(
     if let Some(mistake) = report.mistakes().first() {
         return Err(mistake.in_a_line());
     }
-    let policy = &snapshot.policies[index];
+    check_room(policy, &grant, beside)?;
     let can_come_back = holds_requests(&snapshot.policies) || policy.is_settled();
     if let Grant::Quotas(quotas) = &mut grant {
         for part in quotas {
@@ -47,4 +79,25 @@ pub fn temporary_grant(
         }
     }
     Ok(grant)
+}
+
+/// Makes sure that a grant is not one too many.
+fn check_room(policy: &Policy, grant: &Grant, beside: GrantsBeside<'_>) -> Result<(), String> {
+    let (count, room) = (grant.quotas().len(), beside.room);
+    if count > room {
+        return Err(format!(
+            "there are {count} quotas, expected at most {room}: with those of other policies on its routes, a request \
+             has at most {CHECKS_MAX}"
+        ));
+    }
+    let others = policy.grants().skip(1).chain(beside.grants);
+    let windows = others.chain([grant]).flat_map(Grant::quotas);
+    let windows: HashSet<_> = windows.map(|quota| quota.quota.window).collect();
+    if windows.len() > WINDOWS_MAX {
+        return Err(format!(
+            "with the overrides of this policy there are {} different windows, expected at most {WINDOWS_MAX}",
+            windows.len()
+        ));
+    }
+    Ok(())
 }

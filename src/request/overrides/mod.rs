@@ -20,7 +20,7 @@ mod tests;
 mod tree;
 mod values;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
 
 use ipnet::IpNet;
@@ -73,6 +73,23 @@ impl Patterns {
                 of_family.max_by_key(IpNet::prefix_len)
             }),
         })
+    }
+
+    /// Builds the tree of `patterns`, of which the first counts where several match the same requests; returns which
+    /// of them are in it.
+    pub fn first_of_equal(mut patterns: Vec<Pattern>) -> (Self, Vec<usize>) {
+        let mut kept: Vec<usize> = (0..patterns.len()).collect();
+        loop {
+            let equal = match Self::new(&patterns) {
+                Ok(built) => return (built, kept),
+                Err(equal) => equal,
+            };
+            let later: HashSet<usize> = equal.iter().map(|pair| pair.second).collect();
+            let stays = |index: &usize| !later.contains(index);
+            let left: Vec<usize> = (0..patterns.len()).filter(stays).collect();
+            kept = left.iter().map(|index| kept[*index]).collect();
+            patterns = left.iter().map(|index| patterns[*index].clone()).collect();
+        }
     }
 
     /// Returns the index of the most specific pattern that matches, none if the request lacks an

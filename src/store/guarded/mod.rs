@@ -145,48 +145,54 @@ impl GuardedSession {
         self.settlements.settle(&self.remote, settled, refund);
     }
 
-    /// Gives back of the newest charge that counts, or spends, for whoever orders it.
+    /// Gives back of the newest charges that count, or spends, for whoever orders it, in one call.
     pub(super) async fn adjust(
         &self,
-        check: &Check<'_>,
+        checks: &[Check<'_>],
         adjustment: Adjustment,
     ) -> Result<(), DirectiveError> {
-        let settlement = Settlement {
+        let step = match adjustment {
+            Adjustment::GiveBack(amount) => SettlementStep::ReleaseNewest(amount),
+            Adjustment::Spend(amount) => SettlementStep::Spend(amount),
+        };
+        let settlements = checks.iter().map(|check| Settlement {
             quota: check.quota,
             series_id: check.series_id,
             partition_id: check.partition_id,
-            step: match adjustment {
-                Adjustment::GiveBack(amount) => SettlementStep::ReleaseNewest(amount),
-                Adjustment::Spend(amount) => SettlementStep::Spend(amount),
-            },
-        };
-        match self.remote.settle(&[settlement]).await {
+            step,
+        });
+        let settlements: Vec<Settlement<'_>> = settlements.collect();
+        match self.remote.settle(&settlements).await {
             Ok(failed) if failed.is_empty() => {}
             _ => return Err(DirectiveError::Unreachable),
         }
         let store = self.remote.store();
         let now = store.clock.now();
-        (store.refusals).given_back(check.series_id, check.partition_id, now);
+        for check in checks {
+            (store.refusals).given_back(check.series_id, check.partition_id, now);
+        }
         Ok(())
     }
 
-    /// Makes one partition's quota of a series whole again, in Redis and here; returns when.
+    /// Makes one partition's quotas of these series whole again, in Redis in one call and here; returns when.
     pub(super) async fn reset(
         &self,
-        series_id: SeriesId,
+        series_ids: &[SeriesId],
         partition_id: PartitionId,
     ) -> Result<Timestamp, DirectiveError> {
-        let reset = Settlement {
+        let reset = |series_id: &SeriesId| Settlement {
             // A reset does not depend on the quota.
             quota: &ANY_QUOTA,
-            series_id,
+            series_id: *series_id,
             partition_id,
             step: SettlementStep::Reset,
         };
-        let at = self.remote.reset(reset).await;
+        let resets: Vec<Settlement<'_>> = series_ids.iter().map(reset).collect();
+        let at = self.remote.reset(&resets).await;
         let at = at.map_err(|_| DirectiveError::Unreachable)?;
-        let store = self.remote.store();
-        store.note_reset(series_id, partition_id, at);
+        for series_id in series_ids {
+            self.remote.store().note_reset(*series_id, partition_id, at);
+        }
         Ok(at)
     }
 

@@ -181,11 +181,12 @@ impl Remote {
             .await
     }
 
-    /// Makes one partition's quota of a series whole again; returns when.
-    pub(super) async fn reset(&self, reset: Settlement<'_>) -> Result<Timestamp, Unanswered> {
+    /// Makes quotas of one partition whole again; returns when.
+    pub(super) async fn reset(&self, resets: &[Settlement<'_>]) -> Result<Timestamp, Unanswered> {
+        let first = resets.first().ok_or(Unanswered::Unsent)?;
         let caller = Caller::new(&|_| None);
-        let resetting = pin!(self.redis.reset(reset, &caller));
-        let server = self.server(self.redis.server(reset.partition_id));
+        let resetting = pin!(self.redis.reset(resets, &caller));
+        let server = self.server(self.redis.server(first.partition_id));
         self.guard(&server, COMMAND_TIMEOUT, &caller, resetting)
             .await
     }

@@ -162,7 +162,7 @@ impl GuardedStore {
     pub(crate) fn note_reset(&self, series_id: SeriesId, partition_id: PartitionId, at: Timestamp) {
         self.resets.note(series_id, partition_id, at);
         let own = self.fallback().partition_id(partition_id);
-        self.memory.reset(series_id, own);
+        self.memory.reset(&[series_id], own);
         let now = self.clock.now();
         self.refusals.given_back(series_id, partition_id, now);
     }

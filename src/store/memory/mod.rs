@@ -220,27 +220,31 @@ impl MemoryStore {
         }
     }
 
-    /// Gives back of the newest charge that counts, or spends, for whoever orders it.
-    pub(super) fn adjust(&self, check: &Check<'_>, adjustment: Adjustment) {
+    /// Gives back of the newest charges that count, or spends, for whoever orders it, in one step.
+    pub(super) fn adjust(&self, checks: &[Check<'_>], adjustment: Adjustment) {
         let mut locked_shards = LockedShards::new(&self.shards);
-        locked_shards.lock(&std::iter::once(check.partition_id));
-        match adjustment {
-            Adjustment::GiveBack(amount) => locked_shards.release_newest(check, amount),
-            Adjustment::Spend(amount) => {
-                let entry = locked_shards::charge_entry(check, check.partition_id, None);
-                locked_shards.spend(&entry.adjusted_by(adjustment), amount);
+        locked_shards.lock(&checks.iter().map(|check| check.partition_id));
+        for check in checks {
+            match adjustment {
+                Adjustment::GiveBack(amount) => locked_shards.release_newest(check, amount),
+                Adjustment::Spend(amount) => {
+                    let entry = locked_shards::charge_entry(check, check.partition_id, None);
+                    locked_shards.spend(&entry.adjusted_by(adjustment), amount);
+                }
             }
         }
     }
 
-    /// Makes one partition's quota of a series whole again; returns when. What was charged until then gives
+    /// Makes one partition's quotas of these series whole again; returns when. What was charged until then gives
     /// nothing back.
-    pub(super) fn reset(&self, series_id: SeriesId, partition_id: PartitionId) -> Timestamp {
+    pub(super) fn reset(&self, series_ids: &[SeriesId], partition_id: PartitionId) -> Timestamp {
         let mut shard = self.shards.lock(shard_of(partition_id));
         let now = self.shards.clock.now();
-        self.resets.note(series_id, partition_id, now);
-        if let Some(table) = shard.table(series_id) {
-            with_partitions!(table, partitions => partitions.remove(partition_id, &self.shards.budget));
+        for series_id in series_ids {
+            self.resets.note(*series_id, partition_id, now);
+            if let Some(table) = shard.table(*series_id) {
+                with_partitions!(table, partitions => partitions.remove(partition_id, &self.shards.budget));
+            }
         }
         now
     }

@@ -132,23 +132,27 @@ impl RedisSession {
         Ok(failed.collect())
     }
 
-    /// Makes one partition's quota of a series whole again; returns when, by the server that keeps it.
+    /// Makes quotas of one partition whole again; returns when, by the server that keeps them.
     ///
     /// # Errors
     /// How the call ended.
     pub(crate) async fn reset(
         &self,
-        reset: Settlement<'_>,
+        resets: &[Settlement<'_>],
         caller: &Caller<'_>,
     ) -> Result<Timestamp, CallError> {
         let now = self.shared.clock.manual_now();
-        let call = wire::settle(&[reset], &self.shared.names, now);
+        let call = wire::settle(resets, &self.shared.names, now);
         let reply = self.primaries.call(call, caller).await?;
-        match list(&reply) {
-            Some([Value::ServerError(error)]) => Err(CallError::from_server(error)),
-            Some([Value::BulkString(settled)]) => Ok(wire::settled_at(settled)?),
-            _ => Err(CallError::BadReply),
+        let mut at = Err(CallError::BadReply);
+        for settled in list(&reply).ok_or(CallError::BadReply)? {
+            at = match settled {
+                Value::ServerError(error) => return Err(CallError::from_server(error)),
+                Value::BulkString(settled) => Ok(wire::settled_at(settled)?),
+                _ => return Err(CallError::BadReply),
+            };
         }
+        at
     }
 
     /// Reads or changes the fleet's set of directives.

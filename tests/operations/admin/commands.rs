@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{Config, Process, get};
+use crate::support::{Client, Config, Process, get};
 
 const TOKEN: &str = "[admin]\ntoken = '0123456789abcdef'\n";
 
@@ -227,4 +227,14 @@ fn keys_say_what_a_client_has_and_what_was_done() {
         transcript.extend(all);
     }
     insta::assert_snapshot!(transcript);
+    // The log names clients, and what is packed for others does not.
+    process.wait_for_line(&["an operator acted on a client", "10.0.0.0/8"]);
+    let mut client = Client::connect(process.admin);
+    let fields = "Host: localhost\r\nAuthorization: Bearer 0123456789abcdef\r\n";
+    let dump = client.ask(format!("GET /api/support-dump HTTP/1.1\r\n{fields}\r\n"));
+    let dump = String::from_utf8_lossy(&dump.body).into_owned();
+    assert!(dump.contains("\"message\":\"listening\""), "{dump}");
+    for named in ["e5146d1a", "10.0.0.0/8", "live_"] {
+        assert!(!dump.contains(named), "{named}");
+    }
 }
