@@ -132,11 +132,15 @@ impl GateReply {
 #[track_caller]
 pub fn calls(server: &Server) -> u64 {
     let stats = server.info("commandstats");
-    let count = |name: &str| {
+    let figure = |name: &str, what: &str| {
         let line = stats.get(&format!("cmdstat_{name}"));
-        let count = line.and_then(|line| line.split_once("calls=")?.1.split_once(','));
-        count.map_or(0, |(count, _)| count.parse::<u64>().expect("a counter"))
+        let fields = line.map_or("", |line| line).split(',');
+        let value = fields.filter_map(|field| field.split_once('='));
+        let mut value = value.filter(|(name, _)| *name == what);
+        (value.next()).map_or(0, |(_, value)| value.parse::<u64>().expect("a counter"))
     };
-    let scripts = ["eval", "evalsha", "eval_ro", "evalsha_ro"].map(count);
-    scripts.iter().sum::<u64>() - count("hget")
+    // One that does not know the script has not executed it.
+    let executed = |name: &str| figure(name, "calls") - figure(name, "failed_calls");
+    let scripts = ["eval", "evalsha", "eval_ro", "evalsha_ro"].map(executed);
+    scripts.iter().sum::<u64>() - figure("hget", "calls")
 }

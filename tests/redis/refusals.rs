@@ -1,24 +1,19 @@
 //! Refusals need no Redis: whoever is refused for one quota costs Redis about one call a second,
 //! whatever else the requests say.
 
-use std::thread;
 use std::time::{Duration, Instant};
 
 use tollgate::limit::{Algorithm, Check, Count, OldestBucket, Quota};
 use tollgate::store::SeriesRole;
 
 use crate::gate::{CLIENT, Gate, calls};
-use crate::store_redis::{Bench, check, decide, quota, run};
-use crate::support::redis::{Cluster, Fault, Proxy, Server, listed};
+use crate::settling::{comes_about, leave};
+use crate::store_redis::{Bench, ONE, check, decide, quota, run};
+use crate::support::redis::{Cluster, Server, listed};
 use crate::support::{Client, Config};
 
 /// Requests of a client that is over its quota.
 const FLOOD: usize = 500;
-/// Clients that leave before they are answered.
-const LEAVERS: u64 = 20;
-/// Longer than a client stays, shorter than Redis takes to answer and back.
-const STAY: Duration = Duration::from_millis(20);
-const ROUND_TRIP: Duration = Duration::from_millis(60);
 
 /// A gateway that limits each address to one request, and each name to many.
 #[track_caller]
@@ -108,27 +103,20 @@ fn costs_that_fall_from_request_to_request_cost_redis_one_call() {
     });
 }
 
-/// Each one has left when Redis has refused it, and the next one comes when the refusal has arrived.
 #[test]
 fn refusal_is_remembered_though_its_client_has_left() {
-    let server = Server::start();
-    let proxy = Proxy::to(server.address());
-    let gate = gate(&format!("redis://{}", proxy.address()));
-    gate.wait_until_redis_decides();
-    proxy.set(Fault::Latency {
-        by: STAY * 2,
-        jitter: Duration::ZERO,
+    let (server, bench) = Bench::start();
+    run(async {
+        let session = bench.store.session();
+        let plan = [check(&ONE, 0, 1)];
+        assert!(decide(&session, &plan).await.0.admit);
+        server.stop();
+        leave(Box::pin(session.decide(&plan))).await;
+        server.resume();
+        let is_remembered = || bench.redis().refusals_remembered == 1;
+        comes_about("never remembered", is_remembered).await;
+        let before = calls(&server);
+        assert!(!decide(&session, &plan).await.0.admit);
+        assert_eq!(calls(&server), before);
     });
-    let (before, began) = (calls(&server), Instant::now());
-    for number in 0..LEAVERS {
-        let mut client = Client::connect(gate.process.public);
-        let name = format!("{CLIENT}: name-{number}");
-        client.send(format!("GET / HTTP/1.1\r\nHost: a.test\r\n{name}\r\n\r\n"));
-        // The network is slow by real time only.
-        thread::sleep(STAY / 2);
-        drop(client);
-        thread::sleep(ROUND_TRIP);
-    }
-    let (asked, most) = (calls(&server) - before, calls_max(began.elapsed(), 1));
-    assert!(asked <= most, "{asked} calls of {LEAVERS}, at most {most}");
 }

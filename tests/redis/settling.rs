@@ -36,7 +36,7 @@ impl Bench {
         self.store.series_id(&series).0
     }
 
-    fn redis(&self) -> RedisUsage {
+    pub fn redis(&self) -> RedisUsage {
         *self.store.usage().redis.expect("it is Redis")
     }
 }
@@ -60,7 +60,7 @@ async fn all_left(session: &Session, plan: &[Check<'_>]) -> Vec<u64> {
 }
 
 /// Waits until something has come about.
-async fn comes_about(what: &str, has_come: impl Fn() -> bool) {
+pub async fn comes_about(what: &str, has_come: impl Fn() -> bool) {
     let coming = async {
         while !has_come() {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -71,7 +71,7 @@ async fn comes_about(what: &str, has_come: impl Fn() -> bool) {
 }
 
 /// Polls until what is asked has been written, and leaves.
-async fn leave(mut deciding: impl Future + Unpin) {
+pub async fn leave(mut deciding: impl Future + Unpin) {
     for _ in 0..TURNS {
         assert!((&mut deciding).now_or_never().is_none(), "nobody answers");
         tokio::task::yield_now().await;
