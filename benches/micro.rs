@@ -102,6 +102,7 @@ impl World {
             partition_key: &KEY,
             digest_key: &KEY,
             store: &self.store,
+            clients: None,
         };
         let mut decided = Decided::default();
         let route = &self.snapshot.routes[facts.found.route];

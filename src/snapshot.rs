@@ -9,6 +9,7 @@ mod answering;
 mod expiry;
 mod grant;
 mod listener;
+mod policy;
 mod settling;
 mod temporary;
 mod upstream;
@@ -23,6 +24,7 @@ pub use expiry::Expiry;
 pub use grant::{Grant, PolicyQuota};
 use http::{HeaderName, HeaderValue};
 pub use listener::{ListenAddress, Listener};
+pub use policy::{Override, OverrideOrigin, Overrides, Policy, PolicyMode};
 pub use settling::{
     CostSource, CountedAnswers, HeaderCost, ReportedCost, RouteBodies, StatusRange, UpstreamFault,
 };
@@ -33,15 +35,13 @@ pub use upstream::{
 };
 
 use crate::access_log::AccessLog;
-use crate::cost::{BodyCost, NumberIndex, NumberSource};
+use crate::cost::{BodyCost, NumberIndex};
 use crate::index::{ListenerIndex, PolicyIndex, RouteIndex, UpstreamIndex};
-use crate::limit::PartitionId;
-use crate::limit::plan::OnStoreFailure;
 use crate::logging::{LogFiles, LogFormat};
 use crate::request::jwt::TokenVerifier;
 use crate::request::route::Router;
 use crate::request::target::PathChange;
-use crate::request::{ClientNames, Facts, Missing, Part, Partition, Patterns, Reads};
+use crate::request::{ClientNames, Reads};
 
 /// Everything a request needs to know of the configuration.
 #[derive(Clone, Debug)]
@@ -148,187 +148,6 @@ pub struct AppliedPolicy {
     pub cost: u64,
     /// How bodies tell it here, if they do.
     pub body_cost: Option<Arc<BodyCost<NumberIndex>>>,
-}
-
-/// Whose quota, how much, and what happens around it.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Policy {
-    /// Its name in the file.
-    pub name: Arc<str>,
-    /// What a client may do that has no override.
-    pub grant: Grant,
-    /// Whose quota it is.
-    pub partition: Partition,
-    /// What happens to a request without one of the partition's parts.
-    pub missing: Missing,
-    /// Whether it refuses; none means that it is off and in no plan.
-    pub mode: Option<PolicyMode>,
-    /// What happens when the store cannot answer.
-    pub on_store_failure: OnStoreFailure,
-    /// Quotas that are tried beside the real ones.
-    pub candidates: Vec<PolicyQuota>,
-    /// Who tells what a request costs; none: [`AppliedPolicy::cost`] says it.
-    pub reported_cost: Option<ReportedCost>,
-    /// Which answers count.
-    pub counted_answers: CountedAnswers,
-    /// How it refuses.
-    pub refusal: RefusalStyle,
-    /// What a unit is called.
-    pub unit: Arc<str>,
-    /// What single clients may do instead.
-    pub overrides: Option<Arc<Overrides>>,
-    /// What operators let single clients do instead for a time, before the file's overrides.
-    pub temporary: Option<Arc<TemporaryOverrides>>,
-}
-
-/// What a policy does to a request that its quotas have no room for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PolicyMode {
-    /// It refuses.
-    #[default]
-    Enforce,
-    /// It counts and reports.
-    Shadow,
-    /// It admits, and tells the upstream and the client.
-    Mark,
-}
-
-/// What single clients, or those of a tier, may do instead of what their policy grants.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Overrides {
-    /// What chooses the override; none: the policy's partition.
-    pub by: Option<Partition>,
-    /// Which clients they are about.
-    pub patterns: Patterns,
-    /// What they may do, each grant once.
-    pub grants: Vec<Grant>,
-    /// For each pattern, the index of its grant.
-    pub grant_of: Vec<u32>,
-    /// How many of the patterns come from `overrides_file`.
-    pub file_rows: usize,
-    /// A part that clients can send as they like, of which a glob grants something.
-    pub inventable_glob: Option<Part>,
-}
-
-/// The override of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Override {
-    /// Who says so.
-    pub origin: OverrideOrigin,
-    /// What it grants, as an index into the grants of its origin.
-    pub grant: usize,
-}
-
-/// Who says what a client may do instead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OverrideOrigin {
-    /// The file: this pattern of the policy's [`Overrides`].
-    File(usize),
-    /// An operator, for a time: [`TemporaryOverrides`].
-    Operator,
-}
-
-impl Policy {
-    /// Returns what chooses a client's override: what `overrides_by` says, or the partition.
-    pub fn overrides_by(&self) -> &Partition {
-        let by = self
-            .overrides
-            .as_ref()
-            .and_then(|overrides| overrides.by.as_ref());
-        by.unwrap_or(&self.partition)
-    }
-
-    /// Yields every part of a request that the policy reads.
-    pub fn parts(&self) -> impl Iterator<Item = &Part> {
-        let by = self
-            .overrides
-            .iter()
-            .filter_map(|overrides| overrides.by.as_ref());
-        self.partition.parts().chain(by.flat_map(Partition::parts))
-    }
-
-    /// Returns the header in which clients tell what their requests cost.
-    pub fn request_cost_header(&self) -> Option<&HeaderName> {
-        let reported = self
-            .reported_cost
-            .as_ref()?
-            .header_of(CostSource::Request)?;
-        Some(&reported.header)
-    }
-
-    /// Whether any client may do anything else than others.
-    pub fn has_overrides(&self) -> bool {
-        self.overrides.is_some() || self.temporary.is_some()
-    }
-
-    /// Finds the override that the policy has for a request, whose partition has this id.
-    pub fn find_override(&self, facts: &Facts<'_>, partition_id: PartitionId) -> Option<Override> {
-        if let Some(temporary) = &self.temporary
-            && let Some(grant) = temporary.find(&self.partition, facts, partition_id)
-        {
-            let origin = OverrideOrigin::Operator;
-            return Some(Override { origin, grant });
-        }
-        let overrides = self.overrides.as_ref()?;
-        let pattern = overrides.patterns.find(self.overrides_by(), facts)?;
-        let grant = overrides.grant_of[pattern] as usize;
-        let origin = OverrideOrigin::File(pattern);
-        Some(Override { origin, grant })
-    }
-
-    /// Returns what a client may do that has this override.
-    pub fn grant_of(&self, one: Option<Override>) -> &Grant {
-        let Some(one) = one else {
-            return &self.grant;
-        };
-        let grants = match one.origin {
-            OverrideOrigin::File(_) => self.overrides.as_ref().map(|of| &of.grants),
-            OverrideOrigin::Operator => self.temporary.as_ref().map(|of| &of.grants),
-        };
-        grants.map_or(&self.grant, |grants| &grants[one.grant])
-    }
-
-    /// Whether an answer can change what a request was charged.
-    pub fn is_settled(&self) -> bool {
-        self.is_settled_by_head() || self.body_cost().is_some()
-    }
-
-    /// Whether the head of an answer can change what a request was charged.
-    pub fn is_settled_by_head(&self) -> bool {
-        let reported = self.reported_cost.as_ref();
-        let by_header = reported.and_then(|reported| reported.header_of(CostSource::Response));
-        by_header.is_some() || !self.counted_answers.is_all()
-    }
-
-    /// Returns how bodies tell what requests cost, if they do.
-    pub fn body_cost(&self) -> Option<&BodyCost<NumberSource>> {
-        self.reported_cost.as_ref()?.body()
-    }
-
-    /// Returns how many quotas a request is decided by at most; candidates are tried where no override
-    /// applies.
-    pub fn quotas_max(&self) -> usize {
-        let own = self.grant.quotas().len() + self.candidates.len();
-        let others = self.grants().map(|grant| grant.quotas().len()).max();
-        own.max(others.unwrap_or(0))
-    }
-
-    /// Yields the policy's own grant, and those of its overrides.
-    pub fn grants(&self) -> impl Iterator<Item = &Grant> {
-        let others = self
-            .overrides
-            .iter()
-            .flat_map(|overrides| &overrides.grants);
-        let temporary = self.temporary.iter().flat_map(|of| &of.grants);
-        [&self.grant].into_iter().chain(others).chain(temporary)
-    }
-
-    /// Yields every quota that a client may be counted in, candidates too.
-    pub fn every_quota(&self) -> impl Iterator<Item = &PolicyQuota> {
-        self.grants()
-            .flat_map(Grant::quotas)
-            .chain(&self.candidates)
-    }
 }
 
 /// What a unit is called where the file does not say it.

@@ -18,7 +18,9 @@ mod serve;
 mod state;
 mod table;
 
-pub use reloads::{ReloadControl, ReloadOutcome, ReloadReport, ReloadSource};
+pub use reloads::{
+    PreviewedConfig, ReloadControl, ReloadOutcome, ReloadPreview, ReloadReport, ReloadSource,
+};
 pub use serve::serve;
 pub use state::AdminState;
 pub use table::calls;

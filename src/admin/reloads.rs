@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::clock::Timestamp;
+use crate::snapshot::Snapshot;
 
 /// Reloads the file that the gateway was started with, and remembers what came of it.
 pub trait ReloadControl: Debug + Send + Sync {
@@ -15,7 +16,7 @@ pub trait ReloadControl: Debug + Send + Sync {
     fn reload(&self, source: ReloadSource) -> Arc<ReloadReport>;
 
     /// Reads the file again, and says what would come of a reload.
-    fn preview(&self, source: ReloadSource) -> ReloadReport;
+    fn preview(&self, source: ReloadSource) -> ReloadPreview;
 
     /// Returns what came of the last reload; none if there has been none.
     fn last(&self) -> Option<Arc<ReloadReport>>;
@@ -25,6 +26,24 @@ pub trait ReloadControl: Debug + Send + Sync {
 
     /// Describes the configuration in force, without secrets.
     fn configuration(&self) -> Value;
+}
+
+/// What would come of a reload.
+#[derive(Debug)]
+pub struct ReloadPreview {
+    /// What it would say.
+    pub report: ReloadReport,
+    /// What it would put in force; none if the file stays out.
+    pub config: Option<PreviewedConfig>,
+}
+
+/// A configuration that a reload would put in force.
+#[derive(Debug)]
+pub struct PreviewedConfig {
+    /// It.
+    pub snapshot: Snapshot,
+    /// The key of its partition ids.
+    pub partition_key: [u8; 32],
 }
 
 /// Who asked for a reload.

@@ -59,6 +59,7 @@ fn with_file(
         applied: changes.applied,
         needs_restart: changes.needs_restart,
         warnings: new.warnings,
+        known_clients: Vec::new(),
     };
     Ok((format!("against {}, ", other.display()), differences))
 }

@@ -70,6 +70,8 @@ pub(super) struct Differences {
     pub(super) needs_restart: Vec<String>,
     /// What is valid, but probably not what was meant.
     pub(super) warnings: Vec<String>,
+    /// How many known clients would be refused; nothing if nobody was asked that knows clients.
+    pub(super) known_clients: Vec<String>,
 }
 
 impl Differences {
@@ -83,6 +85,7 @@ impl Differences {
             applied: lines("changes"),
             needs_restart: lines("needs_restart"),
             warnings: lines("warnings"),
+            known_clients: known_clients(&content["known_clients"]),
         }
     }
 
@@ -104,8 +107,38 @@ impl Differences {
                 let _ = writeln!(out, "  {line}");
             }
         }
+        for line in &self.known_clients {
+            let _ = writeln!(out, "{line}");
+        }
         out
     }
+}
+
+/// Says how many of the clients that a gateway knows would be refused, in all and by policies that refuse some.
+fn known_clients(judged: &Value) -> Vec<String> {
+    let line = |of: &Value, what: &str| {
+        let count = |key: &str| of[key].as_u64().unwrap_or_default();
+        let (known, refused, already) =
+            (count("known"), count("refused"), count("refused_already"));
+        let line = format!(
+            "{refused} of {known}{what} would be refused now ({already} with the running configuration)"
+        );
+        (line, refused + already > 0)
+    };
+    if judged.is_null() {
+        return Vec::new();
+    }
+    let (mut total, _) = line(judged, " known clients");
+    if judged["is_cut"] == true {
+        total.push_str("; there was no time to judge the others");
+    }
+    let policies = judged["policies"].as_array().into_iter().flatten();
+    let policies = policies.filter_map(|policy| {
+        let (line, is_refusing) = line(policy, "");
+        let name = policy["name"].as_str()?;
+        is_refusing.then(|| format!("  {name}: {line}"))
+    });
+    [total].into_iter().chain(policies).collect()
 }
 
 const NO_TOKEN: &str =

@@ -9,10 +9,12 @@ use serde_json::Value;
 
 use super::file_watch::{self, FileWatch};
 use super::{descriptors, expiry};
-use crate::admin::{ReloadControl, ReloadOutcome, ReloadReport, ReloadSource};
+use crate::admin::{
+    PreviewedConfig, ReloadControl, ReloadOutcome, ReloadPreview, ReloadReport, ReloadSource,
+};
 use crate::config::changes::{Changes, changes, keep_until_restart};
 use crate::config::{
-    ConfigText, ReadPaths, describe, environment, file::File, load, report::Report,
+    ConfigText, Loaded, ReadPaths, describe, environment, file::File, load, report::Report,
 };
 use crate::keys::{InForce, InForceParts};
 use crate::limit::plan::SeriesId;
@@ -37,6 +39,16 @@ pub(super) struct Reloader {
     last: Mutex<Option<Arc<ReloadReport>>>,
     /// Watches the files that a reload reads, if the configuration in force says so.
     watch: Mutex<Option<FileWatch>>,
+}
+
+/// What a file would put in force.
+struct Prepared {
+    changes: Changes,
+    snapshot: Snapshot,
+    after: InForceParts,
+    warnings: Vec<String>,
+    paths: ReadPaths,
+    hash: Box<str>,
 }
 
 impl Reloader {
@@ -125,27 +137,21 @@ impl Reloader {
         source: ReloadSource,
     ) -> Result<(Changes, Vec<String>), Report> {
         let process = &self.process;
-        let loaded = load(config, &environment, &mut |series| {
-            process.store.series_id(series)
-        });
-        let loaded = loaded.inspect_err(|report| {
+        let loaded = self.load(config).inspect_err(|report| {
             if let Some(watch) = &mut *self.watch() {
                 watch.rejected(report.paths().clone());
             }
         })?;
-        let old = Arc::clone(&process.live());
         let change = self.in_force.change();
-        let before = change.before();
-        let changes = changes(&before.file, &loaded.file);
-        let loaded = keep_until_restart(&before.file, &old.snapshot, loaded);
-        let mut snapshot = loaded.snapshot;
-        let after = InForceParts {
-            file: Arc::new(loaded.file),
-            directives: Arc::clone(&before.directives),
-        };
+        let Prepared {
+            changes,
+            snapshot,
+            after,
+            warnings,
+            paths,
+            hash,
+        } = self.prepare(&change.before(), loaded);
         let is_watched = snapshot.general.watch;
-        let partition_key = process.partition_key(&snapshot.store);
-        after.apply_to(&mut snapshot, &partition_key, &process.store);
         let series_ids = series_ids(&snapshot);
         process.store.reload(&snapshot.store);
         let (endpoints, key) = (&process.endpoints, &process.random_key);
@@ -153,9 +159,9 @@ impl Reloader {
         process.swap(live);
         process.store.retain(&series_ids);
         change.end(after);
-        self.watch_on(is_watched, loaded.paths);
+        self.watch_on(is_watched, paths);
         process.metrics.reloaded(ConfigInfo {
-            hash: loaded.hash,
+            hash,
             since: process.clock.wall(),
         });
         self.reopen_log();
@@ -169,7 +175,7 @@ impl Reloader {
         for change in &changes.applied {
             tracing::info!(change, "reloaded");
         }
-        warn(&loaded.warnings);
+        warn(&warnings);
         expiry::warn(&live.snapshot, process.clock.wall());
         let sockets_max = descriptors::bound(process, self.workers);
         descriptors::warn_if_few(sockets_max, process);
@@ -178,7 +184,36 @@ impl Reloader {
             %source,
             "the new configuration is in effect"
         );
-        Ok((changes, loaded.warnings))
+        Ok((changes, warnings))
+    }
+
+    fn load(&self, config: ConfigText<'_>) -> Result<Loaded, Report> {
+        load(config, &environment, &mut |series| {
+            self.process.store.series_id(series)
+        })
+    }
+
+    /// Makes of a file what would be in force after `before`.
+    fn prepare(&self, before: &InForceParts, loaded: Loaded) -> Prepared {
+        let process = &self.process;
+        let changes = changes(&before.file, &loaded.file);
+        let old = Arc::clone(&process.live());
+        let loaded = keep_until_restart(&before.file, &old.snapshot, loaded);
+        let mut snapshot = loaded.snapshot;
+        let after = InForceParts {
+            file: Arc::new(loaded.file),
+            directives: Arc::clone(&before.directives),
+        };
+        let partition_key = process.partition_key(&snapshot.store);
+        after.apply_to(&mut snapshot, &partition_key, &process.store);
+        Prepared {
+            changes,
+            snapshot,
+            after,
+            warnings: loaded.warnings,
+            paths: loaded.paths,
+            hash: loaded.hash,
+        }
     }
 
     /// Goes on watching, with what was read now, if the new configuration says so.
@@ -252,16 +287,30 @@ impl ReloadControl for Reloader {
         self.note(source, outcome)
     }
 
-    fn preview(&self, source: ReloadSource) -> ReloadReport {
-        let outcome = match self.read() {
-            Ok((path, text)) => preview(&self.in_force, ConfigText::of(path, &text)),
-            Err(error) => ReloadOutcome::Unreadable { error },
+    fn preview(&self, source: ReloadSource) -> ReloadPreview {
+        let (outcome, config) = match self.read() {
+            Ok((path, text)) => {
+                let config = ConfigText::of(path, &text);
+                match self.load(config) {
+                    Ok(loaded) => {
+                        let made = self.prepare(&self.in_force.parts(), loaded);
+                        let config = PreviewedConfig {
+                            partition_key: self.process.partition_key(&made.snapshot.store),
+                            snapshot: made.snapshot,
+                        };
+                        (applied(made.changes, made.warnings), Some(config))
+                    }
+                    Err(report) => (mistakes(&report, config), None),
+                }
+            }
+            Err(error) => (ReloadOutcome::Unreadable { error }, None),
         };
-        ReloadReport {
+        let report = ReloadReport {
             time: self.process.clock.wall(),
             source,
             outcome,
-        }
+        };
+        ReloadPreview { report, config }
     }
 
     fn last(&self) -> Option<Arc<ReloadReport>> {
@@ -275,17 +324,6 @@ impl ReloadControl for Reloader {
 
     fn configuration(&self) -> Value {
         describe(&self.in_force.parts().file)
-    }
-}
-
-/// Says what putting the file of this text in force would change.
-fn preview(in_force: &InForce, config: ConfigText<'_>) -> ReloadOutcome {
-    match load(config, &environment, &mut |_| SeriesId(0)) {
-        Ok(loaded) => {
-            let changes = changes(&in_force.parts().file, &loaded.file);
-            applied(changes, loaded.warnings)
-        }
-        Err(report) => mistakes(&report, config),
     }
 }
 

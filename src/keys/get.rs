@@ -26,31 +26,22 @@ impl Keys<'_> {
     ) -> (Vec<(&'s PolicyQuota, bool)>, Option<String>, Vec<String>) {
         let policy = &self.snapshot.policies[index];
         let (mut notes, mut candidates) = (Vec::new(), &*policy.candidates);
-        let mut grant = &policy.grant;
         let named = self.named(policy, clients);
-        let temporary = policy.temporary.as_ref();
-        let temporary = temporary.and_then(|of| of.find_named(&clients.ids, named.as_ref()));
-        if let Some(granted) = temporary {
-            (grant, candidates) = (granted, &[]);
-        } else if let Some(overrides) = &policy.overrides {
-            match (&overrides.by, named) {
-                (None, Some(client)) => {
-                    if let Some(found) = overrides.patterns.find_named(&client) {
-                        let granted = overrides.grant_of[found] as usize;
-                        (grant, candidates) = (&overrides.grants[granted], &[]);
-                    }
-                }
-                (Some(_), _) => notes.push(
-                    "which override of the file applies, `overrides_by` decides for each request: \
-                     the policy's own quotas are shown"
-                        .to_owned(),
-                ),
-                (None, None) => notes.push(
-                    "an id does not tell which override of the file applies: the policy's own \
-                     quotas are shown; name the client by its value"
-                        .to_owned(),
-                ),
-            }
+        let matched = policy.find_override_named(&clients.ids, named.as_ref(), None);
+        let grant = policy.grant_of(matched);
+        match &policy.overrides {
+            _ if matched.is_some() => candidates = &[],
+            Some(overrides) if overrides.by.is_some() => notes.push(
+                "which override of the file applies, `overrides_by` decides for each request: \
+                 the policy's own quotas are shown"
+                    .to_owned(),
+            ),
+            Some(_) if named.is_none() => notes.push(
+                "an id does not tell which override of the file applies: the policy's own \
+                 quotas are shown; name the client by its value"
+                    .to_owned(),
+            ),
+            _ => {}
         }
         let word = match grant {
             Grant::Quotas(_) => None,

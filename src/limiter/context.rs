@@ -1,5 +1,6 @@
 //! What decisions are made with.
 
+use super::known::SeenClients;
 use crate::snapshot::Snapshot;
 use crate::store::Session;
 
@@ -14,4 +15,6 @@ pub struct Limiter<'l> {
     pub digest_key: &'l [u8; 32],
     /// The way to the counters.
     pub store: &'l Session,
+    /// Where clients are noted, if somebody may ask which are known.
+    pub clients: Option<&'l SeenClients>,
 }

@@ -8,6 +8,7 @@
 
 mod context;
 mod decided;
+mod known;
 mod plan;
 mod preflight;
 mod preview;
@@ -17,6 +18,7 @@ use std::cell::RefCell;
 
 pub use context::Limiter;
 pub use decided::{Admission, Decided, LimitInfo, PolicyResult, Reservation, tightest};
+pub use known::{Judged, JudgedPolicy, KnownClients, SeenClients, judge};
 pub use plan::{BodyNeeds, Reserve};
 pub use preview::{PeekedCost, Preview, PreviewedQuota};
 pub use settle::{ResponseFacts, Settler};

@@ -88,6 +88,9 @@ impl<'l> Limiter<'l> {
                     continue;
                 }
             };
+            if let Some(clients) = self.clients {
+                clients.note(index, policy, partition_id, facts);
+            }
             let mut own = decision(PolicyOutcome::Admitted);
             let mut candidates = &*policy.candidates;
             if policy.has_overrides() {

@@ -69,6 +69,7 @@ pub(crate) fn run(
                 partition_key: &live.partition_key,
                 digest_key: &live.digest_key,
                 store: &client.worker.store,
+                clients: client.worker.clients.as_ref(),
             },
             listener: &live.snapshot.listeners[client.listener],
             exchange: &mut exchange,

@@ -13,6 +13,7 @@ use super::usage_looks::UsageLooks;
 use super::wire::sockets::Sockets;
 use crate::clock::Clock;
 use crate::index::UpstreamIndex;
+use crate::limiter::KnownClients;
 use crate::logging;
 use crate::logging::LogFormat;
 use crate::metrics::{ConfiguredQuota, Handles, Metrics};
@@ -36,6 +37,8 @@ pub struct Process {
     pub(crate) capacity: Arc<Capacity>,
     /// What is known of the endpoints of upstreams.
     pub endpoints: Arc<Endpoints>,
+    /// The clients that were seen lately.
+    pub(crate) known_clients: Arc<KnownClients>,
     /// Who has asked for its usage lately.
     pub(crate) usage_looks: UsageLooks,
     /// A key that nobody outside the process knows.
@@ -134,6 +137,7 @@ impl Process {
             store,
             metrics,
             endpoints,
+            known_clients: Arc::default(),
             usage_looks: UsageLooks::default(),
             random_key,
             is_forced: AtomicBool::new(false),

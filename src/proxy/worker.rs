@@ -17,6 +17,7 @@ use super::wire::deadline::Sweep;
 use super::wire::read_buffer::ReadBuffer;
 use crate::access_log::Writer;
 use crate::fault::Reason;
+use crate::limiter::SeenClients;
 use crate::metrics::WorkerIndex;
 use crate::store::Session;
 
@@ -29,6 +30,8 @@ pub(crate) struct Worker {
     pub(crate) access_log: Writer,
     /// This worker's way to the counters.
     pub(crate) store: Session,
+    /// The clients that it has noted; none without an admin port, where nobody can ask for them.
+    pub(crate) clients: Option<SeenClients>,
     /// Where a request renders its header values.
     pub(crate) scratch: RefCell<Vec<u8>>,
     /// What the bodies of requests are read into.
@@ -62,6 +65,8 @@ impl Worker {
             sweep,
             access_log,
             store: process.store.session(),
+            clients: (live.snapshot.admin.address.is_some())
+                .then(|| SeenClients::new(Arc::clone(&process.known_clients))),
             scratch: RefCell::default(),
             read_buffer: Rc::default(),
             live: RefCell::new(live),
@@ -116,6 +121,9 @@ impl Worker {
         self.pools.sweep(now);
         self.access_log.flush();
         self.store.tick();
+        if let Some(clients) = &self.clients {
+            clients.tick(now);
+        }
     }
 }
 

@@ -42,7 +42,8 @@ pub use self::field_names::are_tokens;
 pub(crate) use self::host::canonical_host;
 pub use self::host::{BadHost, Host, LatestHost, host};
 pub use self::overrides::{
-    BadPattern, EqualPatterns, NamedClient, PartPattern, Pattern, Patterns, StoredPart,
+    BadPattern, ClientValues, EqualPatterns, NamedClient, PartPattern, Pattern, Patterns,
+    StoredPart,
 };
 pub use self::parameter::Ambiguous;
 pub use self::partition::{

@@ -9,11 +9,14 @@
 //! A header on several lines counts as one value, joined as RFC 9110 section 5.3 joins it. Origins
 //! may read only the first line, so [`Reads`](super::Reads) makes them see what was counted.
 
+mod latest;
+
 use std::borrow::Cow;
 use std::net::IpAddr;
 
 use http::header::{AUTHORIZATION, COOKIE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
+pub use latest::LatestPartition;
 
 use super::claims::strip_disguises;
 use super::client_address::{ClientPrefixes, client_network};
@@ -146,40 +149,6 @@ pub fn partition_id(
     Identified::PartitionId(hasher.finish())
 }
 
-/// The partition id of a connection's latest request, if the client's address alone makes it: then
-/// every request on a kept-alive connection has the same.
-#[derive(Debug, Default)]
-pub struct LatestPartition(Option<([u8; 32], IpAddr, ClientPrefixes, PartitionId)>);
-
-impl LatestPartition {
-    /// Does what [`partition_id`] does, but does not repeat the digest that it remembers.
-    pub fn partition_id(
-        &mut self,
-        key: &[u8; 32],
-        partition: &Partition,
-        missing: Missing,
-        facts: &Facts<'_>,
-    ) -> Identified {
-        if !matches!(&*partition.0, [Choice(parts)] if **parts == [Part::Ip]) {
-            return partition_id(key, partition, missing, facts);
-        }
-        let (Some(client), prefixes) = (facts.client, facts.prefixes) else {
-            // It depends on the policy.
-            return partition_id(key, partition, missing, facts);
-        };
-        if let Some((of_key, address, of, partition_id)) = &self.0
-            && (of_key, *address, *of) == (key, client, prefixes)
-        {
-            return Identified::PartitionId(*partition_id);
-        }
-        let identified = partition_id(key, partition, missing, facts);
-        if let Identified::PartitionId(partition_id) = identified {
-            self.0 = Some((*key, client, prefixes, partition_id));
-        }
-        identified
-    }
-}
-
 /// Digests one part and its value alone.
 pub(super) fn digest(key: &[u8; 32], part: &Part, value: &Value<'_>) -> PartitionId {
     id_of_values(key, [(part, value)])
@@ -255,6 +224,24 @@ pub(super) enum Value<'r> {
     Text(Cow<'r, [u8]>),
     /// An address whose bits beyond the prefix are zero.
     Address(IpAddr, u8),
+}
+
+impl Value<'_> {
+    /// Returns how many bytes of memory it takes, as far as it is text.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Address(..) => 0,
+        }
+    }
+
+    /// Keeps it beyond the request.
+    pub(super) fn into_owned(self) -> Value<'static> {
+        match self {
+            Self::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
+            Self::Address(address, prefix) => Value::Address(address, prefix),
+        }
+    }
 }
 
 /// Returns the first part of `choice` that the request has, and its value.

@@ -88,17 +88,17 @@ impl TemporaryOverrides {
         })
     }
 
-    /// Finds what a client is granted that is named: by its partition ids, and by its values if they are known.
+    /// As [`find`](Self::find), for a client that is named: by its partition ids, and by its values if they are
+    /// known.
     pub fn find_named(
         &self,
         ids: &[PartitionId],
         client: Option<&NamedClient<'_>>,
-    ) -> Option<&Grant> {
+    ) -> Option<usize> {
         let key = &self.partition_key;
-        let grant = self.find_by(ids.iter().copied(), |patterns| {
+        self.find_by(ids.iter().copied(), |patterns| {
             patterns.find_named_digested(client?, key)
-        });
-        Some(&self.grants[grant?])
+        })
     }
 
     fn find_by(

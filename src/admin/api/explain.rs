@@ -33,6 +33,7 @@ async fn explained(
         partition_key: &live.partition_key,
         digest_key: &live.digest_key,
         store: &request.session,
+        clients: None,
     };
     let now = process.clock.wall();
     let explained = crate::explain::explain(limiter, &asked?, now, ExplainMode::Live).await?;

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use serde_json::{Value, json};
+use tokio::task::JoinError;
 
 use super::time;
-use crate::admin::reloads::{ReloadOutcome, ReloadReport, ReloadSource};
+use crate::admin::reloads::{ReloadOutcome, ReloadPreview, ReloadReport, ReloadSource};
 use crate::admin::reply::AdminReply;
 use crate::admin::request::AdminRequest;
 use crate::admin::state::AdminState;
+use crate::limiter::{Judged, JudgedPolicy, Limiter, judge};
 
 /// Shows what came of the last reload.
 pub(in crate::admin) fn last_reload(state: &AdminState) -> Value {
@@ -30,32 +32,75 @@ pub(in crate::admin) async fn reload(request: &AdminRequest) -> AdminReply {
         },
         Err(refused) => return refused,
     };
-    let turn = request.state.reloading.lock().await;
+    let _turn = request.state.reloading.lock().await;
     let reloads = Arc::clone(&request.state.reloads);
     let source = ReloadSource::Admin(request.peer);
     // It reads files and compiles them, and the acceptors live on this thread.
-    let reloaded = tokio::task::spawn_blocking(move || {
-        if is_dry_run {
-            Arc::new(reloads.preview(source))
-        } else {
-            reloads.reload(source)
+    if is_dry_run {
+        match tokio::task::spawn_blocking(move || reloads.preview(source)).await {
+            Ok(preview) => previewed(request, preview).await,
+            Err(error) => unfinished(&error),
         }
-    });
-    let reloaded = reloaded.await;
-    drop(turn);
-    match reloaded {
-        Ok(report) => answer(&report),
-        Err(error) => {
-            tracing::error!(%error, "the reload did not end");
-            let detail = "The reload did not end: the log says why.";
-            AdminReply::problem(StatusCode::INTERNAL_SERVER_ERROR, detail)
+    } else {
+        match tokio::task::spawn_blocking(move || reloads.reload(source)).await {
+            Ok(report) => answer(&report, described(&report)),
+            Err(error) => unfinished(&error),
         }
     }
 }
 
-fn answer(report: &ReloadReport) -> AdminReply {
+fn unfinished(error: &JoinError) -> AdminReply {
+    tracing::error!(%error, "the reload did not end");
+    let detail = "The reload did not end: the log says why.";
+    AdminReply::problem(StatusCode::INTERNAL_SERVER_ERROR, detail)
+}
+
+/// Says what would come of a reload, and what it would do to the clients that are known.
+async fn previewed(request: &AdminRequest, preview: ReloadPreview) -> AdminReply {
+    let mut described = described(&preview.report);
+    if let Some(config) = preview.config {
+        let process = &request.state.process;
+        let live = Arc::clone(&process.live());
+        let running = Limiter {
+            snapshot: &live.snapshot,
+            partition_key: &live.partition_key,
+            digest_key: &live.digest_key,
+            store: &request.session,
+            clients: None,
+        };
+        let other = Limiter {
+            snapshot: &config.snapshot,
+            partition_key: &config.partition_key,
+            ..running
+        };
+        let judged = judge(&process.known_clients, &running, &other).await;
+        described["known_clients"] = known_clients(&judged);
+    }
+    answer(&preview.report, described)
+}
+
+fn known_clients(judged: &Judged) -> Value {
+    let sum = |count: fn(&JudgedPolicy) -> usize| judged.policies.iter().map(count).sum::<usize>();
+    let policies = judged.policies.iter().map(|policy| {
+        json!({
+            "name": *policy.name,
+            "known": policy.known,
+            "refused": policy.refused,
+            "refused_already": policy.refused_already,
+        })
+    });
+    json!({
+        "known": sum(|policy| policy.known),
+        "refused": sum(|policy| policy.refused),
+        "refused_already": sum(|policy| policy.refused_already),
+        "is_cut": judged.is_cut,
+        "policies": policies.collect::<Vec<Value>>(),
+    })
+}
+
+fn answer(report: &ReloadReport, described: Value) -> AdminReply {
     let detail = match &report.outcome {
-        ReloadOutcome::Applied { .. } => return AdminReply::json(&described(report)),
+        ReloadOutcome::Applied { .. } => return AdminReply::json(&described),
         ReloadOutcome::Mistakes { .. } => {
             "The file has mistakes: the old configuration stays.".to_owned()
         }
@@ -63,7 +108,7 @@ fn answer(report: &ReloadReport) -> AdminReply {
             format!("The file cannot be read: {error}. The old configuration stays.")
         }
     };
-    AdminReply::problem_with(StatusCode::UNPROCESSABLE_ENTITY, detail, described(report))
+    AdminReply::problem_with(StatusCode::UNPROCESSABLE_ENTITY, detail, described)
 }
 
 /// Names what came of a reload.

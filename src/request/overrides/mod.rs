@@ -27,7 +27,7 @@ use ipnet::IpNet;
 use smallvec::SmallVec;
 
 use self::key::OverrideKey;
-pub use self::named::NamedClient;
+pub use self::named::{ClientValues, NamedClient};
 pub use self::pattern::{BadPattern, EqualPatterns, PartPattern, Pattern};
 use self::shown::ShownPattern;
 pub use self::stored::StoredPart;

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Write as _};
 
 use smallvec::SmallVec;
 
-use super::super::partition::{Choice, Part, Partition, Value, id_of_values};
+use super::super::partition::{Choice, Facts, Part, Partition, Value, first_present, id_of_values};
 use super::super::redacted::{ALL, ClientNames, write_name, write_value};
 use super::key::OverrideKey;
 use super::pattern::Pattern;
@@ -17,7 +17,56 @@ pub struct NamedClient<'p> {
     values: Vec<(&'p Part, Value<'p>)>,
 }
 
+/// The values that a client's request had for the items of a partition, kept beyond the request.
+#[derive(Clone, Default)]
+pub struct ClientValues(Box<[ClientValue]>);
+
+#[derive(Clone)]
+struct ClientValue {
+    /// Which of the item's alternatives it is of.
+    alternative: usize,
+    value: Value<'static>,
+}
+
+impl ClientValues {
+    /// Keeps the values of a request; none if it lacks one, or if they take more than `len_max` bytes.
+    pub fn of(partition: &Partition, facts: &Facts<'_>, len_max: usize) -> Option<Self> {
+        let mut len = 0;
+        let kept = partition.0.iter().map(|choice| {
+            let (part, value) = first_present(choice, facts)?;
+            let alternative = choice.0.iter().position(|one| std::ptr::eq(one, part))?;
+            len += value.len();
+            (len <= len_max).then(|| ClientValue {
+                alternative,
+                value: value.into_owned(),
+            })
+        });
+        kept.collect::<Option<_>>().map(Self)
+    }
+}
+
+/// Values may be clients' keys.
+impl fmt::Debug for ClientValues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ClientValues({})", self.0.len())
+    }
+}
+
 impl<'p> NamedClient<'p> {
+    /// Finds the client that has these values; none if they are of a partition of another shape.
+    pub fn with_values(partition: &'p Partition, values: &ClientValues) -> Option<Self> {
+        if partition.0.len() != values.0.len() {
+            return None;
+        }
+        let kept = partition.0.iter().zip(&values.0);
+        let values = kept.map(|(choice, kept)| {
+            let part = choice.0.get(kept.alternative)?;
+            Some((part, kept.value.clone()))
+        });
+        let values = values.collect::<Option<_>>()?;
+        Some(Self { partition, values })
+    }
+
     /// Finds the client that `pattern` names, where these prefixes identify one; none
     /// if it matches several.
     pub fn of(

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use crate::support::redis::Server;
 use crate::support::{Client, Config, Process, get};
 
 const TOKEN: &str = "[admin]\ntoken = '0123456789abcdef'\n";
@@ -54,7 +55,8 @@ fn reload_waits_and_prints_what_changed_or_what_is_wrong() {
     process.rewrite(&config("20 per minute").one_worker());
     with_token(&process);
     let preview = "a reload would change\n  policy p: 10 → 20 per minute, counters kept\nneeds a restart, and would keep \
-                   its old value until then\n  workers 2 → 1\n";
+                   its old value until then\n  workers 2 → 1\n0 of 0 known clients would be refused now (0 with the \
+                   running configuration)\n";
     let against = ["check", "--against", "running"];
     let (status, stdout, stderr) = tollgate(file, &against);
     assert_eq!((status, stderr.as_str()), (0, ""));
@@ -78,6 +80,66 @@ fn reload_waits_and_prints_what_changed_or_what_is_wrong() {
         "tollgate: the gateway at {admin} has another token than the file: if it has changed, reload with SIGHUP\n"
     );
     assert_eq!(tollgate(file, &["reload"]), said(1, "", &rotated));
+}
+
+/// Three policies: by key with overrides, by key with overrides by plan, and by address.
+fn limited_by_three(keys: &str, plans: &str) -> Config {
+    let policy = |partition: &str, rest: &str| {
+        format!("algorithm = 'fixed-window'\npartition = ['{partition}']\n{rest}")
+    };
+    let plans = format!("overrides_by = 'header:x-plan'\n{plans}");
+    Config::to("builtin:status/200")
+        .policy("keys", &policy("header:x-api-key", keys))
+        .policy("plans", &policy("header:x-api-key", &plans))
+        .policy("addresses", &policy("ip", "quota = '1000 per day'"))
+        .route("/*", "policies = ['keys', 'plans', 'addresses']")
+}
+
+#[test]
+fn check_against_running_says_how_many_known_clients_would_be_refused() {
+    let redis = Server::start();
+    let before = limited_by_three(
+        "quota = '10 per day'\noverrides = { vip = '100 per day' }",
+        "quota = '100 per day'\noverrides = { pro = '200 per day' }",
+    );
+    let after = limited_by_three(
+        "quota = '9 per day'\noverrides = { vip = '100 per day', blo = 'blocked' }",
+        "quota = '5 per day'\noverrides = { pro = '200 per day' }",
+    );
+    let stores = [
+        String::new(),
+        format!(
+            "[store]\nurl = 'redis://{}'\ntimeout = '10s'",
+            redis.address()
+        ),
+    ];
+    for store in stores {
+        let process = Process::start(&before.clone().with(&store));
+        with_token(&process);
+        process.signal("HUP");
+        process.wait_for_line(&["the new configuration is in effect"]);
+        for (key, plan, count) in [
+            ("all", "", 11),
+            ("some", "", 8),
+            ("few", "", 2),
+            ("vip", "pro", 20),
+            ("blo", "pro", 1),
+        ] {
+            let mut client = Client::connect(process.public);
+            for _ in 0..count {
+                client.get("/", &format!("X-Api-Key: {key}\r\nX-Plan: {plan}\r\n"));
+            }
+        }
+        process.rewrite(&after.clone().with(&store));
+        with_token(&process);
+        let (status, stdout, stderr) = tollgate(process.file(), &["check", "--against", "running"]);
+        assert_eq!((status, stderr.as_str()), (0, ""));
+        let of_any_store = stdout.lines().filter(|line| !line.starts_with("  store: "));
+        insta::assert_snapshot!(
+            "judged_clients",
+            of_any_store.collect::<Vec<_>>().join("\n")
+        );
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, LocalOptions};
-use tollgate::admin::{self, AdminState, ReloadControl, ReloadReport, ReloadSource};
+use tollgate::admin::{self, AdminState, ReloadControl, ReloadPreview, ReloadReport, ReloadSource};
 use tollgate::clock::Clock;
 use tollgate::config;
 use tollgate::keys::InForce;
@@ -32,7 +32,7 @@ impl ReloadControl for NoReloads {
         unreachable!("nobody asks for a reload")
     }
 
-    fn preview(&self, _: ReloadSource) -> ReloadReport {
+    fn preview(&self, _: ReloadSource) -> ReloadPreview {
         unreachable!("nobody asks what a reload would change")
     }
 

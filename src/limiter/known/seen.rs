@@ -1,0 +1,93 @@
+//! Which clients a worker has noted: one look for each policy of a request.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use super::table::{KnownClient, KnownClients};
+use crate::clock::{Micros, Timestamp};
+use crate::index::PolicyIndex;
+use crate::limit::PartitionId;
+use crate::request::{ClientValues, Facts};
+use crate::snapshot::Policy;
+
+/// The clients that a worker has noted in the last minute, by digests; lives on the worker's thread.
+#[derive(Debug)]
+pub struct SeenClients {
+    known: Arc<KnownClients>,
+    slots: Box<[Cell<u64>; SLOTS]>,
+    /// How many more may be noted until the next tick.
+    left: Cell<u32>,
+    /// When all are noted again, as those that are known are forgotten in the order in which they were noted.
+    again_at: Cell<Timestamp>,
+}
+
+impl SeenClients {
+    /// Begins with none; what is noted goes to `known`.
+    pub fn new(known: Arc<KnownClients>) -> Self {
+        let slots = vec![Cell::new(0); SLOTS].into_boxed_slice();
+        Self {
+            known,
+            slots: slots.try_into().expect("it is as long"),
+            left: Cell::new(NOTES_PER_TICK),
+            again_at: Cell::default(),
+        }
+    }
+
+    /// To be called a few times a second.
+    pub fn tick(&self, now: Timestamp) {
+        self.left.set(NOTES_PER_TICK);
+        if now >= self.again_at.get() {
+            self.again_at.set(now + AGAIN_AFTER);
+            self.slots.iter().for_each(|slot| slot.set(0));
+        }
+    }
+
+    /// Notes the client of a policy that makes a request with this partition, unless it has been noted.
+    pub(in crate::limiter) fn note(
+        &self,
+        index: PolicyIndex,
+        policy: &Policy,
+        partition_id: PartitionId,
+        facts: &Facts<'_>,
+    ) {
+        // The ids of policies with the same partition are the same.
+        let digest = partition_id.low().wrapping_add(usize::from(index) as u64);
+        #[expect(clippy::cast_possible_truncation, reason = "any bits will do")]
+        let slot = &self.slots[digest as usize % SLOTS];
+        if slot.get() != digest {
+            self.note_new(slot, digest, (policy, partition_id, facts));
+        }
+    }
+
+    #[cold]
+    fn note_new(
+        &self,
+        slot: &Cell<u64>,
+        digest: u64,
+        (policy, partition_id, facts): (&Policy, PartitionId, &Facts<'_>),
+    ) {
+        let Some(left) = self.left.get().checked_sub(1) else {
+            return;
+        };
+        self.left.set(left);
+        slot.set(digest);
+        let Some(values) = ClientValues::of(&policy.partition, facts, VALUES_LEN_MAX) else {
+            return;
+        };
+        let by = policy.overrides.as_ref().and_then(|of| of.by.as_ref());
+        self.known.insert(KnownClient {
+            policy: Arc::clone(&policy.name),
+            partition_id,
+            values,
+            by: by.and_then(|by| ClientValues::of(by, facts, VALUES_LEN_MAX)),
+        });
+    }
+}
+
+/// Digests that a worker remembers: 64 KiB.
+const SLOTS: usize = 1 << 13;
+/// Most clients that a worker notes between two ticks; others are noted later.
+const NOTES_PER_TICK: u32 = 256;
+const AGAIN_AFTER: Micros = Micros::from_secs(60);
+/// Most bytes of values that are kept of a client; one with more is not remembered.
+const VALUES_LEN_MAX: usize = 512;
