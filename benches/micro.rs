@@ -185,11 +185,17 @@ fn rendering_forwarded_again(bencher: Bencher<'_, '_>) {
 
 #[divan::bench]
 fn rendering_a_refusal(bencher: Bencher<'_, '_>) {
+    let world = World::new();
+    let quotas = world
+        .snapshot
+        .policies
+        .iter()
+        .flat_map(|policy| policy.grant.quotas());
+    let violated: Vec<_> = quotas.take(1).collect();
     let over = OverQuota {
         retry: Retry::After(Micros(1_500_000)),
         policy: None,
-        quota: None,
-        violated: ["\"per-client\""].into_iter(),
+        violated: &violated,
         too_large: None,
     };
     bencher.bench(|| {

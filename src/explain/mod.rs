@@ -162,7 +162,7 @@ async fn peek(
         let first = decided.first_refusing(snapshot);
         RefusedView {
             quotas: quotas
-                .map(|item| item.trim_matches('"').to_owned())
+                .map(|quota| quota.item.trim_matches('"').to_owned())
                 .collect(),
             policy: first.map(|policy| policy.name.to_string()).or(view.policy),
             ..view

@@ -170,10 +170,10 @@ impl Decided {
         shown.map(|shown| self.info(snapshot, shown))
     }
 
-    /// Yields the names of the quotas that refused.
-    pub fn violated<'s>(&'s self, snapshot: &'s Snapshot) -> impl Iterator<Item = &'s str> + Clone {
+    /// Yields the quotas that refused.
+    pub fn violated<'s>(&'s self, snapshot: &'s Snapshot) -> impl Iterator<Item = &'s PolicyQuota> {
         let refusing = self.shown.iter().filter(|shown| self.refuses(shown));
-        refusing.map(|shown| &*self.info(snapshot, shown).quota.item)
+        refusing.map(|shown| self.info(snapshot, shown).quota)
     }
 
     fn info<'s>(&'s self, snapshot: &'s Snapshot, shown: &ShownDecision) -> LimitInfo<'s> {

@@ -1,11 +1,13 @@
 //! What the limiter's word means for a request: it goes on, at once or later, or is refused.
 
+use smallvec::SmallVec;
+
 use super::refusal::{Challenge, OverQuota, Refusal};
 use crate::clock::Micros;
 use crate::index::PolicyIndex;
 use crate::limit::Retry;
 use crate::limiter::{Admission, Decided};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{PolicyQuota, Snapshot};
 
 /// Returns how long an admitted request is delayed first.
 ///
@@ -29,11 +31,11 @@ pub(crate) fn admitted(
                 Retry::Never => decided.too_large(snapshot),
                 Retry::After(_) => None,
             };
+            let violated: SmallVec<[&PolicyQuota; 4]> = decided.violated(snapshot).collect();
             Refusal::quota_exceeded(&OverQuota {
                 retry,
                 policy: decided.first_refusing(snapshot),
-                quota: decided.decisive(snapshot).map(|info| info.quota),
-                violated: decided.violated(snapshot),
+                violated: &violated,
                 too_large: too_large.as_deref(),
             })
         }

@@ -199,7 +199,7 @@ impl Journey<'_> {
         self.page_origin = cors::page_origin(route, &head.headers);
         self.exchange.record.routed(found.route);
         after_route(&connection, route, &arrived, &mut head.headers)?;
-        let is_too_large = self.bound_body(route);
+        let is_too_large = self.bound_body(connection.body_bytes_max(route));
         self.check_upgrade(route)?;
         // 2 Identify.
         let query = target.query();
@@ -309,10 +309,8 @@ impl Journey<'_> {
         }
     }
 
-    /// Bounds the body by the route's maximum, or by the listener's if the route has none; says whether it is
-    /// announced as longer.
-    fn bound_body(&mut self, route: &Route) -> bool {
-        let bytes_max = self.connection().body_bytes_max(route);
+    /// Bounds the body, if it may not be of any length; says whether it is announced as longer.
+    fn bound_body(&mut self, bytes_max: Option<u64>) -> bool {
         let Some((bytes_max, body)) = bytes_max.zip(self.body.as_mut()) else {
             return false;
         };

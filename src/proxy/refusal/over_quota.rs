@@ -12,26 +12,20 @@ use crate::limit::Retry;
 use crate::snapshot::{Jitter, PagePart, Policy, PolicyQuota, RefusalPage, RefusalStyle};
 
 /// A request that is over a quota.
-pub struct OverQuota<'q, V> {
+pub struct OverQuota<'q> {
     /// The verdict's.
     pub retry: Retry,
     /// The first policy that refuses, if it is known: it says how.
     pub policy: Option<&'q Policy>,
-    /// Its first quota that refuses.
-    pub quota: Option<&'q PolicyQuota>,
-    /// Yields the refusing quotas' names as structured-field strings ([`PolicyQuota::item`]), quotes included, in the
-    /// route's order.
-    pub violated: V,
+    /// The quotas that refuse, in the route's order.
+    pub violated: &'q [&'q PolicyQuota],
     /// Says which quota can never hold what the request reserves, if one cannot: printable ASCII without `"` and `\`.
     pub too_large: Option<&'q str>,
 }
 
 impl Refusal {
     /// A policy's quota is used up, or can never hold what the request reserves.
-    pub fn quota_exceeded<'q, V>(over: &OverQuota<'q, V>) -> Self
-    where
-        V: Iterator<Item = &'q str> + Clone,
-    {
+    pub fn quota_exceeded(over: &OverQuota<'_>) -> Self {
         let default = RefusalStyle::default();
         let style = over.policy.map_or(&default, |policy| &policy.refusal);
         let retry_after_secs = match over.retry {
@@ -53,10 +47,7 @@ impl Refusal {
     }
 }
 
-impl<'q, V> OverQuota<'q, V>
-where
-    V: Iterator<Item = &'q str> + Clone,
-{
+impl OverQuota<'_> {
     /// Fills in a policy's own body. What is filled in has no character that JSON escapes.
     fn fill(&self, page: &RefusalPage, retry_after_secs: Option<u64>) -> Bytes {
         if let [PagePart::Text(body)] = &*page.body {
@@ -82,7 +73,7 @@ where
     }
 
     fn write_reason(&self, body: &mut Vec<u8>) {
-        match (self.too_large, self.quota) {
+        match (self.too_large, self.violated.first()) {
             (Some(too_large), _) => body.extend_from_slice(too_large.as_bytes()),
             (None, Some(quota)) => {
                 body.extend_from_slice(quota.log_name.as_bytes());
@@ -94,7 +85,7 @@ where
 
     /// Renders the problem that names the violated policies.
     fn problem(&self, status: StatusCode) -> Bytes {
-        let violated = &self.violated;
+        let violated = self.violated.iter().map(|quota| &*quota.item);
         let list_bytes: usize = violated.clone().map(|item| item.len() + 1).sum();
         // Exactly as large as the body, so that it becomes `Bytes` without another allocation.
         let commas = list_bytes.min(1);
@@ -110,7 +101,7 @@ where
             body.extend_from_slice(part.as_bytes());
         }
         body.extend_from_slice(BODY_LIST.as_bytes());
-        for (index, item) in violated.clone().enumerate() {
+        for (index, item) in violated.enumerate() {
             if index > 0 {
                 body.push(b',');
             }
@@ -155,17 +146,37 @@ const BODY_LIST: &str = r#","violated-policies":["#;
 const BODY_END: &str = "]}\n";
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use crate::limit::plan::SeriesId;
+    use crate::limit::{Algorithm, Align, Count, Quota};
+
+    /// A quota whose name is this structured-field string.
+    pub(in crate::proxy::refusal) fn named(item: &str) -> PolicyQuota {
+        PolicyQuota {
+            quota: Quota {
+                limit: 1,
+                window: Micros::from_secs(1),
+                algorithm: Algorithm::FixedWindow,
+                count: Count::Admitted,
+                align: Align::Epoch,
+                can_come_back: true,
+            },
+            series_id: SeriesId(0),
+            item: item.into(),
+            policy_item: Box::default(),
+            log_name: Box::default(),
+        }
+    }
 
     #[test]
     fn body_is_rendered_into_its_exact_size() {
         for violated in [&[][..], &["\"a\""], &["\"a\"", "\"b\""]] {
+            let quotas: Vec<PolicyQuota> = violated.iter().copied().map(named).collect();
             let refusal = Refusal::quota_exceeded(&OverQuota {
                 retry: Retry::Never,
                 policy: None,
-                quota: None,
-                violated: violated.iter().copied(),
+                violated: &quotas.iter().collect::<Vec<_>>(),
                 too_large: None,
             });
             let (start, list) = (QUOTA_EXCEEDED.body, violated.join(","));

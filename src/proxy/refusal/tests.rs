@@ -1,5 +1,6 @@
 //! The refusals as a table, and their bodies.
 
+use super::over_quota::tests::named;
 use super::*;
 use crate::limit::Retry;
 use crate::metrics::is_counted;
@@ -11,8 +12,7 @@ fn every_body_is_json_that_repeats_its_status() {
     let over = OverQuota {
         retry: Retry::NOW,
         policy: None,
-        quota: None,
-        violated: ["\"a\""].into_iter(),
+        violated: &[&named("\"a\"")],
         too_large: Some("a: reserves 2 requests, quota 1"),
     };
     let others = [
