@@ -3,14 +3,18 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use futures_util::StreamExt as _;
+use futures_util::stream::LocalBoxStream;
 use http_body::{Body, Frame, SizeHint};
 
 /// A body that tells when hyper has taken all of it.
 pub(super) struct AnswerBody {
     rest: Bytes,
+    /// What follows, if the body is a stream.
+    more: Option<LocalBoxStream<'static, Bytes>>,
     _until_taken: WhenDropped,
 }
 
@@ -19,9 +23,14 @@ struct WhenDropped(Box<dyn Fn()>);
 
 impl AnswerBody {
     /// Calls `when_taken` once hyper has taken the last piece, or given up.
-    pub(super) fn new(rest: Bytes, when_taken: Box<dyn Fn()>) -> Self {
+    pub(super) fn new(
+        rest: Bytes,
+        more: Option<LocalBoxStream<'static, Bytes>>,
+        when_taken: Box<dyn Fn()>,
+    ) -> Self {
         Self {
             rest,
+            more,
             _until_taken: WhenDropped(when_taken),
         }
     }
@@ -33,8 +42,16 @@ impl Body for AnswerBody {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if self.rest.is_empty()
+            && let Some(more) = &mut self.more
+        {
+            match ready!(more.poll_next_unpin(context)) {
+                Some(piece) => self.rest = piece,
+                None => self.more = None,
+            }
+        }
         if self.rest.is_empty() {
             return Poll::Ready(None);
         }
@@ -43,11 +60,14 @@ impl Body for AnswerBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.rest.is_empty()
+        self.rest.is_empty() && self.more.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.rest.len() as u64)
+        match &self.more {
+            Some(_) => SizeHint::default(),
+            None => SizeHint::with_exact(self.rest.len() as u64),
+        }
     }
 }
 

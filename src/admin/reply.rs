@@ -1,16 +1,23 @@
 //! What the admin port answers: text, JSON, or a problem (RFC 9457), never kept by a cache.
 
 use bytes::Bytes;
+use futures_util::stream::BoxStream;
 use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
 /// An answer before it is sent.
-#[derive(Debug)]
 pub(super) struct AdminReply {
     pub(super) status: StatusCode,
     pub(super) fields: Vec<(HeaderName, HeaderValue)>,
-    pub(super) body: Bytes,
+    pub(super) body: ReplyBody,
+}
+
+/// The content of an answer.
+pub(super) enum ReplyBody {
+    Whole(Bytes),
+    /// What comes while it is read, with no end of its own.
+    Stream(BoxStream<'static, Bytes>),
 }
 
 impl AdminReply {
@@ -20,6 +27,15 @@ impl AdminReply {
         content_type: &'static str,
         body: impl Into<Bytes>,
     ) -> Self {
+        Self::with_body(status, content_type, ReplyBody::Whole(body.into()))
+    }
+
+    /// Answers with server-sent events.
+    pub(super) fn stream(events: BoxStream<'static, Bytes>) -> Self {
+        Self::with_body(StatusCode::OK, EVENT_STREAM, ReplyBody::Stream(events))
+    }
+
+    fn with_body(status: StatusCode, content_type: &'static str, body: ReplyBody) -> Self {
         let fields = vec![
             (CONTENT_TYPE, HeaderValue::from_static(content_type)),
             (CACHE_CONTROL, HeaderValue::from_static("no-store")),
@@ -27,7 +43,7 @@ impl AdminReply {
         Self {
             status,
             fields,
-            body: body.into(),
+            body,
         }
     }
 
@@ -85,5 +101,6 @@ impl AdminReply {
     }
 }
 
+pub(super) const EVENT_STREAM: &str = "text/event-stream";
 const JSON: &str = "application/json";
 const PROBLEM: &str = "application/problem+json";

@@ -4,6 +4,7 @@
 //! its request is being answered; then its client takes the answer. When there are as many as there may be, the
 //! one that has waited longest is closed, never one whose request is being answered. If none waits, the
 //! one that has been taking its answer longest is closed, so nobody can keep health checks out by not reading.
+//! Event streams have a bound of their own, and one that is read makes room for nobody.
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -12,7 +13,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Request, Response};
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -23,7 +26,7 @@ use tokio::task::AbortHandle;
 
 use super::body::AnswerBody;
 use super::dispatch;
-use super::reply::AdminReply;
+use super::reply::{AdminReply, ReplyBody};
 use super::state::AdminState;
 use crate::store::Session;
 
@@ -36,6 +39,8 @@ enum Stage {
     Answering,
     /// Its client has not taken all of the answer.
     Taking,
+    /// Its client reads an event stream.
+    Streaming,
 }
 
 /// A connection, as itself and the port see it.
@@ -90,6 +95,14 @@ impl Port {
                 self.close_longest(Stage::Taking);
             }
         }
+    }
+
+    fn streams(&self) -> usize {
+        let open = self.open.borrow();
+        let streaming = |(one, task): &&(Rc<PortConnection>, AbortHandle)| {
+            one.stage.get() == Stage::Streaming && !task.is_finished()
+        };
+        open.iter().filter(streaming).count()
     }
 
     fn is_full(&self) -> bool {
@@ -156,7 +169,8 @@ impl PortConnection {
                 Stage::Waiting => WAITING_MAX,
                 // Whoever answers has deadlines of its own.
                 Stage::Answering => Duration::MAX,
-                Stage::Taking => TAKING_MAX,
+                // Of a stream it is the next piece.
+                Stage::Taking | Stage::Streaming => TAKING_MAX,
             };
             let changed = tokio::time::timeout(timeout, self.changed.notified()).await;
             if changed.is_err() {
@@ -189,14 +203,33 @@ impl PortConnection {
             status,
             fields,
             body,
-        } = reply;
-        self.enter(Stage::Taking);
+        } = match reply.body {
+            ReplyBody::Stream(_) if self.port.streams() >= STREAMS_MAX => too_many_streams(),
+            _ => reply,
+        };
+        let (rest, more) = match body {
+            ReplyBody::Stream(events) => {
+                self.enter(Stage::Streaming);
+                let reader = Rc::clone(&self);
+                let events = events.inspect(move |_| reader.enter(Stage::Streaming));
+                (Bytes::new(), Some(events.boxed_local()))
+            }
+            ReplyBody::Whole(rest) => {
+                self.enter(Stage::Taking);
+                (rest, None)
+            }
+        };
         let when_taken = Box::new(move || self.enter(Stage::Waiting));
-        let mut response = Response::new(AnswerBody::new(body, when_taken));
+        let mut response = Response::new(AnswerBody::new(rest, more, when_taken));
         *response.status_mut() = status;
         response.headers_mut().extend(fields);
         response
     }
+}
+
+fn too_many_streams() -> AdminReply {
+    let detail = format!("{STREAMS_MAX} event streams are open, and there may be no more.");
+    AdminReply::problem(StatusCode::SERVICE_UNAVAILABLE, detail)
 }
 
 /// Answers the requests of a connection, one after the other.
@@ -227,6 +260,9 @@ async fn converse(
 
 /// Most connections at once; one more closes another.
 pub(crate) const CONNECTIONS_MAX: usize = 64;
+
+/// Most event streams at once.
+const STREAMS_MAX: usize = 16;
 
 /// How long a connection may wait for its next request to be complete.
 const WAITING_MAX: Duration = Duration::from_secs(75);

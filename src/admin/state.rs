@@ -56,12 +56,9 @@ impl AdminState {
         let _ = self.events.set(events);
     }
 
-    /// Returns the last events, each a line of JSON.
-    pub(super) fn events(&self) -> Vec<String> {
-        self.events
-            .get()
-            .map(RecentEvents::lines)
-            .unwrap_or_default()
+    /// Returns the last events; none are kept before they are logged.
+    pub(super) fn events(&self) -> RecentEvents {
+        self.events.get().cloned().unwrap_or_default()
     }
 
     /// Whether the gateway wants traffic.

@@ -40,6 +40,9 @@ pub(super) static CALLS: &[AdminCall] = &[
     get("/api/connections", Access::Open, |request| {
         Box::pin(api::shown(request, api::connections))
     }),
+    get("/api/events", Access::NamesClients, |request| {
+        Box::pin(std::future::ready(api::events(request)))
+    }),
     post("/api/explain", Access::NamesClients, |request| {
         Box::pin(api::explain(request))
     }),

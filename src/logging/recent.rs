@@ -4,11 +4,15 @@ use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::broadcast;
 use tracing_subscriber::fmt::MakeWriter;
 
 /// The last events, each a line of JSON; all clones are the same.
-#[derive(Clone, Debug, Default)]
-pub struct RecentEvents(Arc<Mutex<VecDeque<String>>>);
+#[derive(Clone, Debug)]
+pub struct RecentEvents {
+    kept: Arc<Mutex<VecDeque<Arc<str>>>>,
+    added: broadcast::Sender<Arc<str>>,
+}
 
 /// Takes one event, in one piece.
 #[derive(Debug)]
@@ -16,12 +20,29 @@ pub struct RecentWriter<'e>(&'e RecentEvents);
 
 impl RecentEvents {
     /// Returns them, the oldest first.
-    pub fn lines(&self) -> Vec<String> {
+    pub fn lines(&self) -> Vec<Arc<str>> {
         self.events().iter().cloned().collect()
     }
 
-    fn events(&self) -> MutexGuard<'_, VecDeque<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns them, and what receives those that follow. Whoever falls behind by more than [`EVENTS_MAX`] misses
+    /// some.
+    pub fn follow(&self) -> (Vec<Arc<str>>, broadcast::Receiver<Arc<str>>) {
+        let events = self.events();
+        let lines = events.iter().cloned().collect();
+        (lines, self.added.subscribe())
+    }
+
+    fn events(&self) -> MutexGuard<'_, VecDeque<Arc<str>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for RecentEvents {
+    fn default() -> Self {
+        Self {
+            kept: Arc::default(),
+            added: broadcast::Sender::new(EVENTS_MAX),
+        }
     }
 }
 
@@ -40,7 +61,10 @@ impl Write for RecentWriter<'_> {
         if events.len() == EVENTS_MAX {
             events.pop_front();
         }
-        events.push_back(text.trim_end().to_owned());
+        let event: Arc<str> = Arc::from(text.trim_end());
+        events.push_back(Arc::clone(&event));
+        // Usually nobody follows. Under the lock, so that who begins to follow misses none.
+        let _ = self.0.added.send(event);
         Ok(line.len())
     }
 

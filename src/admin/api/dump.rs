@@ -37,8 +37,9 @@ pub(in crate::admin) fn dump(state: &AdminState) -> AdminReply {
         "events.log",
         state
             .events()
+            .lines()
             .iter()
-            .flat_map(|line| [line, "\n"])
+            .flat_map(|line| [&**line, "\n"])
             .collect(),
     ));
     let archive = archive(&files, state.process.clock.wall());

@@ -198,6 +198,7 @@ fn what_changes_state_or_names_clients_needs_the_token_that_is_set() {
     );
     let needing = [
         ("GET", "/api/config"),
+        ("GET", "/api/events"),
         ("GET", "/api/keys"),
         ("GET", "/api/reload"),
         ("GET", "/api/support-dump"),

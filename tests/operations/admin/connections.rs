@@ -3,10 +3,12 @@
 use std::net::SocketAddr;
 
 use super::api::{OfFile, config};
-use crate::support::{Client, eventually};
+use crate::support::{Client, Config, Process, eventually};
 
 /// As many as there may be.
 const MOST: usize = 64;
+/// As many event streams as there may be.
+const MOST_STREAMS: usize = 16;
 
 fn gateway() -> OfFile {
     OfFile::start(&config("10 per minute", ""))
@@ -77,4 +79,42 @@ fn clients_that_send_or_read_nothing_keep_nobody_out() {
         assert_eq!(status.status, 200);
     }
     drop(clients);
+}
+
+#[test]
+fn event_streams_are_bounded_and_make_room_for_nobody() {
+    let token = "0123456789abcdef";
+    let limited = Config::limited("builtin:echo", "quota = '1 per minute'");
+    let process = Process::start(&limited.admin_token(token));
+    let admin = process.admin;
+    let follow = format!(
+        "GET /api/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\
+         Accept: text/event-stream\r\n\r\n"
+    );
+    let begin = |client: &mut Client| {
+        client.send(&follow);
+        client.head().expect("a head")
+    };
+    let mut streams: Vec<Client> = (0..MOST_STREAMS).map(|_| Client::connect(admin)).collect();
+    for client in &mut streams {
+        let head = begin(client);
+        assert_eq!(
+            (head.status, head.field("content-type")),
+            (200, Some("text/event-stream"))
+        );
+        // What was logged before it came.
+        client.until("\"listening\"");
+    }
+    let mut one_more = Client::connect(admin);
+    assert_eq!(one_more.ask(&follow).status, 503);
+    let mut idle: Vec<Client> = (0..2 * MOST).map(|_| Client::connect(admin)).collect();
+    assert_eq!(live(idle.last_mut().expect("there are some")), 200);
+    process.signal("HUP");
+    for client in &mut streams {
+        client.until("\"the new configuration is in effect\"");
+    }
+    drop(streams.pop());
+    eventually("there is room for another stream", || {
+        (begin(&mut Client::connect(admin)).status == 200).then_some(())
+    });
 }
