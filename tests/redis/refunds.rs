@@ -38,7 +38,9 @@ impl Refunds {
         let config = Config::to(origin.url())
             .policy("p", &policy)
             .route("/*", "policies = ['p']");
-        let gate = Gate::start(config, &format!("url = 'redis://{}'", proxy.address()));
+        // What Redis takes too long to answer is not counted.
+        let store = format!("url = 'redis://{}'\ntimeout = '5s'", proxy.address());
+        let gate = Gate::start(config, &store);
         gate.wait_until_redis_decides();
         Self {
             server,
