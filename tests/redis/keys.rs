@@ -20,7 +20,9 @@ fn fleet(url: &str, upstream: &str) -> Fleet {
         )
         .policy("per-ip", "quota = '1000 per hour'\npartition = ['ip']")
         .route("/*", "policies = ['per-key', 'per-ip']")
-        .with(&format!("[log]\nformat = 'json'\n[store]\nurl = '{url}'"));
+        .with(&format!(
+            "[log]\nformat = 'json'\n[store]\nurl = '{url}'\ntimeout = '10s'"
+        ));
     Fleet::of(3, &config.one_worker().admin_token(TOKEN))
 }
 
