@@ -90,7 +90,7 @@ impl Documents {
                     _ => other(next, bytes),
                 },
                 Next::InKey => self.key(pointers, bytes),
-                Next::InScalar => self.scalar(pointers, bytes),
+                Next::InScalar => self.more_scalar(pointers, bytes),
                 Next::InText => self.text(pointers, bytes),
                 Next::InString(is) => self.string(pointers, bytes, is),
                 Next::InSkipped => self.skipped(pointers, bytes),
@@ -225,7 +225,10 @@ impl Documents {
             (b'"', _) if members != 0 => Next::InString(StringIs::Value),
             (b'"', _) => return self.string(pointers, rest, StringIs::Value),
             (b'-' | b'0'..=b'9' | b'f' | b'n' | b't' | b'N' | b'I', _) => {
-                return self.scalar(pointers, bytes);
+                return match self.plain_number(pointers, bytes) {
+                    Some(read) => read,
+                    None => self.scalar(pointers, bytes),
+                };
             }
             _ => return other(next, bytes),
         };

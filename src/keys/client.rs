@@ -1,11 +1,13 @@
 //! The client that an operator names under a policy: by its value, as in `overrides`, or by its id.
 
+use std::collections::BTreeSet;
+
 use super::directive::{DirectiveKind, DirectiveText, PartText, hex, partition_id};
 use super::error::KeysError;
 use crate::config::display;
 use crate::config::value::Chooser;
 use crate::limit::PartitionId;
-use crate::request::{NamedClient, Part, Partition, Pattern, StoredPart};
+use crate::request::{ClientPrefixes, NamedClient, Part, PartPattern, Pattern, StoredPart};
 use crate::snapshot::{Policy, Snapshot};
 
 /// Clients of a policy, as an operator names them.
@@ -90,7 +92,7 @@ impl NamedClients {
                 ids.push(id);
             }
         }
-        let form = form(&parts, partition, snapshot);
+        let form = form(&pattern, &parts, snapshot);
         Ok(Self {
             pattern: Some(pattern),
             shown: shown
@@ -186,8 +188,8 @@ fn spelled(parts: &[(Part, StoredPart)]) -> String {
 }
 
 /// Says which form the name of clients has: what of an address counts, a network, a glob or a value.
-fn form(parts: &[(Part, StoredPart)], partition: &Partition, snapshot: &Snapshot) -> String {
-    let one = |(part, is): &(Part, StoredPart)| match (part, is) {
+fn form(pattern: &Pattern, parts: &[(Part, StoredPart)], snapshot: &Snapshot) -> String {
+    let one = |(said, (part, is)): (&PartPattern, &(Part, StoredPart))| match (part, is) {
         (_, StoredPart::Network(network)) => format!("addresses in {network}"),
         (_, StoredPart::Glob(glob)) => {
             format!(
@@ -197,24 +199,29 @@ fn form(parts: &[(Part, StoredPart)], partition: &Partition, snapshot: &Snapshot
             )
         }
         (Part::Ip, StoredPart::Values(_)) => {
+            let is_ipv4 = said.is_ipv4() == Some(true);
+            let (all_bits, used_bits): (u8, fn(ClientPrefixes) -> u8) = if is_ipv4 {
+                (32, |prefixes| prefixes.ipv4)
+            } else {
+                (128, |prefixes| prefixes.ipv6)
+            };
             let prefixes = snapshot.listeners.iter().map(|one| one.identity.prefixes);
-            let bits: std::collections::BTreeSet<_> = prefixes
-                .map(|prefixes| (prefixes.ipv4, prefixes.ipv6))
-                .collect();
-            let bits = bits.iter().map(|(ipv4, ipv6)| match (ipv4, ipv6) {
-                (32, ipv6) => format!("its /{ipv6} if it is IPv6"),
-                (ipv4, ipv6) => format!("its /{ipv4}, or its /{ipv6} if it is IPv6"),
-            });
-            let bits: Vec<String> = bits.collect();
-            format!("one address ({})", bits.join("; "))
+            let bits: BTreeSet<u8> = prefixes.map(used_bits).collect();
+            let networks = bits.iter().filter(|bits| **bits < all_bits);
+            let networks: Vec<String> = networks.map(|bits| format!("its /{bits}")).collect();
+            if networks.is_empty() {
+                "one address".to_owned()
+            } else {
+                format!("one address ({})", networks.join(", "))
+            }
         }
         (_, StoredPart::Values(_)) => format!("one {}", display::part(part)),
     };
     if parts.is_empty() {
         return "all clients".to_owned();
     }
-    let said: Vec<String> = parts.iter().map(one).collect();
-    let rest = partition.0.len() - parts.len();
+    let said: Vec<String> = pattern.iter().flatten().zip(parts).map(one).collect();
+    let rest = pattern.len() - parts.len();
     let rest = if rest > 0 {
         ", whatever the rest is"
     } else {

@@ -6,16 +6,41 @@ use crate::cost::pointers::Pointers;
 use crate::cost::steps::{Next, is_of_scalar};
 
 impl Documents {
-    pub(super) fn scalar<'b>(&mut self, pointers: &Pointers, bytes: &'b [u8]) -> (Next, &'b [u8]) {
-        if self.scalar.is_empty()
-            && pointers.takes_number(self.node)
-            && let Some((number, rest @ [behind, ..])) = Decimal::plain(bytes)
-            && !is_of_scalar(*behind)
-        {
-            self.note(pointers, &number);
-            self.note_members(pointers);
-            return (self.end_value(pointers), rest);
+    /// Reads a number that counts, if it begins here, ends in this piece, and is as most are.
+    #[expect(clippy::inline_always, reason = "each number at a pointer comes here")]
+    #[inline(always)]
+    pub(super) fn plain_number<'b>(
+        &mut self,
+        pointers: &Pointers,
+        bytes: &'b [u8],
+    ) -> Option<(Next, &'b [u8])> {
+        let node = self.node.map(|node| pointers.node(node));
+        let node = node.filter(|node| node.takes_number)?;
+        let (number, rest) = Decimal::plain(bytes)?;
+        if rest.first().is_none_or(|behind| is_of_scalar(*behind)) {
+            return None;
         }
+        self.found.note(pointers, node, &number);
+        if node.members != 0 {
+            self.found.note_members(node.members);
+        }
+        Some((self.end_value(pointers), rest))
+    }
+
+    /// Goes on with a scalar.
+    #[inline(never)]
+    pub(super) fn more_scalar<'b>(
+        &mut self,
+        pointers: &Pointers,
+        bytes: &'b [u8],
+    ) -> (Next, &'b [u8]) {
+        self.scalar(pointers, bytes)
+    }
+
+    /// Reads a scalar.
+    #[expect(clippy::inline_always, reason = "each scalar that is read comes here")]
+    #[inline(always)]
+    pub(super) fn scalar<'b>(&mut self, pointers: &Pointers, bytes: &'b [u8]) -> (Next, &'b [u8]) {
         let end = bytes.iter().position(|byte| !is_of_scalar(*byte));
         let (piece, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
         let next = if end.is_some() && self.scalar.is_empty() {

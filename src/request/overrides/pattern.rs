@@ -184,6 +184,11 @@ impl PartPattern {
         is_one.then_some(value)
     }
 
+    /// Whether it is an address or a network of IPv4; none if it is neither.
+    pub fn is_ipv4(&self) -> Option<bool> {
+        Some(self.as_network()?.addr().is_ipv4())
+    }
+
     /// Returns the network that it is, if it is one.
     pub(super) fn as_network(&self) -> Option<IpNet> {
         let (family, network) = self.prefix.bytes.split_first()?;
