@@ -30,7 +30,7 @@ pub struct Policy {
     pub on_store_failure: OnStoreFailure,
     /// Quotas that are tried beside the real ones.
     pub candidates: Vec<PolicyQuota>,
-    /// Who tells what a request costs; none: [`AppliedPolicy::cost`] says it.
+    /// Who tells what a request costs; none: [`AppliedPolicy::cost`](super::AppliedPolicy::cost) says it.
     pub reported_cost: Option<ReportedCost>,
     /// Which answers count.
     pub counted_answers: CountedAnswers,
