@@ -82,6 +82,9 @@ pub(super) static CALLS: &[AdminCall] = &[
     post("/api/reload", Access::ChangesState, |request| {
         Box::pin(api::reload(request))
     }),
+    get("/api/reload/preview", Access::NamesClients, |request| {
+        Box::pin(api::preview(request))
+    }),
     get("/api/routes", Access::Open, |request| {
         Box::pin(api::shown(request, api::routes))
     }),

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use http::{Method, StatusCode};
-use serde_json::json;
 
 use super::check::Strictness;
 use super::client::{AdminAnswer, AdminClient, ClientError};
@@ -91,8 +90,7 @@ fn with_running(path: &Path) -> Result<(String, Differences), ExitCode> {
     let asked = AdminClient::of(path).and_then(|client| {
         let overview = client.ask(Method::GET, "/api/overview", None)?;
         same_file(path, overview.content["configuration"]["file"].as_str())?;
-        let dry_run = json!({ "dry_run": true });
-        client.ask(Method::POST, "/api/reload", Some(&dry_run))
+        client.ask(Method::GET, "/api/reload/preview", None)
     });
     match asked {
         Ok(AdminAnswer {

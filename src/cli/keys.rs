@@ -130,7 +130,7 @@ fn report(report: &Value) -> String {
         );
     }
     if report["degraded"] == true {
-        out += "  Redis cannot be asked: these are this gateway's own counts\n";
+        let _ = writeln!(out, "  {DEGRADED}");
     }
     notes(report, &mut out);
     out
@@ -222,3 +222,6 @@ fn texts<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v str> {
 }
 
 const NO_TOKEN: &str = "the file sets no `[admin] token`, and what changes something needs one: set it, and reload with SIGHUP";
+
+/// What is said where the store that should have answered did not.
+pub(super) const DEGRADED: &str = "Redis cannot be asked: these are this gateway's own counts";

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::EXIT_CONFIG;
 use super::client::{AdminAnswer, AdminClient, ClientError};
+use super::keys::DEGRADED;
 
 /// Has the gateway that runs with the file at `path` read it again. Exits with 0, with 78 if the file has mistakes,
 /// or with 1 if the gateway cannot be asked.
@@ -129,16 +130,21 @@ fn known_clients(judged: &Value) -> Vec<String> {
         return Vec::new();
     }
     let (mut total, _) = line(judged, " known clients");
-    if judged["is_cut"] == true {
+    if judged["partial"] == true {
         total.push_str("; there was no time to judge the others");
     }
+    let degraded = (judged["degraded"] == true).then(|| format!("  {DEGRADED}"));
     let policies = judged["policies"].as_array().into_iter().flatten();
     let policies = policies.filter_map(|policy| {
         let (line, is_refusing) = line(policy, "");
         let name = policy["name"].as_str()?;
         is_refusing.then(|| format!("  {name}: {line}"))
     });
-    [total].into_iter().chain(policies).collect()
+    [total]
+        .into_iter()
+        .chain(degraded)
+        .chain(policies)
+        .collect()
 }
 
 const NO_TOKEN: &str =

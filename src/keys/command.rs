@@ -119,9 +119,10 @@ impl Keys<'_> {
             )));
         }
         for partition_id in &clients.ids {
+            let of = &self.snapshot.policies[index];
             let checks = quotas
                 .iter()
-                .map(|(quota, _)| self.check(index, quota, *partition_id));
+                .map(|(quota, _)| of.check_alone(quota, *partition_id, 0));
             let checks: Vec<Check<'_>> = checks.collect();
             self.session.adjust(&checks, adjustment).await?;
         }

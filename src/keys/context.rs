@@ -9,10 +9,8 @@ use super::in_force::InForce;
 use crate::clock::Clock;
 use crate::config::value::did_you_mean;
 use crate::index::PolicyIndex;
-use crate::limit::plan::{CheckMode, PlanPolicy};
-use crate::limit::{Check, PartitionId};
 use crate::request::NamedClient;
-use crate::snapshot::{Policy, PolicyQuota, Snapshot};
+use crate::snapshot::{Policy, Snapshot};
 use crate::store::{Session, Store};
 
 /// What is needed to act on single clients.
@@ -66,24 +64,6 @@ impl Keys<'_> {
     ) -> Option<NamedClient<'c>> {
         let prefixes = self.snapshot.listeners.first()?.identity.prefixes;
         NamedClient::of(&policy.partition, clients.pattern()?, prefixes)
-    }
-
-    /// Asks for what a client has left of a quota.
-    pub(super) fn check<'s>(
-        &'s self,
-        index: PolicyIndex,
-        quota: &'s PolicyQuota,
-        partition_id: PartitionId,
-    ) -> Check<'s> {
-        Check {
-            quota: &quota.quota,
-            series_id: quota.series_id,
-            partition_id,
-            cost: 0,
-            mode: CheckMode::Enforce,
-            policy: PlanPolicy(0),
-            on_store_failure: self.snapshot.policies[index].on_store_failure,
-        }
     }
 
     /// Returns what is in force for a time now.

@@ -55,11 +55,12 @@ impl Keys<'_> {
 
     /// Says what clients have left of their quotas.
     pub(super) async fn report(&self, index: PolicyIndex, clients: &NamedClients) -> ClientReport {
+        let policy = &self.snapshot.policies[index];
         let (quotas, grant, notes) = self.quotas(index, clients);
         let (mut reports, mut is_degraded) = (Vec::new(), false);
         for (quota, is_candidate) in quotas {
             for partition_id in &clients.ids {
-                let check = [self.check(index, quota, *partition_id)];
+                let check = [policy.check_alone(quota, *partition_id, 0)];
                 for peeked in self.session.peek_checks(&check).await {
                     is_degraded |= peeked.is_degraded;
                     let decision = peeked.decision;
@@ -74,7 +75,6 @@ impl Keys<'_> {
                 }
             }
         }
-        let policy = &self.snapshot.policies[index];
         let named = self.named(policy, clients);
         let directives = self.directives();
         let in_force = directives.iter().filter(|one| {

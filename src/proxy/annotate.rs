@@ -133,34 +133,10 @@ const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 mod tests {
     use super::*;
     use crate::clock::Micros;
-    use crate::limit::plan::SeriesId;
     use crate::limit::quota::COUNT_MAX;
-    use crate::limit::{Algorithm, Align, Count, Decision, Quota, Retry};
+    use crate::limit::{Algorithm, Decision, Retry};
     use crate::snapshot::PolicyQuota;
     use sfv::{BareItem, List, ListEntry, Parser};
-
-    const ANY: Quota = Quota {
-        limit: 1,
-        window: Micros::from_secs(1),
-        algorithm: Algorithm::FixedWindow,
-        count: Count::Admitted,
-        align: Align::Epoch,
-        can_come_back: true,
-    };
-
-    fn quota(name: &str, limit: u64, window_secs: u64) -> PolicyQuota {
-        PolicyQuota {
-            quota: Quota {
-                limit,
-                window: Micros::from_secs(window_secs),
-                ..ANY
-            },
-            series_id: SeriesId(0),
-            item: format!("\"{name}\"").into(),
-            policy_item: format!("\"{name}\";q={limit};w={window_secs}").into(),
-            log_name: Box::default(),
-        }
-    }
 
     fn decision(remaining: u64, next: Option<Micros>, reset: Micros) -> Decision {
         Decision {
@@ -194,7 +170,10 @@ mod tests {
 
     #[test]
     fn styles_show_what_they_say_and_keep_the_upstreams_items() {
-        let (a, b) = (quota("a", 100, 60), quota("b:2s", 10, 2));
+        let (a, b) = (
+            PolicyQuota::named("a", 100, 60),
+            PolicyQuota::named("b:2s", 10, 2),
+        );
         let infos = [
             LimitInfo {
                 quota: &a,
@@ -238,8 +217,9 @@ mod tests {
 
     #[test]
     fn tightest_is_the_smallest_share_of_what_a_quota_can_hold() {
-        let [wide, narrow] = [("wide", 1000), ("narrow", 10)].map(|(name, q)| quota(name, q, 60));
-        let mut bursty = quota("bursty", 10, 60);
+        let [wide, narrow] =
+            [("wide", 1000), ("narrow", 10)].map(|(name, q)| PolicyQuota::named(name, q, 60));
+        let mut bursty = PolicyQuota::named("bursty", 10, 60);
         bursty.quota.algorithm = Algorithm::Gcra { burst: 100 };
         for (left, expected) in [
             ([(&wide, 499), (&narrow, 5)], &wide),
@@ -259,7 +239,10 @@ mod tests {
 
     #[test]
     fn fields_are_structured_field_lists_even_at_the_extremes() {
-        let (a, b) = (quota("a", 100, 60), quota("b", COUNT_MAX, 60));
+        let (a, b) = (
+            PolicyQuota::named("a", 100, 60),
+            PolicyQuota::named("b", COUNT_MAX, 60),
+        );
         let infos = [
             LimitInfo {
                 quota: &a,

@@ -29,7 +29,6 @@ use super::request_headers::{after_route, before_forward, before_route};
 use super::tunnel;
 use crate::clock::Micros;
 use crate::index::RouteIndex;
-use crate::limiter::Limiter;
 use crate::request::{self, Facts, target, upgrade};
 use crate::snapshot::{AppliedPolicy, Route, UpstreamKind};
 
@@ -64,13 +63,7 @@ pub(crate) fn run(
         let mut journey = Journey {
             client: &client,
             live: &live,
-            limiter: Limiter {
-                snapshot: &live.snapshot,
-                partition_key: &live.partition_key,
-                digest_key: &live.digest_key,
-                store: &client.worker.store,
-                clients: client.worker.clients.as_ref(),
-            },
+            limiter: live.limiter(&client.worker.store, client.worker.clients.as_ref()),
             listener: &live.snapshot.listeners[client.listener],
             exchange: &mut exchange,
             body: &mut body,

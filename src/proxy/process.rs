@@ -13,13 +13,13 @@ use super::usage_looks::UsageLooks;
 use super::wire::sockets::Sockets;
 use crate::clock::Clock;
 use crate::index::UpstreamIndex;
-use crate::limiter::KnownClients;
+use crate::limiter::{KnownClients, Limiter, SeenClients};
 use crate::logging;
 use crate::logging::LogFormat;
 use crate::metrics::{ConfiguredQuota, Handles, Metrics};
 use crate::snapshot::Snapshot;
-use crate::store::Store;
 use crate::store::settings::{Location, Settings};
+use crate::store::{Session, Store};
 
 /// What the workers of one process share; the configuration in it is swapped whole.
 #[derive(Debug)]
@@ -95,6 +95,21 @@ impl ActiveConfig {
             upstreams: endpoints.adopt(&snapshot.upstreams.raw).into(),
             snapshot,
             handles,
+        }
+    }
+
+    /// Returns what decides requests by it; clients are noted in `clients`.
+    pub fn limiter<'l>(
+        &'l self,
+        store: &'l Session,
+        clients: Option<&'l SeenClients>,
+    ) -> Limiter<'l> {
+        Limiter {
+            snapshot: &self.snapshot,
+            partition_key: &self.partition_key,
+            digest_key: &self.digest_key,
+            store,
+            clients,
         }
     }
 }

@@ -44,3 +44,26 @@ pub struct PolicyQuota {
     /// Its name in the access log: `per-client: 100 per 1m`.
     pub log_name: Box<str>,
 }
+
+#[cfg(test)]
+impl PolicyQuota {
+    /// A quota with this name and number, for tests that show it.
+    pub(crate) fn named(name: &str, limit: u64, window_secs: u64) -> Self {
+        use crate::clock::Micros;
+        use crate::limit::{Algorithm, Align, Count};
+        Self {
+            quota: Quota {
+                limit,
+                window: Micros::from_secs(window_secs),
+                algorithm: Algorithm::FixedWindow,
+                count: Count::Admitted,
+                align: Align::Epoch,
+                can_come_back: true,
+            },
+            series_id: SeriesId(0),
+            item: format!("\"{name}\"").into(),
+            policy_item: format!("\"{name}\";q={limit};w={window_secs}").into(),
+            log_name: Box::default(),
+        }
+    }
+}

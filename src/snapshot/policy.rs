@@ -9,8 +9,8 @@ use super::grant::{Grant, PolicyQuota};
 use super::settling::{CostSource, CountedAnswers, ReportedCost};
 use super::temporary::TemporaryOverrides;
 use crate::cost::{BodyCost, NumberSource};
-use crate::limit::PartitionId;
-use crate::limit::plan::OnStoreFailure;
+use crate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy};
+use crate::limit::{Check, PartitionId};
 use crate::request::{Facts, Missing, NamedClient, Part, Partition, Patterns};
 
 /// Whose quota, how much, and what happens around it.
@@ -176,6 +176,24 @@ impl Policy {
             OverrideOrigin::Operator => self.temporary.as_ref().map(|of| &of.grants),
         };
         grants.map_or(&self.grant, |grants| &grants[one.grant])
+    }
+
+    /// Asks one of its quotas alone for so many units, whatever else a request would need.
+    pub fn check_alone<'q>(
+        &self,
+        quota: &'q PolicyQuota,
+        partition_id: PartitionId,
+        cost: u64,
+    ) -> Check<'q> {
+        Check {
+            quota: &quota.quota,
+            series_id: quota.series_id,
+            partition_id,
+            cost,
+            mode: CheckMode::Enforce,
+            policy: PlanPolicy(0),
+            on_store_failure: self.on_store_failure,
+        }
     }
 
     /// Whether an answer can change what a request was charged.

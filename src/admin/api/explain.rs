@@ -8,7 +8,6 @@ use serde_json::Value;
 use crate::admin::reply::AdminReply;
 use crate::admin::request::AdminRequest;
 use crate::explain::{AskedRequest, BadQuestion, ExplainMode};
-use crate::limiter::Limiter;
 
 /// Says what would become of the request that the content describes; spends nothing.
 pub(in crate::admin) async fn explain(request: &AdminRequest) -> AdminReply {
@@ -28,13 +27,7 @@ async fn explained(
 ) -> Result<Value, BadQuestion> {
     let process = &request.state.process;
     let live = Arc::clone(&process.live());
-    let limiter = Limiter {
-        snapshot: &live.snapshot,
-        partition_key: &live.partition_key,
-        digest_key: &live.digest_key,
-        store: &request.session,
-        clients: None,
-    };
+    let limiter = live.limiter(&request.session, None);
     let now = process.clock.wall();
     let explained = crate::explain::explain(limiter, &asked?, now, ExplainMode::Live).await?;
     let mut json = explained.json();

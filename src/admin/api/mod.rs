@@ -24,7 +24,7 @@ pub(super) use events::events;
 pub(super) use explain::explain;
 pub(super) use overview::{overview, version};
 pub(super) use policies::policies;
-pub(super) use reload::{last_reload, reload};
+pub(super) use reload::{last_reload, preview, reload};
 pub(super) use routes::routes;
 pub(super) use store::store;
 pub(super) use upstreams::upstreams;

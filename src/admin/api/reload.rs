@@ -19,33 +19,29 @@ pub(in crate::admin) fn last_reload(state: &AdminState) -> Value {
     json!({ "last": last.map(|report| described(&report)) })
 }
 
-/// Reloads the file, or only says what a reload would change, and waits for that.
+/// Reloads the file, and waits for that.
 pub(in crate::admin) async fn reload(request: &AdminRequest) -> AdminReply {
-    let is_dry_run = match request.members(&["dry_run"]) {
-        Ok(members) => match members.get("dry_run") {
-            None => false,
-            Some(Value::Bool(is_dry_run)) => *is_dry_run,
-            Some(_) => {
-                let detail = "`dry_run` must be true or false.";
-                return AdminReply::problem(StatusCode::BAD_REQUEST, detail);
-            }
-        },
-        Err(refused) => return refused,
-    };
+    if let Err(refused) = request.members(&[]) {
+        return refused;
+    }
     let _turn = request.state.reloading.lock().await;
     let reloads = Arc::clone(&request.state.reloads);
     let source = ReloadSource::Admin(request.peer);
     // It reads files and compiles them, and the acceptors live on this thread.
-    if is_dry_run {
-        match tokio::task::spawn_blocking(move || reloads.preview(source)).await {
-            Ok(preview) => previewed(request, preview).await,
-            Err(error) => unfinished(&error),
-        }
-    } else {
-        match tokio::task::spawn_blocking(move || reloads.reload(source)).await {
-            Ok(report) => answer(&report, described(&report)),
-            Err(error) => unfinished(&error),
-        }
+    match tokio::task::spawn_blocking(move || reloads.reload(source)).await {
+        Ok(report) => answer(&report, described(&report)),
+        Err(error) => unfinished(&error),
+    }
+}
+
+/// Says what would come of a reload, and what it would do to the clients that are known.
+pub(in crate::admin) async fn preview(request: &AdminRequest) -> AdminReply {
+    let _turn = request.state.reloading.lock().await;
+    let reloads = Arc::clone(&request.state.reloads);
+    let source = ReloadSource::Admin(request.peer);
+    match tokio::task::spawn_blocking(move || reloads.preview(source)).await {
+        Ok(preview) => previewed(request, preview).await,
+        Err(error) => unfinished(&error),
     }
 }
 
@@ -55,19 +51,12 @@ fn unfinished(error: &JoinError) -> AdminReply {
     AdminReply::problem(StatusCode::INTERNAL_SERVER_ERROR, detail)
 }
 
-/// Says what would come of a reload, and what it would do to the clients that are known.
 async fn previewed(request: &AdminRequest, preview: ReloadPreview) -> AdminReply {
     let mut described = described(&preview.report);
     if let Some(config) = preview.config {
         let process = &request.state.process;
         let live = Arc::clone(&process.live());
-        let running = Limiter {
-            snapshot: &live.snapshot,
-            partition_key: &live.partition_key,
-            digest_key: &live.digest_key,
-            store: &request.session,
-            clients: None,
-        };
+        let running = live.limiter(&request.session, None);
         let other = Limiter {
             snapshot: &config.snapshot,
             partition_key: &config.partition_key,
@@ -93,7 +82,8 @@ fn known_clients(judged: &Judged) -> Value {
         "known": sum(|policy| policy.known),
         "refused": sum(|policy| policy.refused),
         "refused_already": sum(|policy| policy.refused_already),
-        "is_cut": judged.is_cut,
+        "partial": judged.is_partial,
+        "degraded": judged.is_degraded,
         "policies": policies.collect::<Vec<Value>>(),
     })
 }

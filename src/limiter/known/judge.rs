@@ -1,6 +1,7 @@
 //! What another configuration would do to the known clients now.
 
-use std::collections::HashMap;
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,6 @@ use super::table::{KnownClient, KnownClients};
 use crate::clock::monotonic;
 use crate::index::PolicyIndex;
 use crate::limit::Check;
-use crate::limit::plan::{CheckMode, PlanPolicy};
 use crate::limiter::Limiter;
 use crate::request::NamedClient;
 use crate::snapshot::{Grant, Policy, PolicyMode};
@@ -21,7 +21,9 @@ pub struct Judged {
     /// Of each policy in force that has known clients, in the order of the file.
     pub policies: Vec<JudgedPolicy>,
     /// Whether there was no time for all.
-    pub is_cut: bool,
+    pub is_partial: bool,
+    /// Whether the store could not be asked, so that some were judged by this gateway's own counts.
+    pub is_degraded: bool,
 }
 
 /// How many known clients of a policy would be refused a request that costs 1.
@@ -43,6 +45,8 @@ struct Judge<'l> {
     policy: &'l Policy,
     /// The policy that the clients' values are known from.
     known_from: &'l Policy,
+    /// Set if the store could not be asked.
+    is_degraded: &'l Cell<bool>,
 }
 
 /// Says what `other` would do to the known clients now, and what `running` does. Nothing is spent.
@@ -54,22 +58,27 @@ pub async fn judge(known: &KnownClients, running: &Limiter<'_>, other: &Limiter<
             .collect()
     };
     let (in_running, in_other) = (policies(running), policies(other));
-    let mut found: HashMap<PolicyIndex, JudgedPolicy> = HashMap::new();
+    let mut found: BTreeMap<PolicyIndex, JudgedPolicy> = BTreeMap::new();
     let (clients, until) = (known.all(), monotonic() + JUDGE_WITHIN);
-    let mut is_cut = false;
+    let (mut is_partial, is_degraded) = (false, Cell::new(false));
     for chunk in clients.chunks(CHUNK_LEN) {
         if monotonic() >= until {
-            is_cut = true;
+            is_partial = true;
             break;
         }
         let judging = chunk.iter().filter_map(|client| {
             let index = *in_running.get(&client.policy)?;
             let policy = &running.snapshot.policies[index];
-            let now = Judge::new(running, policy, policy);
+            let judge = |limiter, policy_there| Judge {
+                limiter,
+                policy: policy_there,
+                known_from: policy,
+                is_degraded: &is_degraded,
+            };
+            let now = judge(running, policy);
             now.knows(client).then_some(())?;
             let then = in_other.get(&client.policy);
-            let then =
-                then.map(|index| Judge::new(other, &other.snapshot.policies[*index], policy));
+            let then = then.map(|index| judge(other, &other.snapshot.policies[*index]));
             Some(async move {
                 let refused = match then {
                     Some(then) => then.refuses(client).await,
@@ -92,23 +101,14 @@ pub async fn judge(known: &KnownClients, running: &Limiter<'_>, other: &Limiter<
         // The thread has others to serve.
         tokio::task::yield_now().await;
     }
-    let mut policies: Vec<(PolicyIndex, JudgedPolicy)> = found.into_iter().collect();
-    policies.sort_by_key(|(index, _)| usize::from(*index));
     Judged {
-        policies: policies.into_iter().map(|(_, policy)| policy).collect(),
-        is_cut,
+        policies: found.into_values().collect(),
+        is_partial,
+        is_degraded: is_degraded.get(),
     }
 }
 
-impl<'l> Judge<'l> {
-    fn new(limiter: &'l Limiter<'l>, policy: &'l Policy, known_from: &'l Policy) -> Self {
-        Self {
-            limiter,
-            policy,
-            known_from,
-        }
-    }
-
+impl Judge<'_> {
     /// Whether the client would make the partition that it was noted with.
     fn knows(&self, client: &KnownClient) -> bool {
         let named = NamedClient::with_values(&self.policy.partition, &client.values);
@@ -138,17 +138,14 @@ impl<'l> Judge<'l> {
         if grant.quotas().is_empty() {
             return *grant == Grant::Blocked;
         }
-        let checks = grant.quotas().iter().map(|quota| Check {
-            quota: &quota.quota,
-            series_id: quota.series_id,
-            partition_id,
-            cost: 1,
-            mode: CheckMode::Enforce,
-            policy: PlanPolicy(0),
-            on_store_failure: policy.on_store_failure,
-        });
-        let checks: Vec<Check<'_>> = checks.collect();
+        let quotas = grant.quotas().iter();
+        let checks: Vec<Check<'_>> = quotas
+            .map(|quota| policy.check_alone(quota, partition_id, 1))
+            .collect();
         let peeked = self.limiter.store.peek_checks(&checks).await;
+        if peeked.iter().any(|check| check.is_degraded) {
+            self.is_degraded.set(true);
+        }
         peeked.iter().any(|check| !check.decision.admit)
     }
 }

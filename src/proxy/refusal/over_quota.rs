@@ -146,40 +146,25 @@ const BODY_LIST: &str = r#","violated-policies":["#;
 const BODY_END: &str = "]}\n";
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
-    use crate::limit::plan::SeriesId;
-    use crate::limit::{Algorithm, Align, Count, Quota};
-
-    /// A quota whose name is this structured-field string.
-    pub(in crate::proxy::refusal) fn named(item: &str) -> PolicyQuota {
-        PolicyQuota {
-            quota: Quota {
-                limit: 1,
-                window: Micros::from_secs(1),
-                algorithm: Algorithm::FixedWindow,
-                count: Count::Admitted,
-                align: Align::Epoch,
-                can_come_back: true,
-            },
-            series_id: SeriesId(0),
-            item: item.into(),
-            policy_item: Box::default(),
-            log_name: Box::default(),
-        }
-    }
 
     #[test]
     fn body_is_rendered_into_its_exact_size() {
-        for violated in [&[][..], &["\"a\""], &["\"a\"", "\"b\""]] {
-            let quotas: Vec<PolicyQuota> = violated.iter().copied().map(named).collect();
+        for (violated, list) in [
+            (&[][..], ""),
+            (&["a"], "\"a\""),
+            (&["a", "b"], "\"a\",\"b\""),
+        ] {
+            let quotas = violated.iter().map(|name| PolicyQuota::named(name, 1, 1));
+            let quotas: Vec<PolicyQuota> = quotas.collect();
             let refusal = Refusal::quota_exceeded(&OverQuota {
                 retry: Retry::Never,
                 policy: None,
                 violated: &quotas.iter().collect::<Vec<_>>(),
                 too_large: None,
             });
-            let (start, list) = (QUOTA_EXCEEDED.body, violated.join(","));
+            let start = QUOTA_EXCEEDED.body;
             let expected = format!("{start}429,\"violated-policies\":[{list}]}}\n");
             assert_eq!(refusal.body, expected);
         }

@@ -1,9 +1,9 @@
 //! The refusals as a table, and their bodies.
 
-use super::over_quota::tests::named;
 use super::*;
 use crate::limit::Retry;
 use crate::metrics::is_counted;
+use crate::snapshot::PolicyQuota;
 use std::fmt::Write as _;
 
 #[test]
@@ -12,7 +12,7 @@ fn every_body_is_json_that_repeats_its_status() {
     let over = OverQuota {
         retry: Retry::NOW,
         policy: None,
-        violated: &[&named("\"a\"")],
+        violated: &[&PolicyQuota::named("a", 1, 1)],
         too_large: Some("a: reserves 2 requests, quota 1"),
     };
     let others = [

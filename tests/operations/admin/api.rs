@@ -173,6 +173,9 @@ fn every_answer_is_as_the_description_says() {
     let answer = ask(admin, "POST", "/api/reload", RIGHT, "");
     assert_eq!(answer.status, 422);
     assert_described("POST", "/api/reload", &answer);
+    let answer = ask(admin, "GET", "/api/reload/preview", RIGHT, "");
+    assert_eq!(answer.status, 422);
+    assert_described("GET", "/api/reload/preview", &answer);
     assert_described(
         "GET",
         "/api/reload",
@@ -201,6 +204,7 @@ fn what_changes_state_or_names_clients_needs_the_token_that_is_set() {
         ("GET", "/api/events"),
         ("GET", "/api/keys"),
         ("GET", "/api/reload"),
+        ("GET", "/api/reload/preview"),
         ("GET", "/api/support-dump"),
     ];
     let shows = ["/api/explain", "/api/keys/get"];
@@ -366,10 +370,9 @@ fn hostile_content_is_refused_and_reloads_nothing() {
 }
 
 #[test]
-fn a_reload_says_what_changed_and_a_dry_run_changes_nothing() {
+fn a_reload_says_what_changed_and_a_preview_changes_nothing() {
     let gateway = OfFile::start(&config("10 per minute", TOKEN));
     let admin = gateway.admin();
-    let typed = format!("{RIGHT}Content-Type: application/json\r\n");
     let quotas = || get(admin, "/api/policies").json()["policies"][0]["quotas"][0]["quota"].clone();
     gateway.rewrite(&config("20 per minute", TOKEN).replace("workers = 2", "workers = 1"));
     let applied = json!({
@@ -389,12 +392,11 @@ fn a_reload_says_what_changed_and_a_dry_run_changes_nothing() {
         content.as_object_mut().expect("an object").remove("source");
         content
     };
-    let answer = ask(admin, "POST", "/api/reload", &typed, "{\"dry_run\":true}");
+    let answer = ask(admin, "GET", "/api/reload/preview", RIGHT, "");
     let mut previewed = without_source(&answer);
     let known = previewed.as_object_mut().expect("an object");
     let known = known.remove("known_clients");
-    let nobody =
-        json!({ "known": 0, "refused": 0, "refused_already": 0, "is_cut": false, "policies": [] });
+    let nobody = json!({ "known": 0, "refused": 0, "refused_already": 0, "partial": false, "degraded": false, "policies": [] });
     assert_eq!(
         (answer.status, previewed, known),
         (200, applied.clone(), Some(nobody))

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::redis::Server;
+use crate::support::redis::{Cluster, Server, listed};
 use crate::support::{Client, Config, Process, get};
 
 const TOKEN: &str = "[admin]\ntoken = '0123456789abcdef'\n";
@@ -43,6 +43,11 @@ fn reload_waits_and_prints_what_changed_or_what_is_wrong() {
                     changed through its port\ntollgate: to reload, send SIGHUP instead: `kill -HUP PID`, or `systemctl \
                     reload tollgate`\n";
     assert_eq!(tollgate(file, &["reload"]), said(1, "", no_token));
+    // It changes nothing, so it needs no token where there is none.
+    let against = ["check", "--against", "running"];
+    let nothing = "a reload would change nothing\n0 of 0 known clients would be refused now (0 with the running \
+                   configuration)\n";
+    assert_eq!(tollgate(file, &against), said(0, nothing, ""));
     with_token(&process);
     let refused = "tollgate: the gateway refused: This changes state, which needs a token, and none is configured: set \
                    `[admin] token` and reload the file with SIGHUP.\ntollgate: to reload, send SIGHUP instead: `kill -HUP \
@@ -57,7 +62,6 @@ fn reload_waits_and_prints_what_changed_or_what_is_wrong() {
     let preview = "a reload would change\n  policy p: 10 → 20 per minute, counters kept\nneeds a restart, and would keep \
                    its old value until then\n  workers 2 → 1\n0 of 0 known clients would be refused now (0 with the \
                    running configuration)\n";
-    let against = ["check", "--against", "running"];
     let (status, stdout, stderr) = tollgate(file, &against);
     assert_eq!((status, stderr.as_str()), (0, ""));
     assert_eq!(stdout, preview);
@@ -106,13 +110,14 @@ fn check_against_running_says_how_many_known_clients_would_be_refused() {
         "quota = '9 per day'\noverrides = { vip = '100 per day', blo = 'blocked' }",
         "quota = '5 per day'\noverrides = { pro = '200 per day' }",
     );
+    let cluster = Cluster::start(3, 0);
+    let on = |url: String| format!("[store]\nurl = '{url}'\ntimeout = '10s'");
     let stores = [
         String::new(),
-        format!(
-            "[store]\nurl = 'redis://{}'\ntimeout = '10s'",
-            redis.address()
-        ),
+        on(format!("redis+cluster://{}", listed(&cluster.addresses()))),
+        on(format!("redis://{}", redis.address())),
     ];
+    let mut processes: Vec<Process> = Vec::new();
     for store in stores {
         let process = Process::start(&before.clone().with(&store));
         with_token(&process);
@@ -139,7 +144,22 @@ fn check_against_running_says_how_many_known_clients_would_be_refused() {
             "judged_clients",
             of_any_store.collect::<Vec<_>>().join("\n")
         );
+        processes.push(process);
     }
+    redis.kill();
+    let on_redis = processes.last().expect("there are three");
+    let (status, stdout, stderr) = tollgate(on_redis.file(), &["check", "--against", "running"]);
+    assert_eq!((status, stderr.as_str()), (0, ""));
+    let judged = stdout
+        .lines()
+        .skip_while(|line| !line.contains("known clients"));
+    let judged: Vec<&str> = judged.collect();
+    let expected = [
+        "1 of 11 known clients would be refused now (0 with the running configuration)",
+        "  Redis cannot be asked: these are this gateway's own counts",
+        "  keys: 1 of 5 would be refused now (0 with the running configuration)",
+    ];
+    assert_eq!(judged, expected);
 }
 
 #[test]
