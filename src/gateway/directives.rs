@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::clock::Timestamp;
+use crate::clock::{Timestamp, monotonic};
 use crate::keys::directive::DirectiveKind;
 use crate::keys::{Directive, InForce, InForceParts, reset_states};
 use crate::limit::PartitionId;
@@ -23,6 +23,8 @@ pub(crate) struct DirectiveFollower {
     /// The version that is in force; none before the store has been asked.
     version: Option<u64>,
     resets: NotedResets,
+    /// Until when nobody need hear that the store cannot be asked: connections do not stand at once.
+    connects_until: Instant,
     /// Whether it was logged that the store cannot be asked.
     is_logged: bool,
 }
@@ -35,6 +37,7 @@ impl DirectiveFollower {
             in_force,
             version: None,
             resets: NotedResets::default(),
+            connects_until: monotonic() + CONNECTS_WITHIN,
             is_logged: false,
         }
     }
@@ -42,6 +45,11 @@ impl DirectiveFollower {
     /// Follows them as long as the gateway lives.
     pub(crate) async fn follow(mut self) {
         let in_force = Arc::clone(&self.in_force);
+        // Requests come already: blocks must not wait for a whole period.
+        while self.version.is_none() && monotonic() < self.connects_until {
+            self.read().await;
+            tokio::time::sleep(CONNECTS_PERIOD).await;
+        }
         let mut period = tokio::time::interval(PERIOD);
         period.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -60,7 +68,11 @@ impl DirectiveFollower {
         let known = self.version.unwrap_or(u64::MAX);
         let mut new = None;
         match self.session.directives(known).await {
-            Err(error) if self.version.is_none() && !self.is_logged => {
+            Err(error)
+                if self.version.is_none()
+                    && !self.is_logged
+                    && monotonic() >= self.connects_until =>
+            {
                 self.is_logged = true;
                 tracing::warn!(
                     %error,
@@ -212,5 +224,8 @@ impl NotedResets {
 
 /// Later than any charge.
 const NOT_YET: Timestamp = Timestamp(u64::MAX / 2);
+/// How long the first connection to the store may take, and how often it is looked whether it stands.
+const CONNECTS_WITHIN: Duration = Duration::from_secs(1);
+const CONNECTS_PERIOD: Duration = Duration::from_millis(20);
 /// How often the directives are read.
 const PERIOD: Duration = Duration::from_secs(1);

@@ -11,9 +11,9 @@ use crate::support::{Client, Config, Process, eventually, get};
 const KEY: &str = "tollgate:{nodes}:directives1";
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
-/// Three gateways with a policy by key and one by address, and a token.
-fn fleet(url: &str, upstream: &str) -> Fleet {
-    let config = Config::to(upstream)
+/// A policy by key and one by address, and a token.
+fn config(url: &str, upstream: &str) -> Config {
+    Config::to(upstream)
         .policy(
             "per-key",
             &format!("quota = '5 per hour'\npartition = ['header:{CLIENT}']\nrefund_on = ['4xx']"),
@@ -22,8 +22,14 @@ fn fleet(url: &str, upstream: &str) -> Fleet {
         .route("/*", "policies = ['per-key', 'per-ip']")
         .with(&format!(
             "[log]\nformat = 'json'\n[store]\nurl = '{url}'\ntimeout = '10s'"
-        ));
-    Fleet::of(3, &config.one_worker().admin_token(TOKEN))
+        ))
+        .one_worker()
+        .admin_token(TOKEN)
+}
+
+/// Three gateways of that file.
+fn fleet(url: &str, upstream: &str) -> Fleet {
+    Fleet::of(3, &config(url, upstream))
 }
 
 fn command(gateway: &Process, command: &str, content: &Value) -> Value {
@@ -183,6 +189,29 @@ fn orders_stay_while_redis_is_away_and_are_written_back_when_it_has_lost_them() 
         (old.integer() == 0).then_some(())
     });
     all_answer(&fleet, 0, "alice", 204);
+}
+
+#[test]
+fn a_gateway_that_starts_while_redis_is_away_says_that_it_knows_no_orders() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.address());
+    let url = format!("redis://{}", proxy.address());
+    let fleet = fleet(&url, "builtin:status/204");
+    ready(&fleet);
+    let alice = json!({ "policy": "per-key", "value": "alice", "for": "1h" });
+    command(&fleet.gateways[0], "block", &alice);
+    proxy.set(Fault::Refuse);
+    let late = Process::start(&config(&url, "builtin:status/204"));
+    let ordered = "what operators ordered for single clients";
+    late.wait_for_line(&[ordered, "is not known yet"]);
+    assert!(!is_known(&late));
+    assert_eq!(status(&late, "alice"), 204);
+    proxy.set(Fault::None);
+    late.wait_for_line(&[ordered, "is known"]);
+    assert!(is_known(&late));
+    eventually("the block holds there", || {
+        (status(&late, "alice") == 403).then_some(())
+    });
 }
 
 #[test]
