@@ -20,6 +20,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -251,11 +252,25 @@ async fn converse(
         .header_read_timeout(None)
         .serve_connection(TokioIo::new(stream), service);
     tokio::select! {
-        // If a client breaks off, that is nobody's error here.
-        _ = serving => {}
+        served = serving.without_shutdown() => {
+            // If a client breaks off, that is nobody's error here.
+            if let Ok(parts) = served {
+                lingering_close(parts.io.into_inner()).await;
+            }
+        }
         () = connection.overdue() => {}
     }
     connection.port.freed.notify_one();
+}
+
+/// Closes once the client has stopped sending. A client that is refused in the middle of its request would
+/// otherwise meet a reset, and lose the answer.
+async fn lingering_close(mut stream: TcpStream) {
+    let until_closed = async {
+        stream.shutdown().await?;
+        tokio::io::copy(&mut stream, &mut tokio::io::sink()).await
+    };
+    let _ = tokio::time::timeout(LINGERING_MAX, until_closed).await;
 }
 
 /// Most connections at once; one more closes another.
@@ -272,6 +287,9 @@ const TAKING_MAX: Duration = Duration::from_secs(30);
 
 /// How long a client may take for an answer while others wait for its place.
 const TAKING_MIN: Duration = Duration::from_secs(1);
+
+/// How long a client may go on sending after its last answer.
+const LINGERING_MAX: Duration = Duration::from_secs(2);
 
 /// Most bytes of a request's head; hyper takes no less.
 const HEAD_BYTES_MAX: usize = 8 * 1024;
