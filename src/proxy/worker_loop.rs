@@ -43,6 +43,17 @@ const ENDED_EVERY: Duration = Duration::from_millis(1);
 /// first bytes may be on their way.
 const SILENT_PERIODS: u32 = 5;
 
+/// How many connections of a draining worker learn at most in a second that they end: their clients come back, and
+/// shake hands.
+const TOLD_PER_SECOND: u32 = 1_000;
+
+/// Returns which part of `whole` has passed, in parts of 2^32.
+fn share(passed: Duration, whole: Duration) -> u32 {
+    let parts = passed.as_micros() * u128::from(u32::MAX);
+    let share = parts.checked_div(whole.as_micros());
+    share.map_or(u32::MAX, |share| u32::try_from(share).unwrap_or(u32::MAX))
+}
+
 /// Runs a worker until its channel is closed and its connections are done, or the grace is over.
 ///
 /// # Errors
@@ -122,25 +133,30 @@ impl Runner {
         }
     }
 
-    /// Ends the connections after what their clients have begun, and cuts what is left when the grace is
-    /// over.
+    /// Ends the connections after what their clients have begun, those that wait for a request in the last quarter of
+    /// the grace, and cuts what is left when it is over.
     async fn drain(&self, period: &mut Interval) {
-        self.connections.drain();
         self.connections.evict_silent();
         let grace = self.worker.live().snapshot.general.shutdown_grace;
+        let connections = u32::try_from(self.connections.len()).unwrap_or(u32::MAX);
+        let spread = (grace / 4).min(Duration::from_secs(1) / TOLD_PER_SECOND * connections);
         // The rest is for their clients, who learn that they have ended.
-        let tunnels_grace = grace * 3 / 4;
+        let last_quarter = grace * 3 / 4;
         let done = async {
             let mut periods = 0_u32;
             while self.connections.len() > 0 && !self.worker.process.is_forced() {
+                let passed = deadline::PERIOD * periods;
+                self.connections
+                    .drain(share(passed + deadline::PERIOD, spread));
+                if passed >= last_quarter {
+                    self.worker.end_tunnels();
+                    self.connections.close_idle();
+                }
                 period.tick().await;
                 self.tick();
                 periods += 1;
                 if periods.is_multiple_of(SILENT_PERIODS) {
                     self.connections.evict_silent();
-                }
-                if deadline::PERIOD * periods >= tunnels_grace {
-                    self.worker.end_tunnels();
                 }
             }
         };

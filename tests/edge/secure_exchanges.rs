@@ -131,7 +131,8 @@ fn a_reload_gives_new_handshakes_the_new_certificate_and_cuts_nobody() {
 fn an_idle_connection_ends_properly_when_the_gateway_does() {
     let (_authority, certificate, client) = local();
     let config = Config::to("builtin:status/200").listener(&tls(&[&certificate], ""));
-    let mut process = Process::start(&config.route("/*", ""));
+    let config = config.top("shutdown_grace = '1s'").route("/*", "");
+    let mut process = Process::start(&config);
     let mut idle =
         Secure::connect(process.public, &client, Some("localhost")).expect("a handshake");
     assert_eq!(idle.get("localhost").expect("an answer").0, 200);

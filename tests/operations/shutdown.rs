@@ -19,26 +19,38 @@ fn a_terminated_process_answers_what_it_has_begun() {
             Ok(After::Keep)
         }
     });
-    let config =
-        Config::to(origin.url())
-            .route("/*", "")
-            .beside("echo", "builtin:echo", "/echo", "");
+    let config = Config::to(origin.url())
+        .top("shutdown_grace = '4s'")
+        .route("/*", "")
+        .beside("echo", "builtin:echo", "/echo", "");
     let mut process = Process::start(&config);
-    let mut idle = Client::connect(process.public);
-    assert_eq!(idle.get("/echo", "").status, 200);
+    let mut idle = [(); 2].map(|()| Client::connect(process.public));
+    for client in &mut idle {
+        assert_eq!(client.get("/echo", "").status, 200);
+    }
+    let [mut asking, mut silent] = idle;
     let mut busy = Client::connect(process.public);
     busy.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
     origin.wait_for_requests(1);
     process.signal("TERM");
-    idle.assert_closed();
     eventually("nobody listens", || {
         Client::try_connect(process.public).err()
     });
+    eventually("an answer says that it is the last", || {
+        let answer = asking.get("/echo", "");
+        assert_eq!(answer.status, 200);
+        answer.says_close().then_some(())
+    });
+    asking.assert_closed();
     gate.open();
     let answer = busy.answer();
     assert_eq!((answer.status, answer.text()), (200, "halfdone".to_owned()));
-    busy.assert_closed();
+    for client in [&mut busy, &mut silent] {
+        client.assert_closed();
+    }
     assert!(process.wait().success());
+    let cut = "the shutdown grace period has ended";
+    assert!(!process.lines().iter().any(|line| line.contains(cut)));
 }
 
 #[test]
@@ -64,11 +76,11 @@ fn request_that_was_queued_when_the_gateway_ended_is_answered() {
         for client in &mut clients {
             client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
         }
-        running.gateway.shutdown();
-        for client in &mut clients {
+        let ending = thread::spawn(move || running.gateway.shutdown());
+        for mut client in clients {
             assert_eq!(client.answer().status, 200);
-            client.assert_closed();
         }
+        ending.join().expect("shutting down does not fail");
     }
 }
 

@@ -99,8 +99,10 @@ where
         let end = loop {
             let polled = poll_fn(|cx| {
                 loop {
-                    if self.registration.is_draining() {
+                    if self.registration.ends_idle() {
                         state.end_connection();
+                    } else if self.registration.ends_after_answer() {
+                        state.end_after_answer();
                     }
                     let polled = Pin::new(&mut serving).poll(cx);
                     // What has begun to come is still awaited, and its answer says that it is the last.

@@ -34,8 +34,10 @@ pub(crate) struct Registry {
     waiting: RefCell<HashMap<ListenerIndex, Vec<WaitingConnection>>>,
     /// Whether the connections may be scanned again.
     may_scan: Cell<bool>,
-    /// Whether connections end after what their clients have begun.
-    is_draining: Cell<bool>,
+    /// While the gateway drains: connections whose place is not above this end after their next answer.
+    told: Cell<Option<u32>>,
+    /// Whether connections that wait for a request end, too.
+    closes_idle: Cell<bool>,
 }
 
 /// One open connection; forgotten when dropped.
@@ -90,6 +92,20 @@ struct WaitingConnection {
     id: u64,
 }
 
+/// Where a connection stands in the order in which connections learn that they end: places of connections that follow
+/// each other are far apart, and those of any few hundred cover all evenly.
+fn place(id: u64) -> u32 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the places repeat after 2^32"
+    )]
+    let id = id as u32;
+    id.wrapping_mul(GOLDEN_RATIO)
+}
+
+/// 2^32 divided by the golden ratio.
+const GOLDEN_RATIO: u32 = 0x9E37_79B9;
+
 /// How long a connection must have waited for a request before it may be evicted, so that a request
 /// that its client has just sent is still let in.
 pub(crate) const WAIT_MIN: Duration = Duration::from_secs(1);
@@ -139,19 +155,31 @@ impl Registry {
         self.connections.borrow().len()
     }
 
-    /// Ends connections after what their clients have begun.
-    pub(crate) fn drain(&self) {
-        self.is_draining.set(true);
-        let connections = self.connections.borrow();
-        for served in connections
-            .values()
-            .filter_map(|value| value.served.as_ref())
-        {
+    /// Ends this share of the connections, in parts of 2^32, after their next answers. To be called with larger and
+    /// larger shares, so that not all clients come back at once.
+    pub(crate) fn drain(&self, share: u32) {
+        let before = self.told.replace(Some(share));
+        let is_new = |place| place <= share && before.is_none_or(|before| place > before);
+        for (id, entry) in &*self.connections.borrow() {
+            let Some(served) = &entry.served else {
+                continue;
+            };
             if let ConnectionState::Lingering { socket, .. } = &served.state {
                 socket.hasten_close();
+            } else if is_new(place(*id)) {
+                served.waker.wake_by_ref();
             }
-            served.waker.wake_by_ref();
         }
+    }
+
+    /// Ends the connections that wait for a request, too.
+    pub(crate) fn close_idle(&self) {
+        if self.closes_idle.replace(true) {
+            return;
+        }
+        let connections = self.connections.borrow();
+        let served = connections.values().filter_map(|one| one.served.as_ref());
+        served.for_each(|served| served.waker.wake_by_ref());
     }
 
     /// Ends the connections whose clients were let in by a `client_ca` that is not their listener's any
@@ -269,9 +297,20 @@ impl Registration {
         }
     }
 
-    /// Whether connections end after what their clients have begun.
+    /// Whether the gateway drains.
     pub(crate) fn is_draining(&self) -> bool {
-        self.registry.is_draining.get()
+        self.registry.told.get().is_some()
+    }
+
+    /// Whether the connection ends after its next answer.
+    pub(crate) fn ends_after_answer(&self) -> bool {
+        let told = self.registry.told.get();
+        told.is_some_and(|told| place(self.id) <= told)
+    }
+
+    /// Whether it ends if it waits for a request.
+    pub(crate) fn ends_idle(&self) -> bool {
+        self.registry.closes_idle.get()
     }
 }
 

@@ -26,7 +26,9 @@ pub(crate) struct Http1State {
     is_more_expected: Cell<bool>,
     /// Whether the head of the current request's answer is out.
     is_answered: Cell<bool>,
-    /// Whether the connection ends after the next answer.
+    /// Whether the next answer is the last.
+    is_last_answer: Cell<bool>,
+    /// Whether the connection ends after the next answer, or now if it waits for a request.
     is_ending: Cell<bool>,
     /// Bytes of the current request's body that have come.
     body_bytes: Cell<u64>,
@@ -55,6 +57,7 @@ impl Http1State {
             awaited: Cell::new(Awaited::FirstByte),
             is_more_expected: Cell::new(false),
             is_answered: Cell::new(false),
+            is_last_answer: Cell::new(false),
             is_ending: Cell::new(false),
             body_bytes: Cell::new(0),
             head_bytes: Cell::new(0),
@@ -95,6 +98,12 @@ impl Http1State {
         self.gate.close();
     }
 
+    /// Says that the next answer is the last. A connection that waits for a request goes on waiting, so that no
+    /// request of its client meets its end.
+    pub(crate) fn end_after_answer(&self) {
+        self.is_last_answer.set(true);
+    }
+
     /// Says that the connection ends after the next answer, or now if nothing has come of a next request.
     pub(crate) fn end_connection(&self) {
         self.is_ending.set(true);
@@ -102,7 +111,7 @@ impl Http1State {
 
     /// Whether the connection ends after the next answer.
     pub(crate) fn is_ending(&self) -> bool {
-        self.is_ending.get()
+        self.is_ending.get() || self.is_last_answer.get()
     }
 
     /// Whether the connection is to end, and nothing has come of a next request.

@@ -180,7 +180,7 @@ fn poll_serve<T: AsyncRead + AsyncWrite + Unpin>(
             connection.abrupt_shutdown(reason);
         } else if let Some(ending) = ends.cut(state, cx) {
             return Poll::Ready(ending);
-        } else if (state.is_ending() || registration.is_draining())
+        } else if (state.is_ending() || registration.ends_after_answer())
             && !std::mem::replace(&mut ends.is_draining, true)
         {
             connection.graceful_shutdown();
