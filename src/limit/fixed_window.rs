@@ -2,13 +2,15 @@
 //!
 //! State is the units used in one window and that window's start. Admit iff `used + cost <= limit`.
 
+use serde::{Deserialize, Serialize};
+
 use super::charged::Charged;
 use super::quota::{COUNT_MAX, Decision, Quota, Retry};
 use super::state::State;
 use crate::clock::{Micros, Timestamp};
 
 /// Units used in the window that begins at `start`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FixedWindow {
     start: Timestamp,
     used: u64,

@@ -15,13 +15,15 @@
 //! [`CompactGcra`] takes less memory. It is for policies whose charges stay, in this process, whose clock
 //! never steps back.
 
+use serde::{Deserialize, Serialize};
+
 use super::charged::Charged;
 use super::quota::{COUNT_MAX, Decision, Quota, Retry};
 use super::state::State;
 use crate::clock::{Micros, Timestamp};
 
 /// When the bucket is full again, and what a release has to know of the time until then.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gcra {
     tat: Timestamp,
     /// When units were last spent while the bucket was full.
@@ -37,7 +39,7 @@ pub struct Gcra {
 ///
 /// It does not know how long it has been busy. So a release takes the time since the charge off what comes
 /// back, which is too much if the bucket was busy before: it never yields more than [`Gcra`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompactGcra {
     tat: Timestamp,
 }

@@ -5,13 +5,14 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 /// Names a partition: the first 16 bytes of a keyed BLAKE3 digest.
 ///
 /// It is two words, because a `u128` would align whatever contains it to 16 bytes, such as a table's
 /// entries.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PartitionId([u64; 2]);
 
 /// Collects a partition's parts for a [`PartitionId`]: they are few bytes, and to digest them at once is

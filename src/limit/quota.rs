@@ -1,5 +1,7 @@
 //! A quota, its algorithm, and the decision that it makes.
 
+use serde::{Deserialize, Serialize};
+
 use super::charged::Charged;
 use super::partition_id::PartitionId;
 use crate::clock::Micros;
@@ -52,7 +54,7 @@ pub enum Algorithm {
 }
 
 /// How much of the bucket that is sliding out of the window still counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum OldestBucket {
     /// The part that is still inside, as if its units were spread evenly; rounded down.
     #[default]
@@ -65,7 +67,7 @@ pub enum OldestBucket {
 
 /// Where the windows of a fixed window and the buckets of a sliding window begin; the other algorithms
 /// have neither.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Align {
     /// At the epoch, for all partitions.
     #[default]

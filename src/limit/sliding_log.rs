@@ -8,6 +8,7 @@
 //! The first entry lives in place, so the state of a client that asked once has no heap. If there is no
 //! memory for another entry, neighbours become one, with the later one's time.
 
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::charged::Charged;
@@ -20,7 +21,7 @@ use crate::clock::{Micros, Timestamp};
 pub const LOG_LIMIT_MAX: u64 = 1_000_000;
 
 /// The costs of the last window, each with its time.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlidingLog {
     /// Units of all live entries.
     sum: u64,
@@ -33,7 +34,7 @@ pub struct SlidingLog {
 }
 
 /// One spent cost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct LogEntry {
     at: Timestamp,
     units: u64,

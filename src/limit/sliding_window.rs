@@ -6,6 +6,7 @@
 //! Only buckets that hold units are kept, in one word each and the first two in place, so the state of a client that
 //! asks now and then is 32 bytes without a heap. If there is no memory for another bucket, neighbours become one.
 
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 
@@ -15,7 +16,7 @@ use super::state::State;
 use crate::clock::{Micros, Timestamp};
 
 /// Units used in each bucket of the last window.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlidingWindow {
     /// Index of the newest bucket that holds units; without a meaning if none does.
     newest: u64,
@@ -26,7 +27,7 @@ pub struct SlidingWindow {
 /// A bucket's units, below the low bits of its index.
 ///
 /// The low bits are enough, because live buckets are at most [`BUCKETS_MAX`] apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Bucket(u64);
 
 /// How a quota cuts time.

@@ -3,10 +3,12 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use serde::{Deserialize, Serialize};
+
 use crate::clock::Timestamp;
 
 /// A directive as it is kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredDirective {
     /// Another one of the same id takes its place.
     pub id: String,
@@ -17,7 +19,7 @@ pub struct StoredDirective {
 }
 
 /// All directives that are kept.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectiveSet {
     /// Rises with every change; 0 if there never was a directive, or the store has forgotten them.
     pub version: u64,

@@ -22,7 +22,7 @@ pub mod redis;
 
 pub use charge::Charge;
 pub use guarded::GuardedStore;
-pub use memory::MemoryStore;
+pub use memory::{COUNTERS_VERSION, MemoryStore, SeriesStates};
 pub use outcome::{PeekedCheck, StoreVerdict};
 pub use series::{Series, SeriesRole, Shape};
 pub use settings::{Secret, Settings};

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::clock::Micros;
 use crate::limit::{Algorithm, Align, OldestBucket, Quota};
 
 /// Which quota's states: what keeps its counters across a reload, and what starts afresh.
 ///
 /// The quota's number is not part of it: a changed number keeps its counters.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Series {
     /// The policy's name.
     pub policy: Arc<str>,
@@ -21,7 +23,7 @@ pub struct Series {
 }
 
 /// Whether a series' quotas decide, or are candidates that are tried beside those that do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SeriesRole {
     /// They decide.
     #[default]
@@ -31,7 +33,7 @@ pub enum SeriesRole {
 }
 
 /// What of an algorithm its stored state depends on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Shape {
     /// One counter.
     FixedWindow {

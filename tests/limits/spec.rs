@@ -3,6 +3,7 @@
 //!
 //! The cases of a single algorithm are plans of one quota. A [`Subject`] is what is under test.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{env, fs};
@@ -11,7 +12,7 @@ use futures_util::FutureExt;
 use tollgate::clock::{Clock, Timestamp};
 use tollgate::limit::plan::{PlanPolicy, SeriesId};
 use tollgate::limit::{Adjustment, Charged, Decision, Verdict};
-use tollgate::store::{Charge, MemoryStore, Session, Store, StoreVerdict};
+use tollgate::store::{Charge, MemoryStore, SeriesStates, Session, Store, StoreVerdict};
 
 use crate::ledger::{Quotas, Rows};
 use crate::scripted::Scripted;
@@ -29,6 +30,11 @@ fn pure_functions_reproduce_every_vector() {
 #[test]
 fn memory_store_reproduces_every_vector() {
     run(InMemory::new);
+}
+
+#[test]
+fn memory_stores_that_pass_their_counters_on_reproduce_every_vector() {
+    run(|rows| PassedOn(InMemory::new(rows)));
 }
 
 #[test]
@@ -143,6 +149,57 @@ impl Subject for InMemory {
     fn spend(&mut self, now: Timestamp, amount: u64) {
         self.clock.set(now);
         (self.session).settle_later(&mut self.nothing, |_| Adjustment::Spend(amount));
+    }
+}
+
+/// Memory stores of which each passes its counters to the next after each step.
+struct PassedOn(InMemory);
+
+impl PassedOn {
+    fn pass_on(&mut self) {
+        let before = &mut self.0;
+        let Session::Memory(old) = &before.session else {
+            panic!("counters in memory");
+        };
+        let new = MemoryStore::new(before.clock.clone(), 1 << 20);
+        let plan = before.rows.plan(&before.rows.all(), 0);
+        let counted = plan.iter().zip(before.rows.all()).map(|(check, row)| {
+            let series = before.rows.series_of(row);
+            let series_id = new.series_id(&series);
+            (series, (series_id, check.quota))
+        });
+        let counted: HashMap<_, _> = counted.collect();
+        for states in (0..old.parts()).flat_map(|index| old.part(index)) {
+            let sent = postcard::to_stdvec(&states).expect("plain data");
+            let received: SeriesStates = postcard::from_bytes(&sent).expect("the same data");
+            let (series_id, quota) = counted[&received.series];
+            assert_eq!(new.adopt(series_id, quota, received), 0);
+        }
+        before.session = Session::Memory(Arc::new(new));
+    }
+}
+
+impl Subject for PassedOn {
+    fn decide(&mut self, now: Timestamp, of: &[usize], cost: u64) -> Verdict {
+        let verdict = self.0.decide(now, of, cost);
+        self.pass_on();
+        verdict
+    }
+
+    fn settle(
+        &mut self,
+        now: Timestamp,
+        decision: usize,
+        of: &[usize],
+        adjustment: &dyn Fn(PlanPolicy) -> Adjustment,
+    ) {
+        self.0.settle(now, decision, of, adjustment);
+        self.pass_on();
+    }
+
+    fn spend(&mut self, now: Timestamp, amount: u64) {
+        self.0.spend(now, amount);
+        self.pass_on();
     }
 }
 

@@ -27,6 +27,7 @@ mod segments;
 mod shard;
 mod shards;
 mod table;
+mod transfer;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -40,6 +41,7 @@ use self::partitions::{Purpose, Spot};
 use self::placement::{OVERFLOW, OVERFLOW_SHARD, shard_of};
 use self::shards::Shards;
 use self::table::with_partitions;
+pub use self::transfer::{SeriesStates, VERSION as COUNTERS_VERSION};
 use super::charge::{Charge, SettledEntry};
 use super::directives::LocalDirectives;
 use super::outcome::StoreVerdict;

@@ -267,6 +267,17 @@ impl<S: State + Clone> Partitions<S> {
         converted
     }
 
+    /// Returns a copy of every state.
+    pub(super) fn copied(&self) -> Vec<(PartitionId, S)> {
+        self.entries.iter().cloned().collect()
+    }
+
+    /// Takes over a partition's state, for which there is room, instead of its own.
+    pub(super) fn adopt(&mut self, partition_id: PartitionId, state: S, budget: &MemoryBudget) {
+        self.remove(partition_id, budget);
+        self.insert(partition_id, state, budget);
+    }
+
     pub(super) fn remove(&mut self, partition_id: PartitionId, budget: &MemoryBudget) {
         if let Some(state) = self.entries.remove(partition_id) {
             self.settle_heap(state.heap_bytes(), 0, budget);

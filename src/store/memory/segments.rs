@@ -148,6 +148,11 @@ impl<S> Segments<S> {
         Some(state)
     }
 
+    /// Yields all entries, in no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &(PartitionId, S)> {
+        self.all.iter().flatten()
+    }
+
     /// Keeps the partitions for which `stays` says so, and shrinks segments that are mostly empty.
     ///
     /// A segment shrinks when it is less than a quarter full, and then is about half full, so that one

@@ -24,6 +24,12 @@ impl Shard {
         self.tables.get_mut(series_id.0 as usize)?.as_deref_mut()
     }
 
+    /// Yields the tables of all series that have one.
+    pub(super) fn tables(&self) -> impl Iterator<Item = (SeriesId, &SeriesTable)> {
+        let tables = (0..).map(SeriesId).zip(&self.tables);
+        tables.filter_map(|(series_id, table)| Some((series_id, table.as_deref()?)))
+    }
+
     /// Returns the series' table, which is made if there is none.
     pub(super) fn table_for(&mut self, series_id: SeriesId, quota: &Quota) -> &mut SeriesTable {
         let index = series_id.0 as usize;

@@ -1,0 +1,221 @@
+//! Counters as one process passes them to the next one on the same machine.
+//!
+//! What is passed is the states as they are, so both processes must have the same [`VERSION`].
+
+use serde::{Deserialize, Serialize};
+
+use super::MemoryStore;
+use super::partitions::{Partitions, Purpose};
+use super::placement::shard_of;
+use super::shard::Shard;
+use super::table::SeriesTable;
+use crate::limit::fixed_window::FixedWindow;
+use crate::limit::gcra::{CompactGcra, Gcra};
+use crate::limit::plan::SeriesId;
+use crate::limit::sliding_log::SlidingLog;
+use crate::limit::sliding_window::SlidingWindow;
+use crate::limit::{PartitionId, Quota, State};
+use crate::store::series::Series;
+
+/// Some partitions' states of one series.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SeriesStates {
+    /// The series.
+    pub series: Series,
+    states: States,
+}
+
+/// States of the series' algorithm.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+enum States {
+    FixedWindow(Vec<(PartitionId, FixedWindow)>),
+    SlidingWindow(Vec<(PartitionId, SlidingWindow)>),
+    SlidingLog(Vec<(PartitionId, SlidingLog)>),
+    Gcra(Vec<(PartitionId, Gcra)>),
+    CompactGcra(Vec<(PartitionId, CompactGcra)>),
+}
+
+impl MemoryStore {
+    /// Returns the number of parts in which [`part`](Self::part) passes the counters.
+    pub fn parts(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Returns the counters of one part, each series by itself.
+    pub fn part(&self, index: usize) -> Vec<SeriesStates> {
+        let series = self.series();
+        let shard = self.shards.lock(index);
+        let tables = shard.tables();
+        let copied = tables.map(|(series_id, table)| (series_id, States::of(table)));
+        let copied: Vec<_> = copied.collect();
+        drop(shard);
+        let with_series = copied.into_iter().map(|(series_id, states)| SeriesStates {
+            series: series[series_id.0 as usize].clone(),
+            states,
+        });
+        with_series.collect()
+    }
+
+    /// Takes over counters of a series that is counted by `quota`; returns how many found no room.
+    pub fn adopt(&self, series_id: SeriesId, quota: &Quota, passed: SeriesStates) -> usize {
+        match passed.states {
+            States::FixedWindow(states) => self.adopt_all(series_id, quota, states),
+            States::SlidingWindow(states) => self.adopt_all(series_id, quota, states),
+            States::SlidingLog(states) => self.adopt_all(series_id, quota, states),
+            States::Gcra(states) => {
+                let can_come_back = true;
+                let quota = Quota {
+                    can_come_back,
+                    ..*quota
+                };
+                self.adopt_all(series_id, &quota, states)
+            }
+            States::CompactGcra(states) if quota.can_come_back => {
+                let now = self.shards.clock.now();
+                let wide = |(partition_id, state)| (partition_id, Gcra::of_compact(state, now));
+                let states = states.into_iter().map(wide).collect();
+                self.adopt_all(series_id, quota, states)
+            }
+            States::CompactGcra(states) => self.adopt_all(series_id, quota, states),
+        }
+    }
+
+    fn adopt_all<S: Adoptable>(
+        &self,
+        series_id: SeriesId,
+        quota: &Quota,
+        states: Vec<(PartitionId, S)>,
+    ) -> usize {
+        let total = states.len();
+        let adopted = states.into_iter().filter(|(partition_id, state)| {
+            let mut shard = self.shards.lock(shard_of(*partition_id));
+            self.adopt_one(&mut shard, series_id, quota, *partition_id, state)
+        });
+        total - adopted.count()
+    }
+
+    fn adopt_one<S: Adoptable>(
+        &self,
+        shard: &mut Shard,
+        series_id: SeriesId,
+        quota: &Quota,
+        partition_id: PartitionId,
+        state: &S,
+    ) -> bool {
+        let budget = &self.shards.budget;
+        let purpose = Purpose::Insert;
+        if !shard.has_room(series_id, quota, partition_id, purpose, budget) {
+            return false;
+        }
+        let table = shard.table_for(series_id, quota);
+        let Some(partitions) = S::partitions(table) else {
+            return false;
+        };
+        partitions.adopt(partition_id, state.clone(), budget);
+        true
+    }
+}
+
+impl States {
+    fn of(table: &SeriesTable) -> Self {
+        match table {
+            SeriesTable::FixedWindow(partitions) => Self::FixedWindow(partitions.copied()),
+            SeriesTable::SlidingWindow(partitions) => Self::SlidingWindow(partitions.copied()),
+            SeriesTable::SlidingLog(partitions) => Self::SlidingLog(partitions.copied()),
+            SeriesTable::Gcra(partitions) => Self::Gcra(partitions.copied()),
+            SeriesTable::CompactGcra(partitions) => Self::CompactGcra(partitions.copied()),
+        }
+    }
+}
+
+/// A state of which a table's partitions are found.
+trait Adoptable: State + Clone {
+    /// Returns the partitions of a table; none if it has another algorithm's.
+    fn partitions(table: &mut SeriesTable) -> Option<&mut Partitions<Self>>;
+}
+
+macro_rules! adoptable {
+    ($($state:ident),*) => {$(
+        impl Adoptable for $state {
+            fn partitions(table: &mut SeriesTable) -> Option<&mut Partitions<Self>> {
+                match table {
+                    SeriesTable::$state(partitions) => Some(partitions),
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+adoptable!(FixedWindow, SlidingWindow, SlidingLog, Gcra, CompactGcra);
+
+/// The layout of the states: two processes that have different ones pass each other nothing.
+pub const VERSION: u32 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::{Clock, Micros, Timestamp};
+    use crate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy};
+    use crate::limit::{Algorithm, Align, Check, Count, OldestBucket};
+    use crate::store::series::{SeriesRole, Shape};
+
+    const START: Timestamp = Timestamp(1_800_000_000_000_000);
+
+    fn quota(algorithm: Algorithm, can_come_back: bool) -> Quota {
+        Quota {
+            limit: 10,
+            window: Micros::from_secs(60),
+            algorithm,
+            count: Count::Admitted,
+            align: Align::Epoch,
+            can_come_back,
+        }
+    }
+
+    fn quotas() -> [Quota; 6] {
+        let sliding = Algorithm::SlidingWindow {
+            buckets: 6,
+            oldest: OldestBucket::Weighted,
+        };
+        [
+            quota(Algorithm::FixedWindow, false),
+            quota(sliding, false),
+            quota(Algorithm::SlidingLog, false),
+            quota(Algorithm::Gcra { burst: 10 }, false),
+            quota(Algorithm::Gcra { burst: 10 }, true),
+            quota(Algorithm::LeakyBucket { queue: 10 }, false),
+        ]
+    }
+
+    /// What is passed between versions of the gateway is these bytes: whoever changes them changes [`VERSION`].
+    #[test]
+    fn each_version_has_its_own_layout() {
+        let store = MemoryStore::new(Clock::manual(START), 1 << 20);
+        let mut layout = Vec::new();
+        for (index, quota) in (0..).zip(&quotas()) {
+            let series = Series {
+                policy: "p".into(),
+                role: SeriesRole::Candidate,
+                shape: Shape::of(quota),
+                window: Micros(quota.window.0 + index),
+            };
+            let check = Check {
+                policy: PlanPolicy::default(),
+                quota,
+                series_id: store.series_id(&series),
+                partition_id: PartitionId::new(u128::MAX / 3),
+                cost: 3,
+                mode: CheckMode::Enforce,
+                on_store_failure: OnStoreFailure::Local,
+            };
+            store.decide(&[check]);
+        }
+        for part in 0..store.parts() {
+            for states in store.part(part) {
+                layout.extend(postcard::to_stdvec(&states).expect("plain data"));
+            }
+        }
+        let digest = blake3::hash(&layout).to_hex();
+        assert_eq!((VERSION, &digest[..16]), (1, "1c3e90a3b0bb58f9"));
+    }
+}
