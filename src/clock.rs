@@ -61,6 +61,22 @@ impl Clock {
         })
     }
 
+    /// Makes a clock that agrees with the one of another process of this machine, which
+    /// [`ahead_us`](Self::ahead_us) describes.
+    pub fn system_ahead(ahead_us: i64) -> Self {
+        Self::of(TimeSource::System {
+            ahead_us: AtomicI64::new(ahead_us),
+        })
+    }
+
+    /// Returns how far the clock is ahead of the monotonic clock; a manual clock is not.
+    pub fn ahead_us(&self) -> i64 {
+        match &self.0.source {
+            TimeSource::System { ahead_us } => ahead_us.load(Relaxed),
+            TimeSource::Manual(_) => 0,
+        }
+    }
+
     /// Makes a clock that only moves when told to.
     pub fn manual(start: Timestamp) -> Self {
         Self::of(TimeSource::Manual(AtomicU64::new(start.0)))

@@ -17,6 +17,7 @@ mod request;
 mod serve;
 mod state;
 mod table;
+mod upgrades;
 
 pub use reloads::{
     PreviewedConfig, ReloadControl, ReloadOutcome, ReloadPreview, ReloadReport, ReloadSource,
@@ -24,5 +25,8 @@ pub use reloads::{
 pub use serve::serve;
 pub use state::AdminState;
 pub use table::calls;
+pub use upgrades::{UpgradeReport, UpgradeRequest};
+
+pub use crate::proxy::downstream::listener::Accepting;
 
 pub(crate) use serve::CONNECTIONS_MAX;

@@ -22,13 +22,14 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
 use super::body::AnswerBody;
 use super::dispatch;
 use super::reply::{AdminReply, ReplyBody};
 use super::state::AdminState;
+use crate::proxy::downstream::listener::Accepting;
 use crate::store::Session;
 
 /// Where a connection is.
@@ -62,12 +63,38 @@ struct Port {
     open: RefCell<Vec<(Rc<PortConnection>, AbortHandle)>>,
 }
 
-/// Serves the admin port until the task is dropped, on a thread whose tasks stay there.
-pub async fn serve(listener: TcpListener, state: Arc<AdminState>, session: Session) {
+/// Serves the admin port, on a thread whose tasks stay there, until it is told to stop and the answers that are under
+/// way have been taken.
+pub async fn serve(
+    listener: TcpListener,
+    state: Arc<AdminState>,
+    session: Session,
+    mut accepting: watch::Receiver<Accepting>,
+) {
     let mut failures = 0_u32;
     let port = Rc::<Port>::default();
+    let mut listener = Some(listener);
     loop {
-        match listener.accept().await {
+        let now = *accepting.borrow_and_update();
+        if now == Accepting::PassedOn {
+            listener = None;
+        }
+        let accepted = match &listener {
+            _ if now == Accepting::Stopped => break,
+            Some(listener) if now == Accepting::Yes => tokio::select! {
+                biased;
+                changed = accepting.changed() => match changed {
+                    Ok(()) => continue,
+                    Err(_) => break,
+                },
+                accepted = listener.accept() => accepted,
+            },
+            _ => match accepting.changed().await {
+                Ok(()) => continue,
+                Err(_) => break,
+            },
+        };
+        match accepted {
             Ok((stream, peer)) => {
                 port.make_room().await;
                 port.begin(stream, peer, Arc::clone(&state), session.clone());
@@ -81,6 +108,10 @@ pub async fn serve(listener: TcpListener, state: Arc<AdminState>, session: Sessi
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
+    }
+    drop(listener);
+    while port.is_answering() {
+        port.freed.notified().await;
     }
 }
 
@@ -104,6 +135,15 @@ impl Port {
             one.stage.get() == Stage::Streaming && !task.is_finished()
         };
         open.iter().filter(streaming).count()
+    }
+
+    /// Whether an answer is under way that has an end.
+    fn is_answering(&self) -> bool {
+        let open = self.open.borrow();
+        open.iter().any(|(one, task)| {
+            let is_under_way = matches!(one.stage.get(), Stage::Answering | Stage::Taking);
+            is_under_way && !task.is_finished()
+        })
     }
 
     fn is_full(&self) -> bool {

@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, mpsc};
 
 use super::reloads::ReloadControl;
+use super::upgrades::UpgradeRequest;
 use crate::clock::Timestamp;
 use crate::keys::InForce;
 use crate::logging::RecentEvents;
@@ -26,6 +27,8 @@ pub struct AdminState {
     pub(super) started: Timestamp,
     /// The last events, once they are logged.
     events: OnceLock<RecentEvents>,
+    /// Hears of upgrades that are asked for, if anybody does.
+    upgrades: OnceLock<mpsc::Sender<UpgradeRequest>>,
     /// Held while metrics or what runs are rendered.
     pub(super) rendering: Mutex<()>,
     /// Held while a reload is under way, so that those that wait for one take no threads.
@@ -46,6 +49,7 @@ impl AdminState {
             in_force,
             reloads,
             events: OnceLock::new(),
+            upgrades: OnceLock::new(),
             rendering: Mutex::default(),
             reloading: Mutex::default(),
         }
@@ -54,6 +58,17 @@ impl AdminState {
     /// Shows these events; the first call counts.
     pub fn show_events(&self, events: RecentEvents) {
         let _ = self.events.set(events);
+    }
+
+    /// Has upgrades done by whoever receives these requests; the first call counts.
+    pub fn upgrade_by(&self, requests: mpsc::Sender<UpgradeRequest>) {
+        let _ = self.upgrades.set(requests);
+    }
+
+    /// Asks for an upgrade; returns false if nobody hears.
+    pub(super) fn ask_for_upgrade(&self, request: UpgradeRequest) -> bool {
+        let upgrades = self.upgrades.get();
+        upgrades.is_some_and(|requests| requests.try_send(request).is_ok())
     }
 
     /// Returns the last events; none are kept before they are logged.

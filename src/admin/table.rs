@@ -94,6 +94,9 @@ pub(super) static CALLS: &[AdminCall] = &[
     get("/api/support-dump", Access::NamesClients, |request| {
         Box::pin(api::rendered(request, api::dump))
     }),
+    post("/api/upgrade", Access::ChangesState, |request| {
+        Box::pin(api::upgrade(request))
+    }),
     get("/api/upstreams", Access::Open, |request| {
         Box::pin(api::shown(request, api::upstreams))
     }),

@@ -220,8 +220,8 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
 /// How long the gateway may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long it may take to answer: a reload of ten thousand routes takes seconds.
-const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
+/// How long it may take to answer: a reload of ten thousand routes takes seconds, and an upgrade waits for Redis.
+const ANSWER_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Most bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 64 << 20;

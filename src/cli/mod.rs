@@ -15,6 +15,9 @@ pub mod keys;
 mod keys_arguments;
 pub mod reload;
 mod request_arguments;
+pub mod run;
+mod systemd;
+pub mod upgrade;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -47,7 +50,8 @@ pub struct Cli {
 /// What to do.
 #[derive(Clone, Debug, Default, Subcommand, PartialEq, Eq)]
 pub enum Command {
-    /// Runs the gateway: SIGHUP reloads the file, SIGUSR1 reopens the log, SIGTERM drains, SIGINT stops.
+    /// Runs the gateway: SIGHUP reloads the file, SIGUSR1 reopens the log, SIGUSR2 hands over to a new process,
+    /// SIGTERM drains, SIGINT stops.
     #[default]
     Run,
     /// Reads the file and prints every mistake, or what the file means and guarantees.
@@ -84,6 +88,8 @@ pub enum Command {
     Keys(KeysCommand),
     /// Has the gateway that runs with the file read it again, and says what has changed, or what is wrong with it.
     Reload,
+    /// Has the gateway that runs with the file start its binary again, hand everything over, and says how it went.
+    Upgrade,
     /// Prints the JSON Schema of the configuration file, by which editors complete and check it.
     Schema,
     /// Prints a script that completes commands and options in a shell.

@@ -12,15 +12,19 @@ use super::directives::DirectiveFollower;
 use super::expiry::{self, ExpiryLog};
 use crate::admin::{self, AdminState};
 use crate::proxy::downstream::bound::BoundSocket;
-use crate::proxy::downstream::listener::{self, WorkerHandle};
+use crate::proxy::downstream::listener::{self, Accepting, WorkerHandle};
 use crate::proxy::process::Process;
 use crate::proxy::upstream::Checker;
 use crate::store::Session;
 
 /// What the control thread is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DrainPhase {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
     Running,
+    /// New connections are left in the queue: two processes agree on which of them accepts.
+    Paused,
+    /// Another process goes on with those listeners for which it says so; the others close.
+    PassedOn(Arc<[bool]>),
     /// Not ready; listeners close after the delay.
     Draining(Duration),
     /// The workers are done.
@@ -34,18 +38,20 @@ pub(super) async fn control(
     listeners: Vec<BoundSocket>,
     admin_listener: Option<TcpListener>,
     workers: Vec<WorkerHandle>,
-    mut phase: watch::Receiver<DrainPhase>,
+    mut phase: watch::Receiver<Phase>,
 ) -> io::Result<()> {
-    let (stop, stopped) = watch::channel(false);
+    let mut acceptors = Vec::new();
     for (index, listener) in listeners.into_iter().enumerate() {
-        let accepting = listener::accept(
+        let (acceptor, accepting) = watch::channel(Accepting::Paused);
+        let accept = listener::accept(
             listener,
             index.into(),
             Arc::clone(&process.capacity),
             workers.clone(),
-            stopped.clone(),
+            accepting,
         );
-        tokio::task::spawn_local(accepting);
+        tokio::task::spawn_local(accept);
+        acceptors.push(acceptor);
     }
     let worker_count = workers.len();
     // The acceptors hold the workers' channels: when the last one ends, the workers drain.
@@ -54,22 +60,66 @@ pub(super) async fn control(
     let in_force = Arc::clone(&admin.in_force);
     let follower = DirectiveFollower::new(Arc::clone(&process), session.clone(), in_force);
     tokio::task::spawn_local(follower.follow());
-    if let Some(listener) = admin_listener {
+    let (answers_admin, answering) = watch::channel(Accepting::Paused);
+    let admin_port = admin_listener.map(|listener| -> io::Result<_> {
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        tokio::task::spawn_local(admin::serve(listener, admin, session.clone()));
-    }
+        let serving = admin::serve(listener, admin, session.clone(), answering);
+        Ok(tokio::task::spawn_local(serving))
+    });
+    let admin_port = admin_port.transpose()?;
     let keeping = keep_house(Arc::clone(&process), session.clone(), worker_count);
     tokio::task::spawn_local(keeping);
-    let draining = phase.wait_for(|phase| *phase != DrainPhase::Running).await;
-    if let Ok(DrainPhase::Draining(delay)) = draining.as_deref().copied() {
-        drop(tokio::time::timeout(delay, process.forced()).await);
-    }
-    drop(draining);
-    stop.send_replace(true);
+    accept_by_phase(&mut phase, &process, &acceptors, &answers_admin).await;
     // An error means that the gateway is gone, which is the end too.
-    drop(phase.wait_for(|phase| *phase == DrainPhase::Done).await);
+    drop(phase.wait_for(|phase| *phase == Phase::Done).await);
+    if let Some(serving) = admin_port {
+        answers_admin.send_replace(Accepting::Stopped);
+        let _ = tokio::time::timeout(LAST_ANSWERS_MAX, serving).await;
+    }
     process.note_unsettled(session.finish().await);
     Ok(())
+}
+
+/// Has the acceptors accept, pause and stop, until they have stopped.
+async fn accept_by_phase(
+    phase: &mut watch::Receiver<Phase>,
+    process: &Process,
+    acceptors: &[watch::Sender<Accepting>],
+    admin_port: &watch::Sender<Accepting>,
+) {
+    loop {
+        let now = phase.borrow_and_update().clone();
+        let accepting = match &now {
+            Phase::Running => Accepting::Yes,
+            Phase::Paused => Accepting::Paused,
+            Phase::PassedOn(passed) => {
+                for (acceptor, is_passed) in acceptors.iter().zip(&**passed) {
+                    acceptor.send_replace(match is_passed {
+                        true => Accepting::PassedOn,
+                        false => Accepting::Stopped,
+                    });
+                }
+                admin_port.send_replace(Accepting::PassedOn);
+                return;
+            }
+            Phase::Draining(delay) => {
+                drop(tokio::time::timeout(*delay, process.forced()).await);
+                Accepting::Stopped
+            }
+            Phase::Done => Accepting::Stopped,
+        };
+        for acceptor in acceptors {
+            acceptor.send_replace(accepting);
+        }
+        // The admin port answers until the end.
+        if accepting == Accepting::Stopped {
+            return;
+        }
+        admin_port.send_replace(accepting);
+        if phase.changed().await.is_err() {
+            return;
+        }
+    }
 }
 
 async fn keep_house(process: Arc<Process>, session: Session, worker_count: usize) {
@@ -81,6 +131,7 @@ async fn keep_house(process: Arc<Process>, session: Session, worker_count: usize
     let checker = Checker::new(endpoints, metrics, process.clock.clone(), sockets);
     loop {
         period.tick().await;
+        process.metrics.progressed(process.metrics.control());
         process.store.sweep();
         session.tick();
         process.free_retired();
@@ -98,6 +149,8 @@ async fn keep_house(process: Arc<Process>, session: Session, worker_count: usize
     }
 }
 
+/// How long the admin port may take at the end for the answers that are under way.
+const LAST_ANSWERS_MAX: Duration = Duration::from_secs(1);
 /// How often the store's idle state is swept.
 const HOUSEKEEPING_PERIOD: Duration = Duration::from_millis(100);
 /// How many of those periods pass between two corrections of the clock.

@@ -99,8 +99,8 @@ fn open_files_max() -> u64 {
 /// last places at the same moment may take one too many, and look up the names of Redis servers.
 const PER_WORKER: usize = 5;
 
-/// The port, and a connection that waits until there is room for it.
-const PER_LISTENER: usize = 2;
+/// The port, once more to be passed to another process, and a connection that waits until there is room for it.
+const PER_LISTENER: usize = 3;
 
 /// A socket to the server that is asked, and the files that say which one that is.
 const PER_NAME: usize = 2;
@@ -110,8 +110,8 @@ const PER_NAME: usize = 2;
 const NAMES_SET_ASIDE: usize = 16;
 
 /// Standard streams, the runtimes of control and signals, the logs, the admin port, what watches Redis;
-/// and for a moment, the file being read, the logs being opened again.
-const PROCESS: usize = 38;
+/// the processes before that still drain; and for a moment, the next one, the file being read, the logs being opened again.
+const PROCESS: usize = 46;
 
 #[cfg(test)]
 mod tests {
@@ -126,7 +126,7 @@ mod tests {
             checks: 7,
             names: 8,
         };
-        let set_aside = 38 + 64 + 2 * 5 + 6 * (2 + 1) + 2 * 3 + 7 + 2 * 8;
+        let set_aside = 46 + 64 + 2 * 5 + 6 * (2 + 1) + 3 * 3 + 7 + 2 * 8;
         assert_eq!(sockets_max(1_000 + set_aside, needs), 1_000);
         assert_eq!(sockets_max(set_aside, needs), 2);
         assert_eq!(sockets_max(0, needs), 2);

@@ -9,21 +9,23 @@ mod descriptors;
 mod directives;
 mod expiry;
 mod file_watch;
+mod handover;
 mod reload;
+mod sockets;
 mod start;
 mod threads;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
-use crate::admin::{AdminState, ReloadControl as _, ReloadReport, ReloadSource};
+use crate::admin::{AdminState, ReloadControl as _, ReloadReport, ReloadSource, UpgradeRequest};
 use crate::clock::{Clock, Timestamp};
 use crate::config::{ConfigText, Loaded, environment, load, report::Report};
 use crate::logging::{Logging, Output};
@@ -32,11 +34,13 @@ use crate::proxy::process::{ActiveConfig, Process};
 use crate::proxy::upstream::{Endpoints, NameResolver};
 use crate::snapshot::{ListenAddress, Snapshot};
 use crate::store::{MemoryStore, Store};
-use control::DrainPhase;
+use control::Phase;
 use file_watch::FileWatch;
+pub use handover::{ChannelError, Launch, Predecessor, Successor, UpgradeError, Upgrader};
+use handover::{Drainers, PassedSockets};
 use reload::{Reloader, warn};
+use sockets::Sockets;
 pub use start::StartError;
-use start::{bind_admin, bind_all};
 
 /// A running gateway; it drains when it is dropped.
 #[derive(Debug)]
@@ -49,7 +53,11 @@ pub struct Gateway {
     /// Names and bound addresses of the listeners.
     addresses: Vec<(Arc<str>, ListenAddress)>,
     admin_address: Option<SocketAddr>,
-    phase: watch::Sender<DrainPhase>,
+    phase: watch::Sender<Phase>,
+    /// What would be passed to another process; gone once this one no longer listens.
+    sockets: Arc<Mutex<Option<PassedSockets>>>,
+    /// Earlier processes that still drain.
+    drainers: Drainers,
     workers: Vec<JoinHandle<()>>,
     control: Option<JoinHandle<()>>,
 }
@@ -60,16 +68,18 @@ impl Gateway {
     /// # Errors
     /// [`StartError`]: none is worth a second try without a change.
     pub fn start(text: &str, clock: Clock) -> Result<Self, StartError> {
-        Self::start_with(text, clock, |_| {})
+        Self::start_with(text, clock, None, |_| {})
     }
 
-    /// As [`start`](Self::start); `prepare` is called when the ports are bound and nothing runs yet.
+    /// As [`start`](Self::start); takes over from `predecessor`, if there is one. `prepare` is called when the ports are
+    /// bound and nothing runs yet.
     ///
     /// # Errors
     /// As `start`.
     pub fn start_with<'t>(
         config: impl Into<ConfigText<'t>>,
         clock: Clock,
+        predecessor: Option<&mut Predecessor>,
         prepare: impl FnOnce(&mut Self),
     ) -> Result<Self, StartError> {
         // The file says where counters live; it is read with the series ids that every store uses.
@@ -78,7 +88,7 @@ impl Gateway {
         let path = Some(config.path).filter(|path| !path.as_os_str().is_empty());
         let loaded = load(config, &environment, &mut |series| memory.series_id(series))
             .map_err(StartError::File)?;
-        Self::run(loaded, path, memory, clock, prepare)
+        Self::run(loaded, path, memory, clock, predecessor, prepare)
     }
 
     fn run(
@@ -86,13 +96,20 @@ impl Gateway {
         path: Option<&Path>,
         memory: Arc<MemoryStore>,
         clock: Clock,
+        mut predecessor: Option<&mut Predecessor>,
         prepare: impl FnOnce(&mut Self),
     ) -> Result<Self, StartError> {
         let snapshot = loaded.snapshot;
         // Before a port is bound: what changes once the gateway can be reached is seen.
         let watch = snapshot.general.watch.then(|| FileWatch::of(loaded.paths));
-        let listeners = bind_all(&snapshot)?;
-        let admin_listener = bind_admin(&snapshot)?;
+        let given = predecessor.as_deref_mut().map(Predecessor::sockets);
+        let sockets = given.unwrap_or_default().complete(&snapshot)?;
+        let passed = PassedSockets::of(&snapshot, &sockets)?;
+        let Sockets {
+            listeners,
+            admin: admin_listener,
+            given_as,
+        } = sockets;
         let worker_count = worker_count(&snapshot);
         let metrics = Arc::new(Metrics::new(worker_count));
         let output = Output::open(snapshot.log.files())?;
@@ -108,7 +125,10 @@ impl Gateway {
             .as_ref()
             .map(TcpListener::local_addr)
             .transpose()?;
-        let process_key = process_key()?;
+        let process_key = match &predecessor {
+            Some(predecessor) => predecessor.random_key(),
+            None => process_key()?,
+        };
         let store = Store::open(&snapshot.store, memory, clock.clone(), &process_key);
         let endpoints = Arc::new(Endpoints::new(clock.clone(), Arc::clone(&metrics)));
         let live = ActiveConfig::new(snapshot, &metrics, &endpoints, &process_key);
@@ -121,7 +141,7 @@ impl Gateway {
         let admin = AdminState::new(Arc::clone(&process), in_force, reloader.clone());
         let admin = Arc::new(admin);
         let sockets_max = descriptors::bound(&process, worker_count);
-        let (phase, seen_phase) = watch::channel(DrainPhase::Running);
+        let (phase, seen_phase) = watch::channel(Phase::Paused);
         let mut gateway = Self {
             process,
             admin,
@@ -130,6 +150,8 @@ impl Gateway {
             addresses,
             admin_address,
             phase,
+            sockets: Arc::new(Mutex::new(Some(passed))),
+            drainers: Drainers::default(),
             workers: Vec::new(),
             control: None,
         };
@@ -138,14 +160,38 @@ impl Gateway {
         let handles = (0..worker_count)
             .map(|index| gateway.spawn_worker(index))
             .collect::<io::Result<Vec<_>>>()?;
-        // The ports are bound and queue, so whoever connects finds a gateway that is ready.
-        gateway.admin.is_ready.store(true, Relaxed);
         // Before the admin port answers: a series that appears late looks like one that has just
         // begun.
         gateway.observe_store();
         gateway.observe_certificates();
         gateway.spawn_control(listeners, admin_listener, handles, seen_phase)?;
+        match predecessor {
+            None => gateway.accept(),
+            Some(predecessor) => {
+                let taken = predecessor.take_over(&gateway, &given_as, || gateway.accept());
+                if let Err(error) = taken {
+                    // They are the other process's, with whoever waits there.
+                    let is_given = given_as.iter().map(Option::is_some).collect();
+                    gateway.phase.send_replace(Phase::PassedOn(is_given));
+                    return Err(error.into());
+                }
+            }
+        }
         Ok(gateway)
+    }
+
+    /// Accepts from now on.
+    fn accept(&self) {
+        // The ports are bound and queue, so whoever connects finds a gateway that is ready.
+        self.admin.is_ready.store(true, Relaxed);
+        self.phase.send_replace(Phase::Running);
+    }
+
+    /// Returns what hands over to a new process, which is started like this one.
+    pub fn upgrader(&self, launch: Launch) -> Upgrader {
+        let (process, phase) = (Arc::clone(&self.process), self.phase.clone());
+        let sockets = Arc::clone(&self.sockets);
+        Upgrader::new(launch, process, phase, sockets, self.drainers.clone())
     }
 
     /// Logs the process's events where this gateway's access log goes; once per process.
@@ -160,6 +206,19 @@ impl Gateway {
         }
         warn(&std::mem::take(&mut self.warnings));
         expiry::warn(&live.snapshot, self.process.clock.wall());
+    }
+
+    /// Returns what clients of the admin port ask for, who are answered by whoever calls this. Without a caller they are
+    /// refused.
+    pub fn upgrade_requests(&self) -> mpsc::Receiver<UpgradeRequest> {
+        let (requests, received) = mpsc::channel(UPGRADE_REQUESTS_MAX);
+        self.admin.upgrade_by(requests);
+        received
+    }
+
+    /// Says how far each thread has come: whatever stays the same for seconds is stuck.
+    pub fn progress(&self) -> Vec<u64> {
+        self.process.metrics.progress()
     }
 
     /// Resolves the names of endpoints by `resolver` instead of the system.
@@ -261,15 +320,19 @@ impl Gateway {
     }
 
     /// Stops being ready, waits out the delay, closes the listeners, lets requests finish within
-    /// the grace, and joins every thread.
+    /// the grace, and joins every thread. If another process has taken over, there is nothing to wait for before.
     pub fn shutdown(&mut self) {
         self.admin.is_ready.store(false, Relaxed);
+        drop(self.sockets.lock().map(|mut sockets| sockets.take()));
         let delay = self.process.live().snapshot.general.shutdown_delay;
-        self.phase.send_replace(DrainPhase::Draining(delay));
+        let is_passed_on = matches!(*self.phase.borrow(), Phase::PassedOn(_));
+        if !is_passed_on {
+            self.phase.send_replace(Phase::Draining(delay));
+        }
         for worker in self.workers.drain(..) {
             join(worker);
         }
-        self.phase.send_replace(DrainPhase::Done);
+        self.phase.send_replace(Phase::Done);
         if let Some(control) = self.control.take() {
             join(control);
             match self.process.unsettled() {
@@ -278,6 +341,9 @@ impl Gateway {
                     charges,
                     "stopped; some charges were not corrected, because Redis could not be reached in time"
                 ),
+            }
+            if !is_passed_on {
+                self.drainers.end();
             }
         }
         self.reloader.output.flush();
@@ -295,6 +361,9 @@ impl Drop for Gateway {
         self.shutdown();
     }
 }
+
+/// How many requests for an upgrade may wait to be heard.
+const UPGRADE_REQUESTS_MAX: usize = 4;
 
 fn worker_count(snapshot: &Snapshot) -> usize {
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);

@@ -9,16 +9,16 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
 
 use super::Gateway;
-use super::control::{DrainPhase, control};
+use super::control::{Phase, control};
 use crate::access_log::Writer;
 use crate::proxy::downstream::bound::BoundSocket;
-use crate::proxy::downstream::listener::{HANDOVER_MAX, WorkerHandle};
+use crate::proxy::downstream::listener::{ASSIGNED_MAX, WorkerHandle};
 use crate::proxy::worker_loop::run;
 
 impl Gateway {
     /// Starts a worker on a thread of its own.
     pub(super) fn spawn_worker(&mut self, index: usize) -> io::Result<WorkerHandle> {
-        let (orders, taken) = mpsc::channel(HANDOVER_MAX);
+        let (orders, taken) = mpsc::channel(ASSIGNED_MAX);
         let process = Arc::clone(&self.process);
         let metrics = Arc::clone(&process.metrics);
         let writer = Writer::new(self.reloader.output.clone());
@@ -43,7 +43,7 @@ impl Gateway {
         listeners: Vec<BoundSocket>,
         admin_listener: Option<TcpListener>,
         workers: Vec<WorkerHandle>,
-        phase: watch::Receiver<DrainPhase>,
+        phase: watch::Receiver<Phase>,
     ) -> io::Result<()> {
         let process = Arc::clone(&self.process);
         let admin = Arc::clone(&self.admin);

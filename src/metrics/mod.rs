@@ -99,6 +99,8 @@ struct MetricSeries {
     endpoints: ByName<EndpointMetrics, EndpointName>,
     unrouted: Arc<RouteMetrics>,
     durations: RouteDurations,
+    /// How often each thread has done its housekeeping.
+    progress: Sharded<AtomicU64>,
     refused: Refused,
     reloads_applied: AtomicU64,
     reloads_rejected: AtomicU64,
@@ -154,6 +156,7 @@ impl Metrics {
             endpoints: ByName::default(),
             unrouted: Arc::new(RouteMetrics::new(shards, UNROUTED)),
             durations: RouteDurations::new(shards),
+            progress: Sharded::new(shards),
             refused: Refused::new(shards),
             reloads_applied: AtomicU64::new(0),
             reloads_rejected: AtomicU64::new(0),
@@ -178,6 +181,17 @@ impl Metrics {
     /// Returns the index of the threads that are not workers.
     pub fn control(&self) -> WorkerIndex {
         WorkerIndex(self.series.shards - 1)
+    }
+
+    /// Notes that a thread does its housekeeping.
+    pub fn progressed(&self, thread: WorkerIndex) {
+        self.series.progress.of(thread).fetch_add(1, Relaxed);
+    }
+
+    /// Says how often each thread has done that.
+    pub fn progress(&self) -> Vec<u64> {
+        let threads = self.series.progress.all();
+        threads.map(|progress| progress.load(Relaxed)).collect()
     }
 
     /// Finds or makes the series of a snapshot, given the names it has.

@@ -30,6 +30,11 @@ impl<T> Sharded<T> {
         &self.0[worker.0]
     }
 
+    /// Yields everybody's.
+    pub(super) fn all(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().map(|one| &**one)
+    }
+
     /// Sums a counter over all shards.
     pub(super) fn sum(&self, counter: impl Fn(&T) -> &AtomicU64) -> u64 {
         self.0

@@ -43,6 +43,8 @@ pub struct Process {
     pub(crate) usage_looks: UsageLooks,
     /// A key that nobody outside the process knows.
     pub(crate) random_key: [u8; 32],
+    /// Whether connections end after their next answers as soon as the process drains, instead of one after the other.
+    drains_at_once: AtomicBool,
     is_forced: AtomicBool,
     forced: Notify,
     /// Charges that workers left unsettled when they ended.
@@ -155,6 +157,7 @@ impl Process {
             known_clients: Arc::default(),
             usage_looks: UsageLooks::default(),
             random_key,
+            drains_at_once: AtomicBool::new(false),
             is_forced: AtomicBool::new(false),
             forced: Notify::new(),
             unsettled: AtomicUsize::new(0),
@@ -169,6 +172,16 @@ impl Process {
     /// Returns how many charges were left unsettled by workers that have ended.
     pub fn unsettled(&self) -> usize {
         self.unsettled.load(Relaxed)
+    }
+
+    /// Has connections end after their next answers as soon as the process drains: what they spend from then on, the
+    /// process that has taken over does not know.
+    pub(crate) fn drain_at_once(&self) {
+        self.drains_at_once.store(true, Relaxed);
+    }
+
+    pub(crate) fn drains_at_once(&self) -> bool {
+        self.drains_at_once.load(Relaxed)
     }
 
     /// Makes a shutdown wait for nothing more.

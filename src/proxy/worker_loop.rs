@@ -124,6 +124,8 @@ impl Runner {
     }
 
     fn tick(&self) {
+        let metrics = &self.worker.process.metrics;
+        metrics.progressed(self.worker.index);
         self.worker.tick();
         self.connections.tick();
         let live = self.worker.live();
@@ -139,7 +141,10 @@ impl Runner {
         self.connections.evict_silent();
         let grace = self.worker.live().snapshot.general.shutdown_grace;
         let connections = u32::try_from(self.connections.len()).unwrap_or(u32::MAX);
-        let spread = (grace / 4).min(Duration::from_secs(1) / TOLD_PER_SECOND * connections);
+        let spread = match self.worker.process.drains_at_once() {
+            true => Duration::ZERO,
+            false => (grace / 4).min(Duration::from_secs(1) / TOLD_PER_SECOND * connections),
+        };
         // The rest is for their clients, who learn that they have ended.
         let last_quarter = grace * 3 / 4;
         let done = async {

@@ -6,11 +6,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::request::ClientIdentity;
 use crate::tls::ServerTls;
 
 /// Where clients connect to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ListenAddress {
     /// A port of an address.
     Tcp(SocketAddr),
@@ -55,6 +57,12 @@ pub struct Listener {
     pub max_header_bytes: usize,
     /// Most bytes of a request's body, unless the route says otherwise.
     pub max_body_bytes: Option<u64>,
+}
+
+impl From<SocketAddr> for ListenAddress {
+    fn from(address: SocketAddr) -> Self {
+        Self::Tcp(address)
+    }
 }
 
 impl Display for ListenAddress {

@@ -75,6 +75,11 @@ impl LocalDirectives {
         before - set.entries.len()
     }
 
+    /// Keeps what another process kept.
+    pub(super) fn adopt(&self, set: DirectiveSet) {
+        *self.lock() = set;
+    }
+
     fn lock(&self) -> MutexGuard<'_, DirectiveSet> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -19,5 +19,6 @@ mod process;
 mod prometheus;
 mod shutdown;
 mod unix_sockets;
+mod upgrade;
 mod upstreams;
 mod watching;

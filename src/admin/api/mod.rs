@@ -15,6 +15,7 @@ mod policies;
 mod reload;
 mod routes;
 mod store;
+mod upgrade;
 mod upstreams;
 
 pub(super) use configuration::configuration;
@@ -27,6 +28,7 @@ pub(super) use policies::policies;
 pub(super) use reload::{last_reload, preview, reload};
 pub(super) use routes::routes;
 pub(super) use store::store;
+pub(super) use upgrade::upgrade;
 pub(super) use upstreams::upstreams;
 
 use std::sync::Arc;

@@ -72,6 +72,53 @@ pub(crate) fn bind(address: &ListenAddress) -> Result<BoundSocket, BindError> {
     })
 }
 
+/// Takes a socket that listens already, at `address`; `is_own` if a gateway made it, which is to remove the file of a
+/// Unix socket.
+///
+/// # Errors
+/// The operating system's.
+pub(crate) fn adopt(
+    address: ListenAddress,
+    descriptor: OwnedFd,
+    is_own: bool,
+) -> io::Result<BoundSocket> {
+    let socket = Socket::from(descriptor);
+    socket.set_nonblocking(true)?;
+    let (file, queue) = match &address {
+        ListenAddress::Tcp(_) => {
+            socket.set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
+            (None, ConnectionQueue::Tcp(socket.into()))
+        }
+        ListenAddress::Unix(path) => {
+            let file = is_own.then(|| SocketFile::adopt(path)).transpose()?;
+            (file, ConnectionQueue::Unix(socket.into()))
+        }
+    };
+    Ok(BoundSocket {
+        address,
+        file,
+        queue,
+    })
+}
+
+impl BoundSocket {
+    /// Returns another descriptor of the socket, for another process.
+    ///
+    /// # Errors
+    /// If there are no descriptors left.
+    pub(crate) fn descriptor(&self) -> io::Result<OwnedFd> {
+        Ok(match &self.queue {
+            ConnectionQueue::Tcp(listener) => listener.try_clone()?.into(),
+            ConnectionQueue::Unix(listener) => listener.try_clone()?.into(),
+        })
+    }
+
+    /// Whether a gateway made it.
+    pub(crate) fn is_own(&self) -> bool {
+        self.file.is_some()
+    }
+}
+
 /// Opens a port.
 ///
 /// # Errors

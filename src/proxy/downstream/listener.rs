@@ -62,8 +62,21 @@ struct Acceptor {
     failures: u32,
 }
 
+/// What an acceptor is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accepting {
+    /// Accept.
+    Yes,
+    /// Leave connections in the queue for a while.
+    Paused,
+    /// Take what is queued, and close the port.
+    Stopped,
+    /// Leave the port, and what is queued, to another process, which has it too.
+    PassedOn,
+}
+
 /// How many connections may be on their way to one worker; more wait in the kernel's queue.
-pub(crate) const HANDOVER_MAX: usize = 1024;
+pub(crate) const ASSIGNED_MAX: usize = 1024;
 /// How long an acceptor rests when the process is out of descriptors or memory.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 /// One of this many failed accepts is logged: at most one a minute, with the pauses between them.
@@ -71,15 +84,17 @@ const FAILURES_PER_ERROR: u32 = 1_200;
 /// How long an acceptor waits for a connection to end before it looks for another that could.
 const FULL_PAUSE: Duration = deadline::PERIOD;
 
-/// Accepts on `socket` until `stop` is true.
+/// Accepts on `socket` as long as it is told to.
 pub(crate) async fn accept(
     socket: BoundSocket,
     index: ListenerIndex,
     capacity: Arc<Capacity>,
     workers: Vec<WorkerHandle>,
-    mut stop: watch::Receiver<bool>,
+    mut accepting: watch::Receiver<Accepting>,
 ) {
-    let BoundSocket { queue, file, .. } = socket;
+    let BoundSocket {
+        queue, mut file, ..
+    } = socket;
     let queue = match queue.polled() {
         Ok(queue) => queue,
         Err(error) => {
@@ -95,23 +110,44 @@ pub(crate) async fn accept(
         failures: 0,
     };
     loop {
-        let connection = tokio::select! {
-            biased;
-            accepted = acceptor.next(&queue) => accepted,
-            _ = stop.wait_for(|stop| *stop) => break,
+        let now = *accepting.borrow_and_update();
+        if let (Accepting::Yes, Some(file)) = (now, &mut file) {
+            file.take();
+        }
+        let connection = match now {
+            Accepting::Stopped => break,
+            Accepting::PassedOn => {
+                if let Some(file) = file {
+                    file.leave();
+                }
+                return;
+            }
+            // Without whoever tells it, the gateway is gone.
+            Accepting::Paused => match accepting.changed().await {
+                Ok(()) => continue,
+                Err(_) => break,
+            },
+            Accepting::Yes => tokio::select! {
+                biased;
+                changed = accepting.changed() => match changed {
+                    Ok(()) => continue,
+                    Err(_) => break,
+                },
+                accepted = acceptor.next(&queue) => accepted,
+            },
         };
         // One connection beyond the maximum is accepted: only then is it known that somebody waits.
         tokio::select! {
             biased;
             () = acceptor.room() => {}
-            _ = stop.wait_for(|stop| *stop) => {}
+            _ = accepting.wait_for(|accepting| *accepting != Accepting::Yes) => {}
         }
-        acceptor.hand_over(connection).await;
+        acceptor.assign(connection).await;
     }
     // While this process still listens, so that no other has taken its place.
     drop(file);
     match queue.unpolled() {
-        Ok(queue) => acceptor.hand_over_queued(&queue).await,
+        Ok(queue) => acceptor.assign_queued(&queue).await,
         Err(error) => tracing::error!(%error, "queued connections cannot be accepted"),
     }
 }
@@ -119,10 +155,10 @@ pub(crate) async fn accept(
 impl Acceptor {
     /// Hands over what is queued. It asks the kernel, because the runtime may not have heard of
     /// all.
-    async fn hand_over_queued(&self, queue: &ConnectionQueue) {
+    async fn assign_queued(&self, queue: &ConnectionQueue) {
         loop {
             match queue.accept() {
-                Ok(connection) => self.hand_over(connection).await,
+                Ok(connection) => self.assign(connection).await,
                 Err(error) if is_the_connections_own(&error) => {}
                 Err(_) => return,
             }
@@ -174,7 +210,7 @@ impl Acceptor {
         is_sent && is_evicted.await.unwrap_or(false)
     }
 
-    async fn hand_over(&self, (stream, peer): Connection) {
+    async fn assign(&self, (stream, peer): Connection) {
         let Some(worker) = (self.workers.iter()).min_by_key(|worker| worker.load.load(Relaxed))
         else {
             return;

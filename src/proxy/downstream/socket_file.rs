@@ -33,6 +33,8 @@ pub enum BindError {
 pub(crate) struct SocketFile {
     path: PathBuf,
     identity: FileIdentity,
+    /// Whether it goes when this process no longer listens.
+    is_ours: bool,
 }
 
 /// What a file is, whatever its path.
@@ -54,6 +56,7 @@ pub(super) fn bind(path: &Path, backlog: i32) -> Result<(UnixListener, SocketFil
     let file = SocketFile {
         path: path.to_owned(),
         identity,
+        is_ours: true,
     };
     // Before it listens, so that nobody else can connect in between.
     fs::set_permissions(path, Permissions::from_mode(MODE))?;
@@ -89,6 +92,31 @@ fn new_socket() -> io::Result<Socket> {
     Ok(socket)
 }
 
+impl SocketFile {
+    /// Finds the file of a socket that another process has made, and that is that process's until it is
+    /// [taken](Self::take).
+    ///
+    /// # Errors
+    /// The system's: there may be none any more.
+    pub(super) fn adopt(path: &Path) -> io::Result<Self> {
+        Ok(Self {
+            path: path.to_owned(),
+            identity: FileIdentity::of(&fs::symlink_metadata(path)?),
+            is_ours: false,
+        })
+    }
+
+    /// Has the file removed when this process no longer listens.
+    pub(super) fn take(&mut self) {
+        self.is_ours = true;
+    }
+
+    /// Leaves the file to another process that goes on with the socket.
+    pub(super) fn leave(mut self) {
+        self.is_ours = false;
+    }
+}
+
 impl FileIdentity {
     fn of(found: &Metadata) -> Self {
         Self {
@@ -108,7 +136,8 @@ impl FileIdentity {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if let Err(error) = self.identity.remove(&self.path)
+        if self.is_ours
+            && let Err(error) = self.identity.remove(&self.path)
             && error.kind() != ErrorKind::NotFound
         {
             let path = self.path.display();

@@ -15,6 +15,7 @@ use crate::limit::plan::SeriesId;
 use crate::limit::sliding_log::SlidingLog;
 use crate::limit::sliding_window::SlidingWindow;
 use crate::limit::{PartitionId, Quota, State};
+use crate::store::directives::DirectiveSet;
 use crate::store::series::Series;
 
 /// Some partitions' states of one series.
@@ -80,6 +81,17 @@ impl MemoryStore {
         }
     }
 
+    /// Returns what operators ordered, as far as it is kept here.
+    pub fn directives(&self) -> DirectiveSet {
+        let newest = self.directives.changed_since(u64::MAX);
+        newest.unwrap_or_default()
+    }
+
+    /// Keeps what operators ordered of the process before.
+    pub fn adopt_directives(&self, set: DirectiveSet) {
+        self.directives.adopt(set);
+    }
+
     fn adopt_all<S: Adoptable>(
         &self,
         series_id: SeriesId,
@@ -113,6 +125,23 @@ impl MemoryStore {
         };
         partitions.adopt(partition_id, state.clone(), budget);
         true
+    }
+}
+
+impl SeriesStates {
+    /// Counts the partitions.
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "a part without states is not passed"
+    )]
+    pub fn len(&self) -> usize {
+        match &self.states {
+            States::FixedWindow(states) => states.len(),
+            States::SlidingWindow(states) => states.len(),
+            States::SlidingLog(states) => states.len(),
+            States::Gcra(states) => states.len(),
+            States::CompactGcra(states) => states.len(),
+        }
     }
 }
 

@@ -29,7 +29,7 @@ impl OfFile {
         let file = folder.path().join("gateway.toml");
         fs::write(&file, text).expect("a writable folder");
         let config = ConfigText::of(&file, text);
-        let gateway = Gateway::start_with(config, Clock::manual(START), |_| {});
+        let gateway = Gateway::start_with(config, Clock::manual(START), None, |_| {});
         Self {
             gateway: gateway.expect("a good file"),
             file,

@@ -12,7 +12,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, LocalOptions};
-use tollgate::admin::{self, AdminState, ReloadControl, ReloadPreview, ReloadReport, ReloadSource};
+use tokio::sync::watch;
+use tollgate::admin::{
+    self, Accepting, AdminState, ReloadControl, ReloadPreview, ReloadReport, ReloadSource,
+};
 use tollgate::clock::Clock;
 use tollgate::config;
 use tollgate::keys::InForce;
@@ -77,7 +80,11 @@ async fn start() -> (SocketAddr, Arc<AdminState>) {
     in_force.is_known.store(true, Relaxed);
     let state = AdminState::new(Arc::new(process), in_force, Arc::new(NoReloads));
     let state = Arc::new(state);
-    tokio::task::spawn_local(admin::serve(listener, Arc::clone(&state), session));
+    let serving = Arc::clone(&state);
+    tokio::task::spawn_local(async move {
+        let (_accepts, accepting) = watch::channel(Accepting::Yes);
+        admin::serve(listener, serving, session, accepting).await;
+    });
     (address, state)
 }
 

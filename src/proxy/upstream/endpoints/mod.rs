@@ -101,6 +101,14 @@ impl Endpoints {
         all
     }
 
+    /// Whether every name has been looked up, with or without a result.
+    pub fn are_names_known(&self) -> bool {
+        let known = self.known();
+        let upstreams = known.in_force.iter();
+        let mut endpoints = upstreams.flat_map(|upstream| &upstream.http().endpoints);
+        endpoints.all(|endpoint| !is_name(endpoint) || known.names.is_known(&endpoint.host))
+    }
+
     /// Returns the upstreams in force.
     pub(super) fn in_force(&self) -> Vec<Arc<UpstreamState>> {
         self.known().in_force.clone()

@@ -56,6 +56,12 @@ impl NameCache {
         begins
     }
 
+    /// Whether a look-up of `host` has ended.
+    pub(super) fn is_known(&self, host: &str) -> bool {
+        let name = self.0.get(host);
+        name.is_some_and(|name| !name.addresses.is_empty() || name.error.is_some())
+    }
+
     /// Notes what a look-up has brought; returns whether that changes anything.
     pub(super) fn note(
         &mut self,

@@ -1,0 +1,401 @@
+//! `tollgate run`: a gateway, and the signals that it obeys.
+
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::systemd::{self, Watchdog};
+use super::{EXIT_CONFIG, unreadable};
+use crate::admin::{ReloadOutcome, UpgradeReport, UpgradeRequest};
+use crate::clock::Clock;
+use crate::config::ConfigText;
+use crate::gateway::{Gateway, Launch, Predecessor, StartError, Successor, UpgradeError, Upgrader};
+use crate::snapshot::ListenAddress;
+
+/// Runs a gateway until a signal ends it, or another process has taken over.
+pub fn run(file: &Path) -> ExitCode {
+    let launch = Launch::of_this_process();
+    raise_descriptor_limit();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let ended = runtime.and_then(|runtime| runtime.block_on(run_gateway(file, launch)));
+    ended.unwrap_or_else(|error| {
+        eprintln!("tollgate: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+async fn run_gateway(file: &Path, launch: Option<Launch>) -> io::Result<ExitCode> {
+    // Before the file is opened, so that no signal meets the default action: whoever has just written
+    // the file may already say so.
+    let mut signals = Signals::new()?;
+    let mut predecessor = match Predecessor::of_this_process() {
+        Ok(predecessor) => predecessor,
+        Err(error) => {
+            eprintln!("tollgate: cannot take over from the process before: {error}");
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    let gateway = match start(file, predecessor.as_mut()) {
+        Ok(gateway) => gateway,
+        Err(failed) => {
+            eprint!("{}", failed.message);
+            if let Some(predecessor) = predecessor {
+                predecessor.fail(failed.reason, failed.report);
+            }
+            return Ok(ExitCode::from(failed.status));
+        }
+    };
+    drop(predecessor);
+    tracing::info!("listening");
+    systemd::ready("listening");
+    let mut running = Running::new(gateway, launch);
+    let ended = running.until_ended(&mut signals).await;
+    running.drain(ended, &mut signals).await
+}
+
+/// The signals that a gateway obeys.
+struct Signals {
+    reload: Signal,
+    reopen: Signal,
+    upgrade: Signal,
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            reload: signal(SignalKind::hangup())?,
+            reopen: signal(SignalKind::user_defined1())?,
+            upgrade: signal(SignalKind::user_defined2())?,
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+}
+
+/// Why a gateway did not start.
+struct NotStarted {
+    status: u8,
+    /// What is printed.
+    message: String,
+    /// The same in one line.
+    reason: String,
+    /// The mistakes of the file.
+    report: Option<String>,
+}
+
+impl NotStarted {
+    fn new(status: u8, reason: String) -> Self {
+        Self {
+            status,
+            message: format!("tollgate: {reason}\n"),
+            reason,
+            report: None,
+        }
+    }
+}
+
+fn start(file: &Path, predecessor: Option<&mut Predecessor>) -> Result<Gateway, NotStarted> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| NotStarted::new(EXIT_CONFIG, unreadable(file, &error)))?;
+    // Before anything runs, so that no event is lost.
+    let prepare = |gateway: &mut Gateway| {
+        greet(gateway, file);
+        gateway.log_events();
+    };
+    let config = ConfigText::of(file, &text);
+    let clock = (predecessor.as_deref()).map_or_else(Clock::system, Predecessor::clock);
+    Gateway::start_with(config, clock, predecessor, prepare).map_err(|error| match error {
+        StartError::File(report) => {
+            let name = file.display().to_string();
+            let color = io::stderr().is_terminal();
+            NotStarted {
+                status: EXIT_CONFIG,
+                message: report.render(&name, &text, color),
+                reason: format!("{name} has mistakes"),
+                report: Some(report.render(&name, &text, false)),
+            }
+        }
+        error => NotStarted::new(1, format!("{:#}", anyhow::Error::from(error))),
+    })
+}
+
+/// What ends a gateway.
+enum Ended {
+    Terminated,
+    Interrupted,
+    /// Another process has taken over.
+    PassedOn(Successor),
+}
+
+/// A running gateway, and an upgrade of it if one is under way.
+struct Running {
+    gateway: Gateway,
+    upgrader: Option<Arc<Upgrader>>,
+    upgrade: Option<UpgradeUnderWay>,
+    requests: mpsc::Receiver<UpgradeRequest>,
+    watchdog: Option<Watchdog>,
+}
+
+/// An upgrade that is under way.
+struct UpgradeUnderWay {
+    task: JoinHandle<Result<Successor, UpgradeError>>,
+    /// Whoever asked for it through the admin port.
+    asked_by: Option<UpgradeRequest>,
+    /// Whether the file may have changed since the new process read it.
+    was_reloaded: bool,
+}
+
+impl Running {
+    fn new(gateway: Gateway, launch: Option<Launch>) -> Self {
+        Self {
+            upgrader: launch.map(|launch| Arc::new(gateway.upgrader(launch))),
+            upgrade: None,
+            requests: gateway.upgrade_requests(),
+            watchdog: Watchdog::of_this_process(),
+            gateway,
+        }
+    }
+
+    async fn until_ended(&mut self, signals: &mut Signals) -> Ended {
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(self.gateway.pause_before_look()) => {
+                    self.gateway.reload_changed();
+                }
+                _ = signals.reload.recv() => self.reload(),
+                _ = signals.reopen.recv() => self.gateway.reopen_log(),
+                _ = signals.upgrade.recv() => self.begin_upgrade(None),
+                Some(request) = self.requests.recv() => self.begin_upgrade(Some(request)),
+                done = upgraded(&mut self.upgrade) => {
+                    if let Some(successor) = self.end_upgrade(done) {
+                        return Ended::PassedOn(successor);
+                    }
+                }
+                () = due(&mut self.watchdog) => feed(&mut self.watchdog, &self.gateway),
+                _ = signals.terminate.recv() => return Ended::Terminated,
+                _ = signals.interrupt.recv() => return Ended::Interrupted,
+            }
+        }
+    }
+
+    fn reload(&mut self) {
+        systemd::reloading();
+        let report = self.gateway.reload_file();
+        systemd::ready(match report.outcome {
+            ReloadOutcome::Applied { .. } => "listening",
+            ReloadOutcome::Mistakes { .. } | ReloadOutcome::Unreadable { .. } => {
+                "listening; the last reload failed, and the old configuration stays"
+            }
+        });
+        if let Some(upgrade) = &mut self.upgrade {
+            upgrade.was_reloaded = true;
+        }
+    }
+
+    fn begin_upgrade(&mut self, asked_by: Option<UpgradeRequest>) {
+        let by = asked_by.as_ref().map(|request| request.peer.to_string());
+        let by = by.unwrap_or_else(|| "signal".to_owned());
+        if self.upgrade.is_some() {
+            tracing::warn!(source = by, "an upgrade is under way already");
+            if let Some(request) = asked_by {
+                let _ = request.report.send(UpgradeReport::UnderWay);
+            }
+            return;
+        }
+        let Some(upgrader) = self.upgrader.clone() else {
+            tracing::error!(
+                "it is not known how this process was started: it cannot be started again"
+            );
+            return;
+        };
+        tracing::info!(
+            source = by,
+            "upgrading: a new process starts, and this one goes on until that serves"
+        );
+        let upgrade = move || upgrader.upgrade(systemd::main_process);
+        self.upgrade = Some(UpgradeUnderWay {
+            task: tokio::task::spawn_blocking(upgrade),
+            asked_by,
+            was_reloaded: false,
+        });
+    }
+
+    /// Says what came of an upgrade, to the log and to whoever asked.
+    fn end_upgrade(&mut self, done: Result<Successor, UpgradeError>) -> Option<Successor> {
+        let upgrade = self.upgrade.take()?;
+        let report = match &done {
+            Ok(successor) => {
+                tracing::info!(
+                    process = successor.id,
+                    version = successor.version,
+                    "another process has taken over: this one ends once its requests have"
+                );
+                if upgrade.was_reloaded {
+                    pass_signal(successor, rustix::process::Signal::HUP);
+                }
+                UpgradeReport::TakenOver {
+                    version: successor.version.clone(),
+                    id: successor.id,
+                }
+            }
+            Err(error) => {
+                tracing::error!(%error, "the upgrade failed: this process goes on");
+                let report = match error {
+                    UpgradeError::Failed { report, .. } => report.clone(),
+                    _ => None,
+                };
+                UpgradeReport::Failed {
+                    reason: error.to_string(),
+                    report,
+                }
+            }
+        };
+        if let Some(request) = upgrade.asked_by {
+            let _ = request.report.send(report);
+        }
+        done.ok()
+    }
+
+    /// Lets requests finish, and ends.
+    async fn drain(mut self, ended: Ended, signals: &mut Signals) -> io::Result<ExitCode> {
+        let force = Arc::new(self.gateway.forcer());
+        let mut successor = None;
+        match ended {
+            Ended::PassedOn(new) => successor = Some(Arc::new(new)),
+            Ended::Terminated => {}
+            Ended::Interrupted => force(),
+        }
+        match &successor {
+            None => {
+                self.stop_upgrade().await;
+                systemd::stopping();
+            }
+            Some(successor) => {
+                let (successor, force) = (Arc::clone(successor), Arc::clone(&force));
+                // It ends with the process.
+                std::thread::spawn(move || {
+                    if successor.wants_end() {
+                        force();
+                    }
+                });
+            }
+        }
+        tracing::info!("draining: no longer ready; requests in progress finish");
+        // Whoever asks for an upgrade now is refused.
+        drop(self.requests);
+        let mut gateway = self.gateway;
+        let mut drained = tokio::task::spawn_blocking(move || gateway.shutdown());
+        loop {
+            let passed = tokio::select! {
+                done = &mut drained => {
+                    done?;
+                    return Ok(ExitCode::SUCCESS);
+                }
+                _ = signals.interrupt.recv() => {
+                    force();
+                    continue;
+                }
+                _ = signals.reload.recv() => rustix::process::Signal::HUP,
+                _ = signals.reopen.recv() => rustix::process::Signal::USR1,
+                _ = signals.upgrade.recv() => rustix::process::Signal::USR2,
+            };
+            if let Some(successor) = &successor {
+                pass_signal(successor, passed);
+            }
+        }
+    }
+
+    /// Ends a new process that has not taken over.
+    async fn stop_upgrade(&mut self) {
+        if let Some(upgrader) = &self.upgrader
+            && self.upgrade.is_some()
+        {
+            upgrader.abort();
+            let done = upgraded(&mut self.upgrade).await;
+            self.end_upgrade(done);
+        }
+    }
+}
+
+/// Waits for an upgrade, if one is under way.
+async fn upgraded(upgrade: &mut Option<UpgradeUnderWay>) -> Result<Successor, UpgradeError> {
+    match upgrade {
+        Some(upgrade) => match (&mut upgrade.task).await {
+            Ok(done) => done,
+            Err(error) => Err(UpgradeError::System(io::Error::other(error))),
+        },
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits until the watchdog is to be fed, if there is one.
+async fn due(watchdog: &mut Option<Watchdog>) {
+    match watchdog {
+        Some(watchdog) => watchdog.due().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Feeds the watchdog if every thread has come further since the last time.
+fn feed(watchdog: &mut Option<Watchdog>, gateway: &Gateway) {
+    if let Some(watchdog) = watchdog {
+        watchdog.feed(gateway.progress());
+    }
+}
+
+/// Passes a signal on that was meant for the gateway, which is another process now.
+fn pass_signal(successor: &Successor, signal: rustix::process::Signal) {
+    let id = i32::try_from(successor.id).ok();
+    if let Some(id) = id.and_then(rustix::process::Pid::from_raw) {
+        let _ = rustix::process::kill_process(id, signal);
+    }
+}
+
+/// Says on standard error where the gateway listens and what to try.
+fn greet(gateway: &Gateway, file: &Path) {
+    eprintln!(
+        "tollgate {}: read {}",
+        env!("CARGO_PKG_VERSION"),
+        file.display()
+    );
+    for (name, address) in gateway.addresses() {
+        let scheme = gateway.scheme(name);
+        match address {
+            ListenAddress::Tcp(address) => {
+                eprintln!("  listening on {scheme}://{address} (listeners.{name})");
+            }
+            ListenAddress::Unix(_) => {
+                eprintln!("  listening on {address} ({scheme}, listeners.{name})");
+            }
+        }
+    }
+    if let Some(address) = gateway.admin_address() {
+        eprintln!("  admin port on http://{address}: /livez /readyz /metrics");
+    }
+    if let Some((name, address)) = gateway.addresses().first() {
+        let scheme = gateway.scheme(name);
+        match address {
+            ListenAddress::Tcp(address) => eprintln!("  try: curl -i {scheme}://{address}/"),
+            ListenAddress::Unix(path) => {
+                let path = path.display();
+                eprintln!("  try: curl -i --unix-socket {path} {scheme}://localhost/");
+            }
+        }
+    }
+}
+
+/// Each proxied request needs two descriptors, and the soft limit is often 1024.
+fn raise_descriptor_limit() {
+    if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
+        eprintln!("tollgate: cannot raise the limit of open files: {error}");
+    }
+}

@@ -1,0 +1,62 @@
+//! `tollgate upgrade`: has the gateway start its binary again and hand over to it.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use http::{Method, StatusCode};
+use serde_json::Value;
+
+use super::EXIT_CONFIG;
+use super::client::{AdminAnswer, AdminClient, ClientError};
+
+/// Has the gateway that runs with the file at `path` hand over to a new process. Exits with 0 once that serves, with 78
+/// if the file has mistakes, or with 1 if the running process goes on for another reason.
+pub fn upgrade(path: &Path) -> ExitCode {
+    let answer = AdminClient::of(path).and_then(|client| {
+        if client.has_token() {
+            client.ask(Method::POST, "/api/upgrade", None)
+        } else {
+            Err(ClientError::Refused(NO_TOKEN.to_owned()))
+        }
+    });
+    match answer {
+        Ok(AdminAnswer {
+            status: StatusCode::OK,
+            content,
+        }) => {
+            println!("{}", taken_over(&content));
+            ExitCode::SUCCESS
+        }
+        Ok(AdminAnswer { content, .. }) => {
+            let report = content["report"].as_str();
+            eprint!("{}", report.unwrap_or_default());
+            let detail = content["detail"].as_str().unwrap_or(UNKNOWN);
+            eprintln!("tollgate: not upgraded: {detail}");
+            report.map_or(ExitCode::FAILURE, |_| ExitCode::from(EXIT_CONFIG))
+        }
+        Err(error) => {
+            let status = error.report();
+            if matches!(error, ClientError::Off | ClientError::Refused(_)) {
+                eprintln!("tollgate: {SIGNAL}");
+            }
+            status
+        }
+    }
+}
+
+fn taken_over(content: &Value) -> String {
+    let version = |of: &Value| of["version"].as_str().unwrap_or("?").to_owned();
+    let before = &content["before"];
+    format!(
+        "tollgate {} (process {}) has taken over; {} (process {}) ends once its requests have",
+        version(content),
+        content["process"],
+        version(before),
+        before["process"],
+    )
+}
+
+const NO_TOKEN: &str =
+    "the file sets no `[admin] token`, and without one nothing can be changed through its port";
+const SIGNAL: &str = "to upgrade, send SIGUSR2 instead: `kill -USR2 PID`, or `systemctl kill -s USR2 --kill-whom=main tollgate`";
+const UNKNOWN: &str = "the gateway did not say why";

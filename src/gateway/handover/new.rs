@@ -1,0 +1,265 @@
+//! The new process: takes over what the old one passes.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use super::channel::{Channel, ChannelError};
+use super::message::{Begin, FromNew, FromOld};
+use super::{PROTOCOL, STEP_WITHIN, VARIABLE};
+use crate::clock::{Clock, monotonic};
+use crate::gateway::Gateway;
+use crate::gateway::sockets::{GivenSocket, GivenSockets, SocketRole};
+use crate::keys::InForce;
+use crate::limit::Quota;
+use crate::limit::plan::SeriesId;
+use crate::proxy::process::Process;
+use crate::snapshot::Policy;
+use crate::store::directives::DirectiveSet;
+use crate::store::{COUNTERS_VERSION, MemoryStore, SeriesStates, Store};
+
+/// The process that this one is to take over from.
+#[derive(Debug)]
+pub struct Predecessor {
+    channel: Channel,
+    begin: Begin,
+    /// Sockets that listen, and then the channels of those that drain.
+    descriptors: Vec<OwnedFd>,
+}
+
+impl Predecessor {
+    /// Finds out whether there is one, and hears what it begins with.
+    ///
+    /// # Errors
+    /// If it cannot be understood.
+    pub fn of_this_process() -> Result<Option<Self>, ChannelError> {
+        let Some(version) = std::env::var_os(VARIABLE) else {
+            return Ok(None);
+        };
+        let channel = take_standard_input().map_err(ChannelError::System)?;
+        let channel = Channel::from_descriptor(channel);
+        if version != PROTOCOL {
+            let reason = format!(
+                "versions {} and {PROTOCOL} of the hand-over differ: stop the old process, and start the new one",
+                version.display()
+            );
+            tell_failed(&channel, reason, None);
+            return Err(ChannelError::Nonsense);
+        }
+        let (FromOld::Begin(begin), mut descriptors) = channel.receive(Some(STEP_WITHIN))? else {
+            return Err(ChannelError::Nonsense);
+        };
+        while descriptors.len() < begin.descriptors() {
+            match channel.receive(Some(STEP_WITHIN))? {
+                (FromOld::Descriptors, more) if !more.is_empty() => descriptors.extend(more),
+                _ => return Err(ChannelError::Nonsense),
+            }
+        }
+        Ok(Some(Self {
+            channel,
+            begin: *begin,
+            descriptors,
+        }))
+    }
+
+    /// Returns a clock that agrees with the old process's.
+    pub fn clock(&self) -> Clock {
+        Clock::system_ahead(self.begin.clock_ahead_us)
+    }
+
+    /// Tells the old process that this one cannot serve.
+    pub fn fail(&self, reason: String, report: Option<String>) {
+        tell_failed(&self.channel, reason, report);
+    }
+
+    /// Returns the key of partition ids.
+    pub(in crate::gateway) fn random_key(&self) -> [u8; 32] {
+        self.begin.random_key
+    }
+
+    /// Takes the sockets that listen.
+    pub(in crate::gateway) fn sockets(&mut self) -> GivenSockets {
+        let listeners = self.begin.listeners.iter().enumerate();
+        let listeners = listeners.map(|(index, address)| (SocketRole::Listener(index), address));
+        let admin = self.begin.admin.iter();
+        let all = listeners.chain(admin.map(|address| (SocketRole::Admin, address)));
+        let count = self.begin.listeners.len() + usize::from(self.begin.admin.is_some());
+        let descriptors = self.descriptors.drain(..count);
+        let given = all
+            .zip(descriptors)
+            .map(|((role, address), descriptor)| GivenSocket {
+                role,
+                configured: address.configured.clone(),
+                bound: address.bound.clone(),
+                is_own: address.is_own,
+                descriptor,
+            });
+        GivenSockets(given.collect())
+    }
+
+    /// Takes over, with the old process's listeners whose numbers are `given_as`; `accept` is called once all has been
+    /// passed.
+    ///
+    /// # Errors
+    /// If the old process goes on itself.
+    pub(in crate::gateway) fn take_over(
+        &mut self,
+        gateway: &Gateway,
+        given_as: &[Option<usize>],
+        accept: impl FnOnce(),
+    ) -> Result<(), ChannelError> {
+        let process = &gateway.process;
+        let in_force = &*gateway.admin.in_force;
+        await_within(CONNECTS_WITHIN, || {
+            in_force.is_known.load(Relaxed) && process.endpoints.are_names_known()
+        });
+        let listeners = 0..self.begin.listeners.len();
+        let memory = self.memory(process);
+        let ready = FromNew::Ready {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            adopted: listeners
+                .map(|number| given_as.contains(&Some(number)))
+                .collect(),
+            takes_counters: memory.is_some(),
+        };
+        self.channel.send(&ready, &[], STEP_WITHIN)?;
+        let mut counters = Counters::new(process);
+        loop {
+            match self.channel.receive(Some(STEP_WITHIN))?.0 {
+                FromOld::Counters(passed) => {
+                    let memory = memory.ok_or(ChannelError::Nonsense)?;
+                    passed
+                        .into_iter()
+                        .for_each(|states| counters.adopt(memory, states));
+                }
+                FromOld::Directives(set) => {
+                    let memory = memory.ok_or(ChannelError::Nonsense)?;
+                    adopt_directives(memory, set, in_force, process);
+                }
+                FromOld::TakeOver => break,
+                _ => return Err(ChannelError::Nonsense),
+            }
+        }
+        counters.say();
+        accept();
+        self.channel.send(&FromNew::Serving, &[], STEP_WITHIN)?;
+        match self.channel.receive(Some(STEP_WITHIN)) {
+            Ok((FromOld::Confirmed, _)) | Err(ChannelError::Ended) => {}
+            Ok(_) => return Err(ChannelError::Nonsense),
+            Err(error) => return Err(error),
+        }
+        let older = self.descriptors.drain(..).map(Channel::from_descriptor);
+        let newest = self.channel.try_clone().map_err(ChannelError::System)?;
+        older
+            .chain([newest])
+            .for_each(|one| gateway.drainers.add(one));
+        Ok(())
+    }
+
+    /// Returns the store that takes counters over, if both processes count in memory.
+    fn memory<'p>(&self, process: &'p Process) -> Option<&'p MemoryStore> {
+        let Store::Memory(memory) = &process.store else {
+            return None;
+        };
+        if !self.begin.has_counters {
+            return None;
+        }
+        if self.begin.counters_version != COUNTERS_VERSION {
+            tracing::warn!(
+                old = self.begin.version,
+                "the process before keeps counters in another way: every client starts with a whole quota"
+            );
+            return None;
+        }
+        Some(memory)
+    }
+}
+
+/// Takes over counters.
+struct Counters {
+    /// The series that are counted, as far as the configuration has them.
+    quotas: Vec<(SeriesId, Quota)>,
+    adopted: usize,
+    left_out: usize,
+}
+
+impl Counters {
+    fn new(process: &Process) -> Self {
+        let live = process.live();
+        let quotas = live.snapshot.policies.iter().flat_map(Policy::every_quota);
+        Self {
+            quotas: quotas.map(|quota| (quota.series_id, quota.quota)).collect(),
+            adopted: 0,
+            left_out: 0,
+        }
+    }
+
+    fn adopt(&mut self, memory: &MemoryStore, states: SeriesStates) {
+        let series_id = memory.series_id(&states.series);
+        let mut quotas = self.quotas.iter();
+        let Some((_, quota)) = quotas.find(|(of, _)| *of == series_id) else {
+            return;
+        };
+        let count = states.len();
+        let left_out = memory.adopt(series_id, quota, states);
+        self.adopted += count - left_out;
+        self.left_out += left_out;
+    }
+
+    fn say(&self) {
+        tracing::info!(
+            partitions = self.adopted,
+            "counters of the process before are taken over"
+        );
+        if self.left_out > 0 {
+            tracing::warn!(
+                partitions = self.left_out,
+                "there is no room in `max_memory` for all counters of the process before"
+            );
+        }
+    }
+}
+
+/// Puts in force what operators ordered of the old process.
+fn adopt_directives(
+    memory: &MemoryStore,
+    set: DirectiveSet,
+    in_force: &InForce,
+    process: &Process,
+) {
+    let now = process.clock.now();
+    let count = set.entries.iter().filter(|entry| entry.until > now).count();
+    memory.adopt_directives(set);
+    in_force.given.notify_one();
+    await_within(ORDERS_WITHIN, || in_force.parts().directives.len() >= count);
+}
+
+/// Waits until something is so, for as long as that at most.
+fn await_within(most: Duration, is_so: impl Fn() -> bool) {
+    let end: Instant = monotonic() + most;
+    while !is_so() && monotonic() < end {
+        std::thread::sleep(LOOKS_EVERY);
+    }
+}
+
+fn tell_failed(channel: &Channel, reason: String, report: Option<String>) {
+    // If it does not hear that, it sees this process end.
+    let _ = channel.send(&FromNew::Failed { reason, report }, &[], STEP_WITHIN);
+}
+
+/// Takes the socket that is the standard input, and puts nothing in its place.
+fn take_standard_input() -> io::Result<OwnedFd> {
+    let socket = io::stdin().as_fd().try_clone_to_owned()?;
+    let nothing = std::fs::File::open("/dev/null")?;
+    rustix::stdio::dup2_stdin(nothing)?;
+    Ok(socket)
+}
+
+/// How long Redis and names are waited for: without them the new process serves as the old one does.
+const CONNECTS_WITHIN: Duration = Duration::from_secs(5);
+
+/// How long it may take until what operators ordered is in force.
+const ORDERS_WITHIN: Duration = Duration::from_secs(5);
+
+const LOOKS_EVERY: Duration = Duration::from_millis(5);

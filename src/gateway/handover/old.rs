@@ -1,0 +1,372 @@
+//! The old process: starts the new one, passes it everything, and drains when that serves.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::channel::{Channel, ChannelError, DESCRIPTORS_MAX};
+use super::message::{Begin, FromNew, FromOld, PassedAddress};
+use super::{PROTOCOL, READY_WITHIN, STEP_WITHIN, VARIABLE};
+use crate::gateway::control::Phase;
+use crate::gateway::sockets::Sockets;
+use crate::proxy::process::Process;
+use crate::snapshot::{ListenAddress, Snapshot};
+use crate::store::{COUNTERS_VERSION, MemoryStore, Store};
+
+/// How the binary is started again.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    program: PathBuf,
+    arguments: Vec<OsString>,
+}
+
+/// The sockets that listen, as they would be passed on.
+#[derive(Debug)]
+pub(in crate::gateway) struct PassedSockets {
+    listeners: Vec<(PassedAddress, OwnedFd)>,
+    admin: Option<(PassedAddress, OwnedFd)>,
+}
+
+/// Earlier processes of this gateway that still drain, the oldest first.
+#[derive(Clone, Debug, Default)]
+pub(in crate::gateway) struct Drainers(Arc<Mutex<Vec<Channel>>>);
+
+/// Hands over to a new process.
+#[derive(Debug)]
+pub struct Upgrader {
+    launch: Launch,
+    process: Arc<Process>,
+    phase: watch::Sender<Phase>,
+    /// Gone once this process no longer listens.
+    sockets: Arc<Mutex<Option<PassedSockets>>>,
+    drainers: Drainers,
+    /// The new process, while it has not taken over.
+    child: Mutex<Option<Child>>,
+}
+
+/// A process that has taken over.
+#[derive(Debug)]
+pub struct Successor {
+    /// Its version.
+    pub version: String,
+    /// Its process id.
+    pub id: u32,
+    channel: Channel,
+}
+
+/// Why the old process goes on.
+#[derive(Debug, thiserror::Error)]
+pub enum UpgradeError {
+    /// The end of process 1 is the end of its container.
+    #[error(
+        "this is process 1 of its container, which ends with it: replace the container instead"
+    )]
+    IsInit,
+    /// The gateway is draining.
+    #[error("this process is stopping")]
+    Stopping,
+    /// The binary cannot be started.
+    #[error("cannot start {program}: {source}")]
+    Start {
+        /// Its path.
+        program: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The new process says why it cannot serve.
+    #[error("the new process cannot serve: {reason}")]
+    Failed {
+        /// Why, in one line.
+        reason: String,
+        /// The mistakes of its file, as `tollgate check` prints them.
+        report: Option<String>,
+    },
+    /// The system gave no thread.
+    #[error(transparent)]
+    System(io::Error),
+    /// The new process ended, or fell silent.
+    #[error("the new process did not take over: {0}")]
+    Lost(#[from] ChannelError),
+}
+
+impl Launch {
+    /// Says how this process was started. To be asked at the start: paths may depend on the working directory.
+    pub fn of_this_process() -> Option<Self> {
+        let mut arguments = std::env::args_os();
+        let named = arguments.next()?;
+        Some(Self {
+            program: found(&named)?,
+            arguments: arguments.collect(),
+        })
+    }
+}
+
+/// Finds a program as a shell does. The path stays the one that was used: another binary may be put there, or a link be
+/// set to another one.
+fn found(named: &OsStr) -> Option<PathBuf> {
+    let path = Path::new(named);
+    if path.components().count() > 1 {
+        return std::path::absolute(path).ok();
+    }
+    let folders = std::env::var_os("PATH")?;
+    let programs = std::env::split_paths(&folders).map(|folder| folder.join(path));
+    let found = programs.into_iter().find(|program| program.is_file());
+    found.or_else(|| std::env::current_exe().ok())
+}
+
+impl PassedSockets {
+    /// Notes what is listened on.
+    ///
+    /// # Errors
+    /// If there are no descriptors left.
+    pub(in crate::gateway) fn of(snapshot: &Snapshot, sockets: &Sockets) -> io::Result<Self> {
+        let passed = snapshot.listeners.iter().zip(&sockets.listeners);
+        let listeners = passed.map(|(listener, socket)| {
+            let address = PassedAddress {
+                configured: listener.address.clone(),
+                bound: socket.address.clone(),
+                is_own: socket.is_own(),
+            };
+            Ok((address, socket.descriptor()?))
+        });
+        let listeners = listeners.collect::<io::Result<_>>()?;
+        let admin = match (snapshot.admin.address, &sockets.admin) {
+            (Some(address), Some(socket)) => Some(passed_admin(address.into(), socket)?),
+            _ => None,
+        };
+        Ok(Self { listeners, admin })
+    }
+}
+
+fn passed_admin(
+    configured: ListenAddress,
+    socket: &TcpListener,
+) -> io::Result<(PassedAddress, OwnedFd)> {
+    let address = PassedAddress {
+        configured,
+        bound: socket.local_addr()?.into(),
+        is_own: true,
+    };
+    Ok((address, socket.try_clone()?.into()))
+}
+
+impl Drainers {
+    /// Adds the newest, and has the oldest end when there are too many.
+    pub(super) fn add(&self, channel: Channel) {
+        let mut all = self.all();
+        all.retain(|channel| !channel.is_closed());
+        all.push(channel);
+        let too_many = all.len().saturating_sub(DRAINERS_MAX);
+        for oldest in all.drain(..too_many) {
+            tracing::warn!("too many earlier processes still drain: the oldest is cut");
+            let _ = oldest.send(&FromOld::End, &[], STEP_WITHIN);
+        }
+    }
+
+    /// Has all of them end, and waits for that, not for long.
+    pub(in crate::gateway) fn end(&self) {
+        let all = std::mem::take(&mut *self.all());
+        for channel in &all {
+            let _ = channel.send(&FromOld::End, &[], STEP_WITHIN);
+        }
+        for channel in all {
+            // It says nothing: what comes is its end.
+            let _ = channel.receive::<()>(Some(END_WITHIN));
+        }
+    }
+
+    fn all(&self) -> MutexGuard<'_, Vec<Channel>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Upgrader {
+    pub(in crate::gateway) fn new(
+        launch: Launch,
+        process: Arc<Process>,
+        phase: watch::Sender<Phase>,
+        sockets: Arc<Mutex<Option<PassedSockets>>>,
+        drainers: Drainers,
+    ) -> Self {
+        Self {
+            launch,
+            process,
+            phase,
+            sockets,
+            drainers,
+            child: Mutex::default(),
+        }
+    }
+
+    /// Starts the binary again and hands over to it. Blocks until it has, or has failed; if it has, this process has
+    /// stopped accepting, and is to be [shut down](crate::gateway::Gateway::shutdown). `announce` is told the id of the
+    /// new process as soon as that serves.
+    ///
+    /// # Errors
+    /// Why this process goes on as if nothing had been.
+    pub fn upgrade(&self, announce: impl FnOnce(u32)) -> Result<Successor, UpgradeError> {
+        if std::process::id() == 1 {
+            return Err(UpgradeError::IsInit);
+        }
+        let (channel, theirs) = Channel::pair().map_err(ChannelError::System)?;
+        let child = self.start(theirs)?;
+        let id = child.id();
+        *self.child() = Some(child);
+        let taken = self.converse(&channel);
+        let child = self.child().take();
+        match taken {
+            Ok(version) => {
+                announce(id);
+                let _ = channel.send(&FromOld::Confirmed, &[], STEP_WITHIN);
+                Ok(Successor {
+                    version,
+                    id,
+                    channel,
+                })
+            }
+            Err(error) => {
+                self.phase.send_if_modified(|phase| {
+                    let is_paused = *phase == Phase::Paused;
+                    if is_paused {
+                        *phase = Phase::Running;
+                    }
+                    is_paused
+                });
+                if let Some(mut child) = child {
+                    let _ = child.kill();
+                    let _ = child.wait();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends a new process that has not taken over.
+    pub fn abort(&self) {
+        if let Some(child) = &mut *self.child() {
+            let _ = child.kill();
+        }
+    }
+
+    fn child(&self) -> MutexGuard<'_, Option<Child>> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start(&self, channel: OwnedFd) -> Result<Child, UpgradeError> {
+        let Launch { program, arguments } = &self.launch;
+        let mut command = Command::new(program);
+        command.args(arguments).env(VARIABLE, PROTOCOL);
+        for of_this_process in ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "WATCHDOG_PID"] {
+            command.env_remove(of_this_process);
+        }
+        let child = command.stdin(channel).spawn();
+        child.map_err(|source| UpgradeError::Start {
+            program: program.display().to_string(),
+            source,
+        })
+    }
+
+    /// Passes everything to the new process; returns its version once it serves.
+    fn converse(&self, channel: &Channel) -> Result<String, UpgradeError> {
+        self.begin(channel)?;
+        let (version, adopted, takes_counters) = match channel.receive(Some(READY_WITHIN))?.0 {
+            FromNew::Ready {
+                version,
+                adopted,
+                takes_counters,
+            } => (version, adopted, takes_counters),
+            FromNew::Failed { reason, report } => {
+                return Err(UpgradeError::Failed { reason, report });
+            }
+            FromNew::Serving => return Err(ChannelError::Nonsense.into()),
+        };
+        // A process that is told to stop in the meantime stops.
+        let is_paused = self.phase.send_if_modified(|phase| {
+            let runs = *phase == Phase::Running;
+            if runs {
+                *phase = Phase::Paused;
+            }
+            runs
+        });
+        if !is_paused {
+            return Err(UpgradeError::Stopping);
+        }
+        if let Store::Memory(memory) = &self.process.store
+            && takes_counters
+        {
+            pass_counters(memory, channel)?;
+        }
+        channel.send(&FromOld::TakeOver, &[], STEP_WITHIN)?;
+        match channel.receive(Some(STEP_WITHIN))?.0 {
+            FromNew::Serving => {}
+            FromNew::Failed { reason, report } => {
+                return Err(UpgradeError::Failed { reason, report });
+            }
+            FromNew::Ready { .. } => return Err(ChannelError::Nonsense.into()),
+        }
+        if takes_counters {
+            self.process.drain_at_once();
+        }
+        self.phase.send_replace(Phase::PassedOn(adopted.into()));
+        Ok(version)
+    }
+
+    fn begin(&self, channel: &Channel) -> Result<(), UpgradeError> {
+        let sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
+        let sockets = sockets.as_ref().ok_or(UpgradeError::Stopping)?;
+        let drainers = self.drainers.all();
+        let addresses = sockets.listeners.iter();
+        let begin = Begin {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            counters_version: COUNTERS_VERSION,
+            has_counters: matches!(self.process.store, Store::Memory(_)),
+            listeners: addresses.map(|(address, _)| address.clone()).collect(),
+            admin: sockets.admin.as_ref().map(|(address, _)| address.clone()),
+            draining: drainers.len(),
+            random_key: self.process.random_key,
+            clock_ahead_us: self.process.clock.ahead_us(),
+        };
+        let listening = sockets.listeners.iter().chain(&sockets.admin);
+        let listening = listening.map(|(_, descriptor)| descriptor.as_fd());
+        let draining = drainers.iter().map(Channel::as_descriptor);
+        let descriptors: Vec<BorrowedFd<'_>> = listening.chain(draining).collect();
+        channel.send(&FromOld::Begin(Box::new(begin)), &[], STEP_WITHIN)?;
+        for some in descriptors.chunks(DESCRIPTORS_MAX) {
+            channel.send(&FromOld::Descriptors, some, STEP_WITHIN)?;
+        }
+        Ok(())
+    }
+}
+
+/// Passes the counters, and what operators ordered.
+fn pass_counters(memory: &MemoryStore, channel: &Channel) -> Result<(), ChannelError> {
+    for part in 0..memory.parts() {
+        let counters = memory.part(part);
+        if !counters.is_empty() {
+            channel.send(&FromOld::Counters(counters), &[], STEP_WITHIN)?;
+        }
+    }
+    let directives = FromOld::Directives(memory.directives());
+    channel.send(&directives, &[], STEP_WITHIN)
+}
+
+impl Successor {
+    /// Waits until the new process wants this one to end at once; returns false if it never will, because it has ended
+    /// itself.
+    pub fn wants_end(&self) -> bool {
+        matches!(self.channel.receive(None), Ok((FromOld::End, _)))
+    }
+}
+
+/// How many earlier processes may drain at once.
+const DRAINERS_MAX: usize = 4;
+
+/// How long they may take to end once they wait for nothing.
+const END_WITHIN: Duration = Duration::from_secs(3);

@@ -1,0 +1,113 @@
+//! Processes of the real binary that hand over to each other.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tempfile::TempDir;
+
+use super::Config;
+use super::process::{Process, command};
+
+/// The token of the admin port.
+pub const TOKEN: &str = "0123456789abcdef";
+
+/// The first process, and those that come after it; all are killed when dropped.
+pub struct Generations {
+    pub first: Process,
+    /// The path by which the binary is started: a link, or what took its place.
+    program: PathBuf,
+    _folder: TempDir,
+}
+
+impl Generations {
+    /// Starts the first.
+    #[track_caller]
+    pub fn start(config: &Config) -> Self {
+        let folder = tempfile::tempdir().expect("a folder for the binary");
+        let program = folder.path().join("tollgate");
+        let config = config.clone().admin_token(TOKEN);
+        let first = Process::start_as(&config, |file| {
+            let usual = command(file);
+            symlink(usual.get_program(), &program).expect("a free path");
+            let mut linked = Command::new(&program);
+            linked.args(usual.get_args()).env("NO_COLOR", "1");
+            linked.stdin(std::process::Stdio::null()).process_group(0);
+            linked
+        });
+        Self {
+            first,
+            program,
+            _folder: folder,
+        }
+    }
+
+    /// Puts a shell script in the place of the binary, which it can call as `$TOLLGATE`.
+    pub fn replace(&self, script: &str) {
+        let binary = fs::read_link(&self.program);
+        let binary = binary.unwrap_or_else(|_| env!("CARGO_BIN_EXE_tollgate").into());
+        let script = format!("#!/bin/sh\nTOLLGATE='{}'\n{script}\n", binary.display());
+        // Under another name first: a script that is being written cannot be run.
+        let written = self.program.with_extension("new");
+        fs::write(&written, script).expect("the folder is writable");
+        let mode = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(&written, mode).expect("the file is ours");
+        fs::rename(&written, &self.program).expect("the folder is writable");
+    }
+
+    /// Puts the binary back.
+    pub fn restore(&self) {
+        fs::remove_file(&self.program).expect("something is there");
+        symlink(env!("CARGO_BIN_EXE_tollgate"), &self.program).expect("a free path");
+    }
+
+    /// Runs `tollgate upgrade`.
+    pub fn upgrade(&self) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+        let file = self.first.file();
+        command.arg("upgrade").arg("--config").arg(file);
+        command.output().expect("the binary runs")
+    }
+
+    /// The same, which must succeed; returns the new process's id.
+    #[track_caller]
+    pub fn upgraded(&self) -> u32 {
+        let output = self.upgrade();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let failed = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}{failed}");
+        let id = said
+            .split("(process ")
+            .nth(1)
+            .and_then(|rest| rest.split(')').next());
+        let id = id.and_then(|id| id.parse().ok());
+        id.unwrap_or_else(|| panic!("no process in {said}"))
+    }
+
+    /// Counts the processes that live.
+    pub fn living(&self) -> usize {
+        let group = self.first.id().to_string();
+        let entries = fs::read_dir("/proc").expect("it is there");
+        let entries =
+            entries.filter_map(|entry| fs::read_to_string(entry.ok()?.path().join("stat")).ok());
+        let lives = |stat: &String| {
+            // Behind the name: state, parent, group.
+            let fields = stat.rsplit(") ").next().unwrap_or_default();
+            let mut fields = fields.split(' ');
+            fields.next() != Some("Z") && fields.nth(1) == Some(&group)
+        };
+        entries.filter(lives).count()
+    }
+}
+
+impl Drop for Generations {
+    fn drop(&mut self) {
+        let group = i32::try_from(self.first.id()).ok().and_then(Pid::from_raw);
+        if let Some(group) = group {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
