@@ -8,6 +8,7 @@ mod client_certificates;
 mod desync;
 mod foreign;
 mod grpc;
+mod hand_overs;
 mod handshakes;
 mod neighbours;
 mod programs;

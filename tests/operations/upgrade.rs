@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
+use crate::admin::api::assert_described;
 use crate::support::generations::TOKEN;
 use crate::support::process::free_address;
 use crate::support::{Client, Config, Gate, Generations, Origin, eventually, get};
@@ -32,7 +33,14 @@ fn a_new_process_goes_on_with_the_counters_and_what_operators_ordered() {
         assert_eq!(blocked.status, 403);
     }
     assert_eq!(statuses, [200, 200, 200, 429, 429]);
-    drop(admin);
+    // Whoever asks the port itself is answered by the process that ends.
+    let mut admin = Client::connect(generations.first.admin);
+    let upgraded = admin.ask(format!(
+        "POST /api/upgrade HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
+    ));
+    assert_eq!(upgraded.status, 200);
+    assert_described("POST", "/api/upgrade", &upgraded);
+    admin.assert_closed();
     eventually("only the last lives", || {
         (generations.living() == 1).then_some(())
     });

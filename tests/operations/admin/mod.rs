@@ -1,6 +1,6 @@
 //! The admin port over a real socket: whole responses, byte for byte.
 
-mod api;
+pub mod api;
 mod commands;
 mod connections;
 

@@ -1,0 +1,379 @@
+//! Hand-overs under load: whoever is connected, and whoever connects, gets whole answers.
+//!
+//! `TOLLGATE_HAND_OVERS=200` makes a drill of it.
+
+use std::io::{Error, Read, Result, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::client::SendRequest;
+use rustls::ClientConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::secure::{Secure, tls, trusting};
+use crate::support::{
+    After, Authority, Config, Exchange, Generations, Origin, PATIENCE, eventually,
+};
+
+/// What a client asks for again and again until it is told to stop.
+type Load = Box<dyn Fn(&Target) -> Result<()> + Send + Sync>;
+
+/// The gateway, as clients see it.
+struct Target {
+    clear: SocketAddr,
+    encrypted: SocketAddr,
+    tls: Arc<ClientConfig>,
+    is_over: AtomicBool,
+    /// Whole answers.
+    answers: AtomicUsize,
+}
+
+impl Target {
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
+    }
+
+    fn answered(&self) {
+        self.answers.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn connect(&self) -> Result<TcpStream> {
+        let stream = TcpStream::connect(self.clear)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    }
+}
+
+/// The head of an answer, and its body if it has a length or comes in chunks.
+struct Read1 {
+    head: String,
+    body: Vec<u8>,
+}
+
+impl Read1 {
+    fn of(stream: &mut impl Read) -> Result<Self> {
+        let head = until(stream, b"\r\n\r\n")?;
+        let head = String::from_utf8(head)
+            .map_err(Error::other)?
+            .to_lowercase();
+        let mut body = Vec::new();
+        if let Some(length) = field(&head, "content-length") {
+            body = take(stream, length.parse().map_err(Error::other)?)?;
+        } else if field(&head, "transfer-encoding").is_some() {
+            loop {
+                let length = String::from_utf8(until(stream, b"\r\n")?).map_err(Error::other)?;
+                let length = usize::from_str_radix(length.trim(), 16).map_err(Error::other)?;
+                body.extend(take(stream, length)?);
+                until(stream, b"\r\n")?;
+                if length == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(Self { head, body })
+    }
+
+    fn expect(self, status: &str, body: &[u8]) -> Result<Self> {
+        let is_right = self.head.starts_with(&format!("http/1.1 {status} "));
+        if is_right && (body.is_empty() || self.body == body) {
+            return Ok(self);
+        }
+        let text = String::from_utf8_lossy(&self.body);
+        Err(Error::other(format!("{}{text}", self.head)))
+    }
+
+    fn is_last(&self) -> bool {
+        field(&self.head, "connection") == Some("close")
+    }
+}
+
+fn field<'h>(head: &'h str, name: &str) -> Option<&'h str> {
+    let lines = head.lines().filter_map(|line| line.split_once(':'));
+    let mut values = lines.filter(|(of, _)| *of == name);
+    values.next().map(|(_, value)| value.trim())
+}
+
+fn until(stream: &mut impl Read, end: &[u8]) -> Result<Vec<u8>> {
+    let mut read = Vec::new();
+    while !read.ends_with(end) {
+        read.extend(take(stream, 1)?);
+    }
+    Ok(read)
+}
+
+fn take(stream: &mut impl Read, length: usize) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    stream.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
+const EVENTS: &[u8] = b"GET /events HTTP/1.1\r\nHost: a.test\r\n\r\n";
+const SOCKET: &[u8] =
+    b"GET /socket HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+const UPLOAD: &[u8] = b"POST /upload HTTP/1.1\r\nHost: a.test\r\nContent-Length: 100000\r\n\r\n";
+const PIECES: usize = 10;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Answers `/`, streams events, echoes what is uploaded and what comes through a tunnel.
+fn answer(exchange: &mut Exchange<'_>) -> Result<After> {
+    match exchange.target() {
+        "/events" => {
+            exchange.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
+            for _ in 0..PIECES {
+                exchange.write("8\r\ndata: 1\n\r\n")?;
+                thread::sleep(PAUSE);
+            }
+            exchange.write("0\r\n\r\n")?;
+            Ok(After::Keep)
+        }
+        "/socket" => {
+            exchange.write(
+                "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+            )?;
+            for _ in 0..PIECES {
+                let piece = exchange.wire.take(4)?;
+                exchange.write(piece)?;
+            }
+            Ok(After::Close)
+        }
+        _ => {
+            exchange.read_body()?;
+            let length = exchange.body().len();
+            let body = format!("{length:06}");
+            exchange.write(format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n{body}"
+            ))?;
+            Ok(After::Keep)
+        }
+    }
+}
+
+/// Asks over one connection as long as that is not said to end.
+fn keep_asking(target: &Target, stream: &mut (impl Read + Write), ask: &[u8]) -> Result<()> {
+    loop {
+        stream.write_all(ask)?;
+        let answer = Read1::of(stream)?.expect("200", b"")?;
+        target.answered();
+        if answer.is_last() || target.is_over() {
+            return Ok(());
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn upload(target: &Target) -> Result<()> {
+    let mut stream = target.connect()?;
+    stream.write_all(UPLOAD)?;
+    for _ in 0..PIECES {
+        stream.write_all(&[b'x'; 100_000 / PIECES])?;
+        thread::sleep(PAUSE);
+    }
+    Read1::of(&mut stream)?.expect("200", b"100000")?;
+    target.answered();
+    Ok(())
+}
+
+fn talk(target: &Target) -> Result<()> {
+    let mut stream = target.connect()?;
+    stream.write_all(SOCKET)?;
+    Read1::of(&mut stream)?.expect("101", b"")?;
+    for _ in 0..PIECES {
+        stream.write_all(b"ping")?;
+        if take(&mut stream, 4)? != b"ping" {
+            return Err(Error::other("another echo"));
+        }
+        thread::sleep(PAUSE);
+    }
+    target.answered();
+    Ok(())
+}
+
+fn loads() -> Vec<(&'static str, Load)> {
+    vec![
+        (
+            "new connections",
+            Box::new(|target| {
+                let mut stream = target.connect()?;
+                stream.write_all(GET)?;
+                Read1::of(&mut stream)?.expect("200", b"000000")?;
+                target.answered();
+                Ok(())
+            }),
+        ),
+        (
+            "a kept connection",
+            Box::new(|target| keep_asking(target, &mut target.connect()?, GET)),
+        ),
+        (
+            "a kept connection over TLS",
+            Box::new(|target| {
+                let tls = Secure::connect(target.encrypted, &target.tls, Some("localhost"))?;
+                keep_asking(target, &mut { tls.stream }, GET)
+            }),
+        ),
+        (
+            "events",
+            Box::new(|target| keep_asking(target, &mut target.connect()?, EVENTS)),
+        ),
+        ("uploads", Box::new(upload)),
+        ("tunnels", Box::new(talk)),
+        ("HTTP/2", Box::new(|target| over_http2(target, false))),
+        (
+            "HTTP/2 over TLS",
+            Box::new(|target| over_http2(target, true)),
+        ),
+    ]
+}
+
+/// Asks over one connection until the gateway begins no more streams on it.
+fn over_http2(target: &Target, is_encrypted: bool) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        if !is_encrypted {
+            let stream = tokio::net::TcpStream::connect(target.clear).await?;
+            return ask_http2(target, stream).await;
+        }
+        let stream = tokio::net::TcpStream::connect(target.encrypted).await?;
+        let mut config = ClientConfig::clone(&target.tls);
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
+        let host = "localhost".try_into().map_err(Error::other)?;
+        ask_http2(target, connector.connect(host, stream).await?).await
+    })
+}
+
+async fn ask_http2<T>(target: &Target, stream: T) -> Result<()>
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let handshake = h2::client::handshake(stream).await;
+    let (mut requests, connection) = handshake.map_err(Error::other)?;
+    let connection = tokio::spawn(connection);
+    let asking = async {
+        // A connection that is said to end takes no more requests, and has lost none.
+        while let Ok(ready) = requests.clone().ready().await {
+            requests = ready;
+            if target.is_over() {
+                break;
+            }
+            match answer_http2(&mut requests).await {
+                Ok(true) => target.answered(),
+                Ok(false) => break,
+                Err(error) => return Err(Error::other(error)),
+            }
+        }
+        Ok(())
+    };
+    let asked = tokio::time::timeout(PATIENCE, asking).await;
+    connection.abort();
+    asked.map_err(Error::other)?
+}
+
+/// Asks once; false if the gateway has said in time that it takes no more.
+async fn answer_http2(requests: &mut SendRequest<Bytes>) -> std::result::Result<bool, h2::Error> {
+    let request = http::Request::get("http://a.test/")
+        .body(())
+        .expect("a good request");
+    let begun = requests.send_request(request, true);
+    let Ok((answering, _)) = begun else {
+        return Ok(false);
+    };
+    let answer = match answering.await {
+        // The stream was begun after the last one that counts.
+        Err(error) if error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR) => {
+            return Ok(false);
+        }
+        answer => answer?,
+    };
+    assert_eq!(answer.status(), 200);
+    let mut body = answer.into_body();
+    let mut length = 0;
+    while let Some(piece) = body.data().await {
+        length += piece?.len();
+    }
+    assert_eq!(length, 6);
+    Ok(true)
+}
+
+#[test]
+fn hand_overs_under_load_lose_no_request() {
+    let hand_overs = std::env::var("TOLLGATE_HAND_OVERS").ok();
+    let hand_overs = hand_overs.and_then(|count| count.parse().ok()).unwrap_or(5);
+    let origin = Origin::scripted(answer);
+    let authority = Authority::new();
+    let certificate = authority.sign("localhost", &["DNS:localhost"]);
+    let secure = tls(&[&certificate], "");
+    let config = Config::to(origin.url()).route("/*", "").with(&format!(
+        "[listeners.secure]\naddress = '127.0.0.1:0'\n{secure}\n"
+    ));
+    let generations = Generations::start(&config);
+    let line = generations
+        .first
+        .wait_for_line(&["listening on", "listeners.secure"]);
+    let encrypted = line
+        .split("://")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next());
+    let encrypted = encrypted.and_then(|address| address.parse().ok());
+    let target = Arc::new(Target {
+        clear: generations.first.public,
+        encrypted: encrypted.expect("an address"),
+        tls: Arc::new(trusting(&authority, None)),
+        is_over: AtomicBool::new(false),
+        answers: AtomicUsize::new(0),
+    });
+    let clients = loads().into_iter().map(|(name, load)| {
+        let target = Arc::clone(&target);
+        thread::spawn(move || {
+            let mut rounds = 0;
+            while !target.is_over() {
+                load(&target).map_err(|error| format!("{name}, round {rounds}: {error}"))?;
+                rounds += 1;
+            }
+            Ok::<usize, String>(rounds)
+        })
+    });
+    let clients: Vec<_> = clients.collect();
+    for hand_over in 0..hand_overs {
+        let before = target.answers.load(Ordering::SeqCst);
+        eventually("requests are answered", || {
+            let now = target.answers.load(Ordering::SeqCst);
+            (now >= before + 50).then_some(())
+        });
+        match hand_over {
+            // One whose child dies, and one to a binary that is another one.
+            1 => {
+                generations.replace("exit 1");
+                assert!(!generations.upgrade().status.success());
+                generations.restore();
+            }
+            2 => {
+                generations.replace("exec $TOLLGATE \"$@\"");
+                generations.upgraded();
+                generations.restore();
+            }
+            _ => {
+                generations.upgraded();
+            }
+        }
+    }
+    target.is_over.store(true, Ordering::SeqCst);
+    for client in clients {
+        let rounds = client.join().expect("a client does not panic");
+        assert!(
+            rounds.as_ref().is_ok_and(|rounds| *rounds > 0),
+            "{rounds:?}"
+        );
+    }
+    eventually("only the last lives", || {
+        (generations.living() == 1).then_some(())
+    });
+}
