@@ -27,6 +27,4 @@ pub use state::AdminState;
 pub use table::calls;
 pub use upgrades::{UpgradeReport, UpgradeRequest};
 
-pub use crate::proxy::downstream::listener::Accepting;
-
 pub(crate) use serve::CONNECTIONS_MAX;

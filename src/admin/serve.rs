@@ -29,7 +29,7 @@ use super::body::AnswerBody;
 use super::dispatch;
 use super::reply::{AdminReply, ReplyBody};
 use super::state::AdminState;
-use crate::proxy::downstream::listener::Accepting;
+use crate::proxy::wire::accepting::Accepting;
 use crate::store::Session;
 
 /// Where a connection is.

@@ -8,6 +8,7 @@ mod client;
 pub mod explain;
 mod file;
 pub mod generate;
+mod greeting;
 mod habits;
 pub mod id;
 pub mod init;

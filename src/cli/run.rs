@@ -9,13 +9,13 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use super::greeting::greet;
 use super::systemd::{self, Watchdog};
 use super::{EXIT_CONFIG, unreadable};
 use crate::admin::{ReloadOutcome, UpgradeReport, UpgradeRequest};
 use crate::clock::Clock;
 use crate::config::ConfigText;
 use crate::gateway::{Gateway, Launch, Predecessor, StartError, Successor, UpgradeError, Upgrader};
-use crate::snapshot::ListenAddress;
 
 /// Runs a gateway until a signal ends it, or another process has taken over.
 pub fn run(file: &Path) -> ExitCode {
@@ -129,7 +129,7 @@ fn start(file: &Path, predecessor: Option<&mut Predecessor>) -> Result<Gateway, 
 }
 
 /// What ends a gateway.
-enum Ended {
+enum EndCause {
     Terminated,
     Interrupted,
     /// Another process has taken over.
@@ -165,7 +165,7 @@ impl Running {
         }
     }
 
-    async fn until_ended(&mut self, signals: &mut Signals) -> Ended {
+    async fn until_ended(&mut self, signals: &mut Signals) -> EndCause {
         loop {
             tokio::select! {
                 () = tokio::time::sleep(self.gateway.pause_before_look()) => {
@@ -177,12 +177,12 @@ impl Running {
                 Some(request) = self.requests.recv() => self.begin_upgrade(Some(request)),
                 done = upgraded(&mut self.upgrade) => {
                     if let Some(successor) = self.end_upgrade(done) {
-                        return Ended::PassedOn(successor);
+                        return EndCause::PassedOn(successor);
                     }
                 }
                 () = due(&mut self.watchdog) => feed(&mut self.watchdog, &self.gateway),
-                _ = signals.terminate.recv() => return Ended::Terminated,
-                _ = signals.interrupt.recv() => return Ended::Interrupted,
+                _ = signals.terminate.recv() => return EndCause::Terminated,
+                _ = signals.interrupt.recv() => return EndCause::Interrupted,
             }
         }
     }
@@ -266,18 +266,19 @@ impl Running {
     }
 
     /// Lets requests finish, and ends.
-    async fn drain(mut self, ended: Ended, signals: &mut Signals) -> io::Result<ExitCode> {
+    async fn drain(mut self, ended: EndCause, signals: &mut Signals) -> io::Result<ExitCode> {
         let force = Arc::new(self.gateway.forcer());
         let mut successor = None;
         match ended {
-            Ended::PassedOn(new) => successor = Some(Arc::new(new)),
-            Ended::Terminated => {}
-            Ended::Interrupted => force(),
+            EndCause::PassedOn(new) => successor = Some(Arc::new(new)),
+            EndCause::Terminated => {}
+            EndCause::Interrupted => force(),
         }
         match &successor {
             None => {
                 self.stop_upgrade().await;
                 systemd::stopping();
+                tracing::info!("draining: no longer ready; requests in progress finish");
             }
             Some(successor) => {
                 let (successor, force) = (Arc::clone(successor), Arc::clone(&force));
@@ -289,7 +290,6 @@ impl Running {
                 });
             }
         }
-        tracing::info!("draining: no longer ready; requests in progress finish");
         // Whoever asks for an upgrade now is refused.
         drop(self.requests);
         let mut gateway = self.gateway;
@@ -357,39 +357,6 @@ fn pass_signal(successor: &Successor, signal: rustix::process::Signal) {
     let id = i32::try_from(successor.id).ok();
     if let Some(id) = id.and_then(rustix::process::Pid::from_raw) {
         let _ = rustix::process::kill_process(id, signal);
-    }
-}
-
-/// Says on standard error where the gateway listens and what to try.
-fn greet(gateway: &Gateway, file: &Path) {
-    eprintln!(
-        "tollgate {}: read {}",
-        env!("CARGO_PKG_VERSION"),
-        file.display()
-    );
-    for (name, address) in gateway.addresses() {
-        let scheme = gateway.scheme(name);
-        match address {
-            ListenAddress::Tcp(address) => {
-                eprintln!("  listening on {scheme}://{address} (listeners.{name})");
-            }
-            ListenAddress::Unix(_) => {
-                eprintln!("  listening on {address} ({scheme}, listeners.{name})");
-            }
-        }
-    }
-    if let Some(address) = gateway.admin_address() {
-        eprintln!("  admin port on http://{address}: /livez /readyz /metrics");
-    }
-    if let Some((name, address)) = gateway.addresses().first() {
-        let scheme = gateway.scheme(name);
-        match address {
-            ListenAddress::Tcp(address) => eprintln!("  try: curl -i {scheme}://{address}/"),
-            ListenAddress::Unix(path) => {
-                let path = path.display();
-                eprintln!("  try: curl -i --unix-socket {path} {scheme}://localhost/");
-            }
-        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! The control thread: accepts, answers the admin port, and does the housekeeping.
 
 use std::io;
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,11 +9,12 @@ use tokio::sync::watch;
 use super::descriptors;
 use super::directives::DirectiveFollower;
 use super::expiry::{self, ExpiryLog};
+use super::sockets::ListeningSockets;
 use crate::admin::{self, AdminState};
-use crate::proxy::downstream::bound::BoundSocket;
-use crate::proxy::downstream::listener::{self, Accepting, WorkerHandle};
+use crate::proxy::downstream::listener::{self, WorkerHandle};
 use crate::proxy::process::Process;
 use crate::proxy::upstream::Checker;
+use crate::proxy::wire::accepting::Accepting;
 use crate::store::Session;
 
 /// What the control thread is told.
@@ -35,13 +35,12 @@ pub(super) enum Phase {
 pub(super) async fn control(
     process: Arc<Process>,
     admin: Arc<AdminState>,
-    listeners: Vec<BoundSocket>,
-    admin_listener: Option<TcpListener>,
+    sockets: ListeningSockets,
     workers: Vec<WorkerHandle>,
     mut phase: watch::Receiver<Phase>,
 ) -> io::Result<()> {
     let mut acceptors = Vec::new();
-    for (index, listener) in listeners.into_iter().enumerate() {
+    for (index, listener) in sockets.listeners.into_iter().enumerate() {
         let (acceptor, accepting) = watch::channel(Accepting::Paused);
         let accept = listener::accept(
             listener,
@@ -61,7 +60,7 @@ pub(super) async fn control(
     let follower = DirectiveFollower::new(Arc::clone(&process), session.clone(), in_force);
     tokio::task::spawn_local(follower.follow());
     let (answers_admin, answering) = watch::channel(Accepting::Paused);
-    let admin_port = admin_listener.map(|listener| -> io::Result<_> {
+    let admin_port = sockets.admin.map(|listener| -> io::Result<_> {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let serving = admin::serve(listener, admin, session.clone(), answering);
         Ok(tokio::task::spawn_local(serving))

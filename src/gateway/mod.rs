@@ -16,7 +16,7 @@ mod start;
 mod threads;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
@@ -30,17 +30,18 @@ use crate::clock::{Clock, Timestamp};
 use crate::config::{ConfigText, Loaded, environment, load, report::Report};
 use crate::logging::{Logging, Output};
 use crate::metrics::{ConfigInfo, Metrics};
-use crate::proxy::process::{ActiveConfig, Process};
-use crate::proxy::upstream::{Endpoints, NameResolver};
-use crate::snapshot::{ListenAddress, Snapshot};
-use crate::store::{MemoryStore, Store};
+use crate::proxy::process::Process;
+use crate::proxy::upstream::NameResolver;
+use crate::snapshot::ListenAddress;
+use crate::store::MemoryStore;
 use control::Phase;
 use file_watch::FileWatch;
 pub use handover::{ChannelError, Launch, Predecessor, Successor, UpgradeError, Upgrader};
-use handover::{Drainers, PassedSockets};
+use handover::{Drainers, PassedSockets, TakeOver};
 use reload::{Reloader, warn};
-use sockets::Sockets;
+use sockets::GivenSockets;
 pub use start::StartError;
+use start::{new_process, process_key, worker_count};
 
 /// A running gateway; it drains when it is dropped.
 #[derive(Debug)]
@@ -99,41 +100,30 @@ impl Gateway {
         mut predecessor: Option<&mut Predecessor>,
         prepare: impl FnOnce(&mut Self),
     ) -> Result<Self, StartError> {
-        let snapshot = loaded.snapshot;
+        let (snapshot, mut warnings) = (loaded.snapshot, loaded.warnings);
         // Before a port is bound: what changes once the gateway can be reached is seen.
         let watch = snapshot.general.watch.then(|| FileWatch::of(loaded.paths));
-        let given = predecessor.as_deref_mut().map(Predecessor::sockets);
-        let sockets = given.unwrap_or_default().complete(&snapshot)?;
+        let given = (predecessor.as_deref_mut())
+            .map_or_else(GivenSockets::of_systemd, Predecessor::sockets);
+        let mut sockets = given.complete(&snapshot)?;
+        warnings.append(&mut sockets.unwanted);
         let passed = PassedSockets::of(&snapshot, &sockets)?;
-        let Sockets {
-            listeners,
-            admin: admin_listener,
-            given_as,
-        } = sockets;
         let worker_count = worker_count(&snapshot);
-        let metrics = Arc::new(Metrics::new(worker_count));
         let output = Output::open(snapshot.log.files())?;
+        let addresses = sockets.addresses(&snapshot);
+        let admin_address = sockets.admin_address()?;
+        let given_as = sockets.given_as.clone();
+        let metrics = Arc::new(Metrics::new(worker_count));
         metrics.observe_log(output.lines_dropped());
         metrics.started(ConfigInfo {
             hash: loaded.hash,
             since: clock.wall(),
         });
-        let addresses = (snapshot.listeners.iter().zip(&listeners))
-            .map(|(listener, socket)| (Arc::clone(&listener.name), socket.address.clone()))
-            .collect();
-        let admin_address = admin_listener
-            .as_ref()
-            .map(TcpListener::local_addr)
-            .transpose()?;
         let process_key = match &predecessor {
             Some(predecessor) => predecessor.random_key(),
             None => process_key()?,
         };
-        let store = Store::open(&snapshot.store, memory, clock.clone(), &process_key);
-        let endpoints = Arc::new(Endpoints::new(clock.clone(), Arc::clone(&metrics)));
-        let live = ActiveConfig::new(snapshot, &metrics, &endpoints, &process_key);
-        let process = Process::new(live, clock, store, metrics, endpoints, process_key);
-        let process = Arc::new(process);
+        let process = new_process(snapshot, memory, clock, metrics, process_key);
         let file = loaded.file;
         let reloader = Reloader::new(&process, output, path, worker_count, file, watch);
         let reloader = Arc::new(reloader);
@@ -146,7 +136,7 @@ impl Gateway {
             process,
             admin,
             reloader,
-            warnings: loaded.warnings,
+            warnings,
             addresses,
             admin_address,
             phase,
@@ -164,20 +154,33 @@ impl Gateway {
         // begun.
         gateway.observe_store();
         gateway.observe_certificates();
-        gateway.spawn_control(listeners, admin_listener, handles, seen_phase)?;
+        gateway.spawn_control(sockets, handles, seen_phase)?;
         match predecessor {
             None => gateway.accept(),
-            Some(predecessor) => {
-                let taken = predecessor.take_over(&gateway, &given_as, || gateway.accept());
-                if let Err(error) = taken {
-                    // They are the other process's, with whoever waits there.
-                    let is_given = given_as.iter().map(Option::is_some).collect();
-                    gateway.phase.send_replace(Phase::PassedOn(is_given));
-                    return Err(error.into());
-                }
-            }
+            Some(predecessor) => gateway.take_over(predecessor, &given_as)?,
         }
         Ok(gateway)
+    }
+
+    /// Accepts once the process before has passed everything.
+    fn take_over(
+        &self,
+        predecessor: &mut Predecessor,
+        given_as: &[Option<usize>],
+    ) -> Result<(), ChannelError> {
+        let gateway = TakeOver {
+            process: &self.process,
+            in_force: &self.admin.in_force,
+            given_as,
+            drainers: &self.drainers,
+        };
+        let taken = predecessor.take_over(&gateway, || self.accept());
+        if taken.is_err() {
+            // They are the other process's, with whoever waits there.
+            let is_given = given_as.iter().map(Option::is_some).collect();
+            self.phase.send_replace(Phase::PassedOn(is_given));
+        }
+        taken
     }
 
     /// Accepts from now on.
@@ -364,18 +367,6 @@ impl Drop for Gateway {
 
 /// How many requests for an upgrade may wait to be heard.
 const UPGRADE_REQUESTS_MAX: usize = 4;
-
-fn worker_count(snapshot: &Snapshot) -> usize {
-    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-    snapshot.general.workers.unwrap_or_else(cores)
-}
-
-/// Draws a key that nobody outside knows, so nobody can choose values whose partition ids collide.
-fn process_key() -> io::Result<[u8; 32]> {
-    let mut key = [0; 32];
-    getrandom::fill(&mut key)?;
-    Ok(key)
-}
 
 fn join(thread: JoinHandle<()>) {
     if thread.join().is_err() {

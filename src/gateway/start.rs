@@ -1,12 +1,18 @@
 //! What a start needs of the system, and why it can fail.
 
 use std::io;
+use std::sync::Arc;
 
 use super::handover::ChannelError;
+use crate::clock::Clock;
 use crate::config::report::Report;
 use crate::logging::{LogFileError, OutputError};
+use crate::metrics::Metrics;
 use crate::proxy::downstream::socket_file::BindError;
-use crate::snapshot::ListenAddress;
+use crate::proxy::process::{ActiveConfig, Process};
+use crate::proxy::upstream::Endpoints;
+use crate::snapshot::{ListenAddress, Snapshot};
+use crate::store::{MemoryStore, Store};
 
 /// Why a gateway did not start.
 #[derive(Debug, thiserror::Error)]
@@ -42,4 +48,32 @@ impl From<OutputError> for StartError {
             OutputError::Thread(error) => Self::System(error),
         }
     }
+}
+
+/// Returns how many workers there are to be.
+pub(super) fn worker_count(snapshot: &Snapshot) -> usize {
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    snapshot.general.workers.unwrap_or_else(cores)
+}
+
+/// Makes what the workers share, of which nothing runs yet.
+pub(super) fn new_process(
+    snapshot: Snapshot,
+    memory: Arc<MemoryStore>,
+    clock: Clock,
+    metrics: Arc<Metrics>,
+    random_key: [u8; 32],
+) -> Arc<Process> {
+    let store = Store::open(&snapshot.store, memory, clock.clone(), &random_key);
+    let endpoints = Arc::new(Endpoints::new(clock.clone(), Arc::clone(&metrics)));
+    let live = ActiveConfig::new(snapshot, &metrics, &endpoints, &random_key);
+    let process = Process::new(live, clock, store, metrics, endpoints, random_key);
+    Arc::new(process)
+}
+
+/// Draws a key that nobody outside knows, so nobody can choose values whose partition ids collide.
+pub(super) fn process_key() -> io::Result<[u8; 32]> {
+    let mut key = [0; 32];
+    getrandom::fill(&mut key)?;
+    Ok(key)
 }

@@ -1,7 +1,6 @@
 //! The threads of a gateway: one for each worker, and one that controls them.
 
 use std::io;
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
@@ -10,8 +9,8 @@ use tokio::sync::{mpsc, watch};
 
 use super::Gateway;
 use super::control::{Phase, control};
+use super::sockets::ListeningSockets;
 use crate::access_log::Writer;
-use crate::proxy::downstream::bound::BoundSocket;
 use crate::proxy::downstream::listener::{ASSIGNED_MAX, WorkerHandle};
 use crate::proxy::worker_loop::run;
 
@@ -40,8 +39,7 @@ impl Gateway {
     /// Starts the control thread.
     pub(super) fn spawn_control(
         &mut self,
-        listeners: Vec<BoundSocket>,
-        admin_listener: Option<TcpListener>,
+        sockets: ListeningSockets,
         workers: Vec<WorkerHandle>,
         phase: watch::Receiver<Phase>,
     ) -> io::Result<()> {
@@ -51,14 +49,7 @@ impl Gateway {
             let runtime = Builder::new_current_thread()
                 .enable_all()
                 .build_local(LocalOptions::default())?;
-            let ended = runtime.block_on(control(
-                process,
-                admin,
-                listeners,
-                admin_listener,
-                workers,
-                phase,
-            ));
+            let ended = runtime.block_on(control(process, admin, sockets, workers, phase));
             // A name look-up on another thread is not waited for.
             runtime.shutdown_background();
             ended

@@ -141,9 +141,10 @@ impl Runner {
         self.connections.evict_silent();
         let grace = self.worker.live().snapshot.general.shutdown_grace;
         let connections = u32::try_from(self.connections.len()).unwrap_or(u32::MAX);
-        let spread = match self.worker.process.drains_at_once() {
-            true => Duration::ZERO,
-            false => (grace / 4).min(Duration::from_secs(1) / TOLD_PER_SECOND * connections),
+        let spread = if self.worker.process.drains_at_once() {
+            Duration::ZERO
+        } else {
+            (grace / 4).min(Duration::from_secs(1) / TOLD_PER_SECOND * connections)
         };
         // The rest is for their clients, who learn that they have ended.
         let last_quarter = grace * 3 / 4;

@@ -226,6 +226,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "metrics",
             "proxy",
             "proxy::upstream",
+            "proxy::wire",
             "request",
             "snapshot",
             "store",

@@ -12,8 +12,8 @@ mod old;
 
 pub use channel::ChannelError;
 pub use new::Predecessor;
-pub(super) use old::Drainers;
-pub(super) use old::PassedSockets;
+pub(super) use new::TakeOver;
+pub(super) use old::{Drainers, PassedSockets};
 pub use old::{Launch, Successor, UpgradeError, Upgrader};
 
 use std::time::Duration;
@@ -26,7 +26,7 @@ const VARIABLE: &str = "TOLLGATE_HANDOVER";
 const PROTOCOL: &str = "1";
 
 /// How long a new process may take until it could serve.
-const READY_WITHIN: Duration = Duration::from_secs(60);
+const READY_WITHIN: Duration = Duration::from_mins(1);
 
 /// How long either process may take for each step after that.
 const STEP_WITHIN: Duration = Duration::from_secs(20);

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use super::channel::{Channel, ChannelError};
 use super::message::{Begin, FromNew, FromOld};
+use super::old::Drainers;
 use super::{PROTOCOL, STEP_WITHIN, VARIABLE};
 use crate::clock::{Clock, monotonic};
-use crate::gateway::Gateway;
 use crate::gateway::sockets::{GivenSocket, GivenSockets, SocketRole};
 use crate::keys::InForce;
 use crate::limit::Quota;
@@ -26,6 +26,15 @@ pub struct Predecessor {
     begin: Begin,
     /// Sockets that listen, and then the channels of those that drain.
     descriptors: Vec<OwnedFd>,
+}
+
+/// What a new process takes over with.
+pub(in crate::gateway) struct TakeOver<'g> {
+    pub(in crate::gateway) process: &'g Process,
+    pub(in crate::gateway) in_force: &'g InForce,
+    /// The numbers under which its listeners were given.
+    pub(in crate::gateway) given_as: &'g [Option<usize>],
+    pub(in crate::gateway) drainers: &'g Drainers,
 }
 
 impl Predecessor {
@@ -90,6 +99,7 @@ impl Predecessor {
             .zip(descriptors)
             .map(|((role, address), descriptor)| GivenSocket {
                 role,
+                name: None,
                 configured: address.configured.clone(),
                 bound: address.bound.clone(),
                 is_own: address.is_own,
@@ -98,19 +108,21 @@ impl Predecessor {
         GivenSockets(given.collect())
     }
 
-    /// Takes over, with the old process's listeners whose numbers are `given_as`; `accept` is called once all has been
-    /// passed.
+    /// Takes over; `accept` is called once all has been passed.
     ///
     /// # Errors
     /// If the old process goes on itself.
     pub(in crate::gateway) fn take_over(
         &mut self,
-        gateway: &Gateway,
-        given_as: &[Option<usize>],
+        gateway: &TakeOver<'_>,
         accept: impl FnOnce(),
     ) -> Result<(), ChannelError> {
-        let process = &gateway.process;
-        let in_force = &*gateway.admin.in_force;
+        let TakeOver {
+            process,
+            in_force,
+            given_as,
+            drainers,
+        } = gateway;
         await_within(CONNECTS_WITHIN, || {
             in_force.is_known.load(Relaxed) && process.endpoints.are_names_known()
         });
@@ -124,14 +136,14 @@ impl Predecessor {
             takes_counters: memory.is_some(),
         };
         self.channel.send(&ready, &[], STEP_WITHIN)?;
-        let mut counters = Counters::new(process);
+        let mut counters = AdoptedCounters::new(process);
         loop {
             match self.channel.receive(Some(STEP_WITHIN))?.0 {
                 FromOld::Counters(passed) => {
                     let memory = memory.ok_or(ChannelError::Nonsense)?;
-                    passed
-                        .into_iter()
-                        .for_each(|states| counters.adopt(memory, states));
+                    for states in passed {
+                        counters.adopt(memory, states);
+                    }
                 }
                 FromOld::Directives(set) => {
                     let memory = memory.ok_or(ChannelError::Nonsense)?;
@@ -151,9 +163,9 @@ impl Predecessor {
         }
         let older = self.descriptors.drain(..).map(Channel::from_descriptor);
         let newest = self.channel.try_clone().map_err(ChannelError::System)?;
-        older
-            .chain([newest])
-            .for_each(|one| gateway.drainers.add(one));
+        for one in older.chain([newest]) {
+            drainers.add(one);
+        }
         Ok(())
     }
 
@@ -177,14 +189,14 @@ impl Predecessor {
 }
 
 /// Takes over counters.
-struct Counters {
+struct AdoptedCounters {
     /// The series that are counted, as far as the configuration has them.
     quotas: Vec<(SeriesId, Quota)>,
     adopted: usize,
     left_out: usize,
 }
 
-impl Counters {
+impl AdoptedCounters {
     fn new(process: &Process) -> Self {
         let live = process.live();
         let quotas = live.snapshot.policies.iter().flat_map(Policy::every_quota);

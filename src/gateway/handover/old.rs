@@ -15,7 +15,7 @@ use super::channel::{Channel, ChannelError, DESCRIPTORS_MAX};
 use super::message::{Begin, FromNew, FromOld, PassedAddress};
 use super::{PROTOCOL, READY_WITHIN, STEP_WITHIN, VARIABLE};
 use crate::gateway::control::Phase;
-use crate::gateway::sockets::Sockets;
+use crate::gateway::sockets::ListeningSockets;
 use crate::proxy::process::Process;
 use crate::snapshot::{ListenAddress, Snapshot};
 use crate::store::{COUNTERS_VERSION, MemoryStore, Store};
@@ -126,7 +126,10 @@ impl PassedSockets {
     ///
     /// # Errors
     /// If there are no descriptors left.
-    pub(in crate::gateway) fn of(snapshot: &Snapshot, sockets: &Sockets) -> io::Result<Self> {
+    pub(in crate::gateway) fn of(
+        snapshot: &Snapshot,
+        sockets: &ListeningSockets,
+    ) -> io::Result<Self> {
         let passed = snapshot.listeners.iter().zip(&sockets.listeners);
         let listeners = passed.map(|(listener, socket)| {
             let address = PassedAddress {

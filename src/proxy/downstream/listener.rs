@@ -18,6 +18,7 @@ use super::bound::{BoundSocket, Connection, ConnectionQueue, PolledQueue};
 use super::capacity::{Among, Capacity, ConnectionPermit};
 use crate::index::ListenerIndex;
 use crate::metrics::WorkerIndex;
+use crate::proxy::wire::accepting::Accepting;
 use crate::proxy::wire::deadline;
 
 /// What an acceptor asks of a worker.
@@ -60,19 +61,6 @@ struct Acceptor {
     turn: usize,
     /// How often it could not accept.
     failures: u32,
-}
-
-/// What an acceptor is to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Accepting {
-    /// Accept.
-    Yes,
-    /// Leave connections in the queue for a while.
-    Paused,
-    /// Take what is queued, and close the port.
-    Stopped,
-    /// Leave the port, and what is queued, to another process, which has it too.
-    PassedOn,
 }
 
 /// How many connections may be on their way to one worker; more wait in the kernel's queue.

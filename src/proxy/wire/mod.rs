@@ -3,7 +3,7 @@
 //! It knows no route, no endpoint and no policy. [`outgoing`] is a request as it is to be written, in either
 //! version of HTTP; [`encoding`] writes it in HTTP/1.1. [`chunks`] and [`section`] read what stands around the
 //! data of a body. Below them are the sockets: [`deadline`] for what they wait for, [`read_buffer`] to read
-//! into, [`sockets`] for how many there may be.
+//! into, [`sockets`] for how many there may be, [`accepting`] for whether there are more.
 
 pub mod body;
 pub mod chunks;
@@ -15,6 +15,7 @@ pub mod section;
 pub mod interim;
 pub mod proxy_header;
 
+pub mod accepting;
 pub mod deadline;
 mod forward_writes;
 pub mod read_buffer;

@@ -13,15 +13,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::watch;
-use tollgate::admin::{
-    self, Accepting, AdminState, ReloadControl, ReloadPreview, ReloadReport, ReloadSource,
-};
+use tollgate::admin::{self, AdminState, ReloadControl, ReloadPreview, ReloadReport, ReloadSource};
 use tollgate::clock::Clock;
 use tollgate::config;
 use tollgate::keys::InForce;
 use tollgate::metrics::{BreakerState, Metrics, RedisUsage, ServerUsage, Usage};
 use tollgate::proxy::process::{ActiveConfig, Process};
 use tollgate::proxy::upstream::Endpoints;
+use tollgate::proxy::wire::accepting::Accepting;
 use tollgate::store::{MemoryStore, Store};
 
 use crate::support::Config;

@@ -1,0 +1,39 @@
+//! What a gateway says when it begins.
+
+use std::path::Path;
+
+use crate::gateway::Gateway;
+use crate::snapshot::ListenAddress;
+
+/// Says on standard error where the gateway listens and what to try.
+pub(super) fn greet(gateway: &Gateway, file: &Path) {
+    eprintln!(
+        "tollgate {}: read {}",
+        env!("CARGO_PKG_VERSION"),
+        file.display()
+    );
+    for (name, address) in gateway.addresses() {
+        let scheme = gateway.scheme(name);
+        match address {
+            ListenAddress::Tcp(address) => {
+                eprintln!("  listening on {scheme}://{address} (listeners.{name})");
+            }
+            ListenAddress::Unix(_) => {
+                eprintln!("  listening on {address} ({scheme}, listeners.{name})");
+            }
+        }
+    }
+    if let Some(address) = gateway.admin_address() {
+        eprintln!("  admin port on http://{address}: /livez /readyz /metrics");
+    }
+    if let Some((name, address)) = gateway.addresses().first() {
+        let scheme = gateway.scheme(name);
+        match address {
+            ListenAddress::Tcp(address) => eprintln!("  try: curl -i {scheme}://{address}/"),
+            ListenAddress::Unix(path) => {
+                let path = path.display();
+                eprintln!("  try: curl -i --unix-socket {path} {scheme}://localhost/");
+            }
+        }
+    }
+}
