@@ -164,6 +164,21 @@ fn signals_for_the_old_process_reach_the_new_one() {
     first.wait_for_line(&["the new configuration is in effect"]);
     gate.open();
     assert_eq!(busy.answer().status, 200);
+
+    // The new process may have read the file before it was changed.
+    let generations = Generations::start(&limited("100 per hour"));
+    let first = &generations.first;
+    generations.replace("sleep 0.3; exec $TOLLGATE \"$@\"");
+    first.signal("USR2");
+    first.wait_for_line(&["a new process starts"]);
+    first.signal("HUP");
+    eventually("both have reloaded", || {
+        let lines = first.lines();
+        let reloaded = lines
+            .iter()
+            .filter(|line| line.contains("the new configuration is in effect"));
+        (reloaded.count() == 2).then_some(())
+    });
 }
 
 /// Whoever keeps a connection for long must not keep a process for each upgrade.
