@@ -1,6 +1,6 @@
-//! Hand-overs under load: whoever is connected, and whoever connects, gets whole answers.
+//! Hand-overs and drains under load: whoever is connected, and in a hand-over whoever connects, gets whole answers.
 //!
-//! `TOLLGATE_HAND_OVERS=200` makes a drill of it.
+//! `TOLLGATE_HAND_OVERS=200` and `TOLLGATE_DRAINS=20` make drills of them.
 
 use std::io::{Error, Read, Result, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::secure::{Secure, tls, trusting};
 use crate::support::{
-    After, Authority, Config, Exchange, Generations, Origin, PATIENCE, eventually,
+    After, Authority, Config, Exchange, Generations, Origin, PATIENCE, Process, eventually,
 };
 
 /// What a client asks for again and again until it is told to stop.
@@ -27,12 +27,38 @@ struct Target {
     clear: SocketAddr,
     encrypted: SocketAddr,
     tls: Arc<ClientConfig>,
+    /// Whether clients leave.
     is_over: AtomicBool,
+    /// Whether they stay away once their connection has ended.
+    is_leaving: AtomicBool,
     /// Whole answers.
     answers: AtomicUsize,
 }
 
 impl Target {
+    fn of(process: &Process, authority: &Authority) -> Self {
+        let line = process.wait_for_line(&["listening on", "listeners.secure"]);
+        let encrypted = line.split("://").nth(1);
+        let encrypted = encrypted.and_then(|rest| rest.split(' ').next()?.parse().ok());
+        Self {
+            clear: process.public,
+            encrypted: encrypted.expect("an address"),
+            tls: Arc::new(trusting(authority, None)),
+            is_over: AtomicBool::new(false),
+            is_leaving: AtomicBool::new(false),
+            answers: AtomicUsize::new(0),
+        }
+    }
+
+    /// Waits until so many more answers have come.
+    fn wait_for_answers(&self, more: usize) {
+        let before = self.answers.load(Ordering::SeqCst);
+        eventually("requests are answered", || {
+            let now = self.answers.load(Ordering::SeqCst);
+            (now >= before + more).then_some(())
+        });
+    }
+
     fn is_over(&self) -> bool {
         self.is_over.load(Ordering::SeqCst)
     }
@@ -303,33 +329,61 @@ async fn answer_http2(requests: &mut SendRequest<Bytes>) -> std::result::Result<
     Ok(true)
 }
 
-#[test]
-fn hand_overs_under_load_lose_no_request() {
-    let hand_overs = std::env::var("TOLLGATE_HAND_OVERS").ok();
-    let hand_overs = hand_overs.and_then(|count| count.parse().ok()).unwrap_or(5);
-    let origin = Origin::scripted(answer);
-    let authority = Authority::new();
+/// Reads how often something is to happen.
+fn times(variable: &str, usual: usize) -> usize {
+    let times = std::env::var(variable).ok();
+    times.and_then(|times| times.parse().ok()).unwrap_or(usual)
+}
+
+fn config(origin: &Origin, authority: &Authority) -> Config {
     let certificate = authority.sign("localhost", &["DNS:localhost"]);
     let secure = tls(&[&certificate], "");
-    let config = Config::to(origin.url()).route("/*", "").with(&format!(
-        "[listeners.secure]\naddress = '127.0.0.1:0'\n{secure}\n"
-    ));
-    let generations = Generations::start(&config);
-    let line = generations
-        .first
-        .wait_for_line(&["listening on", "listeners.secure"]);
-    let encrypted = line
-        .split("://")
-        .nth(1)
-        .and_then(|rest| rest.split(' ').next());
-    let encrypted = encrypted.and_then(|address| address.parse().ok());
-    let target = Arc::new(Target {
-        clear: generations.first.public,
-        encrypted: encrypted.expect("an address"),
-        tls: Arc::new(trusting(&authority, None)),
-        is_over: AtomicBool::new(false),
-        answers: AtomicUsize::new(0),
-    });
+    let listener = format!("[listeners.secure]\naddress = '127.0.0.1:0'\n{secure}\n");
+    Config::to(origin.url()).route("/*", "").with(&listener)
+}
+
+/// Whoever is told that the connection ends does not come back: nobody listens any more.
+#[test]
+fn drains_under_load_cut_no_answer() {
+    let origin = Origin::scripted(answer);
+    let authority = Authority::new();
+    for _ in 0..times("TOLLGATE_DRAINS", 3) {
+        // Whoever is about to connect finds somebody.
+        let config = config(&origin, &authority).top("shutdown_delay = '200ms'");
+        let mut process = Process::start(&config);
+        let target = Arc::new(Target::of(&process, &authority));
+        let kept = loads()
+            .into_iter()
+            .filter(|(name, _)| *name != "new connections");
+        let clients = kept.map(|(name, load)| {
+            let target = Arc::clone(&target);
+            thread::spawn(move || {
+                while !target.is_leaving.load(Ordering::SeqCst) {
+                    load(&target).map_err(|error| format!("{name}: {error}"))?;
+                }
+                Ok::<(), String>(())
+            })
+        });
+        let clients: Vec<_> = clients.collect();
+        target.wait_for_answers(50);
+        target.is_leaving.store(true, Ordering::SeqCst);
+        process.signal("TERM");
+        for client in clients {
+            assert_eq!(client.join().expect("a client does not panic"), Ok(()));
+        }
+        assert!(process.wait().success());
+        let cut = "the shutdown grace period has ended";
+        assert!(!process.lines().iter().any(|line| line.contains(cut)));
+    }
+}
+
+#[test]
+fn hand_overs_under_load_lose_no_request() {
+    let hand_overs = times("TOLLGATE_HAND_OVERS", 5);
+    let origin = Origin::scripted(answer);
+    let authority = Authority::new();
+    let generations = Generations::start(&config(&origin, &authority));
+    let target = Arc::new(Target::of(&generations.first, &authority));
     let clients = loads().into_iter().map(|(name, load)| {
         let target = Arc::clone(&target);
         thread::spawn(move || {
@@ -343,11 +397,7 @@ fn hand_overs_under_load_lose_no_request() {
     });
     let clients: Vec<_> = clients.collect();
     for hand_over in 0..hand_overs {
-        let before = target.answers.load(Ordering::SeqCst);
-        eventually("requests are answered", || {
-            let now = target.answers.load(Ordering::SeqCst);
-            (now >= before + 50).then_some(())
-        });
+        target.wait_for_answers(50);
         match hand_over {
             // One whose child dies, and one to a binary that is another one.
             1 => {

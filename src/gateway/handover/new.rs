@@ -1,5 +1,6 @@
 //! The new process: takes over what the old one passes.
 
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
@@ -191,7 +192,7 @@ impl Predecessor {
 /// Takes over counters.
 struct AdoptedCounters {
     /// The series that are counted, as far as the configuration has them.
-    quotas: Vec<(SeriesId, Quota)>,
+    quotas: HashMap<SeriesId, Quota>,
     adopted: usize,
     left_out: usize,
 }
@@ -209,8 +210,7 @@ impl AdoptedCounters {
 
     fn adopt(&mut self, memory: &MemoryStore, states: SeriesStates) {
         let series_id = memory.series_id(&states.series);
-        let mut quotas = self.quotas.iter();
-        let Some((_, quota)) = quotas.find(|(of, _)| *of == series_id) else {
+        let Some(quota) = self.quotas.get(&series_id) else {
             return;
         };
         let count = states.len();

@@ -165,7 +165,9 @@ impl Registry {
                 continue;
             };
             if let ConnectionState::Lingering { socket, .. } = &served.state {
-                socket.hasten_close();
+                if before.is_none() {
+                    socket.hasten_close();
+                }
             } else if is_new(place(*id)) {
                 served.waker.wake_by_ref();
             }
