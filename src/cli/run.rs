@@ -292,6 +292,7 @@ impl Running {
         }
         // Whoever asks for an upgrade now is refused.
         drop(self.requests);
+        let mut watchdog = self.watchdog;
         let mut gateway = self.gateway;
         let mut drained = tokio::task::spawn_blocking(move || gateway.shutdown());
         loop {
@@ -302,6 +303,11 @@ impl Running {
                 }
                 _ = signals.interrupt.recv() => {
                     force();
+                    continue;
+                }
+                // The grace bounds this; threads that are done make no progress any more.
+                () = due(&mut watchdog) => {
+                    systemd::alive();
                     continue;
                 }
                 _ = signals.reload.recv() => rustix::process::Signal::HUP,
@@ -321,7 +327,10 @@ impl Running {
         {
             upgrader.abort();
             let done = upgraded(&mut self.upgrade).await;
-            self.end_upgrade(done);
+            // It may just have taken over: then the gateway that is to stop is that one.
+            if let Some(successor) = self.end_upgrade(done) {
+                pass_signal(&successor, rustix::process::Signal::TERM);
+            }
         }
     }
 }

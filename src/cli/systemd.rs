@@ -28,6 +28,11 @@ pub(super) fn main_process(id: u32) {
     tell(&[NotifyState::MainPid(id)]);
 }
 
+/// Says that the gateway makes progress.
+pub(super) fn alive() {
+    tell(&[NotifyState::Watchdog]);
+}
+
 fn tell(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         tracing::debug!(%error, "systemd cannot be told how the gateway is");
@@ -66,7 +71,7 @@ impl Watchdog {
             .zip(&progress)
             .any(|(old, new)| old == new);
         if !is_stuck {
-            tell(&[NotifyState::Watchdog]);
+            alive();
         }
         self.progress = progress;
     }
