@@ -30,7 +30,8 @@
 //!
 //! ```text
 //! gateway.toml → config → snapshot::Snapshot, in which nothing can be wrong, or a Report of every mistake
-//! gateway             starts it, swaps it on SIGHUP (counters, connections and pools stay), drains it on SIGTERM
+//! gateway             starts it, swaps it on SIGHUP (counters, connections and pools stay), drains it on SIGTERM,
+//!                     hands it over to another process on SIGUSR2 (listeners and counters go along)
 //! ```
 //!
 //! # What operators see

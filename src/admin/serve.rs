@@ -26,9 +26,11 @@ use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
 use super::body::AnswerBody;
+use super::caller::Access;
 use super::dispatch;
 use super::reply::{AdminReply, ReplyBody};
 use super::state::AdminState;
+use super::table::AdminCall;
 use crate::proxy::wire::accepting::Accepting;
 use crate::store::Session;
 
@@ -55,8 +57,9 @@ struct PortConnection {
 }
 
 /// All connections together.
-#[derive(Default)]
 struct Port {
+    /// Whether it is still the gateway's, and not another process's.
+    accepting: watch::Receiver<Accepting>,
     changes: Cell<u64>,
     /// One waits now, or has ended.
     freed: Notify,
@@ -72,12 +75,13 @@ pub async fn serve(
     mut accepting: watch::Receiver<Accepting>,
 ) {
     let mut failures = 0_u32;
-    let port = Rc::<Port>::default();
+    let port = Rc::new(Port::new(accepting.clone()));
     let mut listener = Some(listener);
     loop {
         let now = *accepting.borrow_and_update();
         if now == Accepting::PassedOn {
             listener = None;
+            port.wake();
         }
         let accepted = match &listener {
             _ if now == Accepting::Stopped => break,
@@ -116,6 +120,36 @@ pub async fn serve(
 }
 
 impl Port {
+    fn new(accepting: watch::Receiver<Accepting>) -> Self {
+        Self {
+            accepting,
+            changes: Cell::default(),
+            freed: Notify::default(),
+            open: RefCell::default(),
+        }
+    }
+
+    /// Whether another process has taken over, and knows nothing of what is changed here.
+    fn is_passed_on(&self) -> bool {
+        *self.accepting.borrow() == Accepting::PassedOn
+    }
+
+    /// Whether what is asked for would be lost: another process has what is in force, or is being told.
+    fn is_lost(&self, call: &AdminCall) -> bool {
+        let is_anothers = matches!(
+            *self.accepting.borrow(),
+            Accepting::Paused | Accepting::PassedOn
+        );
+        is_anothers && call.access == Access::ChangesState
+    }
+
+    /// Has connections look whether they may go on.
+    fn wake(&self) {
+        for (connection, _) in &*self.open.borrow() {
+            connection.changed.notify_one();
+        }
+    }
+
     /// Waits until there are fewer connections than there may be, and sees to it.
     async fn make_room(&self) {
         while self.is_full() {
@@ -207,6 +241,8 @@ impl PortConnection {
     async fn overdue(&self) {
         loop {
             let timeout = match self.stage.get() {
+                // The client's next request is for the process that has taken over.
+                Stage::Waiting if self.port.is_passed_on() => return,
                 Stage::Waiting => WAITING_MAX,
                 // Whoever answers has deadlines of its own.
                 Stage::Answering => Duration::MAX,
@@ -229,6 +265,11 @@ impl PortConnection {
         session: Session,
     ) -> Response<AnswerBody> {
         let reply = match dispatch::receive(request, peer, state, session).await {
+            Ok((call, _)) if self.port.is_lost(call) => AdminReply::problem(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "Another process is taking over, and would not know of this: ask once more.",
+            )
+            .closing(),
             Ok((call, request)) => {
                 self.enter(Stage::Answering);
                 (call.answer)(&request).await

@@ -118,6 +118,18 @@ impl AdminClient {
         self.token.is_some()
     }
 
+    /// Has the gateway that runs with the file at `file` do what changes something, without content.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask), and if the file has no token.
+    pub fn change(file: &Path, path: &str) -> Result<AdminAnswer, ClientError> {
+        let client = Self::of(file)?;
+        if !client.has_token() {
+            return Err(ClientError::Refused(NO_TOKEN.to_owned()));
+        }
+        client.ask(Method::POST, path, None)
+    }
+
     /// Asks for `path`, and waits for the answer.
     ///
     /// # Errors
@@ -216,6 +228,9 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
     }
     address
 }
+
+const NO_TOKEN: &str =
+    "the file sets no `[admin] token`, and without one nothing can be changed through its port";
 
 /// How long the gateway may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);

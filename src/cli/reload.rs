@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use http::{Method, StatusCode};
+use http::StatusCode;
 use serde_json::Value;
 
 use super::EXIT_CONFIG;
@@ -15,14 +15,7 @@ use super::keys::DEGRADED;
 /// Has the gateway that runs with the file at `path` read it again. Exits with 0, with 78 if the file has mistakes,
 /// or with 1 if the gateway cannot be asked.
 pub fn reload(path: &Path) -> ExitCode {
-    let answer = AdminClient::of(path).and_then(|client| {
-        if client.has_token() {
-            client.ask(Method::POST, "/api/reload", None)
-        } else {
-            Err(ClientError::Refused(NO_TOKEN.to_owned()))
-        }
-    });
-    match answer {
+    match AdminClient::change(path, "/api/reload") {
         Ok(AdminAnswer {
             status: StatusCode::OK,
             content,
@@ -147,8 +140,6 @@ fn known_clients(judged: &Value) -> Vec<String> {
         .collect()
 }
 
-const NO_TOKEN: &str =
-    "the file sets no `[admin] token`, and without one nothing can be changed through its port";
 const SIGNAL: &str =
     "to reload, send SIGHUP instead: `kill -HUP PID`, or `systemctl reload tollgate`";
 const UNKNOWN: &str = "the gateway did not reload, and did not say why";

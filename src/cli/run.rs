@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use super::greeting::greet;
 use super::systemd::{self, Watchdog};
 use super::{EXIT_CONFIG, unreadable};
-use crate::admin::{ReloadOutcome, UpgradeReport, UpgradeRequest};
+use crate::admin::{ReloadOutcome, ReloadReport, UpgradeReport, UpgradeRequest};
 use crate::clock::Clock;
 use crate::config::ConfigText;
 use crate::gateway::{Gateway, Launch, Predecessor, StartError, Successor, UpgradeError, Upgrader};
@@ -150,8 +150,8 @@ struct UpgradeUnderWay {
     task: JoinHandle<Result<Successor, UpgradeError>>,
     /// Whoever asked for it through the admin port.
     asked_by: Option<UpgradeRequest>,
-    /// Whether the file may have changed since the new process read it.
-    was_reloaded: bool,
+    /// The last reload when it began: after another one, the new process may have read an earlier file.
+    last_reload: Option<Arc<ReloadReport>>,
 }
 
 impl Running {
@@ -196,9 +196,6 @@ impl Running {
                 "listening; the last reload failed, and the old configuration stays"
             }
         });
-        if let Some(upgrade) = &mut self.upgrade {
-            upgrade.was_reloaded = true;
-        }
     }
 
     fn begin_upgrade(&mut self, asked_by: Option<UpgradeRequest>) {
@@ -225,7 +222,7 @@ impl Running {
         self.upgrade = Some(UpgradeUnderWay {
             task: tokio::task::spawn_blocking(upgrade),
             asked_by,
-            was_reloaded: false,
+            last_reload: self.gateway.last_reload(),
         });
     }
 
@@ -239,7 +236,7 @@ impl Running {
                     version = successor.version,
                     "another process has taken over: this one ends once its requests have"
                 );
-                if upgrade.was_reloaded {
+                if self.gateway.last_reload() != upgrade.last_reload {
                     pass_signal(successor, rustix::process::Signal::HUP);
                 }
                 UpgradeReport::TakenOver {

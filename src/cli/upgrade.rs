@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use http::{Method, StatusCode};
+use http::StatusCode;
 use serde_json::Value;
 
 use super::EXIT_CONFIG;
@@ -12,14 +12,7 @@ use super::client::{AdminAnswer, AdminClient, ClientError};
 /// Has the gateway that runs with the file at `path` hand over to a new process. Exits with 0 once that serves, with 78
 /// if the file has mistakes, or with 1 if the running process goes on for another reason.
 pub fn upgrade(path: &Path) -> ExitCode {
-    let answer = AdminClient::of(path).and_then(|client| {
-        if client.has_token() {
-            client.ask(Method::POST, "/api/upgrade", None)
-        } else {
-            Err(ClientError::Refused(NO_TOKEN.to_owned()))
-        }
-    });
-    match answer {
+    match AdminClient::change(path, "/api/upgrade") {
         Ok(AdminAnswer {
             status: StatusCode::OK,
             content,
@@ -56,7 +49,5 @@ fn taken_over(content: &Value) -> String {
     )
 }
 
-const NO_TOKEN: &str =
-    "the file sets no `[admin] token`, and without one nothing can be changed through its port";
 const SIGNAL: &str = "to upgrade, send SIGUSR2 instead: `kill -USR2 PID`, or `systemctl kill -s USR2 --kill-whom=main tollgate`";
 const UNKNOWN: &str = "the gateway did not say why";

@@ -111,7 +111,7 @@ const NAMES_SET_ASIDE: usize = 16;
 
 /// Standard streams, the runtimes of control and signals, the logs, the admin port, what watches Redis;
 /// the processes before that still drain; and for a moment, the next one, the file being read, the logs being opened again.
-const PROCESS: usize = 46;
+const PROCESS: usize = 38;
 
 #[cfg(test)]
 mod tests {
@@ -126,7 +126,7 @@ mod tests {
             checks: 7,
             names: 8,
         };
-        let set_aside = 46 + 64 + 2 * 5 + 6 * (2 + 1) + 3 * 3 + 7 + 2 * 8;
+        let set_aside = 38 + 64 + 2 * 5 + 6 * (2 + 1) + 3 * 3 + 7 + 2 * 8;
         assert_eq!(sockets_max(1_000 + set_aside, needs), 1_000);
         assert_eq!(sockets_max(set_aside, needs), 2);
         assert_eq!(sockets_max(0, needs), 2);

@@ -302,6 +302,11 @@ impl Gateway {
         self.reloader.reload(ReloadSource::Signal)
     }
 
+    /// Returns what came of the last reload, whoever asked for it.
+    pub fn last_reload(&self) -> Option<Arc<ReloadReport>> {
+        self.reloader.last()
+    }
+
     /// Returns how long to wait before the next call of [`reload_changed`](Self::reload_changed).
     pub fn pause_before_look(&self) -> Duration {
         self.reloader.pause_before_look()

@@ -28,7 +28,11 @@ fn a_new_process_goes_on_with_the_counters_and_what_operators_ordered() {
     let mut statuses = Vec::new();
     for _ in 0..5 {
         statuses.push(get(public, "/", "").status);
+        let mut idle = Client::connect(generations.first.admin);
+        assert_eq!(idle.get("/livez", "").status, 200);
         generations.upgraded();
+        // What it would ask for next is for the new process.
+        idle.assert_closed();
         let blocked = Client::connect_from([127, 0, 0, 9], public).get("/", "");
         assert_eq!(blocked.status, 403);
     }
@@ -164,21 +168,58 @@ fn signals_for_the_old_process_reach_the_new_one() {
     first.wait_for_line(&["the new configuration is in effect"]);
     gate.open();
     assert_eq!(busy.answer().status, 200);
+}
 
-    // The new process may have read the file before it was changed.
+/// The new process may have read the file before it was changed.
+#[test]
+fn a_reload_while_the_new_process_starts_reaches_both() {
+    for by_signal in [true, false] {
+        let generations = Generations::start(&limited("100 per hour"));
+        let first = &generations.first;
+        generations.replace("sleep 0.3; exec $TOLLGATE \"$@\"");
+        first.signal("USR2");
+        first.wait_for_line(&["a new process starts"]);
+        if by_signal {
+            first.signal("HUP");
+        } else {
+            assert!(generations.run("reload").status.success());
+        }
+        eventually("both have reloaded", || {
+            let lines = first.lines();
+            let reloaded = lines
+                .iter()
+                .filter(|line| line.contains("the new configuration is in effect"));
+            (reloaded.count() == 2).then_some(())
+        });
+    }
+}
+
+#[test]
+fn an_old_process_that_was_stopped_meanwhile_goes_on_with_the_hand_over() {
     let generations = Generations::start(&limited("100 per hour"));
     let first = &generations.first;
-    generations.replace("sleep 0.3; exec $TOLLGATE \"$@\"");
-    first.signal("USR2");
-    first.wait_for_line(&["a new process starts"]);
-    first.signal("HUP");
-    eventually("both have reloaded", || {
-        let lines = first.lines();
-        let reloaded = lines
-            .iter()
-            .filter(|line| line.contains("the new configuration is in effect"));
-        (reloaded.count() == 2).then_some(())
+    generations.replace(
+        "kill -STOP $PPID; (sleep 0.5; kill -CONT $PPID) < /dev/null & exec $TOLLGATE \"$@\"",
+    );
+    generations.upgraded();
+    assert_eq!(get(first.public, "/", "").status, 200);
+    eventually("only the last lives", || {
+        (generations.living() == 1).then_some(())
     });
+}
+
+#[test]
+fn a_process_whose_clients_have_all_descriptors_hands_over() {
+    let generations = Generations::start_with_descriptors(&limited("1000 per hour"), 256);
+    let first = &generations.first;
+    let clients: Vec<_> = (0..300).map(|_| Client::connect(first.public)).collect();
+    let open = || fs::read_dir(format!("/proc/{}/fd", first.id())).map(Iterator::count);
+    eventually("there is no room for more", || {
+        open().is_ok_and(|open| open > 85).then_some(())
+    });
+    generations.upgraded();
+    drop(clients);
+    assert_eq!(get(first.public, "/", "").status, 200);
 }
 
 /// Whoever keeps a connection for long must not keep a process for each upgrade.

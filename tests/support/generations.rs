@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
 use super::Config;
-use super::process::{Process, command};
+use super::process::{Process, command, with_descriptors};
 
 /// The token of the admin port.
 pub const TOKEN: &str = "0123456789abcdef";
@@ -27,6 +27,17 @@ impl Generations {
     /// Starts the first.
     #[track_caller]
     pub fn start(config: &Config) -> Self {
+        Self::start_as(config, |linked| linked)
+    }
+
+    /// Starts the first with so few descriptors, soft limit and hard.
+    #[track_caller]
+    pub fn start_with_descriptors(config: &Config, descriptors: usize) -> Self {
+        Self::start_as(config, |linked| with_descriptors(&linked, descriptors))
+    }
+
+    #[track_caller]
+    fn start_as(config: &Config, change: impl Fn(Command) -> Command) -> Self {
         let folder = tempfile::tempdir().expect("a folder for the binary");
         let program = folder.path().join("tollgate");
         let config = config.clone().admin_token(TOKEN);
@@ -35,8 +46,10 @@ impl Generations {
             symlink(usual.get_program(), &program).expect("a free path");
             let mut linked = Command::new(&program);
             linked.args(usual.get_args()).env("NO_COLOR", "1");
-            linked.stdin(std::process::Stdio::null()).process_group(0);
-            linked
+            linked.stdin(std::process::Stdio::null());
+            let mut changed = change(linked);
+            changed.process_group(0);
+            changed
         });
         Self {
             first,
@@ -66,9 +79,14 @@ impl Generations {
 
     /// Runs `tollgate upgrade`.
     pub fn upgrade(&self) -> Output {
+        self.run("upgrade")
+    }
+
+    /// Runs a command that speaks to the admin port.
+    pub fn run(&self, name: &str) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
         let file = self.first.file();
-        command.arg("upgrade").arg("--config").arg(file);
+        command.arg(name).arg("--config").arg(file);
         command.output().expect("the binary runs")
     }
 

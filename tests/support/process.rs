@@ -214,7 +214,11 @@ pub fn command(file: &Path) -> Command {
 
 /// Returns the same with so few descriptors, soft limit and hard.
 pub fn command_with_descriptors(file: &Path, descriptors: usize) -> Command {
-    let gateway = command(file);
+    with_descriptors(&command(file), descriptors)
+}
+
+/// Returns a command with so few descriptors, soft limit and hard.
+pub fn with_descriptors(gateway: &Command, descriptors: usize) -> Command {
     let mut shell = Command::new("sh");
     let limited = format!("ulimit -n {descriptors}; exec \"$0\" \"$@\"");
     shell.arg("-c").arg(limited).arg(gateway.get_program());

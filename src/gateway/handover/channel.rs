@@ -7,6 +7,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use rustix::io::retry_on_intr;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags,
@@ -75,13 +76,16 @@ impl Channel {
         let failed = |error| failed(error, within);
         self.0.set_write_timeout(Some(within)).map_err(failed)?;
         let mut room = [MaybeUninit::uninit(); DESCRIPTORS_ROOM];
-        let mut attached = SendAncillaryBuffer::new(&mut room);
-        if !descriptors.is_empty() {
-            attached.push(SendAncillaryMessage::ScmRights(descriptors));
-        }
         let length = length.to_be_bytes();
-        let iov = [IoSlice::new(&length)];
-        let sent = rustix::net::sendmsg(&self.0, &iov, &mut attached, SendFlags::NOSIGNAL);
+        // A process that is stopped and goes on is interrupted here.
+        let sent = retry_on_intr(|| {
+            let mut attached = SendAncillaryBuffer::new(&mut room);
+            if !descriptors.is_empty() {
+                attached.push(SendAncillaryMessage::ScmRights(descriptors));
+            }
+            let iov = [IoSlice::new(&length)];
+            rustix::net::sendmsg(&self.0, &iov, &mut attached, SendFlags::NOSIGNAL)
+        });
         let sent = sent.map_err(|error| failed(error.into()))?;
         // Of so few bytes none stays behind, unless the socket is full.
         (&self.0).write_all(&length[sent..]).map_err(failed)?;
@@ -118,9 +122,10 @@ impl Channel {
     fn receive_attached(&self, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
         let mut room = [MaybeUninit::uninit(); DESCRIPTORS_ROOM];
         let mut attached = RecvAncillaryBuffer::new(&mut room);
-        let mut iov = [IoSliceMut::new(bytes)];
-        let received =
-            rustix::net::recvmsg(&self.0, &mut iov, &mut attached, RecvFlags::CMSG_CLOEXEC)?;
+        let received = retry_on_intr(|| {
+            let mut iov = [IoSliceMut::new(bytes)];
+            rustix::net::recvmsg(&self.0, &mut iov, &mut attached, RecvFlags::CMSG_CLOEXEC)
+        })?;
         let mut descriptors = Vec::new();
         for message in attached.drain() {
             if let RecvAncillaryMessage::ScmRights(found) = message {

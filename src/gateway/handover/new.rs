@@ -157,7 +157,9 @@ impl Predecessor {
         counters.say();
         accept();
         self.channel.send(&FromNew::Serving, &[], STEP_WITHIN)?;
-        match self.channel.receive(Some(STEP_WITHIN)) {
+        // Without a limit: the old process may be stopped, and has heard that this one serves when it goes on. If it has
+        // given up, it ends this one.
+        match self.channel.receive(None) {
             Ok((FromOld::Confirmed, _)) | Err(ChannelError::Ended) => {}
             Ok(_) => return Err(ChannelError::Nonsense),
             Err(error) => return Err(error),

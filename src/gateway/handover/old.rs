@@ -222,26 +222,15 @@ impl Upgrader {
         let child = self.start(theirs)?;
         let id = child.id();
         *self.child() = Some(child);
-        let taken = self.converse(&channel);
+        let taken = self.converse(&channel, || announce(id));
         let child = self.child().take();
         match taken {
-            Ok(version) => {
-                announce(id);
-                let _ = channel.send(&FromOld::Confirmed, &[], STEP_WITHIN);
-                Ok(Successor {
-                    version,
-                    id,
-                    channel,
-                })
-            }
+            Ok(version) => Ok(Successor {
+                version,
+                id,
+                channel,
+            }),
             Err(error) => {
-                self.phase.send_if_modified(|phase| {
-                    let is_paused = *phase == Phase::Paused;
-                    if is_paused {
-                        *phase = Phase::Running;
-                    }
-                    is_paused
-                });
                 if let Some(mut child) = child {
                     let _ = child.kill();
                     let _ = child.wait();
@@ -277,7 +266,7 @@ impl Upgrader {
     }
 
     /// Passes everything to the new process; returns its version once it serves.
-    fn converse(&self, channel: &Channel) -> Result<String, UpgradeError> {
+    fn converse(&self, channel: &Channel, announce: impl FnOnce()) -> Result<String, UpgradeError> {
         self.begin(channel)?;
         let (version, adopted, takes_counters) = match channel.receive(Some(READY_WITHIN))?.0 {
             FromNew::Ready {
@@ -290,17 +279,7 @@ impl Upgrader {
             }
             FromNew::Serving => return Err(ChannelError::Nonsense.into()),
         };
-        // A process that is told to stop in the meantime stops.
-        let is_paused = self.phase.send_if_modified(|phase| {
-            let runs = *phase == Phase::Running;
-            if runs {
-                *phase = Phase::Paused;
-            }
-            runs
-        });
-        if !is_paused {
-            return Err(UpgradeError::Stopping);
-        }
+        let _paused = Pause::begin(&self.phase)?;
         if let Store::Memory(memory) = &self.process.store
             && takes_counters
         {
@@ -314,6 +293,9 @@ impl Upgrader {
             }
             FromNew::Ready { .. } => return Err(ChannelError::Nonsense.into()),
         }
+        announce();
+        // If it has ended since, this process accepts again.
+        channel.send(&FromOld::Confirmed, &[], STEP_WITHIN)?;
         if takes_counters {
             self.process.drain_at_once();
         }
@@ -346,6 +328,36 @@ impl Upgrader {
         }
         Ok(())
     }
+}
+
+/// New connections are left in the queue as long as this lives, unless the phase has become another one meanwhile.
+struct Pause<'p>(&'p watch::Sender<Phase>);
+
+impl<'p> Pause<'p> {
+    /// Begins one; a process that is told to stop in the meantime stops.
+    fn begin(phase: &'p watch::Sender<Phase>) -> Result<Self, UpgradeError> {
+        if !replace(phase, &Phase::Running, Phase::Paused) {
+            return Err(UpgradeError::Stopping);
+        }
+        Ok(Self(phase))
+    }
+}
+
+impl Drop for Pause<'_> {
+    fn drop(&mut self) {
+        replace(self.0, &Phase::Paused, Phase::Running);
+    }
+}
+
+/// Puts one phase in the place of another one; says whether that was there.
+fn replace(phase: &watch::Sender<Phase>, old: &Phase, new: Phase) -> bool {
+    phase.send_if_modified(|phase| {
+        let is_old = phase == old;
+        if is_old {
+            *phase = new;
+        }
+        is_old
+    })
 }
 
 /// Passes the counters, and what operators ordered.

@@ -44,12 +44,13 @@ impl MemoryStore {
 
     /// Returns the counters of one part, each series by itself.
     pub fn part(&self, index: usize) -> Vec<SeriesStates> {
-        let series = self.series();
         let shard = self.shards.lock(index);
         let tables = shard.tables();
         let copied = tables.map(|(series_id, table)| (series_id, States::of(table)));
         let copied: Vec<_> = copied.collect();
         drop(shard);
+        // After the tables: a reload may have added some.
+        let series = self.series();
         let with_series = copied.into_iter().map(|(series_id, states)| SeriesStates {
             series: series[series_id.0 as usize].clone(),
             states,

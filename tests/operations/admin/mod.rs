@@ -61,11 +61,20 @@ fn run(test: impl Future<Output = ()>) {
 
 /// Starts an admin port on a free port, for a process of which nothing else runs.
 async fn start() -> (SocketAddr, Arc<AdminState>) {
+    let config = Config::limited("http://127.0.0.1:9", "quota = '9 per minute'");
+    let (address, state, accepts) = start_on(&config).await;
+    // It is told nothing else.
+    std::mem::forget(accepts);
+    (address, state)
+}
+
+/// Starts one that can be told to pause.
+async fn start_on(config: &Config) -> (SocketAddr, Arc<AdminState>, watch::Sender<Accepting>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("a bound port");
     let clock = Clock::manual(crate::support::START);
     let memory = Arc::new(MemoryStore::new(clock.clone(), u64::MAX));
-    let text = Config::limited("http://127.0.0.1:9", "quota = '9 per minute'").text();
+    let text = config.text();
     let loaded = config::load(&text, &|_| None, &mut |series| memory.series_id(series));
     let config::Loaded { snapshot, file, .. } = loaded.expect("a good file");
     let metrics = Arc::new(Metrics::new(1));
@@ -79,12 +88,35 @@ async fn start() -> (SocketAddr, Arc<AdminState>) {
     in_force.is_known.store(true, Relaxed);
     let state = AdminState::new(Arc::new(process), in_force, Arc::new(NoReloads));
     let state = Arc::new(state);
-    let serving = Arc::clone(&state);
-    tokio::task::spawn_local(async move {
-        let (_accepts, accepting) = watch::channel(Accepting::Yes);
-        admin::serve(listener, serving, session, accepting).await;
+    let (accepts, accepting) = watch::channel(Accepting::Yes);
+    let serving = admin::serve(listener, Arc::clone(&state), session, accepting);
+    tokio::task::spawn_local(serving);
+    (address, state, accepts)
+}
+
+/// What is ordered here would be lost: the other process has been told what is in force.
+#[test]
+fn nothing_is_changed_while_another_process_takes_over() {
+    run(async {
+        let config = Config::limited("http://127.0.0.1:9", "quota = '9 per minute'");
+        let config = config.admin("127.0.0.1:0").admin_token("0123456789abcdef");
+        let (address, _state, accepts) = start_on(&config).await;
+        let mut kept = TcpStream::connect(address).await.expect("a connection");
+        let mut ask = async |request: &str| {
+            let head = "Host: localhost\r\nAuthorization: Bearer 0123456789abcdef\r\n\r\n";
+            let request = format!("{request} HTTP/1.1\r\n{head}");
+            kept.write_all(request.as_bytes()).await.expect("sent");
+            let mut answer = vec![0; 4096];
+            let read = kept.read(&mut answer).await.expect("an answer");
+            String::from_utf8_lossy(&answer[..read]).into_owned()
+        };
+        assert!(ask("GET /livez").await.starts_with("HTTP/1.1 200"));
+        accepts.send_replace(Accepting::Paused);
+        assert!(ask("GET /livez").await.starts_with("HTTP/1.1 200"));
+        let refused = ask("POST /api/reload").await;
+        assert!(refused.starts_with("HTTP/1.1 503"), "{refused}");
+        assert!(refused.contains("ask once more"), "{refused}");
     });
-    (address, state)
 }
 
 /// Sends a request that is the last on its connection, and reads to the end; the date is left out.

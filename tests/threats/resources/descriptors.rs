@@ -11,7 +11,7 @@ use crate::support::http2::{Http2, Stream};
 use crate::support::process::command_with_descriptors;
 use crate::support::{After, Client, Config, Gate, Metered, Origin, Process, eventually, get};
 
-const DESCRIPTORS: usize = 272;
+const DESCRIPTORS: usize = 256;
 
 /// Three upstreams and a log file; the quota is there to be changed by a reload.
 fn config(origins: &[Origin; 3], log: &Path, quota: u64) -> Config {
