@@ -120,7 +120,7 @@ fn start(file: &Path, predecessor: Option<&mut Predecessor>) -> Result<Gateway, 
             NotStarted {
                 status: EXIT_CONFIG,
                 message: report.render(&name, &text, color),
-                reason: format!("{name} has mistakes"),
+                reason: format!("{name} has mistakes: `tollgate check {name}` prints them"),
                 report: Some(report.render(&name, &text, false)),
             }
         }
