@@ -53,9 +53,12 @@ def descriptors(wanted):
 
 
 class Gateway:
-    """A release gateway on free ports; `config` has no listener address and no admin table."""
+    """A release gateway on free ports; `config` has no listener address and no admin table.
 
-    def __init__(self, config, open_files=None):
+    `before` are words in front of its command; what they run must become the gateway by exec.
+    """
+
+    def __init__(self, config, open_files=None, before=(), environment=None, program=None, is_ready=True):
         self.directory = tempfile.TemporaryDirectory(prefix="tollgate-drill-")
         self.file = os.path.join(self.directory.name, "gateway.toml")
         self.log = os.path.join(self.directory.name, "gateway.log")
@@ -63,11 +66,13 @@ class Gateway:
         self.rewrite(config)
         limit = (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, open_files))) if open_files else None
         self.process = subprocess.Popen(
-            [binary(), "run", "--config", self.file],
+            [*before, program or binary(), "run", "--config", self.file],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=limit,
+            env={**os.environ, **(environment or {})},
         )
         self.pid = self.process.pid
-        until(10, lambda: self.ask_admin("/readyz")[0] == 200, "the gateway is ready")
+        if is_ready:
+            until(10, lambda: self.ask_admin("/readyz")[0] == 200, "the gateway is ready")
 
     def rewrite(self, config):
         config = config.replace("[listeners.public]", f'[listeners.public]\naddress = "127.0.0.1:{self.public}"')

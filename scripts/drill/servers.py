@@ -22,10 +22,41 @@ class Refused(Exception):
     """An error that the server answered."""
 
 
-class Redis:
-    """One server; `clock` puts it under libfaketime, with a clock that `step` moves."""
+class Clock:
+    """A wall clock that steps, for processes that have `environment`."""
 
-    def __init__(self, *lines, sentinel=False, clock=False):
+    def __init__(self):
+        self.directory = tempfile.mkdtemp(prefix="tollgate-drill-clock-")
+        self.to(0)
+
+    def environment(self):
+        library = glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")
+        libc = glob.glob("/lib/*-linux-gnu/libc.so.6")
+        if not library or not libc:
+            sys.exit("libfaketime is missing: install the Debian package libfaketime")
+        return {
+            # jemalloc asks for the time before libfaketime is ready, and hangs: libc's malloc does not.
+            "LD_PRELOAD": f"{library[0]} {libc[0]}", "FAKETIME_TIMESTAMP_FILE": self.path("clock"),
+            "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        }
+
+    def to(self, seconds):
+        """Sets by how much it is ahead."""
+        with open(self.path("new"), "w") as file:
+            file.write(f"{seconds:+d}\n")
+        os.replace(self.path("new"), self.path("clock"))
+
+    def path(self, name):
+        return os.path.join(self.directory, name)
+
+    def end(self):
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class Redis:
+    """One server; `clock` is the one that it has instead of the machine's."""
+
+    def __init__(self, *lines, sentinel=False, clock=None):
         for program, package in PACKAGES.items():
             if not shutil.which(program):
                 sys.exit(f"{program} is missing: install the Debian package {package}")
@@ -40,7 +71,6 @@ class Redis:
             own += ['save ""', "repl-diskless-sync-delay 0"]
         with open(self.file, "w") as file:
             file.write("\n".join([*own, *lines]) + "\n")
-        self.step(0)
         self.process = None
         self.start()
 
@@ -54,26 +84,9 @@ class Redis:
             command.append("--sentinel")
         environment = dict(os.environ)
         if self.clock:
-            environment.update(self.stepping())
+            environment.update(self.clock.environment())
         self.process = subprocess.Popen(command, env=environment)
         lib.until(10, lambda: self.answers("PING"), "redis-server answers PING")
-
-    def stepping(self):
-        library = glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")
-        libc = glob.glob("/lib/*-linux-gnu/libc.so.6")
-        if not library or not libc:
-            sys.exit("libfaketime is missing: install the Debian package libfaketime")
-        return {
-            # jemalloc asks for the time before libfaketime is ready, and hangs: libc's malloc does not.
-            "LD_PRELOAD": f"{library[0]} {libc[0]}", "FAKETIME_TIMESTAMP_FILE": self.path("clock"),
-            "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-        }
-
-    def step(self, seconds):
-        """Sets by how much its clock is ahead."""
-        with open(self.path("clock.new"), "w") as file:
-            file.write(f"{seconds:+d}\n")
-        os.replace(self.path("clock.new"), self.path("clock"))
 
     def signal(self, name):
         self.process.send_signal(getattr(signal, f"SIG{name}"))

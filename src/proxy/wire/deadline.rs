@@ -4,6 +4,9 @@
 //! registers the deadlines it needs once, and then arms and disarms them by a plain store, so a
 //! request costs no timer. A deadline is never early, and at most one [`PERIOD`] late while the
 //! worker keeps up. What must be punctual (a delayed request) uses the runtime's timers instead.
+//!
+//! While the worker does not run (the process is stopped, the machine is paused) no time passes: what
+//! the other side did meanwhile is there, but has not been read.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -17,19 +20,29 @@ use crate::clock::{Clock, Micros, Timestamp};
 /// The deadlines of one worker.
 #[derive(Debug)]
 pub struct Sweep {
-    clock: Clock,
-    /// The time of the latest sweep, which deadlines are compared with.
-    swept: Rc<Cell<Timestamp>>,
+    time: Rc<SweptTime>,
     deadlines: RefCell<Vec<Rc<Deadline>>>,
 }
 
 /// A point in time at which the waiting task is woken; disarmed until it is armed.
 #[derive(Debug)]
 pub struct Deadline {
-    clock: Clock,
-    swept: Rc<Cell<Timestamp>>,
+    time: Rc<SweptTime>,
+    /// On the clock as if the worker had never stood still.
     due: Cell<Option<Timestamp>>,
     waker: RefCell<Option<Waker>>,
+}
+
+/// Time as a worker lives it.
+#[derive(Debug)]
+struct SweptTime {
+    clock: Clock,
+    /// When the latest sweep was.
+    swept: Cell<Timestamp>,
+    /// For how long the worker has stood still in all.
+    stood_still: Cell<Micros>,
+    /// How long after a sweep it has, if there is no other one.
+    stall: Micros,
 }
 
 /// A wait took longer than it may.
@@ -43,12 +56,28 @@ const EXPIRED: Timestamp = Timestamp(0);
 /// How often [`Sweep::sweep`] is called.
 pub const PERIOD: Duration = Duration::from_millis(100);
 
+/// A worker that sweeps no sooner than after this has stood still.
+const STALL: Micros = Micros(1_000_000);
+
+const NEVER: Micros = Micros(u64::MAX);
+
 impl Sweep {
     /// Makes a sweep over deadlines that `clock` measures.
     pub fn new(clock: Clock) -> Self {
-        Self {
-            swept: Rc::new(Cell::new(clock.now())),
+        // A manual clock is moved by hand, which is no stall.
+        let is_manual = clock.manual_now().is_some();
+        Self::with_stall(clock, if is_manual { NEVER } else { STALL })
+    }
+
+    fn with_stall(clock: Clock, stall: Micros) -> Self {
+        let time = SweptTime {
+            swept: Cell::new(clock.now()),
+            stood_still: Cell::default(),
             clock,
+            stall,
+        };
+        Self {
+            time: Rc::new(time),
             deadlines: RefCell::default(),
         }
     }
@@ -56,8 +85,7 @@ impl Sweep {
     /// Registers a deadline, disarmed; it is forgotten when its last holder drops it.
     pub fn deadline(&self) -> Rc<Deadline> {
         let deadline = Rc::new(Deadline {
-            clock: self.clock.clone(),
-            swept: Rc::clone(&self.swept),
+            time: Rc::clone(&self.time),
             due: Cell::new(None),
             waker: RefCell::default(),
         });
@@ -67,22 +95,22 @@ impl Sweep {
 
     /// Returns the time.
     pub fn now(&self) -> Timestamp {
-        self.clock.now()
+        self.time.clock.now()
     }
 
     /// Returns the time of the latest sweep.
     pub fn swept(&self) -> Timestamp {
-        self.swept.get()
+        self.time.swept.get()
     }
 
     /// Returns wall time as of the latest sweep.
     pub fn swept_wall(&self) -> Timestamp {
-        self.clock.wall_at(self.swept.get())
+        self.time.clock.wall_at(self.swept())
     }
 
     /// Wakes the tasks whose deadlines are over by now.
     pub fn sweep(&self) {
-        self.swept.set(self.clock.now());
+        self.time.pass();
         self.deadlines.borrow_mut().retain(|deadline| {
             if deadline.is_over() {
                 deadline.wake();
@@ -92,10 +120,29 @@ impl Sweep {
     }
 }
 
+impl SweptTime {
+    /// Lets time pass until now.
+    fn pass(&self) {
+        let now = self.clock.now();
+        let since_swept = now.since(self.swept.get());
+        if since_swept > self.stall {
+            self.stood_still
+                .set(Micros(self.stood_still.get().0 + since_swept.0));
+        }
+        self.swept.set(now);
+    }
+
+    /// Returns the present, less what the worker stood still, also if that has just ended.
+    fn lived(&self) -> Timestamp {
+        let overdue = self.swept.get() + self.stall;
+        self.clock.now().min(overdue) - self.stood_still.get()
+    }
+}
+
 impl Deadline {
     /// Sets the deadline to `timeout` from now.
     pub fn arm(&self, timeout: Duration) {
-        let due = self.clock.now() + Micros::from(timeout);
+        let due = self.time.lived() + Micros::from(timeout);
         self.due.set(Some(due));
     }
 
@@ -117,7 +164,8 @@ impl Deadline {
 
     /// When it will be over; none while it is disarmed.
     pub fn due(&self) -> Option<Timestamp> {
-        self.due.get()
+        let due = self.due.get()?;
+        Some(due + self.time.stood_still.get())
     }
 
     /// Whether it is armed, over or not.
@@ -127,7 +175,8 @@ impl Deadline {
 
     /// Whether it is armed and over, as of the latest sweep.
     pub fn is_over(&self) -> bool {
-        self.due.get().is_some_and(|due| due <= self.swept.get())
+        let swept = self.time.swept.get() - self.time.stood_still.get();
+        self.due.get().is_some_and(|due| due <= swept)
     }
 
     /// Registers the task of `cx`, to be woken when the deadline is over; the latest registration
@@ -201,6 +250,30 @@ mod tests {
         deadline.arm(Duration::from_secs(1));
         sweep.sweep();
         assert!(!deadline.is_over());
+    }
+
+    #[test]
+    fn no_time_passes_while_the_worker_stands_still() {
+        let clock = Clock::manual(START);
+        let sweep = Sweep::with_stall(clock.clone(), STALL);
+        let [before, after] = [sweep.deadline(), sweep.deadline()];
+        before.arm(Duration::from_secs(2));
+        clock.advance(Micros::from_secs(60));
+        after.arm(Duration::from_secs(2));
+        sweep.sweep();
+        assert_eq!(before.due(), Some(START + Micros::from_secs(62)));
+        let over_after_ms = |deadline: &Deadline| {
+            let mut waited_ms = 0;
+            while !deadline.is_over() {
+                clock.advance(PERIOD.into());
+                sweep.sweep();
+                waited_ms += 100;
+            }
+            waited_ms
+        };
+        assert_eq!(over_after_ms(&before), 2000);
+        // Armed before the worker knew that it had stood still: late by less than a stall.
+        assert_eq!(over_after_ms(&after), 1000);
     }
 
     #[test]
