@@ -26,7 +26,7 @@ def binary():
     """The release binary: $TOLLGATE, or the project's own, built if need be."""
     named = os.environ.get("TOLLGATE")
     if named:
-        return named
+        return os.path.abspath(named)
     # Not quiet: it takes minutes if the source has changed.
     subprocess.run(["cargo", "build", "--release", "--locked"], cwd=ROOT, check=True)
     target = os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
@@ -55,10 +55,11 @@ def descriptors(wanted):
 class Gateway:
     """A release gateway on free ports; `config` has no listener address and no admin table.
 
-    `before` are words in front of its command; what they run must become the gateway by exec.
+    It runs in a folder of its own, where `gateway.log` is the log that `log_lines` reads. `before` are words
+    in front of its command; what they run must become the gateway by exec.
     """
 
-    def __init__(self, config, open_files=None, before=(), environment=None, program=None, is_ready=True):
+    def __init__(self, config, open_files=None, before=(), environment=None, program=None):
         self.directory = tempfile.TemporaryDirectory(prefix="tollgate-drill-")
         self.file = os.path.join(self.directory.name, "gateway.toml")
         self.log = os.path.join(self.directory.name, "gateway.log")
@@ -67,12 +68,11 @@ class Gateway:
         limit = (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, open_files))) if open_files else None
         self.process = subprocess.Popen(
             [*before, program or binary(), "run", "--config", self.file],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=limit,
-            env={**os.environ, **(environment or {})},
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=limit, cwd=self.directory.name,
+            env={**os.environ, **(environment or {})}, start_new_session=True,
         )
         self.pid = self.process.pid
-        if is_ready:
-            until(10, lambda: self.ask_admin("/readyz")[0] == 200, "the gateway is ready")
+        until(10, lambda: self.ask_admin("/readyz")[0] == 200, "the gateway is ready")
 
     def rewrite(self, config):
         config = config.replace("[listeners.public]", f'[listeners.public]\naddress = "127.0.0.1:{self.public}"')
@@ -120,13 +120,36 @@ class Gateway:
             return []
 
     def stop(self):
+        """Ends it, and those that have taken over from it."""
         self.process.send_signal(signal.SIGINT)
         try:
             self.process.wait(10)
         except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+            pass
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+        until(5, lambda: not self.lives(), "all processes have ended")
         self.directory.cleanup()
+
+    def lives(self):
+        """Whether it, or a process that has taken over from it, lives."""
+        return bool(self.processes())
+
+    def processes(self):
+        """It and those that have taken over from it, if they live."""
+        living = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/stat") as stat:
+                    fields = stat.read().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            if fields[2] == str(self.pid) and fields[0] != "Z":
+                living.append(int(pid))
+        return living
 
 
 def kernel_socket_bytes():

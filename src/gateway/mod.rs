@@ -10,6 +10,7 @@ mod directives;
 mod expiry;
 mod file_watch;
 mod handover;
+mod memory_limit;
 mod reload;
 mod sockets;
 mod start;
@@ -147,6 +148,7 @@ impl Gateway {
         };
         prepare(&mut gateway);
         descriptors::warn_if_few(sockets_max, &gateway.process);
+        memory_limit::warn_if_low(&gateway.process.live().snapshot);
         let handles = (0..worker_count)
             .map(|index| gateway.spawn_worker(index))
             .collect::<io::Result<Vec<_>>>()?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::file_watch::{self, FileWatch};
-use super::{descriptors, expiry};
+use super::{descriptors, expiry, memory_limit};
 use crate::admin::{
     PreviewedConfig, ReloadControl, ReloadOutcome, ReloadPreview, ReloadReport, ReloadSource,
 };
@@ -179,6 +179,7 @@ impl Reloader {
         expiry::warn(&live.snapshot, process.clock.wall());
         let sockets_max = descriptors::bound(process, self.workers);
         descriptors::warn_if_few(sockets_max, process);
+        memory_limit::warn_if_low(&live.snapshot);
         tracing::info!(
             changes = changes.applied.len(),
             %source,

@@ -29,4 +29,4 @@ const PROTOCOL: &str = "1";
 const READY_WITHIN: Duration = Duration::from_mins(1);
 
 /// How long either process may take for each step after that.
-const STEP_WITHIN: Duration = Duration::from_secs(20);
+const STEP_WITHIN: Duration = Duration::from_secs(10);

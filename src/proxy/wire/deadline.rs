@@ -5,8 +5,8 @@
 //! request costs no timer. A deadline is never early, and at most one [`PERIOD`] late while the
 //! worker keeps up. What must be punctual (a delayed request) uses the runtime's timers instead.
 //!
-//! While the worker does not run (the process is stopped, the machine is paused) no time passes: what
-//! the other side did meanwhile is there, but has not been read.
+//! Time in which the worker does not run (the process is stopped, the machine is paused) does not
+//! count: whatever the other side sent meanwhile has arrived, but has not been read yet.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -20,29 +20,29 @@ use crate::clock::{Clock, Micros, Timestamp};
 /// The deadlines of one worker.
 #[derive(Debug)]
 pub struct Sweep {
-    time: Rc<SweptTime>,
+    time: Rc<RunningTime>,
     deadlines: RefCell<Vec<Rc<Deadline>>>,
 }
 
 /// A point in time at which the waiting task is woken; disarmed until it is armed.
 #[derive(Debug)]
 pub struct Deadline {
-    time: Rc<SweptTime>,
-    /// On the clock as if the worker had never stood still.
+    time: Rc<RunningTime>,
+    /// By the clock, less all stalls until then.
     due: Cell<Option<Timestamp>>,
     waker: RefCell<Option<Waker>>,
 }
 
-/// Time as a worker lives it.
+/// The time of a worker, without its stalls.
 #[derive(Debug)]
-struct SweptTime {
+struct RunningTime {
     clock: Clock,
     /// When the latest sweep was.
     swept: Cell<Timestamp>,
-    /// For how long the worker has stood still in all.
-    stood_still: Cell<Micros>,
-    /// How long after a sweep it has, if there is no other one.
-    stall: Micros,
+    /// How long all stalls were together.
+    stalled: Cell<Micros>,
+    /// A longer time between two sweeps is a stall.
+    stall_min: Micros,
 }
 
 /// A wait took longer than it may.
@@ -56,25 +56,25 @@ const EXPIRED: Timestamp = Timestamp(0);
 /// How often [`Sweep::sweep`] is called.
 pub const PERIOD: Duration = Duration::from_millis(100);
 
-/// A worker that sweeps no sooner than after this has stood still.
-const STALL: Micros = Micros(1_000_000);
+/// A worker that does not sweep for this long did not run.
+const STALL_MIN: Micros = Micros(1_000_000);
 
 const NEVER: Micros = Micros(u64::MAX);
 
 impl Sweep {
     /// Makes a sweep over deadlines that `clock` measures.
     pub fn new(clock: Clock) -> Self {
-        // A manual clock is moved by hand, which is no stall.
+        // To move a manual clock is no stall.
         let is_manual = clock.manual_now().is_some();
-        Self::with_stall(clock, if is_manual { NEVER } else { STALL })
+        Self::with_stalls(clock, if is_manual { NEVER } else { STALL_MIN })
     }
 
-    fn with_stall(clock: Clock, stall: Micros) -> Self {
-        let time = SweptTime {
+    fn with_stalls(clock: Clock, stall_min: Micros) -> Self {
+        let time = RunningTime {
             swept: Cell::new(clock.now()),
-            stood_still: Cell::default(),
+            stalled: Cell::default(),
             clock,
-            stall,
+            stall_min,
         };
         Self {
             time: Rc::new(time),
@@ -110,7 +110,7 @@ impl Sweep {
 
     /// Wakes the tasks whose deadlines are over by now.
     pub fn sweep(&self) {
-        self.time.pass();
+        self.time.update();
         self.deadlines.borrow_mut().retain(|deadline| {
             if deadline.is_over() {
                 deadline.wake();
@@ -120,29 +120,28 @@ impl Sweep {
     }
 }
 
-impl SweptTime {
-    /// Lets time pass until now.
-    fn pass(&self) {
+impl RunningTime {
+    fn update(&self) {
         let now = self.clock.now();
         let since_swept = now.since(self.swept.get());
-        if since_swept > self.stall {
-            self.stood_still
-                .set(Micros(self.stood_still.get().0 + since_swept.0));
+        if since_swept > self.stall_min {
+            let stalled = self.stalled.get().0 + since_swept.0;
+            self.stalled.set(Micros(stalled));
         }
         self.swept.set(now);
     }
 
-    /// Returns the present, less what the worker stood still, also if that has just ended.
-    fn lived(&self) -> Timestamp {
-        let overdue = self.swept.get() + self.stall;
-        self.clock.now().min(overdue) - self.stood_still.get()
+    /// Returns the time less all stalls; of a stall that no sweep has seen yet, the begin counts.
+    fn without_stalls(&self) -> Timestamp {
+        let latest = self.swept.get() + self.stall_min;
+        self.clock.now().min(latest) - self.stalled.get()
     }
 }
 
 impl Deadline {
     /// Sets the deadline to `timeout` from now.
     pub fn arm(&self, timeout: Duration) {
-        let due = self.time.lived() + Micros::from(timeout);
+        let due = self.time.without_stalls() + Micros::from(timeout);
         self.due.set(Some(due));
     }
 
@@ -165,7 +164,7 @@ impl Deadline {
     /// When it will be over; none while it is disarmed.
     pub fn due(&self) -> Option<Timestamp> {
         let due = self.due.get()?;
-        Some(due + self.time.stood_still.get())
+        Some(due + self.time.stalled.get())
     }
 
     /// Whether it is armed, over or not.
@@ -175,7 +174,7 @@ impl Deadline {
 
     /// Whether it is armed and over, as of the latest sweep.
     pub fn is_over(&self) -> bool {
-        let swept = self.time.swept.get() - self.time.stood_still.get();
+        let swept = self.time.swept.get() - self.time.stalled.get();
         self.due.get().is_some_and(|due| due <= swept)
     }
 
@@ -253,9 +252,9 @@ mod tests {
     }
 
     #[test]
-    fn no_time_passes_while_the_worker_stands_still() {
+    fn stalls_of_the_worker_do_not_count() {
         let clock = Clock::manual(START);
-        let sweep = Sweep::with_stall(clock.clone(), STALL);
+        let sweep = Sweep::with_stalls(clock.clone(), STALL_MIN);
         let [before, after] = [sweep.deadline(), sweep.deadline()];
         before.arm(Duration::from_secs(2));
         clock.advance(Micros::from_secs(60));
@@ -272,7 +271,7 @@ mod tests {
             waited_ms
         };
         assert_eq!(over_after_ms(&before), 2000);
-        // Armed before the worker knew that it had stood still: late by less than a stall.
+        // Armed after the stall but before the next sweep: measured from the begin of the stall.
         assert_eq!(over_after_ms(&after), 1000);
     }
 

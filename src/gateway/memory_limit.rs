@@ -1,0 +1,93 @@
+//! The memory that the machine gives the process: a limit near `max_memory` ends it before the store is full.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::snapshot::Snapshot;
+
+/// Logs a warning if the limit of a control group leaves no room for the store.
+pub(super) fn warn_if_low(snapshot: &Snapshot) {
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let Some(memory_limit) = lowest_limit(&groups, Path::new("/sys/fs/cgroup")) else {
+        return;
+    };
+    let max_memory = snapshot.store.max_memory;
+    let wanted = wanted(max_memory);
+    if memory_limit < wanted {
+        tracing::warn!(
+            memory_limit,
+            max_memory,
+            wanted,
+            "the memory limit of the control group is near max_memory: the system may kill the gateway before the store is full"
+        );
+    }
+}
+
+/// Returns what a gateway takes whose store is full, connections aside.
+fn wanted(max_memory: u64) -> u64 {
+    max_memory / 10 * 13 + PROCESS_BYTES
+}
+
+/// Returns the lowest limit of the groups that the process is in, by what `/proc/self/cgroup` says.
+fn lowest_limit(groups: &str, mounted: &Path) -> Option<u64> {
+    let limits = groups.lines().filter_map(|line| {
+        let (controllers, group) = line.split_once(':')?.1.split_once(':')?;
+        let (root, file) = match controllers {
+            "" => (mounted.to_owned(), "memory.max"),
+            "memory" => (mounted.join("memory"), "memory.limit_in_bytes"),
+            _ => return None,
+        };
+        lowest_above(&root, Path::new(group.trim_start_matches('/')), file)
+    });
+    limits.min()
+}
+
+/// The limit of a group holds for those within it. In a container the names of outer groups lead nowhere.
+fn lowest_above(root: &Path, group: &Path, file: &str) -> Option<u64> {
+    let files: Vec<PathBuf> = group
+        .ancestors()
+        .map(|group| root.join(group).join(file))
+        .collect();
+    let limits = files
+        .iter()
+        .filter_map(|file| fs::read_to_string(file).ok()?.trim().parse().ok());
+    limits.min()
+}
+
+/// What a gateway takes beside its store and connections.
+const PROCESS_BYTES: u64 = 16 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lowest_limit_of_all_groups_counts() {
+        let mounted = tempfile::tempdir().expect("a folder");
+        let put = |path: &str, limit: &str| {
+            let file = mounted.path().join(path);
+            fs::create_dir_all(file.parent().expect("a folder")).expect("writable");
+            fs::write(file, limit).expect("writable");
+        };
+        put("outer/memory.max", "700\n");
+        put("outer/inner/memory.max", "max\n");
+        put("memory/memory.limit_in_bytes", "9223372036854771712\n");
+        put("memory/docker/memory.limit_in_bytes", "500\n");
+        for (groups, limit) in [
+            ("0::/outer/inner\n", Some(700)),
+            ("0::/outer/gone\n", Some(700)),
+            ("0::/\n", None),
+            (
+                "9:cpu,cpuacct:/outer\n8:memory:/docker\n0::/outer\n",
+                Some(500),
+            ),
+            (
+                "8:memory:/elsewhere/outside\n",
+                Some(9_223_372_036_854_771_712),
+            ),
+            ("", None),
+        ] {
+            assert_eq!(lowest_limit(groups, mounted.path()), limit, "{groups}");
+        }
+    }
+}
