@@ -69,6 +69,7 @@
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
+pub mod build_info;
 mod chance;
 pub mod clock;
 pub mod cost;

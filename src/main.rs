@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         Command::Completion { shell } => cli::generate::completion(shell),
         Command::Manpage => cli::generate::manpage(),
         Command::Version => {
-            cli::version();
+            cli::version::version(&cli.config);
             ExitCode::SUCCESS
         }
         Command::Explain(request) => cli::explain::print(&cli.config, &request),

@@ -2,16 +2,13 @@
 
 use std::path::Path;
 
+use crate::build_info;
 use crate::gateway::Gateway;
 use crate::snapshot::ListenAddress;
 
 /// Says on standard error where the gateway listens and what to try.
 pub(super) fn greet(gateway: &Gateway, file: &Path) {
-    eprintln!(
-        "tollgate {}: read {}",
-        env!("CARGO_PKG_VERSION"),
-        file.display()
-    );
+    eprintln!("tollgate {}: read {}", build_info::VERSION, file.display());
     for (name, address) in gateway.addresses() {
         let scheme = gateway.scheme(name);
         match address {

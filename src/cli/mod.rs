@@ -19,12 +19,13 @@ mod request_arguments;
 pub mod run;
 mod systemd;
 pub mod upgrade;
+pub mod version;
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
 pub use self::keys_arguments::{ClientName, KeysCommand};
@@ -102,7 +103,7 @@ pub enum Command {
     /// Prints the manual page, in the format of man(7).
     #[command(alias = "manual")]
     Manpage,
-    /// Prints the version.
+    /// Prints which build is installed, and which one runs with the file.
     Version,
 }
 
@@ -118,11 +119,6 @@ pub fn parse() -> Result<Cli, ExitCode> {
         eprintln!("tollgate: {instead}");
         ExitCode::from(EXIT_USAGE)
     })
-}
-
-/// Prints the version.
-pub fn version() {
-    print!("{}", Cli::command().render_version());
 }
 
 /// Says why a file cannot be read, and how to name another one.

@@ -218,6 +218,7 @@ impl Running {
             source = by,
             "upgrading: a new process starts, and this one goes on until that serves"
         );
+        systemd::upgrading();
         let upgrade = move || upgrader.upgrade(systemd::main_process);
         self.upgrade = Some(UpgradeUnderWay {
             task: tokio::task::spawn_blocking(upgrade),
@@ -246,6 +247,7 @@ impl Running {
             }
             Err(error) => {
                 tracing::error!(%error, "the upgrade failed: this process goes on");
+                systemd::upgrade_failed(&error.to_string());
                 let report = match error {
                     UpgradeError::Failed { report, .. } => report.clone(),
                     _ => None,

@@ -23,9 +23,20 @@ pub(super) fn stopping() {
     tell(&[NotifyState::Stopping, NotifyState::Status("draining")]);
 }
 
+/// Says that another process is started, and that this one goes on until that serves.
+pub(super) fn upgrading() {
+    tell(&[NotifyState::Status("upgrading")]);
+}
+
 /// Says that the gateway is another process now.
 pub(super) fn main_process(id: u32) {
-    tell(&[NotifyState::MainPid(id)]);
+    tell(&[NotifyState::MainPid(id), NotifyState::Status("listening")]);
+}
+
+/// Says why this process goes on.
+pub(super) fn upgrade_failed(reason: &str) {
+    let status = format!("the last upgrade failed: {reason}");
+    tell(&[NotifyState::Status(&status)]);
 }
 
 /// Says that the gateway makes progress.

@@ -16,6 +16,7 @@ use super::route::STATUS_CLASSES;
 use super::text::{count, counter, counters, gauge};
 use super::{MetricSeries, Metrics, PolicyMetrics, PolicyOutcome};
 use super::{endpoint, listener, store, upstream};
+use crate::build_info;
 use crate::clock::monotonic;
 use crate::cost::MissingCost;
 use crate::fault::Reason;
@@ -38,7 +39,7 @@ impl Collector for MetricSeries {
         let encoder = &mut encoder;
         let mut build =
             encoder.encode_descriptor("build", "The running version.", None, MetricType::Info)?;
-        build.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])?;
+        build.encode_info(&[("version", build_info::VERSION)])?;
         self.encode_requests(encoder)?;
         self.encode_errors(encoder)?;
         self.refused.encode(encoder)?;

@@ -21,13 +21,17 @@ use crate_map::is_within;
 /// `gateway`, `cli` and `main` put the parts together and may import everything. A row's own
 /// submodules need no mention; code under `#[cfg(test)]` keeps to the table too.
 const ROOMS: &[(&str, &[&str])] = &[
+    ("build_info", &[]),
     ("chance", &[]),
     ("clock", &[]),
     ("cost", &[]),
     ("fault", &[]),
     ("index", &[]),
     ("logging", &[]),
-    ("metrics", &["clock", "cost", "fault", "index"]),
+    (
+        "metrics",
+        &["build_info", "clock", "cost", "fault", "index"],
+    ),
     (
         "access_log",
         &["clock", "cost", "fault", "logging", "metrics"],
@@ -216,6 +220,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         "admin",
         &[
             "access_log",
+            "build_info",
             "clock",
             "config",
             "explain",

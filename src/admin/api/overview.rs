@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::reload::outcome_word;
 use super::time;
 use crate::admin::state::AdminState;
+use crate::build_info;
 
 /// Shows at a glance what runs and how it fares.
 pub(in crate::admin) fn overview(state: &AdminState) -> Value {
@@ -18,7 +19,7 @@ pub(in crate::admin) fn overview(state: &AdminState) -> Value {
     let open = listeners.map(|index| process.capacity.listener(index).status().open);
     let last = state.reloads.last();
     json!({
-        "version": env!("CARGO_PKG_VERSION"),
+        "version": build_info::VERSION,
         "time": time(process.clock.wall()),
         "started": time(state.started),
         "ready": state.is_ready(),
@@ -53,7 +54,9 @@ pub(in crate::admin) fn overview(state: &AdminState) -> Value {
 /// Shows what runs.
 pub(in crate::admin) fn version(_: &AdminState) -> Value {
     json!({
-        "version": env!("CARGO_PKG_VERSION"),
+        "version": build_info::VERSION,
+        "commit": build_info::COMMIT,
+        "profile": build_info::PROFILE,
         "system": std::env::consts::OS,
         "architecture": std::env::consts::ARCH,
     })

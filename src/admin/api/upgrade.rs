@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use crate::admin::reply::AdminReply;
 use crate::admin::request::AdminRequest;
 use crate::admin::upgrades::{UpgradeReport, UpgradeRequest};
+use crate::build_info;
 
 /// Hands over to a new process, and waits for that.
 pub(in crate::admin) async fn upgrade(request: &AdminRequest) -> AdminReply {
@@ -26,7 +27,7 @@ pub(in crate::admin) async fn upgrade(request: &AdminRequest) -> AdminReply {
             let taken_over = json!({
                 "version": version,
                 "process": id,
-                "before": { "version": env!("CARGO_PKG_VERSION"), "process": std::process::id() },
+                "before": { "version": build_info::VERSION, "process": std::process::id() },
             });
             AdminReply::json(&taken_over).closing()
         }

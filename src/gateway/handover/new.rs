@@ -10,6 +10,7 @@ use super::channel::{Channel, ChannelError};
 use super::message::{Begin, FromNew, FromOld};
 use super::old::Drainers;
 use super::{PROTOCOL, STEP_WITHIN, VARIABLE};
+use crate::build_info;
 use crate::clock::{Clock, monotonic};
 use crate::gateway::sockets::{GivenSocket, GivenSockets, SocketRole};
 use crate::keys::InForce;
@@ -130,7 +131,7 @@ impl Predecessor {
         let listeners = 0..self.begin.listeners.len();
         let memory = self.memory(process);
         let ready = FromNew::Ready {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version: build_info::VERSION.to_owned(),
             adopted: listeners
                 .map(|number| given_as.contains(&Some(number)))
                 .collect(),

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use super::channel::{Channel, ChannelError, DESCRIPTORS_MAX};
 use super::message::{Begin, FromNew, FromOld, PassedAddress};
 use super::{PROTOCOL, READY_WITHIN, STEP_WITHIN, VARIABLE};
+use crate::build_info;
 use crate::gateway::control::Phase;
 use crate::gateway::sockets::ListeningSockets;
 use crate::proxy::process::Process;
@@ -309,7 +310,7 @@ impl Upgrader {
         let drainers = self.drainers.all();
         let addresses = sockets.listeners.iter();
         let begin = Begin {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version: build_info::VERSION.to_owned(),
             counters_version: COUNTERS_VERSION,
             has_counters: matches!(self.process.store, Store::Memory(_)),
             listeners: addresses.map(|(address, _)| address.clone()).collect(),
