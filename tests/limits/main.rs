@@ -13,5 +13,6 @@ mod laws;
 mod memory_bound;
 mod memory_store;
 mod plans;
+mod recorded;
 mod scripts;
 mod spec;

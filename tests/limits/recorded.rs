@@ -1,0 +1,192 @@
+//! What earlier versions have written into Redis is read by this one: the same keys, and decisions to the microsecond.
+//!
+//! `RECORD=write cargo test --test limits recorded` writes the values of this version. Those of a released version never
+//! change: a version that cannot read them would hand every client a fresh quota.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use tollgate::clock::{Micros, Timestamp};
+use tollgate::limit::plan::CheckMode;
+use tollgate::limit::{Adjustment, Algorithm, Count, OldestBucket, PartitionId, Quota};
+
+use crate::ledger::{Quotas, Rows};
+use crate::scripted::{Scripted, quota_of};
+use crate::support::redis::Value;
+
+/// The values of a version.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Recorded {
+    values: Vec<RecordedValue>,
+}
+
+/// What Redis held of one quota.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct RecordedValue {
+    quota: String,
+    /// In hexadecimal, as are the bytes of `DUMP`.
+    key: String,
+    dump: String,
+}
+
+#[test]
+fn values_that_earlier_versions_wrote_are_read() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/limits/recorded");
+    let current = folder.join(concat!(env!("CARGO_PKG_VERSION"), ".toml"));
+    if std::env::var("RECORD").is_ok_and(|how| how == "write") {
+        let values = cases().into_iter().map(|(name, rows)| record(name, rows));
+        let values = values.collect();
+        let text = toml::to_string(&Recorded { values }).expect("text");
+        fs::write(&current, text).expect("the folder is writable");
+    }
+    let entries = fs::read_dir(&folder).expect("a folder");
+    let files: Vec<PathBuf> = entries.map(|entry| entry.expect("a file").path()).collect();
+    assert!(files.contains(&current), "the values of this version");
+    for file in files {
+        let text = fs::read_to_string(&file).expect("readable");
+        let recorded: Recorded = toml::from_str(&text).expect("values");
+        assert!(!recorded.values.is_empty());
+        for value in recorded.values {
+            let case = cases().into_iter().find(|(name, _)| *name == value.quota);
+            let (name, rows) = case.unwrap_or_else(|| panic!("no quota {}", value.quota));
+            reads(&format!("{}, {name}", file.display()), rows, &value);
+        }
+    }
+}
+
+/// One quota each: of every algorithm, and of each form that its state may have.
+fn cases() -> Vec<(&'static str, Rows)> {
+    let dropped = OldestBucket::Dropped;
+    let whole = OldestBucket::Whole;
+    let windows = |buckets, oldest| Algorithm::SlidingWindow { buckets, oldest };
+    let algorithms = [
+        ("fixed-window", Algorithm::FixedWindow),
+        ("sliding-window", windows(10, whole)),
+        ("sliding-window, dropped", windows(60, dropped)),
+        ("sliding-log", Algorithm::SlidingLog),
+        ("gcra", Algorithm::Gcra { burst: 1 }),
+        ("leaky-bucket", Algorithm::LeakyBucket { queue: 1 }),
+    ];
+    let mut cases = Vec::new();
+    for (name, algorithm) in algorithms {
+        let quota = quota_of(algorithm, 100);
+        let rows = |quota: Quota, mode| Rows::from(vec![(quota, mode)]);
+        cases.push((name, rows(quota, CheckMode::Enforce)));
+        if name == "gcra" {
+            let can_come_back = false;
+            let compact = Quota {
+                can_come_back,
+                ..quota
+            };
+            cases.push((
+                "gcra, nothing comes back",
+                rows(compact, CheckMode::Enforce),
+            ));
+            let count = Count::All;
+            cases.push((
+                "gcra, counts all",
+                rows(Quota { count, ..quota }, CheckMode::Enforce),
+            ));
+            cases.push(("gcra, candidate", rows(quota, CheckMode::Candidate)));
+        }
+    }
+    cases
+}
+
+/// The partition of all values.
+const PARTITION: PartitionId = PartitionId::new(0x0123_4567_89ab_cdef_0000_0000_0000_0007);
+
+const START: Timestamp = Timestamp(1_800_000_000_000_000);
+
+/// What happens to a quota before its value is recorded, and to the pure functions that are compared with it.
+fn history(mut decide: impl FnMut(Timestamp, u64), mut give_back: impl FnMut(Timestamp, usize)) {
+    for step in 0..40 {
+        decide(at(step), 1 + step % 4);
+        if step % 5 == 4 {
+            let decision = usize::try_from(step - 2).expect("few");
+            give_back(at(step) + Micros(7), decision);
+        }
+    }
+}
+
+fn at(step: u64) -> Timestamp {
+    START + Micros(step * 1_700_003)
+}
+
+fn scripted(rows: Rows) -> Scripted {
+    let mut scripted = Scripted::new(rows);
+    scripted.partition_id = PARTITION;
+    let key = scripted.key(0);
+    scripted.command(&[&b"DEL"[..], &key]);
+    scripted
+}
+
+fn record(name: &str, rows: Rows) -> RecordedValue {
+    let scripted = std::cell::RefCell::new(scripted(rows));
+    history(
+        |now, cost| {
+            scripted.borrow_mut().decide(now, cost);
+        },
+        |now, decision| {
+            (scripted.borrow_mut()).settle(now, decision, &[0], |_| Adjustment::GiveBack(1));
+        },
+    );
+    let mut scripted = scripted.into_inner();
+    let key = scripted.key(0);
+    let Value::Bytes(dump) = scripted.command(&[&b"DUMP"[..], &key]) else {
+        panic!("{name}: nothing is stored under {key:?}");
+    };
+    RecordedValue {
+        quota: name.to_owned(),
+        key: to_hex(&key),
+        dump: to_hex(&dump),
+    }
+}
+
+/// Puts a value back, and compares what is decided from then on with what the pure functions decide.
+fn reads(what: &str, rows: Rows, value: &RecordedValue) {
+    let pure = std::cell::RefCell::new((Quotas::new(rows.clone()), Vec::new()));
+    history(
+        |now, cost| {
+            let (quotas, charges) = &mut *pure.borrow_mut();
+            let verdict = quotas.decide(now, cost);
+            charges.push(
+                verdict
+                    .answers
+                    .iter()
+                    .map(|answer| answer.charged)
+                    .collect::<Vec<_>>(),
+            );
+        },
+        |now, decision| {
+            let (quotas, charges) = &mut *pure.borrow_mut();
+            quotas.settle(now, &mut charges[decision], &[0], |_| {
+                Adjustment::GiveBack(1)
+            });
+        },
+    );
+    let (mut pure, _) = pure.into_inner();
+    let mut scripted = scripted(rows);
+    let key = scripted.key(0);
+    assert_eq!(to_hex(&key), value.key, "{what}: the key");
+    let dump = from_hex(&value.dump);
+    scripted.command(&[&b"RESTORE"[..], &key, b"0", &dump, b"REPLACE"]);
+    for step in 40..80 {
+        let decided = scripted.decide(at(step), 1);
+        assert_eq!(decided, pure.decide(at(step), 1), "{what}: step {step}");
+    }
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn from_hex(text: &str) -> Vec<u8> {
+    let byte = |at| u8::from_str_radix(&text[at..at + 2], 16).expect("hexadecimal");
+    (0..text.len()).step_by(2).map(byte).collect()
+}
