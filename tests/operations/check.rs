@@ -2,7 +2,10 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::{Command, Output};
+
+use crate::support::{Config, Process};
 
 fn check(arguments: &[&str], folder: &tempfile::TempDir) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tollgate"))
@@ -72,23 +75,13 @@ fn no_recipe_of_the_cookbook_has_a_warning() {
 
 #[test]
 fn words_of_other_programs_are_answered_with_the_right_command() {
-    for (argument, status, stdout, stderr) in [
-        (
-            "version",
-            0,
-            concat!("tollgate ", env!("CARGO_PKG_VERSION"), "\n"),
-            "",
-        ),
+    for (argument, stderr) in [
         (
             "-t",
-            2,
-            "",
             "tollgate: `-t` is unknown: `tollgate check FILE` checks a file\n",
         ),
         (
             "my.toml",
-            2,
-            "",
             "tollgate: `my.toml` is no command: `tollgate --config my.toml` runs this file, \
              `tollgate check my.toml` checks it\n",
         ),
@@ -97,10 +90,37 @@ fn words_of_other_programs_are_answered_with_the_right_command() {
             .arg(argument)
             .output()
             .expect("the binary runs");
-        assert_eq!(String::from_utf8_lossy(&output.stdout), stdout);
+        assert_eq!(output.stdout, b"");
         assert_eq!(String::from_utf8_lossy(&output.stderr), stderr);
-        assert_eq!(output.status.code(), Some(status), "{argument}");
+        assert_eq!(output.status.code(), Some(2), "{argument}");
     }
+}
+
+#[test]
+fn version_says_which_build_is_installed_and_which_one_runs() {
+    let version = |file: &Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+        let output = command.arg("version").arg("--config").arg(file).output();
+        let output = output.expect("the binary runs");
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let mut process = Process::start(&Config::to("builtin:echo").route("/*", ""));
+    let profile = ["release", "debug"][usize::from(cfg!(debug_assertions))];
+    let (number, system) = (env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
+    let installed = format!(
+        "tollgate {number}\ncommit   not recorded\nprofile  {profile}\nsystem   linux {system}\n"
+    );
+    let running = format!("running  {number}, commit not recorded, {profile}\n");
+    assert_eq!(version(process.file()), format!("{installed}{running}"));
+    process.signal("INT");
+    process.wait();
+    let after = version(process.file());
+    let none = after.strip_prefix(&installed).expect("the same build");
+    assert!(
+        none.starts_with("running  unknown: no gateway listens at "),
+        "{none}"
+    );
 }
 
 #[test]
