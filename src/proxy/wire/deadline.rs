@@ -103,6 +103,11 @@ impl Sweep {
         self.time.swept.get()
     }
 
+    /// Returns the time of the latest sweep less all stalls, for spans that are compared with timeouts.
+    pub fn swept_running(&self) -> Timestamp {
+        self.time.swept_running()
+    }
+
     /// Returns wall time as of the latest sweep.
     pub fn swept_wall(&self) -> Timestamp {
         self.time.clock.wall_at(self.swept())
@@ -129,6 +134,10 @@ impl RunningTime {
             self.stalled.set(Micros(stalled));
         }
         self.swept.set(now);
+    }
+
+    fn swept_running(&self) -> Timestamp {
+        self.swept.get() - self.stalled.get()
     }
 
     /// Returns the time less all stalls; of a stall that no sweep has seen yet, the begin counts.
@@ -174,8 +183,8 @@ impl Deadline {
 
     /// Whether it is armed and over, as of the latest sweep.
     pub fn is_over(&self) -> bool {
-        let swept = self.time.swept.get() - self.time.stalled.get();
-        self.due.get().is_some_and(|due| due <= swept)
+        let due = self.due.get();
+        due.is_some_and(|due| due <= self.time.swept_running())
     }
 
     /// Registers the task of `cx`, to be woken when the deadline is over; the latest registration

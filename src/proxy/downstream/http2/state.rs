@@ -204,7 +204,7 @@ impl Http2State {
 
     /// Whether the client is slow to take what is written, but has taken some of an answer within `timeout`.
     fn is_slowly_taken(&self, timeout: Duration) -> bool {
-        let since_written = self.sweep.swept().since(self.written_at.get());
+        let since_written = self.sweep.swept_running().since(self.written_at.get());
         self.socket.write.is_armed() && since_written < Micros::from(timeout)
     }
 

@@ -129,7 +129,7 @@ impl StreamState {
     /// Notes that `h2` has written this much of the answer.
     pub(in crate::proxy::downstream::http2) fn written(&self, bytes: usize) {
         let connection = &self.connection;
-        connection.written_at.set(connection.sweep.swept());
+        connection.written_at.set(connection.sweep.swept_running());
         if let Some(deadline) = self.write.get()
             && deadline.is_armed()
         {
