@@ -233,12 +233,14 @@ fn white_space_around_the_value_of_a_variable_is_warned_of() {
 #[test]
 fn a_check_without_secrets_assumes_what_is_missing_and_nothing_else() {
     let secret = "[store]\nkey_secret = '${file:secret}'\n";
+    let token = "admin = { token = '${file:secret}' }\n";
     let missing = "assumed to be there\n  ${file:secret}\n";
     for (text, content, arguments, status, said) in [
         (GOOD, None, &["--without-secrets"][..], 0, ": no mistakes\n"),
         (secret, None, &[], 78, "cannot be read"),
         (secret, None, &["--without-secrets"], 0, missing),
         (secret, None, &["--without-secrets", "--strict"], 0, missing),
+        (token, None, &["--without-secrets", "--strict"], 0, missing),
         (
             secret,
             Some("short"),

@@ -354,7 +354,7 @@ fn decimal(integer: &DeInteger<'_>) -> String {
 }
 
 /// What stands for a secret that is assumed to be there: no check of a secret minds it.
-const GIVEN_SECRET: &str = "a secret that is assumed to be there";
+const GIVEN_SECRET: &str = "a-secret-that-is-assumed-to-be-there";
 /// What is said instead of a value.
 const NOT_SHOWN: &str = "the values of variables are not shown";
 /// What is said of an item that is written as in the file.
