@@ -38,7 +38,8 @@
 //!
 //! [`fault`]: why, and whose fault. [`metrics`] and [`access_log`]: how often, and each request. [`logging`]:
 //! events. [`explain`]: what becomes of a request, and why. [`keys`]: what operators order for single clients.
-//! [`admin`]: the private port, through which they ask and act. [`cli`]: the commands.
+//! [`admin`]: the private port, through which they ask and act. [`cli`]: the commands. [`build_info`]: which build
+//! this is.
 //!
 //! # Words
 //!

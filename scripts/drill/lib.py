@@ -105,12 +105,7 @@ class Gateway:
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
     def memory(self):
-        """Resident bytes, counted in proportion where shared (PSS)."""
-        with open(f"/proc/{self.pid}/smaps_rollup") as rollup:
-            for line in rollup:
-                if line.startswith("Pss:"):
-                    return int(line.split()[1]) * 1024
-        raise RuntimeError("no Pss in smaps_rollup")
+        return memory_of(self.pid)
 
     def log_lines(self):
         try:
@@ -150,6 +145,15 @@ class Gateway:
             if fields[2] == str(self.pid) and fields[0] != "Z":
                 living.append(int(pid))
         return living
+
+
+def memory_of(pid):
+    """A process's resident bytes, counted in proportion where shared (PSS)."""
+    with open(f"/proc/{pid}/smaps_rollup") as rollup:
+        for line in rollup:
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    raise RuntimeError("no Pss in smaps_rollup")
 
 
 def kernel_socket_bytes():
@@ -291,6 +295,68 @@ def read_answer(wire):
     return int(head.split(b" ", 2)[1])
 
 
+def answer_of(wire):
+    """Status and fields of one answer, which has a length or no body."""
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        piece = wire.recv(1)
+        if not piece:
+            raise ConnectionError("closed without an answer")
+        head += piece
+    first, *lines = head.decode().strip().split("\r\n")
+    fields = {name.lower(): value.strip() for name, value in (line.split(":", 1) for line in lines)}
+    left = int(fields.get("content-length", 0))
+    while left > 0:
+        piece = wire.recv(min(left, 65536))
+        if not piece:
+            raise ConnectionError("closed within a body")
+        left -= len(piece)
+    return int(first.split(" ")[1]), fields
+
+
+def request(path, client="x"):
+    return f"GET {path} HTTP/1.1\r\nHost: a.test\r\nX-Client: {client}\r\n\r\n".encode()
+
+
+def ask(port, path, client="x", timeout=10):
+    """Status and fields of a request on a connection of its own; (0, why not) if there is no answer."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout) as wire:
+            wire.sendall(request(path, client))
+            return answer_of(wire)
+    except OSError as error:
+        return 0, {"error": repr(error)}
+
+
+AT_ONCE = 500
+
+
+def spend(port, clients):
+    """Sends one request for each of so many clients, over one connection; returns how many answers have which status.
+
+    It ends early if the gateway does.
+    """
+    seen = {}
+    with socket.create_connection(("127.0.0.1", port), 30) as wire, wire.makefile("rb") as stream:
+        for first in range(0, clients, AT_ONCE):
+            try:
+                wire.sendall(b"".join(request("/", number) for number in range(first, first + AT_ONCE)))
+                answered = 0
+                while answered < AT_ONCE:
+                    line = stream.readline()
+                    if not line:
+                        return seen
+                    # A body has no newline at its end: the next head begins on the same line.
+                    _, found, rest = line.partition(b"HTTP/1.1 ")
+                    if found:
+                        answered += 1
+                        status = int(rest[:3])
+                        seen[status] = seen.get(status, 0) + 1
+            except OSError:
+                return seen
+    return seen
+
+
 def steady(port, rate, seconds, results):
     """A good client: so many requests a second, one in ten on a connection of its own.
 
@@ -366,3 +432,16 @@ def bound(seconds):
         sys.exit(f"the drill took longer than {seconds} s")
     signal.signal(signal.SIGALRM, over)
     signal.alarm(seconds)
+
+
+def run_scenarios(scenarios, seconds):
+    """Runs those that the arguments name, or all, within so many seconds; ends with the verdict."""
+    bound(seconds)
+    named = sys.argv[1:] or list(scenarios)
+    unknown = [name for name in named if name not in scenarios]
+    if unknown:
+        sys.exit(f"there is no scenario {unknown[0]}, only {', '.join(scenarios)}")
+    verdict = Verdict()
+    for name in named:
+        scenarios[name](verdict)
+    verdict.finish()

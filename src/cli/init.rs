@@ -28,7 +28,9 @@ pub fn init(file: &Path, upstream: Option<&str>) -> ExitCode {
     match write(file, &text(upstream, &token_value), &token) {
         Ok(()) => {
             let (name, token, config) = (file.display(), token.display(), option(file));
-            println!(
+            // A reader that has seen enough may close the pipe.
+            let _ = writeln!(
+                io::stdout(),
                 "wrote {name}, and the admin port's token to {token}\n  see what it means:  tollgate check{config}\n  \
                  run it:             tollgate{config}\n  after a change:     tollgate reload{config}\n  \
                  try it:             curl -i http://127.0.0.1:8080/"

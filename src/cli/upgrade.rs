@@ -1,5 +1,6 @@
 //! `tollgate upgrade`: has the gateway start its binary again and hand over to it.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -17,7 +18,8 @@ pub fn upgrade(path: &Path) -> ExitCode {
             status: StatusCode::OK,
             content,
         }) => {
-            println!("{}", taken_over(&content));
+            // A reader that has seen enough may close the pipe.
+            let _ = writeln!(std::io::stdout(), "{}", taken_over(&content));
             ExitCode::SUCCESS
         }
         Ok(AdminAnswer { content, .. }) => {

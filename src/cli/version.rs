@@ -1,6 +1,7 @@
 //! `tollgate version`: what is installed, and what runs.
 
 use std::env::consts::{ARCH, OS};
+use std::io::Write as _;
 use std::path::Path;
 
 use http::Method;
@@ -11,34 +12,26 @@ use crate::build_info::{COMMIT, PROFILE, VERSION};
 /// Prints which build this is, and which one runs with the file at `path`.
 pub fn version(path: &Path) {
     let commit = COMMIT.unwrap_or(NOT_RECORDED);
-    println!("tollgate {VERSION}\ncommit   {commit}\nprofile  {PROFILE}\nsystem   {OS} {ARCH}");
-    match running(path) {
-        Ok(running) => {
-            println!("running  {running}");
-            if running != said(VERSION, commit, PROFILE) {
-                println!(
-                    "         that is another build: `tollgate upgrade` starts the installed one"
-                );
-            }
-        }
-        Err(error) => println!("running  unknown: {error}"),
-    }
+    let running = match running(path) {
+        Ok(running) if running == build(VERSION, commit, PROFILE) => running,
+        Ok(running) => format!("{running}: `tollgate upgrade` starts the installed build instead"),
+        Err(error) => format!("unknown: {error}"),
+    };
+    // A reader that has seen enough may close the pipe.
+    let _ = writeln!(
+        std::io::stdout(),
+        "tollgate {VERSION}\ncommit   {commit}\nprofile  {PROFILE}\nsystem   {OS} {ARCH}\nrunning  {running}"
+    );
 }
 
 /// Asks the gateway that runs with the file.
 fn running(path: &Path) -> Result<String, ClientError> {
-    let content = AdminClient::of(path)?
-        .ask(Method::GET, "/api/version", None)?
-        .content;
-    let field = |name: &str| content[name].as_str();
-    Ok(said(
-        field("version").unwrap_or("?"),
-        field("commit").unwrap_or(NOT_RECORDED),
-        field("profile").unwrap_or("?"),
-    ))
+    let answer = AdminClient::of(path)?.ask(Method::GET, "/api/version", None)?;
+    let field = |name: &str| answer.content[name].as_str().unwrap_or(NOT_RECORDED);
+    Ok(build(field("version"), field("commit"), field("profile")))
 }
 
-fn said(version: &str, commit: &str, profile: &str) -> String {
+fn build(version: &str, commit: &str, profile: &str) -> String {
     format!("{version}, commit {commit}, {profile}")
 }
 

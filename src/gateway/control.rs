@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::MissedTickBehavior;
 
 use super::descriptors;
 use super::directives::DirectiveFollower;
@@ -123,6 +124,8 @@ async fn accept_by_phase(
 
 async fn keep_house(process: Arc<Process>, session: Session, worker_count: usize) {
     let mut period = tokio::time::interval(HOUSEKEEPING_PERIOD);
+    // After a stall once, not once for each period missed.
+    period.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut periods = 0;
     let mut expiry_log = ExpiryLog::new(process.clock.now());
     let (endpoints, metrics) = (Arc::clone(&process.endpoints), Arc::clone(&process.metrics));

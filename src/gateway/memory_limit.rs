@@ -1,11 +1,12 @@
-//! The memory that the machine gives the process: a limit near `max_memory` ends it before the store is full.
+//! Warns of a memory limit (of a control group, as containers have) that leaves too little room for the store: the system
+//! would kill the gateway before the store is full.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::snapshot::Snapshot;
 
-/// Logs a warning if the limit of a control group leaves no room for the store.
+/// Logs a warning if the limit leaves too little room for the store.
 pub(super) fn warn_if_low(snapshot: &Snapshot) {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let Some(memory_limit) = lowest_limit(&groups, Path::new("/sys/fs/cgroup")) else {
@@ -23,12 +24,12 @@ pub(super) fn warn_if_low(snapshot: &Snapshot) {
     }
 }
 
-/// Returns what a gateway takes whose store is full, connections aside.
+/// Returns how much memory a gateway needs once its store is full, connections not included.
 fn wanted(max_memory: u64) -> u64 {
     max_memory / 10 * 13 + PROCESS_BYTES
 }
 
-/// Returns the lowest limit of the groups that the process is in, by what `/proc/self/cgroup` says.
+/// Returns the lowest limit of the groups that `/proc/self/cgroup` names.
 fn lowest_limit(groups: &str, mounted: &Path) -> Option<u64> {
     let limits = groups.lines().filter_map(|line| {
         let (controllers, group) = line.split_once(':')?.1.split_once(':')?;
@@ -42,7 +43,7 @@ fn lowest_limit(groups: &str, mounted: &Path) -> Option<u64> {
     limits.min()
 }
 
-/// The limit of a group holds for those within it. In a container the names of outer groups lead nowhere.
+/// Returns the lowest limit of a group and those around it. In a container, groups outside of it cannot be found.
 fn lowest_above(root: &Path, group: &Path, file: &str) -> Option<u64> {
     let files: Vec<PathBuf> = group
         .ancestors()
@@ -54,7 +55,7 @@ fn lowest_above(root: &Path, group: &Path, file: &str) -> Option<u64> {
     limits.min()
 }
 
-/// What a gateway takes beside its store and connections.
+/// What a gateway needs besides its store and connections.
 const PROCESS_BYTES: u64 = 16 << 20;
 
 #[cfg(test)]

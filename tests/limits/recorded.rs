@@ -12,8 +12,9 @@ use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::CheckMode;
 use tollgate::limit::{Adjustment, Algorithm, Count, OldestBucket, PartitionId, Quota};
 
-use crate::ledger::{Quotas, Rows};
+use crate::ledger::Rows;
 use crate::scripted::{Scripted, quota_of};
+use crate::spec::{Pure, Subject};
 use crate::support::redis::Value;
 
 /// The values of a version.
@@ -48,10 +49,17 @@ fn values_that_earlier_versions_wrote_are_read() {
         let text = fs::read_to_string(&file).expect("readable");
         let recorded: Recorded = toml::from_str(&text).expect("values");
         assert!(!recorded.values.is_empty());
+        if file == current {
+            let names = recorded.values.iter().map(|value| &*value.quota);
+            assert!(names.eq(cases().iter().map(|(name, _)| *name)));
+        }
         for value in recorded.values {
             let case = cases().into_iter().find(|(name, _)| *name == value.quota);
             let (name, rows) = case.unwrap_or_else(|| panic!("no quota {}", value.quota));
-            reads(&format!("{}, {name}", file.display()), rows, &value);
+            reads(&format!("{}, {name}", file.display()), rows.clone(), &value);
+            if file == current {
+                writes(name, rows, &value);
+            }
         }
     }
 }
@@ -100,13 +108,15 @@ const PARTITION: PartitionId = PartitionId::new(0x0123_4567_89ab_cdef_0000_0000_
 
 const START: Timestamp = Timestamp(1_800_000_000_000_000);
 
-/// What happens to a quota before its value is recorded, and to the pure functions that are compared with it.
-fn history(mut decide: impl FnMut(Timestamp, u64), mut give_back: impl FnMut(Timestamp, usize)) {
+/// What happens to a quota before its value is recorded.
+fn history(subject: &mut impl Subject) {
     for step in 0..40 {
-        decide(at(step), 1 + step % 4);
+        subject.decide(at(step), &[0], 1 + step % 4);
         if step % 5 == 4 {
             let decision = usize::try_from(step - 2).expect("few");
-            give_back(at(step) + Micros(7), decision);
+            subject.settle(at(step) + Micros(7), decision, &[0], &|_| {
+                Adjustment::GiveBack(1)
+            });
         }
     }
 }
@@ -124,58 +134,48 @@ fn scripted(rows: Rows) -> Scripted {
 }
 
 fn record(name: &str, rows: Rows) -> RecordedValue {
-    let scripted = std::cell::RefCell::new(scripted(rows));
-    history(
-        |now, cost| {
-            scripted.borrow_mut().decide(now, cost);
-        },
-        |now, decision| {
-            (scripted.borrow_mut()).settle(now, decision, &[0], |_| Adjustment::GiveBack(1));
-        },
-    );
-    let mut scripted = scripted.into_inner();
-    let key = scripted.key(0);
-    let Value::Bytes(dump) = scripted.command(&[&b"DUMP"[..], &key]) else {
-        panic!("{name}: nothing is stored under {key:?}");
-    };
+    let mut scripted = scripted(rows);
+    history(&mut scripted);
     RecordedValue {
         quota: name.to_owned(),
-        key: to_hex(&key),
-        dump: to_hex(&dump),
+        key: to_hex(&scripted.key(0)),
+        dump: to_hex(&dump(&mut scripted)),
     }
+}
+
+fn dump(scripted: &mut Scripted) -> Vec<u8> {
+    let key = scripted.key(0);
+    match scripted.command(&[&b"DUMP"[..], &key]) {
+        Value::Bytes(dump) => dump,
+        nothing => panic!("nothing is stored under {key:?}: {nothing:?}"),
+    }
+}
+
+/// Compares what this version writes with what was recorded of it, as this server has either.
+fn writes(name: &str, rows: Rows, value: &RecordedValue) {
+    let mut scripted = scripted(rows);
+    restore(&mut scripted, value);
+    let recorded = dump(&mut scripted);
+    let written = record(name, scripted.rows);
+    assert_eq!(written.dump, to_hex(&recorded), "{name}");
+}
+
+fn restore(scripted: &mut Scripted, value: &RecordedValue) {
+    let key = scripted.key(0);
+    scripted.command(&[&b"RESTORE"[..], &key, b"0", &from_hex(&value.dump)]);
 }
 
 /// Puts a value back, and compares what is decided from then on with what the pure functions decide.
 fn reads(what: &str, rows: Rows, value: &RecordedValue) {
-    let pure = std::cell::RefCell::new((Quotas::new(rows.clone()), Vec::new()));
-    history(
-        |now, cost| {
-            let (quotas, charges) = &mut *pure.borrow_mut();
-            let verdict = quotas.decide(now, cost);
-            charges.push(
-                verdict
-                    .answers
-                    .iter()
-                    .map(|answer| answer.charged)
-                    .collect::<Vec<_>>(),
-            );
-        },
-        |now, decision| {
-            let (quotas, charges) = &mut *pure.borrow_mut();
-            quotas.settle(now, &mut charges[decision], &[0], |_| {
-                Adjustment::GiveBack(1)
-            });
-        },
-    );
-    let (mut pure, _) = pure.into_inner();
+    let mut pure = Pure::new(rows.clone());
+    history(&mut pure);
     let mut scripted = scripted(rows);
-    let key = scripted.key(0);
-    assert_eq!(to_hex(&key), value.key, "{what}: the key");
-    let dump = from_hex(&value.dump);
-    scripted.command(&[&b"RESTORE"[..], &key, b"0", &dump, b"REPLACE"]);
+    assert_eq!(to_hex(&scripted.key(0)), value.key, "{what}: the key");
+    restore(&mut scripted, value);
     for step in 40..80 {
         let decided = scripted.decide(at(step), 1);
-        assert_eq!(decided, pure.decide(at(step), 1), "{what}: step {step}");
+        let expected = pure.decide(at(step), &[0], 1);
+        assert_eq!(decided, expected, "{what}: step {step}");
     }
 }
 

@@ -21,10 +21,7 @@ use crate::vectors::{Case, Expected, File, Step};
 
 #[test]
 fn pure_functions_reproduce_every_vector() {
-    run(|quotas| Pure {
-        quotas: Quotas::new(quotas),
-        charges: Vec::new(),
-    });
+    run(Pure::new);
 }
 
 #[test]
@@ -43,7 +40,7 @@ fn scripts_reproduce_every_vector_on_redis() {
 }
 
 /// Something that decides plans of fixed quotas, at times that may go back.
-trait Subject {
+pub trait Subject {
     /// Decides a plan of these quotas, and keeps the charge as the next one.
     fn decide(&mut self, now: Timestamp, of: &[usize], cost: u64) -> Verdict;
     /// Settles the charge that the decision of that number made of these quotas.
@@ -59,9 +56,18 @@ trait Subject {
 }
 
 /// The algorithms and the plan, without any store.
-struct Pure {
+pub struct Pure {
     quotas: Quotas,
     charges: Vec<Vec<Option<Charged>>>,
+}
+
+impl Pure {
+    pub fn new(rows: Rows) -> Self {
+        Self {
+            quotas: Quotas::new(rows),
+            charges: Vec::new(),
+        }
+    }
 }
 
 impl Subject for Pure {

@@ -5,8 +5,8 @@
 //! request costs no timer. A deadline is never early, and at most one [`PERIOD`] late while the
 //! worker keeps up. What must be punctual (a delayed request) uses the runtime's timers instead.
 //!
-//! Time in which the worker does not run (the process is stopped, the machine is paused) does not
-//! count: whatever the other side sent meanwhile has arrived, but has not been read yet.
+//! A stall, during which the worker does not run (the process is stopped, the machine is paused), does
+//! not count: what the other side sent meanwhile has arrived, but has not been read yet.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -28,20 +28,20 @@ pub struct Sweep {
 #[derive(Debug)]
 pub struct Deadline {
     time: Rc<RunningTime>,
-    /// By the clock, less all stalls until then.
+    /// By the clock, minus all stalls so far.
     due: Cell<Option<Timestamp>>,
     waker: RefCell<Option<Waker>>,
 }
 
-/// The time of a worker, without its stalls.
+/// The clock, minus the stalls of a worker.
 #[derive(Debug)]
 struct RunningTime {
     clock: Clock,
     /// When the latest sweep was.
     swept: Cell<Timestamp>,
-    /// How long all stalls were together.
+    /// How long all stalls lasted in total.
     stalled: Cell<Micros>,
-    /// A longer time between two sweeps is a stall.
+    /// [`STALL_MIN`]; on a manual clock there are no stalls.
     stall_min: Micros,
 }
 
@@ -56,7 +56,7 @@ const EXPIRED: Timestamp = Timestamp(0);
 /// How often [`Sweep::sweep`] is called.
 pub const PERIOD: Duration = Duration::from_millis(100);
 
-/// A worker that does not sweep for this long did not run.
+/// A longer time between two sweeps is a stall.
 const STALL_MIN: Micros = Micros(1_000_000);
 
 const NEVER: Micros = Micros(u64::MAX);
@@ -64,7 +64,7 @@ const NEVER: Micros = Micros(u64::MAX);
 impl Sweep {
     /// Makes a sweep over deadlines that `clock` measures.
     pub fn new(clock: Clock) -> Self {
-        // To move a manual clock is no stall.
+        // Tests move a manual clock by any time.
         let is_manual = clock.manual_now().is_some();
         Self::with_stalls(clock, if is_manual { NEVER } else { STALL_MIN })
     }
@@ -103,7 +103,7 @@ impl Sweep {
         self.time.swept.get()
     }
 
-    /// Returns the time of the latest sweep less all stalls, for spans that are compared with timeouts.
+    /// Returns the time of the latest sweep minus all stalls, for spans that are compared with timeouts.
     pub fn swept_running(&self) -> Timestamp {
         self.time.swept_running()
     }
@@ -140,7 +140,7 @@ impl RunningTime {
         self.swept.get() - self.stalled.get()
     }
 
-    /// Returns the time less all stalls; of a stall that no sweep has seen yet, the begin counts.
+    /// Returns the time minus all stalls. During a stall that no sweep has noticed yet, time stops.
     fn without_stalls(&self) -> Timestamp {
         let latest = self.swept.get() + self.stall_min;
         self.clock.now().min(latest) - self.stalled.get()
@@ -280,7 +280,7 @@ mod tests {
             waited_ms
         };
         assert_eq!(over_after_ms(&before), 2000);
-        // Armed after the stall but before the next sweep: measured from the begin of the stall.
+        // Armed before a sweep noticed the stall, in which time had stopped after a second.
         assert_eq!(over_after_ms(&after), 1000);
     }
 
