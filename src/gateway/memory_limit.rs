@@ -6,15 +6,23 @@ use std::path::{Path, PathBuf};
 
 use crate::snapshot::Snapshot;
 
+/// Why a second process would not fit beside this one.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{processes} processes need {needed} bytes of memory with these counters, and the limit of the control group is \
+     {limit}: raise it, or restart instead, which loses the counters"
+)]
+pub struct MemoryShortage {
+    processes: usize,
+    needed: u64,
+    limit: u64,
+}
+
 /// Logs a warning if the limit leaves too little room for the store.
 pub(super) fn warn_if_low(snapshot: &Snapshot) {
-    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let Some(memory_limit) = lowest_limit(&groups, Path::new("/sys/fs/cgroup")) else {
-        return;
-    };
     let max_memory = snapshot.store.max_memory;
-    let wanted = wanted(max_memory);
-    if memory_limit < wanted {
+    let wanted = needed(max_memory);
+    if let Some(memory_limit) = memory_limit().filter(|limit| *limit < wanted) {
         tracing::warn!(
             memory_limit,
             max_memory,
@@ -24,9 +32,27 @@ pub(super) fn warn_if_low(snapshot: &Snapshot) {
     }
 }
 
-/// Returns how much memory a gateway needs once its store is full, connections not included.
-fn wanted(max_memory: u64) -> u64 {
-    max_memory / 10 * 13 + PROCESS_BYTES
+/// Checks that so many processes fit which each have this much in their store: the system would kill all of them.
+pub(super) fn check_processes(processes: usize, store_bytes: u64) -> Result<(), MemoryShortage> {
+    let needed = processes as u64 * needed(store_bytes);
+    match memory_limit() {
+        Some(limit) if limit < needed => Err(MemoryShortage {
+            processes,
+            needed,
+            limit,
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn memory_limit() -> Option<u64> {
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    lowest_limit(&groups, Path::new("/sys/fs/cgroup"))
+}
+
+/// Returns how much memory a gateway needs that has so much in its store, connections not included.
+fn needed(store_bytes: u64) -> u64 {
+    store_bytes / 10 * 13 + PROCESS_BYTES
 }
 
 /// Returns the lowest limit of the groups that `/proc/self/cgroup` names.

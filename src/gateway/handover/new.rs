@@ -197,7 +197,6 @@ struct AdoptedCounters {
     /// The series that are counted, as far as the configuration has them.
     quotas: HashMap<SeriesId, Quota>,
     adopted: usize,
-    left_out: usize,
 }
 
 impl AdoptedCounters {
@@ -207,7 +206,6 @@ impl AdoptedCounters {
         Self {
             quotas: quotas.map(|quota| (quota.series_id, quota.quota)).collect(),
             adopted: 0,
-            left_out: 0,
         }
     }
 
@@ -216,10 +214,8 @@ impl AdoptedCounters {
         let Some(quota) = self.quotas.get(&series_id) else {
             return;
         };
-        let count = states.len();
-        let left_out = memory.adopt(series_id, quota, states);
-        self.adopted += count - left_out;
-        self.left_out += left_out;
+        self.adopted += states.len();
+        memory.adopt(series_id, quota, states);
     }
 
     fn say(&self) {
@@ -227,12 +223,6 @@ impl AdoptedCounters {
             partitions = self.adopted,
             "counters of the process before are taken over"
         );
-        if self.left_out > 0 {
-            tracing::warn!(
-                partitions = self.left_out,
-                "there is no room in `max_memory` for all counters of the process before"
-            );
-        }
     }
 }
 

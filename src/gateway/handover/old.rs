@@ -16,6 +16,7 @@ use super::message::{Begin, FromNew, FromOld, PassedAddress};
 use super::{PROTOCOL, READY_WITHIN, STEP_WITHIN, VARIABLE};
 use crate::build_info;
 use crate::gateway::control::Phase;
+use crate::gateway::memory_limit::{self, MemoryShortage};
 use crate::gateway::sockets::ListeningSockets;
 use crate::proxy::process::Process;
 use crate::snapshot::{ListenAddress, Snapshot};
@@ -92,6 +93,9 @@ pub enum UpgradeError {
     /// The system gave no thread.
     #[error(transparent)]
     System(io::Error),
+    /// The new process would not fit.
+    #[error(transparent)]
+    Memory(#[from] MemoryShortage),
     /// The new process ended, or fell silent.
     #[error("the new process did not take over: {0}")]
     Lost(#[from] ChannelError),
@@ -219,6 +223,10 @@ impl Upgrader {
         if std::process::id() == 1 {
             return Err(UpgradeError::IsInit);
         }
+        let drainers = self.drainers.all();
+        let draining = drainers.iter().filter(|channel| !channel.is_closed());
+        memory_limit::check_processes(draining.count() + 2, self.process.store.usage().bytes)?;
+        drop(drainers);
         let (channel, theirs) = Channel::pair().map_err(ChannelError::System)?;
         let child = self.start(theirs)?;
         let id = child.id();

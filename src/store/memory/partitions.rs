@@ -80,12 +80,8 @@ impl<S: State + Clone> Partitions<S> {
         purpose: Purpose,
         budget: &MemoryBudget,
     ) -> bool {
-        if purpose == Purpose::Insert
-            && let Some(split_bytes) = self.entries.split_bytes()
-            && self.take_for_newcomer(split_bytes, budget)
-        {
-            self.entries.split();
-            self.settle(budget);
+        if purpose == Purpose::Insert {
+            self.split_if_due(budget);
         }
         let Some(grown_bytes) = self.entries.growth_bytes(partition_id) else {
             // The states' heap may have filled the store while tables are half empty.
@@ -100,6 +96,16 @@ impl<S: State + Clone> Partitions<S> {
         self.entries.grow(partition_id);
         self.settle(budget);
         true
+    }
+
+    /// Splits a segment if that is due and there is memory for it.
+    fn split_if_due(&mut self, budget: &MemoryBudget) {
+        if let Some(split_bytes) = self.entries.split_bytes()
+            && self.take_for_newcomer(split_bytes, budget)
+        {
+            self.entries.split();
+            self.settle(budget);
+        }
     }
 
     fn take_for_newcomer(&mut self, bytes: usize, budget: &MemoryBudget) -> bool {
@@ -258,7 +264,7 @@ impl<S: State + Clone> Partitions<S> {
     ) -> Partitions<T> {
         budget.note(self.budgeted_bytes, 0);
         let mut converted = Partitions::new(self.quota);
-        for (partition_id, state) in self.entries {
+        for (partition_id, state) in self.entries.into_entries() {
             if converted.entries.split_bytes().is_some() {
                 converted.entries.split();
             }
@@ -272,8 +278,12 @@ impl<S: State + Clone> Partitions<S> {
         self.entries.iter().cloned().collect()
     }
 
-    /// Takes over a partition's state, for which there is room, instead of its own.
+    /// Takes over a partition's state instead of its own, whether or not there is room: the process before had it.
     pub(super) fn adopt(&mut self, partition_id: PartitionId, state: S, budget: &MemoryBudget) {
+        // No sooner than it must: a store that was full had no memory to split either.
+        if self.entries.growth_bytes(partition_id).is_some() {
+            self.split_if_due(budget);
+        }
         self.remove(partition_id, budget);
         self.insert(partition_id, state, budget);
     }

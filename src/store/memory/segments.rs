@@ -10,6 +10,8 @@
 //! hash's and nobody can choose them. It is not hashed again: its low half picks the bucket, the lowest
 //! bits of its high half the segment, and its highest bits the shard ([`super::placement::shard_of`]).
 
+use std::collections::VecDeque;
+
 use hashbrown::HashTable;
 use smallvec::{SmallVec, smallvec};
 
@@ -148,9 +150,14 @@ impl<S> Segments<S> {
         Some(state)
     }
 
-    /// Yields all entries, in no order.
+    /// Yields all entries, in an order in which another table can insert them.
     pub(super) fn iter(&self) -> impl Iterator<Item = &(PartitionId, S)> {
-        self.all.iter().flatten()
+        in_turns(self.all.iter().map(HashTable::iter))
+    }
+
+    /// Does the same, and gives the entries away.
+    pub(super) fn into_entries(self) -> impl Iterator<Item = (PartitionId, S)> {
+        in_turns(self.all.into_iter().map(HashTable::into_iter))
     }
 
     /// Keeps the partitions for which `stays` says so, and shrinks segments that are mostly empty.
@@ -200,13 +207,21 @@ impl<S> Segments<S> {
     }
 }
 
-impl<S> IntoIterator for Segments<S> {
-    type Item = (PartitionId, S);
-    type IntoIter = std::iter::Flatten<smallvec::IntoIter<[Segment<S>; 1]>>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.all.into_iter().flatten()
-    }
+/// Yields one entry of each segment in turn.
+///
+/// A table that they are inserted into has fewer segments at first, and splits them one after the other. All entries
+/// of one segment at once would make one of its segments far larger than the others.
+fn in_turns<I: Iterator>(segments: impl Iterator<Item = I>) -> impl Iterator<Item = I::Item> {
+    let mut segments: VecDeque<I> = segments.collect();
+    std::iter::from_fn(move || {
+        loop {
+            let mut segment = segments.pop_front()?;
+            if let Some(entry) = segment.next() {
+                segments.push_back(segment);
+                return Some(entry);
+            }
+        }
+    })
 }
 
 /// Returns which segment is split to make the one with this index: the one whose index lacks its highest

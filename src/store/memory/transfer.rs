@@ -5,9 +5,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::MemoryStore;
-use super::partitions::{Partitions, Purpose};
+use super::partitions::Partitions;
 use super::placement::shard_of;
-use super::shard::Shard;
 use super::table::SeriesTable;
 use crate::limit::fixed_window::FixedWindow;
 use crate::limit::gcra::{CompactGcra, Gcra};
@@ -58,8 +57,11 @@ impl MemoryStore {
         with_series.collect()
     }
 
-    /// Takes over counters of a series that is counted by `quota`; returns how many found no room.
-    pub fn adopt(&self, series_id: SeriesId, quota: &Quota, passed: SeriesStates) -> usize {
+    /// Takes over counters of a series that is counted by `quota`.
+    ///
+    /// All of them, whatever the bound: the process before held them within its own. What is beyond a smaller one stays
+    /// until it is idle, as after a reload.
+    pub fn adopt(&self, series_id: SeriesId, quota: &Quota, passed: SeriesStates) {
         match passed.states {
             States::FixedWindow(states) => self.adopt_all(series_id, quota, states),
             States::SlidingWindow(states) => self.adopt_all(series_id, quota, states),
@@ -70,13 +72,13 @@ impl MemoryStore {
                     can_come_back,
                     ..*quota
                 };
-                self.adopt_all(series_id, &quota, states)
+                self.adopt_all(series_id, &quota, states);
             }
             States::CompactGcra(states) if quota.can_come_back => {
                 let now = self.shards.clock.now();
                 let wide = |(partition_id, state)| (partition_id, Gcra::of_compact(state, now));
                 let states = states.into_iter().map(wide).collect();
-                self.adopt_all(series_id, quota, states)
+                self.adopt_all(series_id, quota, states);
             }
             States::CompactGcra(states) => self.adopt_all(series_id, quota, states),
         }
@@ -98,34 +100,14 @@ impl MemoryStore {
         series_id: SeriesId,
         quota: &Quota,
         states: Vec<(PartitionId, S)>,
-    ) -> usize {
-        let total = states.len();
-        let adopted = states.into_iter().filter(|(partition_id, state)| {
-            let mut shard = self.shards.lock(shard_of(*partition_id));
-            self.adopt_one(&mut shard, series_id, quota, *partition_id, state)
-        });
-        total - adopted.count()
-    }
-
-    fn adopt_one<S: Adoptable>(
-        &self,
-        shard: &mut Shard,
-        series_id: SeriesId,
-        quota: &Quota,
-        partition_id: PartitionId,
-        state: &S,
-    ) -> bool {
-        let budget = &self.shards.budget;
-        let purpose = Purpose::Insert;
-        if !shard.has_room(series_id, quota, partition_id, purpose, budget) {
-            return false;
+    ) {
+        for (partition_id, state) in states {
+            let mut shard = self.shards.lock(shard_of(partition_id));
+            let table = shard.table_for(series_id, quota);
+            if let Some(partitions) = S::partitions(table) {
+                partitions.adopt(partition_id, state, &self.shards.budget);
+            }
         }
-        let table = shard.table_for(series_id, quota);
-        let Some(partitions) = S::partitions(table) else {
-            return false;
-        };
-        partitions.adopt(partition_id, state.clone(), budget);
-        true
     }
 }
 
@@ -215,6 +197,54 @@ mod tests {
             quota(Algorithm::Gcra { burst: 10 }, true),
             quota(Algorithm::LeakyBucket { queue: 10 }, false),
         ]
+    }
+
+    fn series(quota: &Quota) -> Series {
+        Series {
+            policy: "p".into(),
+            role: SeriesRole::Real,
+            shape: Shape::of(quota),
+            window: quota.window,
+        }
+    }
+
+    #[test]
+    fn all_that_a_full_store_holds_is_taken_over_and_fits() {
+        const MEMORY: u64 = 32 << 20;
+        let quota = quota(Algorithm::SlidingLog, false);
+        let clock = Clock::manual(START);
+        let [old, new] = [(); 2].map(|()| MemoryStore::new(clock.clone(), MEMORY));
+        let series_id = old.series_id(&series(&quota));
+        let spend = |client: u32| {
+            let digest = blake3::hash(&client.to_le_bytes());
+            let (id, _) = digest.as_bytes().split_at(16);
+            let id = id.try_into().expect("16 bytes");
+            let check = Check {
+                policy: PlanPolicy::default(),
+                quota: &quota,
+                series_id,
+                partition_id: PartitionId::new(u128::from_le_bytes(id)),
+                cost: 1,
+                mode: CheckMode::Enforce,
+                on_store_failure: OnStoreFailure::Local,
+            };
+            old.decide(&[check]);
+        };
+        // Many more than fit; then known clients use the last eighth.
+        (0..450_000).for_each(spend);
+        for _ in 0..2 {
+            clock.advance(Micros(1));
+            (0..100_000).for_each(spend);
+        }
+        let held = old.usage();
+        assert!(held.bytes > MEMORY / 16 * 15, "{held:?}");
+        let taken = new.series_id(&series(&quota));
+        for states in (0..old.parts()).flat_map(|part| old.part(part)) {
+            new.adopt(taken, &quota, states);
+        }
+        let usage = new.usage();
+        assert_eq!(usage.partitions, held.partitions);
+        assert!(usage.bytes <= MEMORY, "{usage:?} instead of {held:?}");
     }
 
     /// What is passed between versions of the gateway is these bytes: whoever changes them changes [`VERSION`].
