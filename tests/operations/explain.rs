@@ -222,7 +222,7 @@ fn explain_says_of_a_file_without_a_secret_what_its_digests_are_not() {
 fn a_running_gateway_says_what_is_left() {
     let config = Config::limited(
         "builtin:status/200",
-        "quota = '2 per day'\nalgorithm = 'fixed-window'",
+        "quota = '2 per 366d'\nalgorithm = 'fixed-window'",
     );
     let mut process = Process::start(&config);
     assert_eq!(get(process.public, "/", "").status, 200);
@@ -232,7 +232,7 @@ fn a_running_gateway_says_what_is_left() {
         let said = String::from_utf8_lossy(&output.stdout);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         assert!(
-            said.contains("2 per day, fixed-window: 1 left, more in "),
+            said.contains("2 per 366d, fixed-window: 1 left, more in "),
             "{said}"
         );
         assert!(said.ends_with("result\n  admitted now\n"), "{said}");

@@ -25,8 +25,8 @@ struct Reply {
 
 const REPORTED: &str = r#"{"id":"a","usage":{"total_tokens":25}}"#;
 
-/// The policy of most tests: it reserves 10 and has 1000000.
-const POLICY: &str = "quota = '1000000 per hour'\nalgorithm = 'fixed-window'\npartition = []\n\
+/// The policy of most tests: it reserves 10 and has 1000000, in a window that no test sees end.
+const POLICY: &str = "quota = '1000000 per 366 days'\nalgorithm = 'fixed-window'\npartition = []\n\
                       cost = 'response-json:/usage/total_tokens'\nreserve = 10\nmax_cost = 100000";
 
 /// An origin that gives each target its reply, and `/zero` a usage of 0.
@@ -81,7 +81,7 @@ fn left(client: &mut Client) -> i64 {
 }
 
 /// A policy that reserves what the request says.
-const RESERVING: &str = "quota = '1000000 per hour'\nalgorithm = 'fixed-window'\npartition = []\n\
+const RESERVING: &str = "quota = '1000000 per 366 days'\nalgorithm = 'fixed-window'\npartition = []\n\
      cost = 'response-json:/usage/total_tokens'\nunit = 'tokens'\nmax_cost = 5000000\n\
      reserve = [{ from = 'request-json:/max_tokens | /max_completion_tokens', or = 100 }, \
      { from = 'request-bytes', times = 0.5 }]\nreserve_default = 5000\nmax_reserve_body = '4KiB'";
@@ -170,7 +170,7 @@ fn a_request_reserves_what_it_says_and_otherwise_the_default() {
 fn a_reserve_that_no_quota_can_hold_is_refused_with_the_reason() {
     on_each_store(|start| {
         let origin = origin(&[]);
-        let policy = RESERVING.replace("1000000 per hour", "10000 per hour");
+        let policy = RESERVING.replace("1000000 per 366 days", "10000 per 366 days");
         let detail = "p: reserves 31999 tokens, quota 10000";
         for (content_type, own) in [
             ("text/plain", format!("{detail}: never")),
@@ -192,13 +192,13 @@ fn a_reserve_that_no_quota_can_hold_is_refused_with_the_reason() {
         assert_eq!(answer.problem()["detail"], detail);
         assert!(origin.requests().is_empty());
         let policy = answer.field("ratelimit-policy").expect("a policy");
-        assert_eq!(policy, "\"p\";q=10000;qu=\"tokens\";w=3600");
+        assert_eq!(policy, "\"p\";q=10000;qu=\"tokens\";w=31622400");
     });
 }
 
 /// `RESERVING` with room for five requests of `SMALL`.
 fn five_small(more: &str) -> String {
-    let policy = RESERVING.replace("1000000 per hour", "1000 per hour");
+    let policy = RESERVING.replace("1000000 per 366 days", "1000 per 366 days");
     let policy = policy.replace("reserve_default = 5000", "reserve_default = 900");
     format!("{policy}\nmin_cost = 200\n{more}")
 }

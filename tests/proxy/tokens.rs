@@ -10,7 +10,7 @@ use tollgate::clock::Micros;
 use crate::support::gateway::START;
 use crate::support::{Client, Config, Issuer, Process, Running, eventually, jwks, secs, start};
 
-/// What a request is to a quota of one per day: the first of its client, one too many, or of nobody.
+/// What a request is to a quota of one: the first of its client, one too many, or of nobody.
 const FIRST: u16 = 200;
 const AGAIN: u16 = 429;
 const NOBODY: u16 = 401;
@@ -25,7 +25,7 @@ fn folder(keys: &str) -> TempDir {
 /// One request a day for whom that part names.
 fn config(folder: &Path, part: &str, rules: &str) -> Config {
     let policy = format!(
-        "quota = '1 per day'\nalgorithm = 'fixed-window'\npartition = ['{part}']\non_missing = 'refuse'"
+        "quota = '1 per 366 days'\nalgorithm = 'fixed-window'\npartition = ['{part}']\non_missing = 'refuse'"
     );
     let keys = folder.join("keys").display().to_string();
     Config::limited("builtin:echo", &policy).with(&format!("[jwt]\nkeys = '{keys}'\n{rules}"))
@@ -303,8 +303,8 @@ fn a_claim_chooses_the_tier_only_if_it_is_verified() {
     let (issuer, other) = (Issuer::ec(), Issuer::ec());
     let folder = folder(&issuer.pem());
     let keys = folder.path().join("keys").display().to_string();
-    let policy = "quota = '1 per day'\nalgorithm = 'fixed-window'\npartition = ['ip']\n\
-                  overrides_by = 'jwt:plan'\noverrides = { paid = '3 per day', banned = 'blocked' }";
+    let policy = "quota = '1 per 366 days'\nalgorithm = 'fixed-window'\npartition = ['ip']\n\
+                  overrides_by = 'jwt:plan'\noverrides = { paid = '3 per 366 days', banned = 'blocked' }";
     let config = Config::limited("builtin:echo", policy);
     let running = start(&config.with(&format!("[jwt]\nkeys = ['{keys}']")));
     let plan = |issuer: &Issuer, plan: &str| issuer.token(&json!({ "plan": plan }));

@@ -95,7 +95,7 @@ fn limited_by_three(keys: &str, plans: &str) -> Config {
     Config::to("builtin:status/200")
         .policy("keys", &policy("header:x-api-key", keys))
         .policy("plans", &policy("header:x-api-key", &plans))
-        .policy("addresses", &policy("ip", "quota = '1000 per day'"))
+        .policy("addresses", &policy("ip", "quota = '1000 per 366d'"))
         .route("/*", "policies = ['keys', 'plans', 'addresses']")
 }
 
@@ -103,12 +103,12 @@ fn limited_by_three(keys: &str, plans: &str) -> Config {
 fn check_against_running_says_how_many_known_clients_would_be_refused() {
     let redis = Server::start();
     let before = limited_by_three(
-        "quota = '10 per day'\noverrides = { vip = '100 per day' }",
-        "quota = '100 per day'\noverrides = { pro = '200 per day' }",
+        "quota = '10 per 366d'\noverrides = { vip = '100 per day' }",
+        "quota = '100 per 366d'\noverrides = { pro = '200 per day' }",
     );
     let after = limited_by_three(
-        "quota = '9 per day'\noverrides = { vip = '100 per day', blo = 'blocked' }",
-        "quota = '5 per day'\noverrides = { pro = '200 per day' }",
+        "quota = '9 per 366d'\noverrides = { vip = '100 per day', blo = 'blocked' }",
+        "quota = '5 per 366d'\noverrides = { pro = '200 per day' }",
     );
     let cluster = Cluster::start(3, 0);
     let on = |url: String| format!("[store]\nurl = '{url}'\ntimeout = '10s'");

@@ -254,7 +254,7 @@ fn a_policy_that_marks_settles_as_one_that_refuses() {
         let length = REPORTED.len();
         let reported = format!("Content-Type: application/json\r\nContent-Length: {length}");
         let origin = Origin::answering(format!("HTTP/1.1 200 OK\r\n{reported}\r\n\r\n{REPORTED}"));
-        let policy = POLICY.replace("1000000 per hour", "40 per hour");
+        let policy = POLICY.replace("1000000 per 366 days", "40 per 366 days");
         let running = start(config(&origin, &format!("{policy}\nmode = 'mark'")));
         let mut client = Client::connect(running.public);
         let left: Vec<_> = (0..3)
@@ -273,7 +273,7 @@ fn what_is_marked_is_billed_but_charged_to_no_quota() {
     let length = REPORTED.len();
     let head = format!("Content-Type: application/json\r\nContent-Length: {length}");
     let origin = Origin::answering(format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n{REPORTED}"));
-    let policy = POLICY.replace("1000000 per hour", "40 per hour");
+    let policy = POLICY.replace("1000000 per 366 days", "40 per 366 days");
     let process = Process::start(&config(&origin, &format!("{policy}\nmode = 'mark'")));
     let mut client = Client::connect(process.public);
     for _ in 0..3 {

@@ -184,7 +184,7 @@ fn table() -> Vec<Case> {
 fn check(cases: &mut Cases, policy: &str, keyless: Result<Keyless, u16>) {
     const LIMIT: i64 = 100;
     let origin = Raw::start();
-    let policy = format!("quota = '{LIMIT} per hour'\nalgorithm = 'fixed-window'\n{policy}");
+    let policy = format!("quota = '{LIMIT} per 366 days'\nalgorithm = 'fixed-window'\n{policy}");
     let running = start(&Config::limited(&origin.url, &policy));
     let mut seen: Vec<Option<Vec<u8>>> = Vec::new();
     for (case, lines, key) in table() {
