@@ -8,7 +8,8 @@
 --           admitted (1), then per check: whether its cost fits (1), length of its facts (2), facts:
 --           its value after the step, gcra its tat in µs (7), a log what `facts` in sliding_log.lua
 --           says. A plan that could not be decided leaves the others alone: 2 instead of admitted,
---           then length (2) and text of the error.
+--           then length (2) and text of the error; or 3 and no more, if the windows of a calendar that
+--           were sent are not those around the server's time.
 --           The form for a full server does not decide a check that has no key: 2 instead of whether
 --           its cost fits, and no facts. The plan is decided as if it were not part of it.
 -- Redis     7.0 or later.
@@ -23,7 +24,7 @@ local function decide(plan, before, checks)
   local is_peek = string.byte(plan) == 1
   if checks == 1 then
     local key, number, flags, cost, room, x, y = KEYS[before + 1], unpack(CHECK, plan, 3)
-    local fits, is_known, a, b, c, d, e, f, g = peek(key, room, x, y, number)
+    local fits, is_known, a, b, c, d, e, f, g = peek(key, room, x, y, number, plan)
     if not is_known and not CREATES_KEYS then
       return pack(">BBI2", 1, 2, 0)
     elseif is_peek then
@@ -45,7 +46,7 @@ local function decide(plan, before, checks)
     if flags % 4 > 1 then
       policy = check
     end
-    local found = { peek(KEYS[before + check], room, x, y, number) }
+    local found = { peek(KEYS[before + check], room, x, y, number, plan) }
     if found[1] or not (found[2] or CREATES_KEYS) then
       -- It refuses nothing.
     elseif flags % 2 == 0 then
@@ -87,7 +88,9 @@ local replies, before = { pack(">I7", now) }, 0
 for plan = first, #ARGV do
   local checks = string.byte(ARGV[plan], 2) or 0
   local is_decided, reply = pcall(decide, ARGV[plan], before, checks)
-  if not is_decided then
+  if reply == OUTSIDE then
+    reply = pack(">B", 3)
+  elseif not is_decided then
     -- The server's own words, or a value that no algorithm wrote.
     local text = string.find(reply, "^%u+ ") and reply or "UNREADABLE " .. reply
     reply = pack(">BI2c0", 2, #text, text)

@@ -14,7 +14,7 @@
 -- A script runs from its first line at every call, and a function or a table takes the server longer
 -- to make than most steps take. So what decides one check is one run of steps, and a function that is
 -- needed rarely is made where it is needed. The files of an algorithm are parts of such a run:
--- - peek takes `key`, `room`, `x`, `y` and `number` (the algorithm), reads the key, and leaves `fits`
+-- - peek takes `key`, `room`, `x`, `y`, `number` (the algorithm) and `plan` (the argument), reads the key, and leaves `fits`
 --   (whether the cost does), `is_known` (whether there is a key), and its state in locals of its own;
 -- - commit takes these, `cost` and `flags`, spends the cost, writes what has changed, and leaves
 --   `facts`: what the reply says of the state, "" if it is empty. What aged or was from far ahead is
@@ -27,7 +27,8 @@ local KEYS, ARGV, call, pack, unpack, unpack_list =
 
 -- One check: algorithm (1 byte), flags (1), cost (7), room (8, signed), x (7), y (7), big-endian.
 -- The room is how much may be in use for the cost to fit, negative if it never fits. Algorithms: 1 =
--- fixed-window; 2, 3, 4 = sliding-window, leaving weighted, whole, dropped; 5 = sliding-log; 6 = gcra.
+-- fixed-window; 2, 3, 4 = sliding-window, leaving weighted, whole, dropped; 5 = sliding-log; 6 = gcra;
+-- 7 = calendar, whose windows stand behind all checks; 8 = fixed-window that begins with its first unit.
 -- Flags: 1 = never refuses (in shadow, or a candidate), 2 = begins another policy than the check
 -- before, 4 = candidate, 8 = counts refused requests too.
 local CHECK, CANDIDATE, COUNTS_ALL = ">BBI7i8I7I7", 4, 8

@@ -10,7 +10,8 @@
 --           and what was given back by then, in µs (7 each).
 -- Reply     per entry a string, or an error if it could not be settled, which leaves the others
 --           alone: time in µs (7 bytes), then facts as in decide.lua. The form for a full server
---           leaves alone what has no key.
+--           leaves alone what has no key. The error OUTSIDE, and the server's time in µs, if the windows
+--           of a calendar that were sent are not those around it.
 -- Redis     7.0 or later.
 -- Work      as decide.
 
@@ -23,7 +24,7 @@ local function settle(key, entry)
   if step == RESET then
     call("DEL", key)
   else
-    local _, is_known, a, b, c, d, e, f, g = peek(key, room, x, y, number)
+    local _, is_known, a, b, c, d, e, f, g = peek(key, room, x, y, number, entry)
     if (step == RELEASE or step == RELEASE_NEWEST) and is_known then
       local release = releases[number]
       local charge = step == RELEASE and { charged_at, charged, debt, given_then }
@@ -38,7 +39,9 @@ end
 local replies = {}
 for entry = 1, #KEYS do
   local is_settled, reply = pcall(settle, KEYS[entry], ARGV[first - 1 + entry])
-  if not is_settled then
+  if reply == OUTSIDE then
+    reply = { err = OUTSIDE .. string.format("%.0f", now) }
+  elseif not is_settled then
     -- The server's own words, or a value that no algorithm wrote.
     reply = { err = string.find(reply, "^%u+ ") and reply or "UNREADABLE " .. reply }
   end

@@ -1,6 +1,8 @@
 
 local function release(key, amount, charge, room, x, y, value, start, used, is_new, is_changed)
-  if used > 0 and (not charge or charge[1] - charge[1] % x == start) then
+  -- Where windows begin with their first unit, a charge carries its window's begin, as which no other begins.
+  local is_of_this = not charge or charge[1] == start or charge[1] - charge[1] % x == start
+  if used > 0 and is_of_this then
     used, is_changed = math.max(used - amount, 0), true
   end
   return commit(key, 0, room, x, y, 0, value, start, used, is_new, is_changed)

@@ -19,7 +19,7 @@ use crate::access_log::AccessLog;
 use crate::clock::Micros;
 use crate::cost::{BodyFormat, Take};
 use crate::limit::plan::OnStoreFailure;
-use crate::limit::{Align, Count, OldestBucket, Quota};
+use crate::limit::{Algorithm, Align, Count, OldestBucket, Quota};
 use crate::logging::LogFormat;
 use crate::request::{AddressSource, Choice, ClientNames, Missing, Part, Partition};
 use crate::snapshot::{EncodedSlash, Endpoint, Jitter, PolicyMode, RateLimitHeaders, StatusRange};
@@ -63,9 +63,18 @@ pub fn duration(duration: Duration) -> String {
     ))
 }
 
-/// Writes a quota's numbers: `100 per minute`, `500 per 2s`.
+/// Writes a quota's numbers: `100 per minute`, `500 per 2s`, `10000 per calendar month`.
 pub fn rate(quota: &Quota) -> String {
-    format!("{} per {}", quota.limit, window(quota.window))
+    match quota.algorithm {
+        Algorithm::Calendar(calendar) => {
+            format!(
+                "{} per calendar {}",
+                quota.limit,
+                calendar.shape().unit.name()
+            )
+        }
+        _ => format!("{} per {}", quota.limit, window(quota.window)),
+    }
 }
 
 /// Writes what follows "per": `minute`, `2s`, `10m`.
@@ -103,7 +112,21 @@ pub const OLDEST_BUCKETS: &[(&str, OldestBucket)] = &[
     ("dropped", OldestBucket::Dropped),
 ];
 /// `align`
-pub const ALIGNS: &[(&str, Align)] = &[("epoch", Align::Epoch), ("spread", Align::Spread)];
+pub const ALIGNS: &[(&str, Align)] = &[
+    ("epoch", Align::Epoch),
+    ("spread", Align::Spread),
+    ("first", Align::First),
+];
+/// `anchor_day` of a week, counted from Monday
+pub const WEEKDAYS: &[(&str, u8)] = &[
+    ("monday", 1),
+    ("tuesday", 2),
+    ("wednesday", 3),
+    ("thursday", 4),
+    ("friday", 5),
+    ("saturday", 6),
+    ("sunday", 7),
+];
 /// `count`
 pub const COUNTS: &[(&str, Count)] = &[("admitted", Count::Admitted), ("all", Count::All)];
 /// `mode`

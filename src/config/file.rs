@@ -321,7 +321,7 @@ pub enum AlgorithmName {
 impl From<Algorithm> for AlgorithmName {
     fn from(algorithm: Algorithm) -> Self {
         match algorithm {
-            Algorithm::FixedWindow => Self::FixedWindow,
+            Algorithm::FixedWindow | Algorithm::Calendar(_) => Self::FixedWindow,
             Algorithm::SlidingWindow { .. } => Self::SlidingWindow,
             Algorithm::SlidingLog => Self::SlidingLog,
             Algorithm::Gcra { .. } => Self::Gcra,

@@ -3,7 +3,7 @@
 use super::display;
 use crate::clock::Micros;
 use crate::cost::{Amount, BodyCost, NumberSource, Others, Priced};
-use crate::limit::{Algorithm, Align, Count, OldestBucket, Quota};
+use crate::limit::{Algorithm, Align, CalendarShape, CalendarUnit, Count, OldestBucket, Quota};
 use crate::snapshot::{CostSource, CountedAnswers, HeaderCost, ReportedCost};
 
 /// Says how much a quota can let through, and in which stretches of time.
@@ -163,6 +163,7 @@ fn law(quota: &Quota) -> String {
     let interval = |units: u64| display::span(Micros(units.saturating_mul(interval_us())));
     match quota.algorithm {
         Algorithm::FixedWindow => fixed_window(quota),
+        Algorithm::Calendar(calendar) => calendar_window(limit, calendar.shape()),
         Algorithm::SlidingWindow { buckets, oldest } => sliding_window(quota, buckets, oldest),
         Algorithm::SlidingLog => format!("exact: at most {limit} in any {window}"),
         Algorithm::Gcra { burst } => {
@@ -187,7 +188,37 @@ fn fixed_window(quota: &Quota) -> String {
     let limit = quota.limit;
     let window = display::span(quota.window);
     let double = limit.saturating_mul(2);
-    format!("at most {limit} in each aligned {window}, {double} in any {window}")
+    let each = match quota.align {
+        Align::First => format!("each {window} that a client's first request begins"),
+        Align::Epoch | Align::Spread => format!("each aligned {window}"),
+    };
+    format!("at most {limit} in {each}, {double} in any {window}")
+}
+
+fn calendar_window(limit: u64, shape: &CalendarShape) -> String {
+    let CalendarShape {
+        unit,
+        time_zone,
+        anchor_day,
+        anchor_minute,
+        is_own,
+    } = shape;
+    let day = match (unit, is_own) {
+        (CalendarUnit::Day, _) => String::new(),
+        (_, true) => " on each client's own day".to_owned(),
+        (CalendarUnit::Week, false) => {
+            format!(" on {}", display::word(display::WEEKDAYS, anchor_day))
+        }
+        (CalendarUnit::Month, false) => match anchor_day {
+            1..=28 => format!(" on day {anchor_day}"),
+            _ => format!(" on day {anchor_day} or the month's last"),
+        },
+    };
+    let (hour, minute) = (anchor_minute / 60, anchor_minute % 60);
+    let unit = unit.name();
+    format!(
+        "at most {limit} in each {unit} that begins{day} at {hour:02}:{minute:02} in {time_zone}"
+    )
 }
 
 fn sliding_window(quota: &Quota, buckets: u32, oldest: OldestBucket) -> String {

@@ -44,7 +44,10 @@ fn after_release(decision: Decision, quota: &Quota, amount: u64) -> Decision {
             let debt_us = decision.reset.0.saturating_sub(back_us);
             of_debt(decision, quota, debt_us)
         }
-        Algorithm::FixedWindow | Algorithm::SlidingWindow { .. } | Algorithm::SlidingLog => {
+        Algorithm::FixedWindow
+        | Algorithm::Calendar(_)
+        | Algorithm::SlidingWindow { .. }
+        | Algorithm::SlidingLog => {
             let remaining = decision.remaining.saturating_add(amount).min(quota.limit);
             let is_whole = remaining == quota.limit;
             Decision {
@@ -82,8 +85,11 @@ fn after_spend(decision: Decision, quota: &Quota, charged: u64, amount: u64) -> 
 fn reset_after_spend(decision: Decision, quota: &Quota, charged: u64) -> Micros {
     let (buckets, oldest) = match quota.algorithm {
         Algorithm::SlidingWindow { buckets, oldest } => (u64::from(buckets), oldest),
-        // All units of a fixed window age out at its end, and those that are logged now are the last.
-        Algorithm::FixedWindow if decision.reset > Micros(0) => return decision.reset,
+        // All units of a window age out at its end, and those that are logged now are the last.
+        Algorithm::FixedWindow | Algorithm::Calendar(_) if decision.reset > Micros(0) => {
+            return decision.reset;
+        }
+        Algorithm::Calendar(_) => return quota.memory(),
         _ => return quota.window,
     };
     let width_us = quota.window.0 / buckets;
@@ -111,11 +117,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::limit::calendar_window::CalendarWindow;
     use crate::limit::fixed_window::FixedWindow;
     use crate::limit::gcra::Gcra;
     use crate::limit::sliding_log::SlidingLog;
     use crate::limit::sliding_window::SlidingWindow;
-    use crate::limit::{Align, Count, OldestBucket, State};
+    use crate::limit::{Align, Calendar, Count, OldestBucket, State};
 
     const START: Timestamp = Timestamp(1_700_006_400_000_000);
 
@@ -127,6 +134,7 @@ mod tests {
         ];
         prop_oneof![
             Just(Algorithm::FixedWindow),
+            Just(Algorithm::Calendar(Calendar::of_days())),
             (prop_oneof![Just(1_u32), Just(5), Just(10)], oldest)
                 .prop_map(|(buckets, oldest)| Algorithm::SlidingWindow { buckets, oldest }),
             Just(Algorithm::SlidingLog),
@@ -200,7 +208,9 @@ mod tests {
         prop_assert!(adjusted.next >= expected.next && adjusted.reset >= expected.reset);
         let (is_next_exact, is_reset_exact) = match quota.algorithm {
             Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => (true, true),
-            Algorithm::FixedWindow => (decision.next.is_some(), decision.next.is_some()),
+            Algorithm::FixedWindow | Algorithm::Calendar(_) => {
+                (decision.next.is_some(), decision.next.is_some())
+            }
             Algorithm::SlidingLog => (amount <= decision.remaining, true),
             Algorithm::SlidingWindow { oldest, .. } => {
                 let fits = amount <= decision.remaining && decision.next.is_some();
@@ -234,6 +244,7 @@ mod tests {
                 align: Align::Epoch, can_come_back: true, };
             match algorithm {
                 Algorithm::FixedWindow => run::<FixedWindow>(&quota, &costs)?,
+                Algorithm::Calendar(_) => run::<CalendarWindow>(&quota, &costs)?,
                 Algorithm::SlidingWindow { .. } => run::<SlidingWindow>(&quota, &costs)?,
                 Algorithm::SlidingLog => run::<SlidingLog>(&quota, &costs)?,
                 Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => {

@@ -12,8 +12,9 @@ pub struct Charged {
     pub amount: u64,
     /// Of gcra: how long after `at` the bucket would have been full without the charge.
     pub debt: Micros,
-    /// Of gcra: how far releases had moved `tat` back by then, in µs modulo 2^52.
-    pub given_us: u64,
+    /// Of gcra: how far releases had moved `tat` back by then, in µs modulo 2^52. Of a calendar: the number of the
+    /// window.
+    pub mark: u64,
 }
 
 impl Charged {
@@ -23,7 +24,7 @@ impl Charged {
             at,
             amount,
             debt: Micros(0),
-            given_us: 0,
+            mark: 0,
         }
     }
 }

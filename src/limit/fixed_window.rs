@@ -1,13 +1,13 @@
-//! fixed-window: at most `limit` units per window aligned to the epoch.
+//! fixed-window: at most `limit` units per window, aligned to the epoch or begun by a partition's first unit.
 //!
 //! State is the units used in one window and that window's start. Admit iff `used + cost <= limit`.
 
 use serde::{Deserialize, Serialize};
 
 use super::charged::Charged;
-use super::quota::{COUNT_MAX, Decision, Quota, Retry};
+use super::quota::{Align, COUNT_MAX, Decision, Quota};
 use super::state::State;
-use crate::clock::{Micros, Timestamp};
+use crate::clock::Timestamp;
 
 /// Units used in the window that begins at `start`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,15 +21,35 @@ impl FixedWindow {
     pub fn new(start: Timestamp, used: u64) -> Self {
         Self { start, used }
     }
+
+    /// Describes the charge of `cost` that was made last, at `at`. A window that is not aligned is named by its begin.
+    pub fn latest_charge(&self, quota: &Quota, cost: u64, at: Timestamp) -> Charged {
+        match quota.align {
+            Align::First => Charged::plain(self.start, cost),
+            Align::Epoch | Align::Spread => Charged::plain(at, cost),
+        }
+    }
+
+    /// Returns when the window begins in which a unit counts that is spent at `at`.
+    fn window_start(&self, quota: &Quota, at: Timestamp) -> Timestamp {
+        match quota.align {
+            Align::First if self.start <= at && at < self.start + quota.window => self.start,
+            Align::First => at,
+            Align::Epoch | Align::Spread => aligned(quota, at),
+        }
+    }
 }
 
 impl State for FixedWindow {
     fn arrive(&mut self, quota: &Quota, now: Timestamp) -> Timestamp {
-        let current = window_start(quota, now);
         if self.used == 0 {
-            self.start = current;
+            self.start = match quota.align {
+                Align::First => now,
+                Align::Epoch | Align::Spread => aligned(quota, now),
+            };
             return now;
         }
+        let current = self.window_start(quota, now);
         if self.start > now {
             if self.start.since(now) <= quota.window {
                 return self.start;
@@ -48,30 +68,22 @@ impl State for FixedWindow {
         self.used.saturating_add(cost) <= quota.limit
     }
 
-    fn charge(&mut self, _quota: &Quota, cost: u64, at: Timestamp) -> Charged {
+    fn charge(&mut self, quota: &Quota, cost: u64, at: Timestamp) -> Charged {
         self.used = self.used.saturating_add(cost).min(COUNT_MAX);
-        Charged::plain(at, cost)
+        self.latest_charge(quota, cost, at)
     }
 
     fn decision(&self, quota: &Quota, cost: u64, at: Timestamp, admit: bool) -> Decision {
         let to_end = (self.start + quota.window).since(at);
-        let is_whole = self.used == 0;
-        Decision {
-            admit,
-            remaining: quota.limit.saturating_sub(self.used),
-            next: (!is_whole).then_some(to_end),
-            reset: if is_whole { Micros(0) } else { to_end },
-            retry: match admit {
-                true => Retry::NOW,
-                false if cost > quota.limit => Retry::Never,
-                false => Retry::After(to_end),
-            },
-            wait: Micros(0),
-        }
+        Decision::of_window(quota, self.used, to_end, cost, admit)
     }
 
     fn release(&mut self, quota: &Quota, charged: Charged, amount: u64, _at: Timestamp) {
-        if window_start(quota, charged.at) == self.start {
+        let is_of_this = match quota.align {
+            Align::First => charged.at == self.start,
+            Align::Epoch | Align::Spread => aligned(quota, charged.at) == self.start,
+        };
+        if is_of_this {
             self.used = self.used.saturating_sub(amount);
         }
     }
@@ -89,13 +101,14 @@ impl State for FixedWindow {
     }
 }
 
-fn window_start(quota: &Quota, at: Timestamp) -> Timestamp {
+fn aligned(quota: &Quota, at: Timestamp) -> Timestamp {
     Timestamp(at.0 - at.0 % quota.window.0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Micros;
     use crate::limit::{Algorithm, Align, Count};
 
     const TEN_A_SECOND: Quota = Quota {

@@ -66,7 +66,7 @@ impl Gcra {
         let taken = Micros(cost.saturating_mul(quota.interval_us()));
         Charged {
             debt: Micros(self.tat.since(at).0.saturating_sub(taken.0)),
-            given_us: self.given_us,
+            mark: self.given_us,
             ..Charged::plain(at, cost)
         }
     }
@@ -108,7 +108,7 @@ impl State for Gcra {
         }
         Charged {
             debt,
-            given_us: self.given_us,
+            mark: self.given_us,
             ..Charged::plain(at, cost)
         }
     }
@@ -121,7 +121,7 @@ impl State for Gcra {
         if charged.at < self.begun {
             return;
         }
-        let given_since_us = self.given_us.wrapping_sub(charged.given_us) % COUNT_MAX;
+        let given_since_us = self.given_us.wrapping_sub(charged.mark) % COUNT_MAX;
         // As long as this, the bucket would have been busy without the charge.
         let busy_us = charged.debt.0.saturating_sub(given_since_us);
         let served_us = at.since(charged.at).0.saturating_sub(busy_us);
@@ -135,7 +135,7 @@ impl State for Gcra {
 
     fn newest(&self, quota: &Quota, at: Timestamp) -> Charged {
         Charged {
-            given_us: self.given_us,
+            mark: self.given_us,
             ..newest(self.tat, quota, at)
         }
     }

@@ -9,6 +9,8 @@ mod charged;
 pub mod quota;
 mod state;
 
+pub mod calendar;
+pub mod calendar_window;
 pub mod fixed_window;
 pub mod gcra;
 pub mod sliding_log;
@@ -19,6 +21,7 @@ pub mod partition_id;
 pub mod plan;
 
 pub use adjustment::Adjustment;
+pub use calendar::{Calendar, CalendarShape, CalendarUnit};
 pub use charged::Charged;
 pub use partition_id::PartitionId;
 pub use plan::{Check, CheckResult, Plan, Verdict};

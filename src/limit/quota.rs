@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::calendar::Calendar;
 use super::charged::Charged;
 use super::partition_id::PartitionId;
 use crate::clock::Micros;
@@ -32,6 +33,8 @@ pub struct Quota {
 pub enum Algorithm {
     /// At most `limit` per window aligned to the epoch.
     FixedWindow,
+    /// At most `limit` per window of a calendar.
+    Calendar(&'static Calendar),
     /// The window in equal buckets, the oldest of which is leaving.
     SlidingWindow {
         /// Buckets per window, 1 to 100; divides the window.
@@ -74,6 +77,8 @@ pub enum Align {
     Epoch,
     /// Later or earlier by each partition's phase, so that not every client's quota returns at once.
     Spread,
+    /// Of a fixed window: with the first unit that a partition spends after its last window has ended.
+    First,
 }
 
 /// Which requests a quota counts.
@@ -117,6 +122,31 @@ impl Retry {
     pub const NOW: Self = Self::After(Micros(0));
 }
 
+impl Decision {
+    /// Describes one window of `quota`, of which `used` units are used, and which ends after `to_end`.
+    pub(super) fn of_window(
+        quota: &Quota,
+        used: u64,
+        to_end: Micros,
+        cost: u64,
+        admit: bool,
+    ) -> Self {
+        let is_whole = used == 0;
+        Self {
+            admit,
+            remaining: quota.limit.saturating_sub(used),
+            next: (!is_whole).then_some(to_end),
+            reset: if is_whole { Micros(0) } else { to_end },
+            retry: match admit {
+                true => Retry::NOW,
+                false if cost > quota.limit => Retry::Never,
+                false => Retry::After(to_end),
+            },
+            wait: Micros(0),
+        }
+    }
+}
+
 impl Quota {
     /// Returns gcra's emission interval, `ceil(window / limit)`, in microseconds.
     pub fn interval_us(&self) -> u64 {
@@ -126,7 +156,7 @@ impl Quota {
     /// Returns how far a partition's windows are shifted: its state is kept, and asked, at times that are
     /// later than the store's by this phase, below a window or a bucket.
     pub fn phase(&self, partition_id: PartitionId) -> Micros {
-        if self.align == Align::Epoch {
+        if self.align != Align::Spread {
             return Micros(0);
         }
         let period_us = match self.algorithm {
@@ -159,6 +189,8 @@ impl Quota {
             Algorithm::SlidingWindow { buckets, .. } => {
                 Micros(self.window.0 + self.window.0 / u64::from(buckets))
             }
+            // Months and days are longer where clocks are set back.
+            Algorithm::Calendar(_) => Micros(self.window.0 + DAY.0),
             Algorithm::FixedWindow | Algorithm::SlidingLog => self.window,
         }
     }
@@ -178,6 +210,8 @@ impl Quota {
     }
 }
 
+/// By how much a clock is ever set at most.
+const DAY: Micros = Micros::from_secs(86_400);
 /// Counters saturate here: the largest integer that Lua's doubles hold with room to add.
 pub const COUNT_MAX: u64 = 1 << 52;
 /// Most units that one request may cost.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Micros;
-use crate::limit::{Algorithm, Align, OldestBucket, Quota};
+use crate::limit::{Algorithm, Align, CalendarShape, OldestBucket, Quota};
 
 /// Which quota's states: what keeps its counters across a reload, and what starts afresh.
 ///
@@ -33,7 +33,7 @@ pub enum SeriesRole {
 }
 
 /// What of an algorithm its stored state depends on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Shape {
     /// One counter.
     FixedWindow {
@@ -55,6 +55,8 @@ pub enum Shape {
     Gcra,
     /// One time, of a queue.
     LeakyBucket,
+    /// One counter, of a window of a calendar.
+    Calendar(CalendarShape),
 }
 
 impl Shape {
@@ -63,6 +65,7 @@ impl Shape {
         let align = quota.align;
         match quota.algorithm {
             Algorithm::FixedWindow => Self::FixedWindow { align },
+            Algorithm::Calendar(calendar) => Self::Calendar(calendar.shape().clone()),
             Algorithm::SlidingWindow { buckets, oldest } => Self::SlidingWindow {
                 buckets,
                 oldest,

@@ -8,7 +8,7 @@ use tollgate::limit::{
 };
 
 use crate::ledger::{Counter, Quotas};
-use crate::traffic::{Cost, Gap, START, admitted, quota_of, traffic};
+use crate::traffic::{Cost, Gap, START, admitted, calendars, quota_of, traffic};
 
 proptest! {
     /// fixed-window: at most `q` per aligned window.
@@ -22,6 +22,40 @@ proptest! {
             let window = at.0 / quota.window.0;
             let units = units_where(&admitted, |other| other.0 / quota.window.0 == window);
             prop_assert!(units <= quota.limit, "{units} in window {window}");
+        }
+    }
+
+    /// A fixed window that a client's first unit begins: at most `q` in it, so `2q` in any stretch of `w`.
+    #[test]
+    fn windows_that_begin_with_the_first_unit_admit_at_most_twice_in_any_stretch(
+        quota in quota_of(Just(Algorithm::FixedWindow)),
+        traffic in traffic(),
+    ) {
+        let quota = Quota { align: Align::First, ..quota };
+        let admitted = admitted(quota, &traffic);
+        let most = most_in_any_stretch(&admitted, quota.window.0);
+        prop_assert!(most <= 2 * quota.limit, "{most}");
+        let mut begun: Option<(Timestamp, u64)> = None;
+        for &(at, cost) in admitted.iter().filter(|(_, cost)| *cost > 0) {
+            let current = begun.filter(|(start, _)| at.since(*start) < quota.window);
+            let (start, units) = current.unwrap_or((at, 0));
+            prop_assert!(units + cost <= quota.limit, "{units} and {cost} since {start:?}");
+            begun = Some((start, units + cost));
+        }
+    }
+
+    /// Calendar quotas: at most `q` per window of the calendar.
+    #[test]
+    fn calendars_admit_at_most_their_quota_per_window(
+        quota in quota_of(calendars().prop_map(Algorithm::Calendar)),
+        traffic in traffic(),
+    ) {
+        let Algorithm::Calendar(calendar) = quota.algorithm else { unreachable!() };
+        let admitted = admitted(quota, &traffic);
+        for &(at, _) in &admitted {
+            let window = calendar.windows(at).current;
+            let units = units_where(&admitted, |other| calendar.windows(other).current == window);
+            prop_assert!(units <= quota.limit, "{units} in {window:?}");
         }
     }
 
@@ -256,7 +290,8 @@ proptest! {
     }
 
     /// Giving back never yields more than if the charge had not been made (with a steady clock,
-    /// and nothing forgotten by gcra's cap or by a log that counts refused costs).
+    /// and nothing forgotten by gcra's cap or by a log that counts refused costs). A window that a unit
+    /// began stays where it is when that unit comes back and others do not, so it ends sooner.
     #[test]
     fn giving_back_yields_no_more_than_never_charging(
         quota in any_quota(),
@@ -265,7 +300,7 @@ proptest! {
     ) {
         let quota = match quota.algorithm {
             Algorithm::SlidingLog => Quota { count: Count::Admitted, ..quota },
-            _ => quota,
+            _ => Quota { align: Align::Epoch, ..quota },
         };
         // Of each charge, some is given back in two parts a few steps later. The other ledger is
         // charged what is not given back, when the first one is.
@@ -356,6 +391,7 @@ proptest! {
             Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => {
                 2 * quota.capacity() * quota.interval_us()
             }
+            Algorithm::Calendar(_) => 2 * quota.memory().0,
             Algorithm::FixedWindow | Algorithm::SlidingLog => 2 * quota.window.0,
         };
         let peek = client.peek(now + Micros(whole_after), 0);
@@ -409,18 +445,23 @@ impl Client {
 fn any_quota() -> impl Strategy<Value = Quota> {
     let algorithm = prop_oneof![
         Just(Algorithm::FixedWindow),
+        calendars().prop_map(Algorithm::Calendar),
         sliding().prop_map(|(buckets, oldest)| Algorithm::SlidingWindow { buckets, oldest }),
         Just(Algorithm::SlidingLog),
         (1..40_u64).prop_map(|burst| Algorithm::Gcra { burst }),
         (0..20_u64).prop_map(|queue| Algorithm::LeakyBucket { queue }),
     ];
-    (quota_of(algorithm), any::<bool>()).prop_map(|(quota, all)| match quota.algorithm {
+    let quota = (quota_of(algorithm), any::<bool>(), any::<bool>());
+    quota.prop_map(|(quota, all, first)| match quota.algorithm {
         Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => quota,
-        _ if all => Quota {
-            count: Count::All,
+        algorithm => Quota {
+            count: if all { Count::All } else { Count::Admitted },
+            align: match algorithm {
+                Algorithm::FixedWindow if first => Align::First,
+                _ => Align::Epoch,
+            },
             ..quota
         },
-        _ => quota,
     })
 }
 

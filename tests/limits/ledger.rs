@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
+use jiff::tz::TimeZoneDatabase;
 use tollgate::clock::Timestamp;
+use tollgate::limit::calendar_window::CalendarWindow;
 use tollgate::limit::fixed_window::FixedWindow;
 use tollgate::limit::gcra::Gcra;
 use tollgate::limit::plan::{CheckMode, Ledger, OnStoreFailure, Peek, PlanPolicy, SeriesId, Step};
 use tollgate::limit::sliding_log::SlidingLog;
 use tollgate::limit::sliding_window::SlidingWindow;
 use tollgate::limit::{
-    Adjustment, Algorithm, Charged, Check, CheckResult, Decision, PartitionId, Quota, State,
-    Verdict, plan,
+    Adjustment, Algorithm, Calendar, CalendarShape, CalendarUnit, Charged, Check, CheckResult,
+    Decision, PartitionId, Quota, State, Verdict, plan,
 };
 use tollgate::store::{Series, SeriesRole, Shape};
 
@@ -18,6 +20,7 @@ use tollgate::store::{Series, SeriesRole, Shape};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Counter {
     FixedWindow(FixedWindow),
+    CalendarWindow(CalendarWindow),
     SlidingWindow(SlidingWindow),
     SlidingLog(SlidingLog),
     Gcra(Gcra),
@@ -28,6 +31,7 @@ macro_rules! state {
     ($counter:expr, $state:ident => $call:expr) => {
         match $counter {
             Counter::FixedWindow($state) => $call,
+            Counter::CalendarWindow($state) => $call,
             Counter::SlidingWindow($state) => $call,
             Counter::SlidingLog($state) => $call,
             Counter::Gcra($state) => $call,
@@ -39,6 +43,7 @@ impl Counter {
     pub fn new(quota: &Quota) -> Self {
         match quota.algorithm {
             Algorithm::FixedWindow => Self::FixedWindow(FixedWindow::default()),
+            Algorithm::Calendar(_) => Self::CalendarWindow(CalendarWindow::default()),
             Algorithm::SlidingWindow { .. } => Self::SlidingWindow(SlidingWindow::default()),
             Algorithm::SlidingLog => Self::SlidingLog(SlidingLog::default()),
             Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => Self::Gcra(Gcra::default()),
@@ -82,6 +87,19 @@ impl Counter {
     pub fn is_whole(&self, quota: &Quota, at: Timestamp) -> bool {
         state!(self, state => state.is_whole(quota, at))
     }
+}
+
+/// Makes a calendar with the data that is part of the program, whatever the system's are.
+pub fn calendar(unit: CalendarUnit, time_zone: &str, day: u8, minute: u16) -> &'static Calendar {
+    let zone = TimeZoneDatabase::bundled().get(time_zone);
+    let shape = CalendarShape {
+        unit,
+        time_zone: time_zone.into(),
+        anchor_day: day,
+        anchor_minute: minute,
+        is_own: false,
+    };
+    Calendar::of(shape, zone.expect("a zone of that name"))
 }
 
 /// The quotas that plans of one partition ask about.

@@ -33,6 +33,8 @@ pub struct Scripted {
     pub partition_id: PartitionId,
     /// What each decision charged.
     pub charges: Vec<Vec<Option<Charged>>>,
+    /// How often it was asked.
+    asked: u64,
     /// Whether the scripts for a full server are called.
     pub is_full: bool,
     /// The digests of the scripts that are called; [`small_blocks`](Self::small_blocks) names others.
@@ -86,6 +88,7 @@ impl Scripted {
             partition_id: PartitionId::new(partition | u128::from(rows.partition_low)),
             rows,
             charges: Vec::new(),
+            asked: 0,
             is_full: false,
             shas: Script::ALL.map(|script| script.sha().to_owned()).to_vec(),
         }
@@ -127,6 +130,31 @@ impl Scripted {
         .collect()
     }
 
+    /// Asks as gateways do whose clocks differ from the server's: once more if that has other windows.
+    fn ask(&mut self, now: Timestamp, plan: &[Check<'_>], intent: Intent) -> Reply {
+        let about = self.about(now);
+        let packed = wire::pack(plan, &self.names, intent, || about);
+        let reply = self.reply(Some(now), &packed);
+        if !reply.is_outside() {
+            return reply;
+        }
+        assert_eq!(reply.time, now);
+        let packed = wire::pack(plan, &self.names, intent, || now);
+        self.reply(Some(now), &packed)
+    }
+
+    /// Returns the time of a gateway's clock; each is another one's.
+    fn about(&mut self, now: Timestamp) -> Timestamp {
+        const DAY_US: u64 = 86_400_000_000;
+        self.asked += 1;
+        match self.asked % 4 {
+            0 => now,
+            1 => Timestamp(now.0.saturating_sub(DAY_US)),
+            2 => Timestamp(now.0 + DAY_US),
+            _ => Timestamp(now.0 + 70 * DAY_US),
+        }
+    }
+
     pub fn decide(&mut self, now: Timestamp, cost: u64) -> Verdict {
         self.decide_some(now, &self.rows.all(), cost)
     }
@@ -135,8 +163,7 @@ impl Scripted {
     pub fn decide_some(&mut self, now: Timestamp, of: &[usize], cost: u64) -> Verdict {
         let rows = self.rows.clone();
         let plan = self.plan_of(&rows, of, cost);
-        let packed = wire::pack(&plan, &self.names, Intent::Decide);
-        let reply = self.reply(Some(now), &packed);
+        let reply = self.ask(now, &plan, Intent::Decide);
         let mut verdict = Verdict::default();
         wire::verdict(&plan, &reply, &mut verdict).expect("a reply");
         let charged = verdict.answers.iter().map(|answer| answer.charged);
@@ -153,8 +180,7 @@ impl Scripted {
     pub fn peeks(&mut self, now: Timestamp, cost: u64) -> SmallVec<[Option<Decision>; 4]> {
         let rows = self.rows.clone();
         let plan = self.plan(&rows, cost);
-        let packed = wire::pack(&plan, &self.names, Intent::Peek);
-        let reply = self.reply(Some(now), &packed);
+        let reply = self.ask(now, &plan, Intent::Peek);
         wire::peeks(&plan, &reply).expect("a reply")
     }
 
@@ -221,10 +247,22 @@ impl Scripted {
             step,
         };
         let settlements: Vec<_> = steps.iter().map(settlement).collect();
-        let mut call = wire::settle(&settlements, &self.names, Some(now));
+        let about = self.about(now);
+        let mut call = wire::settle(&settlements, &self.names, Some(now), || about);
         call.script = self.form(call.script);
-        let entries = self.call(&call).list().to_vec();
+        let mut entries = self.call(&call).list().to_vec();
         assert_eq!(entries.len(), steps.len());
+        for (entry, settlement) in entries.iter_mut().zip(settlements) {
+            let Value::Error(error) = &*entry else {
+                continue;
+            };
+            if let Some(at) = wire::outside_at(error) {
+                assert_eq!(at, now);
+                let mut call = wire::settle(&[settlement], &self.names, Some(now), || now);
+                call.script = self.form(call.script);
+                *entry = self.call(&call).list()[0].clone();
+            }
+        }
         let peeks = self.peeks(now, 0);
         let described = |(&(index, _), entry): (&(usize, _), Value)| {
             let admit = peeks[index].is_none_or(|peek| peek.admit);

@@ -5,9 +5,9 @@
 use proptest::prelude::*;
 use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::CheckMode;
-use tollgate::limit::{Algorithm, Align, Count, Quota};
+use tollgate::limit::{Algorithm, Align, Calendar, CalendarUnit, Count, Quota};
 
-use crate::ledger::Quotas;
+use crate::ledger::{Quotas, calendar};
 
 /// When traffic starts; an edge of every window that [`quota_of`] makes.
 pub const START: Timestamp = Timestamp(1_699_920_000_000_000);
@@ -101,11 +101,37 @@ pub fn quota_of(algorithm: impl Strategy<Value = Algorithm>) -> impl Strategy<Va
     let window_us = proptest::sample::select(vec![1_000, 60_000, 1_000_000, 2_592_000_000_000]);
     (limit, window_us, algorithm).prop_map(|(limit, window_us, algorithm)| Quota {
         limit,
-        window: Micros(window_us),
+        window: window_of(algorithm, window_us),
         algorithm,
         count: Count::Admitted,
         align: Align::Epoch,
         can_come_back: true,
+    })
+}
+
+/// Returns the window of a quota: of calendars, their own.
+pub fn window_of(algorithm: Algorithm, window_us: u64) -> Micros {
+    match algorithm {
+        Algorithm::Calendar(calendar) => calendar.shape().unit.longest(),
+        _ => Micros(window_us),
+    }
+}
+
+pub fn calendars() -> impl Strategy<Value = &'static Calendar> {
+    let unit = prop_oneof![
+        Just(CalendarUnit::Day),
+        Just(CalendarUnit::Week),
+        Just(CalendarUnit::Month),
+    ];
+    let zones = vec!["UTC", "America/Santiago", "Australia/Lord_Howe"];
+    let zone = proptest::sample::select(zones);
+    (unit, zone, 1..=31_u8, 0..1440_u16).prop_map(|(unit, zone, day, minute)| {
+        let day = if unit == CalendarUnit::Month {
+            day
+        } else {
+            1 + day % 7
+        };
+        calendar(unit, zone, day, minute)
     })
 }
 

@@ -3,9 +3,12 @@
 use serde::Deserialize;
 use tollgate::clock::Micros;
 use tollgate::limit::plan::CheckMode;
-use tollgate::limit::{Adjustment, Algorithm, Align, Count, Decision, OldestBucket, Quota, Retry};
+use tollgate::limit::{
+    Adjustment, Algorithm, Align, Calendar, CalendarUnit, Count, Decision, OldestBucket, Quota,
+    Retry,
+};
 
-use crate::ledger::Rows;
+use crate::ledger::{Rows, calendar};
 
 /// A file of `tests/spec`.
 #[derive(Deserialize)]
@@ -72,6 +75,7 @@ pub struct Case {
     queue: Option<u64>,
     count_all: Option<bool>,
     align: Option<String>,
+    calendar: Option<CalendarRow>,
     pub steps: Vec<StepRow>,
 }
 
@@ -80,6 +84,7 @@ pub struct Case {
 pub struct QuotaRow {
     algorithm: String,
     quota: u64,
+    #[serde(default)]
     window_us: u64,
     buckets: Option<u32>,
     leaving: Option<String>,
@@ -92,6 +97,18 @@ pub struct QuotaRow {
     policy: Option<u16>,
     /// Which row has its states; itself unless named.
     series: Option<usize>,
+    calendar: Option<CalendarRow>,
+}
+
+/// Of algorithm `calendar`.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CalendarRow {
+    unit: String,
+    time_zone: Option<String>,
+    anchor_day: Option<u8>,
+    /// In minutes.
+    anchor_time: Option<u16>,
 }
 
 impl Case {
@@ -99,7 +116,7 @@ impl Case {
         let single = self.algorithm.clone().map(|algorithm| QuotaRow {
             algorithm,
             quota: self.quota.expect("a single case names its quota"),
-            window_us: self.window_us.expect("a single case names its window"),
+            window_us: self.window_us.unwrap_or(0),
             buckets: self.buckets,
             leaving: self.leaving.clone(),
             burst: self.burst,
@@ -109,6 +126,7 @@ impl Case {
             align: self.align.clone(),
             policy: None,
             series: None,
+            calendar: self.calendar.clone(),
         });
         let written: Vec<QuotaRow> = self.quotas.iter().cloned().chain(single).collect();
         let mut rows = Rows::from(written.iter().map(QuotaRow::compile).collect::<Vec<_>>());
@@ -125,6 +143,10 @@ impl QuotaRow {
     fn compile(&self) -> (Quota, CheckMode) {
         let algorithm = match self.algorithm.as_str() {
             "fixed-window" => Algorithm::FixedWindow,
+            "calendar" => {
+                let calendar = self.calendar.as_ref().expect("a calendar");
+                Algorithm::Calendar(calendar.compile())
+            }
             "sliding-window" => Algorithm::SlidingWindow {
                 buckets: self.buckets.unwrap_or(10),
                 oldest: match self.leaving.as_deref() {
@@ -145,7 +167,10 @@ impl QuotaRow {
         };
         let quota = Quota {
             limit: self.quota,
-            window: Micros(self.window_us),
+            window: match algorithm {
+                Algorithm::Calendar(calendar) => calendar.shape().unit.longest(),
+                _ => Micros(self.window_us),
+            },
             algorithm,
             count: match self.count_all {
                 Some(true) => Count::All,
@@ -154,6 +179,7 @@ impl QuotaRow {
             align: match self.align.as_deref() {
                 None | Some("epoch") => Align::Epoch,
                 Some("spread") => Align::Spread,
+                Some("first") => Align::First,
                 Some(other) => panic!("align = {other:?} is unknown"),
             },
             can_come_back: true,
@@ -165,6 +191,20 @@ impl QuotaRow {
             Some(other) => panic!("mode = {other:?} is unknown"),
         };
         (quota, mode)
+    }
+}
+
+impl CalendarRow {
+    fn compile(&self) -> &'static Calendar {
+        let unit = match self.unit.as_str() {
+            "day" => CalendarUnit::Day,
+            "week" => CalendarUnit::Week,
+            "month" => CalendarUnit::Month,
+            other => panic!("unit = {other:?} is unknown"),
+        };
+        let time_zone = self.time_zone.as_deref().unwrap_or("UTC");
+        let day = self.anchor_day.unwrap_or(1);
+        calendar(unit, time_zone, day, self.anchor_time.unwrap_or(0))
     }
 }
 

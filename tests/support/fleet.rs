@@ -79,6 +79,7 @@ pub fn lines(quota: &Quota) -> String {
             format!("'sliding-window'\nbuckets = {buckets}\noldest_bucket = '{oldest}'")
         }
         Algorithm::SlidingLog => "'sliding-log'".to_owned(),
+        Algorithm::Calendar(_) => unreachable!("no fleet has such quotas"),
         Algorithm::Gcra { burst } => format!("'gcra'\nburst = {burst}"),
         Algorithm::LeakyBucket { queue } => format!("'leaky-bucket'\nqueue = {queue}"),
     };

@@ -258,7 +258,7 @@ mod tests {
             align: Align::Epoch,
         };
         let expected = [
-            series("two", window, 2),
+            series("two", window.clone(), 2),
             series("two", window, 10),
             series("even", Shape::Gcra, 1),
         ];

@@ -195,7 +195,7 @@ fn check_arithmetic(
                 "`algorithm = \"sliding-window\"` counts any number; more `buckets` make it more exact",
             );
         }
-        Algorithm::SlidingLog | Algorithm::FixedWindow => {}
+        Algorithm::SlidingLog | Algorithm::FixedWindow | Algorithm::Calendar(_) => {}
     }
 }
 

@@ -3,6 +3,7 @@
 use super::memory_budget::MemoryBudget;
 use super::partitions::Partitions;
 use crate::clock::Timestamp;
+use crate::limit::calendar_window::CalendarWindow;
 use crate::limit::fixed_window::FixedWindow;
 use crate::limit::gcra::{CompactGcra, Gcra};
 use crate::limit::sliding_log::SlidingLog;
@@ -13,6 +14,7 @@ use crate::limit::{Algorithm, Quota};
 #[derive(Debug)]
 pub(super) enum SeriesTable {
     FixedWindow(Partitions<FixedWindow>),
+    CalendarWindow(Partitions<CalendarWindow>),
     SlidingWindow(Partitions<SlidingWindow>),
     SlidingLog(Partitions<SlidingLog>),
     /// For both gcra and leaky-bucket.
@@ -26,6 +28,7 @@ impl SeriesTable {
     pub(super) fn new(quota: &Quota) -> Self {
         match quota.algorithm {
             Algorithm::FixedWindow => Self::FixedWindow(Partitions::new(*quota)),
+            Algorithm::Calendar(_) => Self::CalendarWindow(Partitions::new(*quota)),
             Algorithm::SlidingWindow { .. } => Self::SlidingWindow(Partitions::new(*quota)),
             Algorithm::SlidingLog => Self::SlidingLog(Partitions::new(*quota)),
             Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } if quota.can_come_back => {
@@ -66,6 +69,7 @@ macro_rules! with_partitions {
     ($table:expr, $partitions:ident => $body:expr) => {
         match $table {
             $crate::store::memory::table::SeriesTable::FixedWindow($partitions) => $body,
+            $crate::store::memory::table::SeriesTable::CalendarWindow($partitions) => $body,
             $crate::store::memory::table::SeriesTable::SlidingWindow($partitions) => $body,
             $crate::store::memory::table::SeriesTable::SlidingLog($partitions) => $body,
             $crate::store::memory::table::SeriesTable::Gcra($partitions) => $body,

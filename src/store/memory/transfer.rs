@@ -8,6 +8,7 @@ use super::MemoryStore;
 use super::partitions::Partitions;
 use super::placement::shard_of;
 use super::table::SeriesTable;
+use crate::limit::calendar_window::CalendarWindow;
 use crate::limit::fixed_window::FixedWindow;
 use crate::limit::gcra::{CompactGcra, Gcra};
 use crate::limit::plan::SeriesId;
@@ -33,6 +34,7 @@ enum States {
     SlidingLog(Vec<(PartitionId, SlidingLog)>),
     Gcra(Vec<(PartitionId, Gcra)>),
     CompactGcra(Vec<(PartitionId, CompactGcra)>),
+    CalendarWindow(Vec<(PartitionId, CalendarWindow)>),
 }
 
 impl MemoryStore {
@@ -64,6 +66,7 @@ impl MemoryStore {
     pub fn adopt(&self, series_id: SeriesId, quota: &Quota, passed: SeriesStates) {
         match passed.states {
             States::FixedWindow(states) => self.adopt_all(series_id, quota, states),
+            States::CalendarWindow(states) => self.adopt_all(series_id, quota, states),
             States::SlidingWindow(states) => self.adopt_all(series_id, quota, states),
             States::SlidingLog(states) => self.adopt_all(series_id, quota, states),
             States::Gcra(states) => {
@@ -120,6 +123,7 @@ impl SeriesStates {
     pub fn len(&self) -> usize {
         match &self.states {
             States::FixedWindow(states) => states.len(),
+            States::CalendarWindow(states) => states.len(),
             States::SlidingWindow(states) => states.len(),
             States::SlidingLog(states) => states.len(),
             States::Gcra(states) => states.len(),
@@ -132,6 +136,7 @@ impl States {
     fn of(table: &SeriesTable) -> Self {
         match table {
             SeriesTable::FixedWindow(partitions) => Self::FixedWindow(partitions.copied()),
+            SeriesTable::CalendarWindow(partitions) => Self::CalendarWindow(partitions.copied()),
             SeriesTable::SlidingWindow(partitions) => Self::SlidingWindow(partitions.copied()),
             SeriesTable::SlidingLog(partitions) => Self::SlidingLog(partitions.copied()),
             SeriesTable::Gcra(partitions) => Self::Gcra(partitions.copied()),
@@ -158,7 +163,14 @@ macro_rules! adoptable {
         }
     )*};
 }
-adoptable!(FixedWindow, SlidingWindow, SlidingLog, Gcra, CompactGcra);
+adoptable!(
+    FixedWindow,
+    CalendarWindow,
+    SlidingWindow,
+    SlidingLog,
+    Gcra,
+    CompactGcra
+);
 
 /// The layout of the states: two processes that have different ones pass each other nothing.
 pub const VERSION: u32 = 1;
@@ -168,7 +180,7 @@ mod tests {
     use super::*;
     use crate::clock::{Clock, Micros, Timestamp};
     use crate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy};
-    use crate::limit::{Algorithm, Align, Check, Count, OldestBucket};
+    use crate::limit::{Algorithm, Align, Calendar, Check, Count, OldestBucket};
     use crate::store::series::{SeriesRole, Shape};
 
     const START: Timestamp = Timestamp(1_800_000_000_000_000);
@@ -247,35 +259,42 @@ mod tests {
         assert!(usage.bytes <= MEMORY, "{usage:?} instead of {held:?}");
     }
 
-    /// What is passed between versions of the gateway is these bytes: whoever changes them changes [`VERSION`].
+    /// What is passed between versions of the gateway is these bytes: whoever changes them changes [`VERSION`]. What
+    /// no earlier version can ask for may be added at the ends.
     #[test]
     fn each_version_has_its_own_layout() {
-        let store = MemoryStore::new(Clock::manual(START), 1 << 20);
-        let mut layout = Vec::new();
-        for (index, quota) in (0..).zip(&quotas()) {
-            let series = Series {
-                policy: "p".into(),
-                role: SeriesRole::Candidate,
-                shape: Shape::of(quota),
-                window: Micros(quota.window.0 + index),
-            };
-            let check = Check {
-                policy: PlanPolicy::default(),
-                quota,
-                series_id: store.series_id(&series),
-                partition_id: PartitionId::new(u128::MAX / 3),
-                cost: 3,
-                mode: CheckMode::Enforce,
-                on_store_failure: OnStoreFailure::Local,
-            };
-            store.decide(&[check]);
-        }
-        for part in 0..store.parts() {
-            for states in store.part(part) {
-                layout.extend(postcard::to_stdvec(&states).expect("plain data"));
+        let layout = |quotas: &[Quota]| {
+            let store = MemoryStore::new(Clock::manual(START), 1 << 20);
+            for (index, quota) in (0..).zip(quotas) {
+                let series = Series {
+                    policy: "p".into(),
+                    role: SeriesRole::Candidate,
+                    shape: Shape::of(quota),
+                    window: Micros(quota.window.0 + index),
+                };
+                let check = Check {
+                    policy: PlanPolicy::default(),
+                    quota,
+                    series_id: store.series_id(&series),
+                    partition_id: PartitionId::new(u128::MAX / 3),
+                    cost: 3,
+                    mode: CheckMode::Enforce,
+                    on_store_failure: OnStoreFailure::Local,
+                };
+                store.decide(&[check]);
             }
-        }
-        let digest = blake3::hash(&layout).to_hex();
-        assert_eq!((VERSION, &digest[..16]), (1, "1c3e90a3b0bb58f9"));
+            let parts = (0..store.parts()).flat_map(|part| store.part(part));
+            let bytes = parts.flat_map(|states| postcard::to_stdvec(&states).expect("plain data"));
+            blake3::hash(&bytes.collect::<Vec<_>>()).to_hex()[..16].to_owned()
+        };
+        assert_eq!((VERSION, &*layout(&quotas())), (1, "1c3e90a3b0bb58f9"));
+        let since_0_2 = [
+            quota(Algorithm::Calendar(Calendar::of_days()), false),
+            Quota {
+                align: Align::First,
+                ..quota(Algorithm::FixedWindow, false)
+            },
+        ];
+        assert_eq!(layout(&since_0_2), "03849d8ed54b3a65");
     }
 }

@@ -89,8 +89,7 @@ impl RedisSession {
         caller: &Caller<'_>,
         verdict: &mut Verdict,
     ) -> Result<Reply, CallError> {
-        let packed = wire::pack(plan, &self.shared.names, Intent::Decide);
-        let reply = self.primaries.decide(packed, caller).await?;
+        let reply = self.ask(plan, Intent::Decide, caller).await?;
         wire::verdict(plan, &reply, verdict)?;
         Ok(reply)
     }
@@ -104,9 +103,26 @@ impl RedisSession {
         plan: &[Check<'_>],
         caller: &Caller<'_>,
     ) -> Result<(SmallVec<[Option<Decision>; 4]>, Reply), CallError> {
-        let packed = wire::pack(plan, &self.shared.names, Intent::Peek);
-        let reply = self.primaries.decide(packed, caller).await?;
+        let reply = self.ask(plan, Intent::Peek, caller).await?;
         Ok((wire::peeks(plan, &reply)?, reply))
+    }
+
+    /// Asks about a plan; once more if the server's clock is so far from this one's that its time is in other
+    /// windows of a calendar.
+    async fn ask(
+        &self,
+        plan: &[Check<'_>],
+        intent: Intent,
+        caller: &Caller<'_>,
+    ) -> Result<Reply, CallError> {
+        let (names, clock) = (&self.shared.names, &self.shared.clock);
+        let packed = wire::pack(plan, names, intent, || clock.now());
+        let reply = self.primaries.decide(packed, caller).await?;
+        if !reply.is_outside() {
+            return Ok(reply);
+        }
+        let packed = wire::pack(plan, names, intent, || reply.time);
+        self.primaries.decide(packed, caller).await
     }
 
     /// Settles what one step can settle; returns what could not be, by its index, and what the server says.
@@ -118,18 +134,44 @@ impl RedisSession {
         settlements: &[Settlement<'_>],
         caller: &Caller<'_>,
     ) -> Result<Vec<(usize, CallError)>, CallError> {
-        let now = self.shared.clock.manual_now();
-        let call = wire::settle(settlements, &self.shared.names, now);
-        let reply = self.primaries.call(call, caller).await?;
-        let settled = list(&reply).ok_or(CallError::BadReply)?;
-        let failed = settled
+        let (mut failed, mut outside) = (Vec::new(), SmallVec::<[_; 1]>::new());
+        let settled = self.settle_at(settlements, caller, None).await?;
+        for (index, reply) in list(&settled)
+            .ok_or(CallError::BadReply)?
             .iter()
             .enumerate()
-            .filter_map(|(index, reply)| match reply {
-                Value::ServerError(error) => Some((index, CallError::from_server(error))),
-                _ => None,
-            });
-        Ok(failed.collect())
+        {
+            let Value::ServerError(error) = reply else {
+                continue;
+            };
+            let error = CallError::from_server(error);
+            match &error {
+                CallError::Server(text) if let Some(at) = wire::outside_at(text) => {
+                    outside.push((index, at));
+                }
+                _ => failed.push((index, error)),
+            }
+        }
+        for (index, at) in outside {
+            let settled = (self.settle_at(&settlements[index..=index], caller, Some(at))).await?;
+            if let Some([Value::ServerError(error)]) = list(&settled) {
+                failed.push((index, CallError::from_server(error)));
+            }
+        }
+        Ok(failed)
+    }
+
+    /// Settles what one step can settle, on a server whose time is about `about`, or about this process's.
+    async fn settle_at(
+        &self,
+        settlements: &[Settlement<'_>],
+        caller: &Caller<'_>,
+        about: Option<Timestamp>,
+    ) -> Result<Value, CallError> {
+        let (names, clock) = (&self.shared.names, &self.shared.clock);
+        let now = || about.unwrap_or_else(|| clock.now());
+        let call = wire::settle(settlements, names, clock.manual_now(), now);
+        self.primaries.call(call, caller).await
     }
 
     /// Makes quotas of one partition whole again; returns when, by the server that keeps them.
@@ -141,9 +183,7 @@ impl RedisSession {
         resets: &[Settlement<'_>],
         caller: &Caller<'_>,
     ) -> Result<Timestamp, CallError> {
-        let now = self.shared.clock.manual_now();
-        let call = wire::settle(resets, &self.shared.names, now);
-        let reply = self.primaries.call(call, caller).await?;
+        let reply = self.settle_at(resets, caller, None).await?;
         let mut at = Err(CallError::BadReply);
         for settled in list(&reply).ok_or(CallError::BadReply)? {
             at = match settled {

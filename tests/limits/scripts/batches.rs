@@ -17,7 +17,14 @@ fn one_of_each(limit: u64) -> Vec<(Quota, CheckMode)> {
 /// Packs each quota as a plan of its own, of the same partition.
 fn packed_apart(scripted: &Scripted, cost: u64) -> Vec<Packed> {
     let plan = scripted.plan(&scripted.rows, cost);
-    let pack = |ask| wire::pack(std::slice::from_ref(ask), &scripted.names, Intent::Decide);
+    let pack = |ask| {
+        wire::pack(
+            std::slice::from_ref(ask),
+            &scripted.names,
+            Intent::Decide,
+            || Timestamp(0),
+        )
+    };
     plan.iter().map(pack).collect()
 }
 
@@ -55,7 +62,12 @@ fn plan_with_a_foreign_key_fails_alone_and_spends_nothing() {
     let foreign = scripted.key(2);
     scripted.command(&[b"SADD".as_slice(), &foreign, b"not ours"]);
     let quotas = scripted.rows.clone();
-    let whole = wire::pack(&scripted.plan(&quotas, 1), &scripted.names, Intent::Decide);
+    let whole = wire::pack(
+        &scripted.plan(&quotas, 1),
+        &scripted.names,
+        Intent::Decide,
+        || Timestamp(0),
+    );
     let mut batch = packed_apart(&scripted, 1);
     batch.push(whole);
 
@@ -138,7 +150,9 @@ fn quota_that_a_plan_names_twice_is_charged_once() {
     let quota = quota_of(Algorithm::FixedWindow, 3);
     let mut scripted = Scripted::new(vec![(quota, CheckMode::Enforce)]);
     let ask = scripted.plan(&scripted.rows, 1)[0];
-    let packed = wire::pack(&[ask, ask], &scripted.names, Intent::Decide);
+    let packed = wire::pack(&[ask, ask], &scripted.names, Intent::Decide, || {
+        Timestamp(0)
+    });
     scripted.reply(Some(START), &packed);
     assert_eq!(scripted.peek(START, 0)[0].remaining, 2);
 }
@@ -150,7 +164,7 @@ fn what_is_no_reply_is_an_error() {
         let mut scripted = Scripted::new(vec![(quota, mode)]);
         let quotas = scripted.rows.clone();
         let plan = scripted.plan(&quotas, 1);
-        let packed = wire::pack(&plan, &scripted.names, Intent::Decide);
+        let packed = wire::pack(&plan, &scripted.names, Intent::Decide, || Timestamp(0));
         let good = scripted.reply_to_all(Some(START), &[packed]);
         assert!(read(&plan, &good).is_some());
         assert_eq!(read(&plan, &[&good[..], b"x"].concat()), None);

@@ -227,6 +227,7 @@ fn decide(script: Script, now: Timestamp, plans: &[(&Scripted, u64)]) -> Call {
             &client.plan(&client.rows, *cost),
             &client.names,
             Intent::Decide,
+            || now,
         )
     });
     let (keys, arguments): (Vec<_>, Vec<_>) = packed
@@ -250,7 +251,7 @@ fn spend(script: Script, client: &Scripted) -> Call {
         partition_id: client.partition_id,
         step: SettlementStep::Spend(1),
     };
-    let call = wire::settle(&[settlement], &client.names, Some(START));
+    let call = wire::settle(&[settlement], &client.names, Some(START), || START);
     Call { script, ..call }
 }
 

@@ -11,7 +11,7 @@ use tollgate::limit::{
 use crate::ledger::{Quotas, Rows};
 use crate::scripted::{SMALL_BLOCK, Scripted};
 use crate::support::redis::Value;
-use crate::traffic::{Cost, Gap, START};
+use crate::traffic::{Cost, Gap, START, calendars, window_of};
 
 /// One thing that happens to a plan.
 #[derive(Clone, Debug)]
@@ -416,7 +416,8 @@ fn quota() -> impl Strategy<Value = Quota> {
         proptest::sample::select(oldest.to_vec()),
     );
     let algorithm = prop_oneof![
-        1 => Just(Algorithm::FixedWindow),
+        2 => Just(Algorithm::FixedWindow),
+        1 => calendars().prop_map(Algorithm::Calendar),
         3 => sliding.prop_map(|(buckets, oldest)| Algorithm::SlidingWindow { buckets, oldest }),
         3 => Just(Algorithm::SlidingLog),
         1 => (1..40_u64).prop_map(|burst| Algorithm::Gcra { burst }),
@@ -431,7 +432,7 @@ fn quota() -> impl Strategy<Value = Quota> {
     let window_us =
         proptest::sample::select(vec![60_000_000, 2_592_000_000_000, 31_536_000_000_000]);
     let count = prop_oneof![3 => Just(Count::Admitted), 1 => Just(Count::All)];
-    let align = prop_oneof![Just(Align::Epoch), Just(Align::Spread)];
+    let align = prop_oneof![Just(Align::Epoch), Just(Align::Spread), Just(Align::First)];
     let quota = (limit, window_us, algorithm, count, align);
     quota.prop_map(|(limit, window_us, algorithm, count, align)| {
         let never_all = matches!(
@@ -440,10 +441,14 @@ fn quota() -> impl Strategy<Value = Quota> {
         );
         Quota {
             limit,
-            window: Micros(window_us),
+            window: window_of(algorithm, window_us),
             algorithm,
             count: if never_all { Count::Admitted } else { count },
-            align,
+            align: match algorithm {
+                Algorithm::FixedWindow => align,
+                _ if align == Align::First => Align::Epoch,
+                _ => align,
+            },
             can_come_back: true,
         }
     })

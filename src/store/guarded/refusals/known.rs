@@ -40,7 +40,9 @@ impl KnownRefusal {
     /// Makes what is known of a check that was refused in answer to what was `asked`.
     pub(super) fn of(check: &Check<'_>, refused: RefusedState, asked: Interval) -> Self {
         let is_small = match &refused.state {
-            StateReply::FixedWindow(_) | StateReply::Gcra(_) => true,
+            StateReply::FixedWindow(_) | StateReply::CalendarWindow(_) | StateReply::Gcra(_) => {
+                true
+            }
             StateReply::SlidingWindow(window) => window.buckets_in_use() <= BUCKETS_KEPT_MAX,
             StateReply::SlidingLog(_) => false,
         };

@@ -8,9 +8,12 @@ use super::names::KeyNames;
 use super::script::Script;
 use super::state_reply::{ReplyReader, StateReply};
 use crate::clock::{Micros, Timestamp};
+use crate::limit::calendar::Windows;
 use crate::limit::plan::{self, CheckMode, Ledger, Peek, Step};
 use crate::limit::sliding_window::BUCKETS_MAX;
-use crate::limit::{Algorithm, Check, CheckResult, Count, Decision, OldestBucket, Quota, Verdict};
+use crate::limit::{
+    Algorithm, Align, Check, CheckResult, Count, Decision, OldestBucket, Quota, Verdict,
+};
 
 /// What the script is to do with a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +24,14 @@ pub enum Intent {
     Peek,
 }
 
-/// Packs a plan of at most [`CHECKS_MAX`](plan::CHECKS_MAX) checks.
-pub fn pack(plan: &[Check<'_>], names: &KeyNames, intent: Intent) -> Packed {
+/// Packs a plan of at most [`CHECKS_MAX`](plan::CHECKS_MAX) checks; `now` says about which time the server has, if
+/// that matters.
+pub fn pack(
+    plan: &[Check<'_>],
+    names: &KeyNames,
+    intent: Intent,
+    now: impl Fn() -> Timestamp,
+) -> Packed {
     let mut argument = Vec::with_capacity(2 + plan.len() * CHECK_BYTES);
     let checks = u8::try_from(plan.len()).expect("the file bounds a plan");
     argument.extend([u8::from(intent == Intent::Peek), checks]);
@@ -41,6 +50,7 @@ pub fn pack(plan: &[Check<'_>], names: &KeyNames, intent: Intent) -> Packed {
             argument[flags_at] |= BEGINS_POLICY;
         }
     }
+    put_calendars(&mut argument, 2, plan.iter().map(|check| check.quota), &now);
     Packed {
         script: Script::for_plan(plan),
         keys: (plan.iter())
@@ -118,7 +128,12 @@ pub(super) fn put_check(
     let counts_all = quota.count == Count::All;
     let room = signed(quota.limit) - signed(asked);
     let (algorithm, cost, room, x, y) = match quota.algorithm {
-        Algorithm::FixedWindow => (1, cost, room, quota.window.0, phase.0),
+        Algorithm::FixedWindow => {
+            let algorithm = if quota.align == Align::First { 8 } else { 1 };
+            (algorithm, cost, room, quota.window.0, phase.0)
+        }
+        // Where its windows stand is put in once that is known.
+        Algorithm::Calendar(_) => (7, cost, room, 0, 0),
         Algorithm::SlidingWindow { buckets, oldest } => {
             let buckets = u64::from(buckets);
             let algorithm = match oldest {
@@ -149,6 +164,35 @@ pub(super) fn put_check(
     argument.extend(room.to_be_bytes());
     put_number(argument, x);
     put_number(argument, y);
+}
+
+/// Appends the windows of calendars around the server's time behind all checks, the first of which stands at `first`, and
+/// puts where they stand into their checks.
+pub(super) fn put_calendars<'q>(
+    argument: &mut Vec<u8>,
+    first: usize,
+    quotas: impl Iterator<Item = &'q Quota>,
+    now: &impl Fn() -> Timestamp,
+) {
+    for (index, quota) in quotas.enumerate() {
+        let Algorithm::Calendar(calendar) = quota.algorithm else {
+            continue;
+        };
+        let x_at = first + index * CHECK_BYTES + CHECK_X;
+        let place = argument.len() as u64 + 1;
+        argument[x_at..x_at + 7].copy_from_slice(&place.to_be_bytes()[1..]);
+        let Windows {
+            previous,
+            current,
+            next,
+        } = calendar.windows(now());
+        for edge in [previous.start, current.start, next.start, next.end] {
+            put_number(argument, edge.0);
+        }
+        for number in [previous.number, current.number, next.number] {
+            argument.extend(number.to_be_bytes());
+        }
+    }
 }
 
 /// Returns a number that may be subtracted; [`NUMBER_MAX`] if it is larger.
@@ -252,5 +296,7 @@ const _: () = assert!(BUCKETS_MAX < 1 << BUCKETS_BITS);
 const UNDECIDED: u64 = 2;
 /// Bytes of one check.
 const CHECK_BYTES: usize = 31;
+/// Where in a check its x stands.
+const CHECK_X: usize = 17;
 /// The largest number that is sent, which a double just holds. Any larger one means the same.
 const NUMBER_MAX: u64 = 1 << 53;

@@ -36,6 +36,14 @@ pub struct Reply {
     pub plan: Bytes,
 }
 
+impl Reply {
+    /// Says whether nothing was decided, because the windows of a calendar that were sent are not those around the
+    /// server's time.
+    pub fn is_outside(&self) -> bool {
+        *self.plan == [OUTSIDE]
+    }
+}
+
 /// What the decide script replies to a call: to each plan in its order.
 #[derive(Clone, Debug)]
 pub struct Replies {
@@ -97,7 +105,11 @@ impl Replies {
     fn end_of_next(&self, checks: usize) -> Result<PlanEnd, BadReply> {
         let mut reader = ReplyReader(&self.rest);
         let at = |reader: &ReplyReader<'_>| self.rest.len() - reader.0.len();
-        if reader.number(1)? == FAILED {
+        let first = reader.number(1)?;
+        if first == u64::from(OUTSIDE) {
+            return Ok(PlanEnd::Decided(at(&reader)));
+        }
+        if first == FAILED {
             let length = reader.length()?;
             let text = at(&reader);
             reader.bytes(length)?;
@@ -125,6 +137,8 @@ enum PlanEnd {
 
 /// What a script says of a plan that it could not decide, instead of whether it is admitted.
 const FAILED: u64 = 2;
+/// What a script says of a plan instead, if the windows of a calendar that were sent are not those around its time.
+const OUTSIDE: u8 = 3;
 
 /// Renders the first argument of the scripts that decide and settle: the time to decide at. It is left
 /// out for the server's own.

@@ -19,5 +19,7 @@ pub use directives::{DirectiveAction, directive_count, directive_set, directives
 pub use message::{Packed, PlanError, Replies, Reply, time_argument};
 pub use names::KeyNames;
 pub use script::Script;
-pub use settle::{Call, Settlement, SettlementStep, announce, nodes, settle, settled_at};
+pub use settle::{
+    Call, Settlement, SettlementStep, announce, nodes, outside_at, settle, settled_at,
+};
 pub use state_reply::StateReply;

@@ -88,12 +88,14 @@ fn name(series: &Series) -> String {
         SeriesRole::Candidate => 'c',
     };
     let mut name = format!("}}:{role}{LAYOUT}:");
-    if let Shape::FixedWindow { align } | Shape::SlidingWindow { align, .. } = series.shape
-        && align == Align::Spread
-    {
-        name.push_str("spread-");
+    if let Shape::FixedWindow { align } | Shape::SlidingWindow { align, .. } = series.shape {
+        name.push_str(match align {
+            Align::Epoch => "",
+            Align::Spread => "spread-",
+            Align::First => "first-",
+        });
     }
-    let written = match series.shape {
+    let written = match &series.shape {
         Shape::FixedWindow { .. } => write!(name, "fixed"),
         Shape::SlidingWindow {
             buckets, oldest, ..
@@ -104,6 +106,12 @@ fn name(series: &Series) -> String {
                 OldestBucket::Dropped => "dropped",
             };
             write!(name, "{oldest}{buckets}")
+        }
+        Shape::Calendar(shape) => {
+            let unit = shape.unit.name();
+            let (zone, day, minute) = (&shape.time_zone, shape.anchor_day, shape.anchor_minute);
+            let own = if shape.is_own { ".own" } else { "" };
+            write!(name, "{unit}.{zone}.{day}.{minute}{own}")
         }
         Shape::SlidingLog => write!(name, "log2"),
         Shape::Gcra => write!(name, "gcra"),

@@ -12,6 +12,8 @@ pub enum Script {
     Decide,
     /// As `Decide`, for a plan of one check of a fixed window; it takes the server half as long.
     CheckFixedWindow,
+    /// As `Decide`, for a plan of one check of a calendar.
+    CheckCalendar,
     /// As `Decide`, for a plan of one check of a sliding window.
     CheckSlidingWindow,
     /// As `Decide`, for a plan of one check of a sliding log.
@@ -32,9 +34,10 @@ pub enum Script {
 
 impl Script {
     /// All scripts.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Decide,
         Self::CheckFixedWindow,
+        Self::CheckCalendar,
         Self::CheckSlidingWindow,
         Self::CheckSlidingLog,
         Self::CheckGcra,
@@ -52,6 +55,7 @@ impl Script {
         };
         match check.quota.algorithm {
             Algorithm::FixedWindow => Self::CheckFixedWindow,
+            Algorithm::Calendar(_) => Self::CheckCalendar,
             Algorithm::SlidingWindow { .. } => Self::CheckSlidingWindow,
             Algorithm::SlidingLog => Self::CheckSlidingLog,
             Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => Self::CheckGcra,
@@ -64,6 +68,7 @@ impl Script {
         match self {
             Self::Decide
             | Self::CheckFixedWindow
+            | Self::CheckCalendar
             | Self::CheckSlidingWindow
             | Self::CheckSlidingLog
             | Self::CheckGcra => Some(Self::DecideExisting),
@@ -77,6 +82,7 @@ impl Script {
         match self {
             Self::Decide => DECIDE,
             Self::CheckFixedWindow => CHECK_FIXED_WINDOW,
+            Self::CheckCalendar => CHECK_CALENDAR,
             Self::CheckSlidingWindow => CHECK_SLIDING_WINDOW,
             Self::CheckSlidingLog => CHECK_SLIDING_LOG,
             Self::CheckGcra => CHECK_GCRA,
@@ -125,7 +131,7 @@ macro_rules! maker {
             $name,
             "()\n",
             $functions,
-            "\nlocal function peek(key, room, x, y, number)\n",
+            "\nlocal function peek(key, room, x, y, number, plan)\n",
             lua!($name, "/peek"),
             "return fits, is_known, ",
             $state,
@@ -154,6 +160,12 @@ macro_rules! of_all {
             ),
             maker!("sliding_log", lua!("sliding_log/functions"), "view"),
             maker!("gcra", "", "tat, begun, given, reach, is_changed"),
+            "\nlocal OUTSIDE = \"OUTSIDE \"\n",
+            maker!(
+                "calendar",
+                "",
+                "value, current, used, ends, is_new, is_changed"
+            ),
             lua!("algorithms"),
             lua!($driver),
         )
@@ -179,6 +191,7 @@ macro_rules! of_one {
 const DECIDE: &str = of_all!(creating, "decide");
 const DECIDE_EXISTING: &str = of_all!(existing, "decide");
 const CHECK_FIXED_WINDOW: &str = of_one!("fixed_window", "");
+const CHECK_CALENDAR: &str = of_one!("calendar", "\nlocal OUTSIDE = nil\n");
 const CHECK_SLIDING_WINDOW: &str = of_one!("sliding_window", "");
 const CHECK_SLIDING_LOG: &str = of_one!("sliding_log", lua!("sliding_log/functions"));
 const CHECK_GCRA: &str = of_one!("gcra", "");

@@ -4,7 +4,7 @@
 use redis::Value;
 
 use super::bad_reply::BadReply;
-use super::decide::{put_check, put_number};
+use super::decide::{put_calendars, put_check, put_number};
 use super::message::time_argument;
 use super::names::KeyNames;
 use super::script::Script;
@@ -55,11 +55,17 @@ pub struct Call {
     pub arguments: Vec<Vec<u8>>,
 }
 
-/// Makes the call that settles these, whose keys are all on one server.
-pub fn settle(settlements: &[Settlement<'_>], names: &KeyNames, at: Option<Timestamp>) -> Call {
+/// Makes the call that settles these, whose keys are all on one server, at the time `at` or the server's own; `now`
+/// says about which that is, if it matters.
+pub fn settle(
+    settlements: &[Settlement<'_>],
+    names: &KeyNames,
+    at: Option<Timestamp>,
+    now: impl Fn() -> Timestamp,
+) -> Call {
     let mut arguments = Vec::with_capacity(1 + settlements.len());
     arguments.extend(time_argument(at));
-    arguments.extend(settlements.iter().map(argument));
+    arguments.extend(settlements.iter().map(|one| argument(one, &now)));
     Call {
         script: Script::Settle,
         keys: (settlements.iter())
@@ -75,6 +81,13 @@ pub fn settle(settlements: &[Settlement<'_>], names: &KeyNames, at: Option<Times
 /// If this script gives no such reply.
 pub fn settled_at(entry: &[u8]) -> Result<Timestamp, BadReply> {
     ReplyReader(entry).time()
+}
+
+/// Returns the server's time, if it says with this error that the windows of a calendar that were sent are not those
+/// around it.
+pub fn outside_at(error: &str) -> Option<Timestamp> {
+    let digits = error.strip_prefix("OUTSIDE ")?;
+    digits.parse().ok().map(Timestamp)
 }
 
 /// Makes the call that announces a node, which counts for `lifetime`.
@@ -96,7 +109,7 @@ pub fn nodes(reply: &Value) -> Result<u64, BadReply> {
 }
 
 /// Renders one entry as `lua/settle.lua` describes it.
-fn argument(settlement: &Settlement<'_>) -> Vec<u8> {
+fn argument(settlement: &Settlement<'_>, now: &impl Fn() -> Timestamp) -> Vec<u8> {
     let nothing = Charged::plain(Timestamp(0), 0);
     let (step, charged, amount) = match settlement.step {
         SettlementStep::Release { charged, amount } => (1, charged, amount.min(charged.amount)),
@@ -108,13 +121,9 @@ fn argument(settlement: &Settlement<'_>) -> Vec<u8> {
     let phase = settlement.quota.phase(settlement.partition_id);
     let settled = settlement.quota;
     put_check(&mut argument, settled, phase, (amount, 0));
-    for number in [
-        charged.at.0,
-        charged.amount,
-        charged.debt.0,
-        charged.given_us,
-    ] {
+    for number in [charged.at.0, charged.amount, charged.debt.0, charged.mark] {
         put_number(&mut argument, number);
     }
+    put_calendars(&mut argument, 1, [settled].into_iter(), now);
     argument
 }

@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 
 use super::bad_reply::BadReply;
 use crate::clock::Timestamp;
+use crate::limit::calendar_window::CalendarWindow;
 use crate::limit::fixed_window::FixedWindow;
 use crate::limit::gcra::Gcra;
 use crate::limit::sliding_log::SlidingLog;
@@ -15,6 +16,8 @@ use crate::limit::{Algorithm, Charged, Decision, Quota, State};
 pub enum StateReply {
     /// The whole state.
     FixedWindow(FixedWindow),
+    /// The whole state.
+    CalendarWindow(CalendarWindow),
     /// The whole state.
     SlidingWindow(SlidingWindow),
     /// The script may have merged entries that make no difference to the answer.
@@ -28,6 +31,7 @@ macro_rules! state {
     ($reply:expr, $state:ident => $call:expr) => {
         match $reply {
             Self::FixedWindow($state) => $call,
+            Self::CalendarWindow($state) => $call,
             Self::SlidingWindow($state) => $call,
             Self::SlidingLog($state) => $call,
             Self::Gcra($state) => $call,
@@ -41,11 +45,18 @@ impl StateReply {
         let mut reader = ReplyReader(bytes);
         let state = match quota.algorithm {
             Algorithm::FixedWindow if bytes.is_empty() => Self::FixedWindow(FixedWindow::default()),
+            Algorithm::Calendar(_) if bytes.is_empty() => {
+                Self::CalendarWindow(CalendarWindow::default())
+            }
             Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } if bytes.is_empty() => {
                 Self::Gcra(Gcra::default())
             }
             Algorithm::FixedWindow => {
                 Self::FixedWindow(FixedWindow::new(reader.time()?, reader.number(7)?))
+            }
+            Algorithm::Calendar(_) => {
+                let number = reader.number(4)?.try_into().map_err(|_| BadReply)?;
+                Self::CalendarWindow(CalendarWindow::new(number, reader.number(7)?))
             }
             Algorithm::SlidingWindow { buckets, .. } => {
                 let width_us = quota.window.0 / u64::from(buckets);
@@ -76,12 +87,9 @@ impl StateReply {
     /// Says whether `cost` fits at `at`, which is no earlier than when the state was read.
     pub fn admits(&self, quota: &Quota, cost: u64, at: Timestamp) -> bool {
         match self {
-            // This one does not look at the time.
-            Self::FixedWindow(window) => {
-                let mut window = window.clone();
-                let at = window.arrive(quota, at);
-                window.admits(quota, cost, at)
-            }
+            // These do not look at the time.
+            Self::FixedWindow(window) => admits_later(window, quota, cost, at),
+            Self::CalendarWindow(window) => admits_later(window, quota, cost, at),
             other => state!(other, state => state.admits(quota, cost, at)),
         }
     }
@@ -89,10 +97,19 @@ impl StateReply {
     /// Describes the charge of `cost` that the step made.
     pub(super) fn latest_charge(&self, quota: &Quota, cost: u64, at: Timestamp) -> Charged {
         match self {
+            Self::FixedWindow(window) => window.latest_charge(quota, cost, at),
+            Self::CalendarWindow(window) => window.latest_charge(cost, at),
             Self::Gcra(gcra) => gcra.latest_charge(quota, cost, at),
-            _ => Charged::plain(at, cost),
+            Self::SlidingWindow(_) | Self::SlidingLog(_) => Charged::plain(at, cost),
         }
     }
+}
+
+/// Says whether `cost` fits once a state has been brought to `at`.
+fn admits_later<S: State + Clone>(state: &S, quota: &Quota, cost: u64, at: Timestamp) -> bool {
+    let mut state = state.clone();
+    let at = state.arrive(quota, at);
+    state.admits(quota, cost, at)
 }
 
 /// Reads what `lua/sliding_window.lua` replies: its value as it is stored.

@@ -4,10 +4,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::clock::Clock;
+use crate::limit::calendar_window::CalendarWindow;
 use crate::limit::gcra::Gcra;
 use crate::limit::sliding_log::SlidingLog;
 use crate::limit::sliding_window::SlidingWindow;
-use crate::limit::{OldestBucket, State};
+use crate::limit::{Calendar, OldestBucket, State};
 
 /// How long an answer is under way at most, each way.
 const LATENCY_US_MAX: u64 = 1_000;
@@ -23,6 +24,7 @@ macro_rules! state {
     ($reply:expr, $state:ident => $call:expr) => {
         match $reply {
             StateReply::FixedWindow($state) => $call,
+            StateReply::CalendarWindow($state) => $call,
             StateReply::SlidingWindow($state) => $call,
             StateReply::SlidingLog($state) => $call,
             StateReply::Gcra($state) => $call,
@@ -33,6 +35,7 @@ macro_rules! state {
 fn new_state(quota: &Quota) -> StateReply {
     match quota.algorithm {
         Algorithm::FixedWindow => StateReply::FixedWindow(FixedWindow::default()),
+        Algorithm::Calendar(_) => StateReply::CalendarWindow(CalendarWindow::default()),
         Algorithm::SlidingWindow { .. } => StateReply::SlidingWindow(SlidingWindow::default()),
         Algorithm::SlidingLog => StateReply::SlidingLog(SlidingLog::default()),
         Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => StateReply::Gcra(Gcra::default()),
@@ -87,6 +90,7 @@ fn algorithms() -> impl Strategy<Value = Algorithm> {
         .prop_map(|(buckets, oldest)| Algorithm::SlidingWindow { buckets, oldest });
     prop_oneof![
         Just(Algorithm::FixedWindow),
+        Just(Algorithm::Calendar(Calendar::of_days())),
         sliding,
         Just(Algorithm::SlidingLog),
         (1_u64..8).prop_map(|burst| Algorithm::Gcra { burst }),

@@ -261,7 +261,7 @@ fn plan_of(quota: &Quota, key: &str, amount: u64) -> Packed {
     };
     Packed {
         keys: [key.as_bytes().into()].into_iter().collect(),
-        ..wire::pack(&[check], &names(), Intent::Decide)
+        ..wire::pack(&[check], &names(), Intent::Decide, || Timestamp(0))
     }
 }
 
@@ -284,7 +284,7 @@ async fn settle_step(
     };
     let call = Call {
         keys: vec![key.as_bytes().into()],
-        ..wire::settle(&[settlement], &names(), None)
+        ..wire::settle(&[settlement], &names(), None, || Timestamp(0))
     };
     pipeline.call(call, false, &Caller::new(&|_| None)).await
 }

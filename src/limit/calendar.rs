@@ -1,0 +1,423 @@
+//! Windows whose edges follow a calendar in a time zone: days, weeks and months.
+//!
+//! A window is numbered by the civil date of its first day, never by an instant: gateways whose zone data
+//! differ agree on which window counts, though not on the instant at which it ends.
+
+use std::fmt::{self, Debug, Formatter};
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use jiff::civil::Date;
+use jiff::tz::{AmbiguousOffset, TimeZone};
+use jiff::{Span, Timestamp as Instant};
+use serde::{Deserialize, Serialize};
+
+use crate::clock::{Micros, Timestamp};
+
+/// What divides time into windows.
+///
+/// Each one that a file has asked for lives as long as the process, so that quotas can be copied.
+pub struct Calendar {
+    shape: CalendarShape,
+    zone: TimeZone,
+    /// The windows that were asked for last: most requests ask for the same.
+    latest: ArcSwap<Windows>,
+}
+
+/// What of a calendar its stored states depend on: all but the zone's data.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct CalendarShape {
+    /// How long a window is.
+    pub unit: CalendarUnit,
+    /// The name of the time zone.
+    pub time_zone: Arc<str>,
+    /// Of weeks: the day that they begin on, 1 for Monday. Of months: the day, or the last one of a month that
+    /// lacks it. Of days: 1.
+    pub anchor_day: u8,
+    /// The minute of the day at which windows begin.
+    pub anchor_minute: u16,
+    /// Whether the day is the client's own, and not the policy's.
+    pub is_own: bool,
+}
+
+/// How long a window is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum CalendarUnit {
+    /// A day, of whatever length.
+    Day,
+    /// Seven days.
+    Week,
+    /// A month.
+    Month,
+}
+
+/// One window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Its first day, counted from the first of January of the year 1, which is 1.
+    pub number: u32,
+    /// When it begins.
+    pub start: Timestamp,
+    /// When the next one begins.
+    pub end: Timestamp,
+}
+
+/// Three windows in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Windows {
+    /// The one before.
+    pub previous: Window,
+    /// The one that contains the time that was asked about.
+    pub current: Window,
+    /// The one after.
+    pub next: Window,
+}
+
+/// Every calendar that was asked for.
+static CALENDARS: Mutex<Vec<&'static Calendar>> = Mutex::new(Vec::new());
+
+impl Calendar {
+    /// Returns the calendar of that shape with this zone's data.
+    pub fn of(shape: CalendarShape, zone: TimeZone) -> &'static Self {
+        let mut known = CALENDARS.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same = |calendar: &&&Self| calendar.shape == shape && calendar.zone == zone;
+        if let Some(calendar) = known.iter().find(is_same) {
+            return calendar;
+        }
+        let nowhere = Window {
+            number: 0,
+            start: Timestamp(0),
+            end: Timestamp(0),
+        };
+        let nothing = Windows {
+            previous: nowhere,
+            current: nowhere,
+            next: nowhere,
+        };
+        let calendar = Box::leak(Box::new(Self {
+            shape,
+            zone,
+            latest: ArcSwap::from_pointee(nothing),
+        }));
+        known.push(calendar);
+        calendar
+    }
+
+    /// Returns what its states depend on.
+    pub fn shape(&self) -> &CalendarShape {
+        &self.shape
+    }
+
+    /// Returns the window that contains a time, and its neighbours.
+    pub fn windows(&self, at: Timestamp) -> Windows {
+        let latest = self.latest.load();
+        if latest.current.contains(at) {
+            return **latest;
+        }
+        drop(latest);
+        let current = self.window(at);
+        let windows = Windows {
+            previous: self.window(Timestamp(current.start.0.saturating_sub(1))),
+            current,
+            next: self.window(current.end),
+        };
+        self.latest.store(Arc::new(windows));
+        windows
+    }
+
+    /// Returns the window that contains a time. A day that a zone has left out has none.
+    fn window(&self, at: Timestamp) -> Window {
+        let at = Timestamp(at.0.min(TIME_MAX));
+        let civil = self.zone.to_datetime(instant(at)).date();
+        // No clock is set by more than a day, so this is later than `at`.
+        let mut end = self.ordinal(civil) + 3;
+        loop {
+            let first_day = self.first_day(end - 1);
+            let start = self.edge(first_day);
+            if start <= at {
+                return Window {
+                    number: number(first_day),
+                    start,
+                    end: self.edge(self.first_day(end)),
+                };
+            }
+            end -= 1;
+        }
+    }
+
+    /// Numbers the windows in a row: about the one that a day is in.
+    fn ordinal(&self, day: Date) -> i64 {
+        match self.shape.unit {
+            CalendarUnit::Day => i64::from(number(day)),
+            CalendarUnit::Week => i64::from(number(day)) / 7,
+            CalendarUnit::Month => i64::from(day.year()) * 12 + i64::from(day.month()) - 1,
+        }
+    }
+
+    /// Returns the first day of a window.
+    fn first_day(&self, ordinal: i64) -> Date {
+        match self.shape.unit {
+            CalendarUnit::Day => date(ordinal),
+            // The first of January of the year 1 is a Monday.
+            CalendarUnit::Week => date(ordinal * 7 + i64::from(self.shape.anchor_day)),
+            CalendarUnit::Month => {
+                let year = i16::try_from(ordinal.div_euclid(12)).unwrap_or(i16::MAX);
+                let month = i8::try_from(ordinal.rem_euclid(12) + 1).unwrap_or(1);
+                let first = Date::new(year, month, 1).unwrap_or(Date::MAX);
+                let day = i8::try_from(self.shape.anchor_day).unwrap_or(1);
+                let day = day.min(first.days_in_month());
+                Date::new(year, month, day).unwrap_or(Date::MAX)
+            }
+        }
+    }
+
+    /// Returns when the window begins whose first day this is.
+    fn edge(&self, first_day: Date) -> Timestamp {
+        let minute = i8::try_from(self.shape.anchor_minute % 60).unwrap_or(0);
+        let hour = i8::try_from(self.shape.anchor_minute / 60).unwrap_or(0);
+        let ambiguous = self
+            .zone
+            .to_ambiguous_timestamp(first_day.at(hour, minute, 0, 0));
+        let first_after_gap = match ambiguous.offset() {
+            AmbiguousOffset::Gap { after, .. } => {
+                let before = ambiguous.earlier().unwrap_or(Instant::MIN);
+                let mut transitions = self.zone.following(before);
+                (transitions.find(|transition| transition.offset() == after))
+                    .map(|transition| transition.timestamp())
+            }
+            AmbiguousOffset::Unambiguous { .. } | AmbiguousOffset::Fold { .. } => None,
+        };
+        // Of a time that comes twice, this is the first.
+        let edge = first_after_gap.or_else(|| ambiguous.compatible().ok());
+        let edge_us = edge.unwrap_or(Instant::MAX).as_microsecond();
+        Timestamp(edge_us.try_into().unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+impl Calendar {
+    /// Days of UTC.
+    pub(crate) fn of_days() -> &'static Self {
+        let shape = CalendarShape {
+            unit: CalendarUnit::Day,
+            time_zone: "UTC".into(),
+            anchor_day: 1,
+            anchor_minute: 0,
+            is_own: false,
+        };
+        Self::of(shape, TimeZone::UTC)
+    }
+}
+
+impl Window {
+    fn contains(&self, at: Timestamp) -> bool {
+        self.start <= at && at < self.end
+    }
+
+    /// Returns its first day.
+    pub fn first_day(&self) -> Date {
+        date(self.number.into())
+    }
+}
+
+impl CalendarUnit {
+    /// Returns the longest that a window of it usually is.
+    pub const fn longest(self) -> Micros {
+        let days = match self {
+            Self::Day => 1,
+            Self::Week => 7,
+            Self::Month => 31,
+        };
+        Micros::from_secs(days * 86_400)
+    }
+
+    /// Returns its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Day => "day",
+            Self::Week => "week",
+            Self::Month => "month",
+        }
+    }
+}
+
+/// Two are the same if they are one: there is one of a shape and of the same data.
+impl PartialEq for Calendar {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for Calendar {}
+
+impl Hash for Calendar {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.shape.hash(hasher);
+    }
+}
+
+impl Debug for Calendar {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.shape.fmt(f)
+    }
+}
+
+fn instant(at: Timestamp) -> Instant {
+    let us = i64::try_from(at.0).unwrap_or(i64::MAX);
+    Instant::from_microsecond(us).unwrap_or(Instant::MAX)
+}
+
+/// Counts the days up to this one, from the first of January of the year 1, which is 1.
+fn number(day: Date) -> u32 {
+    let hours = day.duration_since(EVE).as_hours();
+    u32::try_from(hours / 24).unwrap_or(0)
+}
+
+/// Returns the day of that number.
+fn date(number: i64) -> Date {
+    let days = Span::new().try_days(number);
+    let day = days.and_then(|days| EVE.checked_add(days));
+    day.unwrap_or(Date::MAX)
+}
+
+/// The day before the first that is counted.
+const EVE: Date = jiff::civil::date(0, 12, 31);
+/// The last time that is asked about, in the year 2255: what a double holds of microseconds.
+const TIME_MAX: u64 = 1 << 53;
+
+#[cfg(test)]
+mod tests {
+    use jiff::civil::DateTime;
+    use jiff::tz::TimeZoneDatabase;
+
+    use super::*;
+
+    const HOUR_US: u64 = 3_600_000_000;
+    /// For how long windows are looked at.
+    const YEARS: u64 = 3;
+
+    fn calendar(time_zone: &str, unit: CalendarUnit, day: u8, minute: u16) -> &'static Calendar {
+        let zone = TimeZoneDatabase::bundled().get(time_zone);
+        let shape = CalendarShape {
+            unit,
+            time_zone: time_zone.into(),
+            anchor_day: day,
+            anchor_minute: minute,
+            is_own: false,
+        };
+        Calendar::of(shape, zone.expect("a zone of that name"))
+    }
+
+    fn civil(calendar: &Calendar, at: Timestamp) -> DateTime {
+        calendar.zone.to_datetime(instant(at))
+    }
+
+    /// A window begins at the first instant at which clocks show its first day and time, or more. So each
+    /// instant is in one window, whatever clocks do at its edges.
+    #[test]
+    fn windows_begin_when_clocks_first_show_their_begin() {
+        let zones = [
+            "UTC",
+            "Europe/Lisbon",
+            "America/Santiago",
+            "Asia/Beirut",
+            "Australia/Lord_Howe",
+            "Africa/Cairo",
+            "America/St_Johns",
+            "America/Havana",
+            "Pacific/Apia",
+            "Africa/Casablanca",
+            "Antarctica/Troll",
+        ];
+        let units = [
+            (CalendarUnit::Day, 1, 0),
+            (CalendarUnit::Day, 1, 150),
+            (CalendarUnit::Week, 1, 0),
+            (CalendarUnit::Week, 7, 30),
+            (CalendarUnit::Month, 1, 0),
+            (CalendarUnit::Month, 31, 23 * 60 + 30),
+        ];
+        let from = Timestamp(1_293_840_000_000_000); // 2011
+        for zone in zones {
+            for (unit, day, minute) in units {
+                let calendar = calendar(zone, unit, day, minute);
+                let mut window = calendar.windows(from).current;
+                while window.start.0 < from.0 + YEARS * 366 * 24 * HOUR_US {
+                    let what = || format!("{zone} {unit:?} {day} {minute} {window:?}");
+                    let begin = window.first_day().at(0, 0, 0, 0) + Span::new().minutes(minute);
+                    assert!(civil(calendar, window.start) >= begin, "{}", what());
+                    let before = Timestamp(window.start.0 - 1);
+                    assert!(civil(calendar, before) < begin, "{}", what());
+                    for at in [window.start, Timestamp(window.end.0 - 1)] {
+                        assert_eq!(calendar.windows(at).current, window, "{}", what());
+                    }
+                    let next = calendar.windows(window.end).current;
+                    assert_eq!(calendar.windows(window.start).next, next, "{}", what());
+                    assert_eq!(calendar.windows(next.start).previous, window, "{}", what());
+                    assert_eq!(next.start, window.end, "{}", what());
+                    assert!(next.number > window.number, "{}", what());
+                    window = next;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn days_that_a_month_lacks_are_its_last() {
+        let first_days = |day| {
+            let calendar = calendar("UTC", CalendarUnit::Month, day, 0);
+            let mut at = Timestamp(1_704_067_200_000_000); // 2024-01-01
+            let days = (0..4).map(|_| {
+                let next = calendar.windows(at).next;
+                at = next.start;
+                next.first_day().to_string()
+            });
+            days.collect::<Vec<_>>()
+        };
+        assert_eq!(
+            first_days(29),
+            ["2024-01-29", "2024-02-29", "2024-03-29", "2024-04-29"]
+        );
+        assert_eq!(
+            first_days(30),
+            ["2024-01-30", "2024-02-29", "2024-03-30", "2024-04-30"]
+        );
+        assert_eq!(
+            first_days(31),
+            ["2024-01-31", "2024-02-29", "2024-03-31", "2024-04-30"]
+        );
+    }
+
+    #[test]
+    fn a_week_begins_on_its_day() {
+        for day in 1..=7 {
+            let window = calendar("Asia/Tokyo", CalendarUnit::Week, day, 360)
+                .windows(Timestamp(0))
+                .next;
+            assert_eq!(
+                window
+                    .first_day()
+                    .weekday()
+                    .to_monday_one_offset()
+                    .cast_unsigned(),
+                day
+            );
+        }
+    }
+
+    #[test]
+    fn far_times_have_windows() {
+        let calendar = calendar("America/New_York", CalendarUnit::Day, 1, 0);
+        assert_eq!(
+            calendar
+                .windows(Timestamp(0))
+                .current
+                .first_day()
+                .to_string(),
+            "1969-12-31"
+        );
+        let last = calendar.windows(Timestamp(u64::MAX)).current;
+        assert_eq!(last.first_day().to_string(), "2255-06-05");
+    }
+}

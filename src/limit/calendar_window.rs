@@ -1,0 +1,95 @@
+//! Calendar quotas: at most `limit` units per window of a calendar.
+//!
+//! State is the number of one window and the units used in it. Admit iff `used + cost <= limit`.
+
+use serde::{Deserialize, Serialize};
+
+use super::calendar::{Calendar, Windows};
+use super::charged::Charged;
+use super::quota::{Algorithm, COUNT_MAX, Decision, Quota};
+use super::state::State;
+use crate::clock::Timestamp;
+
+/// Units used in one window.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CalendarWindow {
+    number: u32,
+    used: u64,
+    /// When the window ends, by the data of whoever looked last.
+    end: Timestamp,
+}
+
+impl CalendarWindow {
+    /// Makes the state of the window of that number, of which `used` units are used; when it ends is known
+    /// once it arrives.
+    pub fn new(number: u32, used: u64) -> Self {
+        Self {
+            number,
+            used,
+            end: Timestamp(0),
+        }
+    }
+
+    /// Describes the charge of `cost` that was made last.
+    pub fn latest_charge(&self, cost: u64, at: Timestamp) -> Charged {
+        Charged {
+            mark: self.number.into(),
+            ..Charged::plain(at, cost)
+        }
+    }
+}
+
+impl State for CalendarWindow {
+    fn arrive(&mut self, quota: &Quota, now: Timestamp) -> Timestamp {
+        let windows = calendar(quota).windows(now);
+        let Windows { current, next, .. } = windows;
+        if self.used > 0 && self.number == next.number {
+            self.end = next.end;
+            return next.start;
+        }
+        if self.number < current.number {
+            self.used = 0;
+        }
+        (self.number, self.end) = (current.number, current.end);
+        now
+    }
+
+    fn admits(&self, quota: &Quota, cost: u64, _at: Timestamp) -> bool {
+        self.used.saturating_add(cost) <= quota.limit
+    }
+
+    fn charge(&mut self, _quota: &Quota, cost: u64, at: Timestamp) -> Charged {
+        self.used = self.used.saturating_add(cost).min(COUNT_MAX);
+        self.latest_charge(cost, at)
+    }
+
+    fn decision(&self, quota: &Quota, cost: u64, at: Timestamp, admit: bool) -> Decision {
+        Decision::of_window(quota, self.used, self.end.since(at), cost, admit)
+    }
+
+    fn release(&mut self, _quota: &Quota, charged: Charged, amount: u64, _at: Timestamp) {
+        if charged.mark == u64::from(self.number) {
+            self.used = self.used.saturating_sub(amount);
+        }
+    }
+
+    fn newest(&self, _quota: &Quota, at: Timestamp) -> Charged {
+        self.latest_charge(self.used, at)
+    }
+
+    fn is_whole(&self, _quota: &Quota, at: Timestamp) -> bool {
+        self.used == 0 || self.end <= at
+    }
+
+    fn heap_bytes(&self) -> usize {
+        0
+    }
+}
+
+/// Returns a calendar quota's calendar.
+fn calendar(quota: &Quota) -> &'static Calendar {
+    match quota.algorithm {
+        Algorithm::Calendar(calendar) => calendar,
+        _ => unreachable!("only calendar quotas have such states"),
+    }
+}
