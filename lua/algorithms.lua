@@ -3,7 +3,8 @@
 -- of its parts, when they are first needed. A state is a list of at most seven values.
 
 local MAKERS =
-  { fixed_window, sliding_window, sliding_window, sliding_window, sliding_log, gcra, calendar, fixed_window }
+  { fixed_window, sliding_window, sliding_window, sliding_window, sliding_log, gcra, calendar, fixed_window,
+    long_window, long_window, long_window }
 local peeks, commits, releases = {}, {}, {}
 
 local function peek(key, room, x, y, number, plan)

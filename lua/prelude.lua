@@ -28,7 +28,8 @@ local KEYS, ARGV, call, pack, unpack, unpack_list =
 -- One check: algorithm (1 byte), flags (1), cost (7), room (8, signed), x (7), y (7), big-endian.
 -- The room is how much may be in use for the cost to fit, negative if it never fits. Algorithms: 1 =
 -- fixed-window; 2, 3, 4 = sliding-window, leaving weighted, whole, dropped; 5 = sliding-log; 6 = gcra;
--- 7 = calendar, whose windows stand behind all checks; 8 = fixed-window that begins with its first unit.
+-- 7 = calendar, whose windows stand behind all checks; 8 = fixed-window that begins with its first unit;
+-- 9, 10, 11 = sliding-window of 128 buckets and more.
 -- Flags: 1 = never refuses (in shadow, or a candidate), 2 = begins another policy than the check
 -- before, 4 = candidate, 8 = counts refused requests too.
 local CHECK, CANDIDATE, COUNTS_ALL = ">BBI7i8I7I7", 4, 8

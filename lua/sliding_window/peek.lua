@@ -3,8 +3,9 @@
 --
 -- Value: a string, big-endian: bytes per count (1 byte: 4 or 7), index of the newest bucket (7),
 -- units of all buckets (7; means nothing where counts have 7 bytes), then the buckets that hold
--- units, oldest first: index modulo 256 (1) and units (4 or 7). No value: nothing used.
--- x = bucket in µs; y = buckets, and in steps of 128 how much later than the server's the times are at
+-- units, oldest first: index modulo INDEXES (INDEX_BYTES: 1, or 2 of 128 and more buckets) and units
+-- (4 or 7). No value: nothing used.
+-- x = bucket in µs; y = buckets, and in steps of PHASE how much later than the server's the times are at
 -- which it is kept, so that partitions' buckets begin at different times.
 -- Work: one read and at most one write; at most one bucket more than y says is looked at, mostly two.
 --
@@ -12,11 +13,11 @@
 -- (beyond FIRST: some have gone), bytes per count, the newest bucket, the units of all that count;
 -- and the units that count as spent now.
 
-local WEIGHTED, DROPPED, FIRST = 2, 4, 16
+local FIRST = 16
 local floor, width, buckets, shifted = math.floor, x, y, now
 local value = call("GET", key)
-if y > 127 then
-  buckets, shifted = y % 128, now + floor(y / 128)
+if y >= PHASE then
+  buckets, shifted = y % PHASE, now + floor(y / PHASE)
 end
 local is_known, index = value, floor(shifted / width)
 local fits, first_at, bytes, newest, total, gathered = room >= 0, FIRST, 4, 0, 0, 0
@@ -26,17 +27,17 @@ repeat
     break
   end
   local low, units
-  bytes, newest, total, low, units = unpack(">BI7I7BI4", value)
+  bytes, newest, total, low, units = unpack(VALUE, value)
   -- Counts of seven bytes are added up each time: where their sum passes 2^53, it is rounded.
   local wide_sum = bytes == 7 and function(from)
     local sum = 0
-    for position = from, #value, 8 do
-      sum = sum + unpack(">I7", value, position + 1)
+    for position = from, #value, INDEX_BYTES + 7 do
+      sum = sum + unpack(">I7", value, position + INDEX_BYTES)
     end
     return sum
   end
   if wide_sum then
-    units, total = unpack(">I7", value, FIRST + 1), wide_sum(FIRST)
+    units, total = unpack(">I7", value, FIRST + INDEX_BYTES), wide_sum(FIRST)
   end
   local at = newest * width
   if at < shifted then
@@ -48,14 +49,14 @@ repeat
   end
 
   index = floor(at / width)
-  local previous, oldest = index - buckets, newest - (newest - low) % 256
+  local previous, oldest = index - buckets, newest - (newest - low) % INDEXES
   while oldest < previous or (oldest == previous and number == DROPPED) do
-    first_at, total = first_at + bytes + 1, total - units
+    first_at, total = first_at + bytes + INDEX_BYTES, total - units
     if first_at > #value then
       break
     end
-    low, units = unpack(bytes == 4 and ">BI4" or ">BI7", value, first_at)
-    oldest = newest - (newest - low) % 256
+    low, units = unpack(bytes == 4 and BUCKET_OF_4 or BUCKET_OF_7, value, first_at)
+    oldest = newest - (newest - low) % INDEXES
   end
   if first_at > #value then
     bytes, newest, total = 4, 0, 0
@@ -63,7 +64,7 @@ repeat
   end
   local others = total - units
   if wide_sum then
-    others = wide_sum(first_at + 8)
+    others = wide_sum(first_at + INDEX_BYTES + 7)
     total = others + units
   end
 

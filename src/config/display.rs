@@ -13,13 +13,15 @@ use rustls::pki_types::ServerName;
 use tracing::Level;
 
 pub use self::cost::{amount, cost, route_cost, sources, sum};
-use super::file::{AlgorithmName, BalanceName, ForwardPath, RawEndpoint, Spanned};
-use super::value::{BLOCKED, Encryption, GrantText, QuotaText, RefundOn, StoreUrl, UNLIMITED};
+use super::file::{AlgorithmName, BalanceName, ForwardPath, RawEndpoint, RawQuota, Spanned};
+use super::value::{
+    BLOCKED, Encryption, GrantText, QuotaSpan, QuotaText, RefundOn, StoreUrl, UNLIMITED, Zone,
+};
 use crate::access_log::AccessLog;
 use crate::clock::Micros;
 use crate::cost::{BodyFormat, Take};
 use crate::limit::plan::OnStoreFailure;
-use crate::limit::{Algorithm, Align, Count, OldestBucket, Quota};
+use crate::limit::{Algorithm, Align, AnchorDay, Count, OldestBucket, Quota};
 use crate::logging::LogFormat;
 use crate::request::{AddressSource, Choice, ClientNames, Missing, Part, Partition};
 use crate::snapshot::{EncodedSlash, Endpoint, Jitter, PolicyMode, RateLimitHeaders, StatusRange};
@@ -116,16 +118,6 @@ pub const ALIGNS: &[(&str, Align)] = &[
     ("epoch", Align::Epoch),
     ("spread", Align::Spread),
     ("first", Align::First),
-];
-/// `anchor_day` of a week, counted from Monday
-pub const WEEKDAYS: &[(&str, u8)] = &[
-    ("monday", 1),
-    ("tuesday", 2),
-    ("wednesday", 3),
-    ("thursday", 4),
-    ("friday", 5),
-    ("saturday", 6),
-    ("sunday", 7),
 ];
 /// `count`
 pub const COUNTS: &[(&str, Count)] = &[("admitted", Count::Admitted), ("all", Count::All)];
@@ -227,7 +219,46 @@ pub fn choice(choice: &Choice) -> String {
 
 /// Writes one quota of `quota`: `100 per minute`.
 pub fn quota(quota: &QuotaText) -> String {
-    format!("{} per {}", quota.limit, window(quota.window))
+    format!("{} per {}", quota.limit, quota_span(quota.span))
+}
+
+/// Writes what follows "per": `minute`, `2s`, `calendar month`.
+pub fn quota_span(span: QuotaSpan) -> String {
+    match span {
+        QuotaSpan::Window(micros) => window(micros),
+        QuotaSpan::Calendar(unit) => format!("calendar {}", unit.name()),
+    }
+}
+
+/// Writes one of `quota` with how it alone is counted: `240 per hour (buckets 60)`.
+pub fn raw_quota(quota: &RawQuota) -> String {
+    let own = quota.own().map(|(key, text)| format!("{key} {text}"));
+    let own: Vec<String> = own.collect();
+    let text = grant(&quota.quota);
+    if own.is_empty() {
+        text
+    } else {
+        format!("{text} ({})", own.join(", "))
+    }
+}
+
+/// Writes `time_zone`.
+pub fn zone(zone: &Zone) -> String {
+    zone.name.to_string()
+}
+
+/// Writes `anchor_day`.
+pub fn anchor_day(day: &AnchorDay) -> String {
+    match day {
+        AnchorDay::Month(day) => day.to_string(),
+        AnchorDay::Week(day) => AnchorDay::WEEKDAYS[usize::from(*day) - 1].to_owned(),
+    }
+}
+
+/// Writes `anchor_time`, which is in minutes.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "values are spelled so")]
+pub fn anchor_time(minutes: &u16) -> String {
+    format!("{:02}:{:02}", minutes / 60, minutes % 60)
 }
 
 /// Writes one of `quota`: a quota, `unlimited` or `blocked`.

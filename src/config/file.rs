@@ -21,10 +21,11 @@ pub use self::route::{ForwardPath, RawRoute, RouteCost};
 pub use self::spanned::Spanned;
 pub use self::tls::{Pem, RawCertificate, RawServerTls, RawTls};
 pub use self::upstream::{BalanceName, RawEndpoint, RawUpstream};
-use super::value::{CostText, GrantText, QuotaText, RefundOn, StoreUrl};
+use super::display;
+use super::value::{CostText, GrantText, RefundOn, StoreUrl, Zone};
 use crate::cost::{Amount, NumberSource};
 use crate::index::{ListenerIndex, PolicyIndex, RouteIndex, UpstreamIndex};
-use crate::limit::{Algorithm, Align, Count, OldestBucket};
+use crate::limit::{Algorithm, Align, AnchorDay, Count, OldestBucket};
 use crate::request::Choice;
 use crate::request::jwt::{SigningAlgorithm, TokenRules};
 use crate::snapshot::{self, Admin, General, Listener, Log, StatusRange};
@@ -182,7 +183,7 @@ pub struct RawJwt {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RawPolicy {
     /// `quota`: one or several
-    pub quota: Vec<Spanned<GrantText>>,
+    pub quota: Vec<Spanned<RawQuota>>,
     /// `algorithm`
     pub algorithm: AlgorithmName,
     /// `buckets`
@@ -191,6 +192,12 @@ pub struct RawPolicy {
     pub oldest: OldestBucket,
     /// `align`
     pub align: Align,
+    /// `time_zone`
+    pub time_zone: Zone,
+    /// `anchor_day`
+    pub anchor_day: Option<AnchorDay>,
+    /// `anchor_time`, in minutes
+    pub anchor_time: u16,
     /// `burst`
     pub burst: Option<u64>,
     /// `queue`
@@ -220,7 +227,7 @@ pub struct RawPolicy {
     /// `refund_on`
     pub refund_on: Vec<Spanned<RefundOn>>,
     /// `candidate`: any number
-    pub candidate: Vec<Spanned<QuotaText>>,
+    pub candidate: Vec<Spanned<RawQuota>>,
     /// `[policies.NAME.refusal] body`
     pub refusal_body: Option<String>,
     /// `[policies.NAME.refusal] content_type`
@@ -233,6 +240,70 @@ pub struct RawPolicy {
     pub overrides_file: Option<OverridesFile>,
     /// What the snapshot has of it, but for name, quotas and overrides.
     pub policy: snapshot::Policy,
+}
+
+/// One of `quota`: a text, or a table that says how it alone is counted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RawQuota {
+    /// How much.
+    pub quota: GrantText,
+    /// `algorithm`
+    pub algorithm: Option<Spanned<AlgorithmName>>,
+    /// `buckets`
+    pub buckets: Option<Spanned<u32>>,
+    /// `oldest_bucket`
+    pub oldest: Option<Spanned<OldestBucket>>,
+    /// `align`
+    pub align: Option<Spanned<Align>>,
+    /// `burst`
+    pub burst: Option<Spanned<u64>>,
+    /// `queue`
+    pub queue: Option<Spanned<u64>>,
+    /// `time_zone`
+    pub time_zone: Option<Spanned<Zone>>,
+    /// `anchor_day`
+    pub anchor_day: Option<Spanned<AnchorDay>>,
+    /// `anchor_time`, in minutes
+    pub anchor_time: Option<Spanned<u16>>,
+}
+
+impl From<GrantText> for RawQuota {
+    fn from(quota: GrantText) -> Self {
+        Self {
+            quota,
+            ..Self::default()
+        }
+    }
+}
+
+impl RawQuota {
+    /// Yields what it says of itself alone, but how much.
+    pub fn own(&self) -> impl Iterator<Item = (&'static str, String)> {
+        fn own<V>(value: &Option<Spanned<V>>, spell: impl Fn(&V) -> String) -> Option<String> {
+            value.as_ref().map(|value| spell(&value.value))
+        }
+        let algorithm = own(&self.algorithm, |name| {
+            display::word(display::ALGORITHMS, name).to_owned()
+        });
+        let oldest = own(&self.oldest, |oldest| {
+            display::word(display::OLDEST_BUCKETS, oldest).to_owned()
+        });
+        let align = own(&self.align, |align| {
+            display::word(display::ALIGNS, align).to_owned()
+        });
+        let own = [
+            ("algorithm", algorithm),
+            ("buckets", own(&self.buckets, u32::to_string)),
+            ("oldest_bucket", oldest),
+            ("align", align),
+            ("burst", own(&self.burst, u64::to_string)),
+            ("queue", own(&self.queue, u64::to_string)),
+            ("time_zone", own(&self.time_zone, display::zone)),
+            ("anchor_day", own(&self.anchor_day, display::anchor_day)),
+            ("anchor_time", own(&self.anchor_time, display::anchor_time)),
+        ];
+        own.into_iter().filter_map(|(key, text)| Some((key, text?)))
+    }
 }
 
 /// `overrides`, in the file's order, which means nothing.
@@ -270,7 +341,7 @@ impl std::fmt::Debug for RawOverride {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RawGrant {
     /// `quota`: one or several
-    pub quota: Vec<Spanned<GrantText>>,
+    pub quota: Vec<Spanned<RawQuota>>,
     /// `burst`
     pub burst: Option<Spanned<u64>>,
     /// `queue`

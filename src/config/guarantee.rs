@@ -3,7 +3,9 @@
 use super::display;
 use crate::clock::Micros;
 use crate::cost::{Amount, BodyCost, NumberSource, Others, Priced};
-use crate::limit::{Algorithm, Align, CalendarShape, CalendarUnit, Count, OldestBucket, Quota};
+use crate::limit::{
+    Algorithm, Align, AnchorDay, CalendarShape, CalendarUnit, Count, OldestBucket, Quota,
+};
 use crate::snapshot::{CostSource, CountedAnswers, HeaderCost, ReportedCost};
 
 /// Says how much a quota can let through, and in which stretches of time.
@@ -207,18 +209,16 @@ fn calendar_window(limit: u64, shape: &CalendarShape) -> String {
         (CalendarUnit::Day, _) => String::new(),
         (_, true) => " on each client's own day".to_owned(),
         (CalendarUnit::Week, false) => {
-            format!(" on {}", display::word(display::WEEKDAYS, anchor_day))
+            format!(" on {}", display::anchor_day(&AnchorDay::Week(*anchor_day)))
         }
+
         (CalendarUnit::Month, false) => match anchor_day {
             1..=28 => format!(" on day {anchor_day}"),
             _ => format!(" on day {anchor_day} or the month's last"),
         },
     };
-    let (hour, minute) = (anchor_minute / 60, anchor_minute % 60);
-    let unit = unit.name();
-    format!(
-        "at most {limit} in each {unit} that begins{day} at {hour:02}:{minute:02} in {time_zone}"
-    )
+    let (unit, time) = (unit.name(), display::anchor_time(anchor_minute));
+    format!("at most {limit} in each {unit} that begins{day} at {time} in {time_zone}")
 }
 
 fn sliding_window(quota: &Quota, buckets: u32, oldest: OldestBucket) -> String {

@@ -6,6 +6,7 @@
 
 mod address;
 mod amount;
+mod calendar;
 mod cost;
 mod endpoint;
 mod field;
@@ -27,6 +28,10 @@ pub use address::{
     listen_address, network,
 };
 pub use amount::{bytes_text, ratio, ratio_from_0, size, size_pattern};
+pub use calendar::{
+    ANCHOR_TIME_PATTERN, Zone, ZoneSource, anchor_by, anchor_day, anchor_day_pattern, anchor_time,
+    zone,
+};
 pub use cost::{
     COST_SOURCES, CostText, PRICED_SOURCES, REPORTED_NUMBERS, RESERVE_SOURCES, RefundOn,
     STATUS_PATTERN, Sources, UNKNOWN_SOURCES, WEIGHTS, amount, cost, dearest, price_name,
@@ -50,7 +55,7 @@ pub use store::{
     store_url, username,
 };
 use synonyms::synonym;
-pub use time::{QuotaText, duration, duration_pattern, quota, quota_pattern};
+pub use time::{QuotaSpan, QuotaText, duration, duration_pattern, quota, quota_pattern};
 
 /// Why a text is not what its key wants.
 #[derive(Clone, Debug, PartialEq, Eq)]

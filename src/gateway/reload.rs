@@ -366,7 +366,7 @@ pub(super) fn warn(warnings: &[String]) {
 /// Returns the ids of the series that a configuration counts in.
 fn series_ids(snapshot: &Snapshot) -> Vec<SeriesId> {
     let quotas = snapshot.policies.iter().flat_map(Policy::every_quota);
-    let series_ids: HashSet<SeriesId> = quotas.map(|quota| quota.series_id).collect();
+    let series_ids: HashSet<SeriesId> = quotas.map(|(_, series_id)| series_id).collect();
     series_ids.into_iter().collect()
 }
 

@@ -140,9 +140,9 @@ pub fn reset_states(
     let named = |policy: &&Policy| directive.text.policy.as_deref() == Some(&*policy.name);
     let quotas = (snapshot.policies.iter().filter(named)).flat_map(Policy::every_quota);
     quotas
-        .flat_map(|quota| {
+        .flat_map(|(_, series_id)| {
             let ids = directive.partition_ids();
-            ids.map(|partition_id| (quota.series_id, partition_id))
+            ids.map(move |partition_id| (series_id, partition_id))
         })
         .collect()
 }

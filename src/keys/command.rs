@@ -120,10 +120,15 @@ impl Keys<'_> {
         }
         for partition_id in &clients.ids {
             let of = &self.snapshot.policies[index];
-            let checks = quotas
-                .iter()
-                .map(|(quota, _)| of.check_alone(quota, *partition_id, 0));
-            let checks: Vec<Check<'_>> = checks.collect();
+            let mut checks: Vec<Check<'_>> = Vec::new();
+            for (quota, _) in &quotas {
+                let counted = self.counted(index, quota, &clients).await;
+                checks.extend(
+                    counted
+                        .into_iter()
+                        .map(|one| of.check_alone(one, *partition_id, 0)),
+                );
+            }
             self.session.adjust(&checks, adjustment).await?;
         }
         let done = Done::now(done, &clients, vec![policy.to_owned()]);
@@ -143,7 +148,7 @@ impl Keys<'_> {
         clients.expect_one()?;
         let before = self.report(index, &clients).await;
         let policy = &self.snapshot.policies[index];
-        let lifetime = (policy.every_quota().map(|quota| quota.quota.memory()))
+        let lifetime = (policy.every_quota().map(|(quota, _)| quota.memory()))
             .max()
             .unwrap_or_default();
         let directive = |at: Option<Timestamp>| {
@@ -157,7 +162,10 @@ impl Keys<'_> {
             self.put_directive(directive(None).stored()).await?;
             tokio::time::sleep(FLEET_HEARS_WITHIN).await;
         }
-        let series: HashSet<SeriesId> = policy.every_quota().map(|quota| quota.series_id).collect();
+        let series: HashSet<SeriesId> = policy
+            .every_quota()
+            .map(|(_, series_id)| series_id)
+            .collect();
         let series: Vec<SeriesId> = series.into_iter().collect();
         let mut at = Timestamp(0);
         for partition_id in &clients.ids {

@@ -8,6 +8,8 @@ use super::error::KeysError;
 use super::report::{ClientReport, QuotaReport, directive_report};
 use crate::config::value::BLOCKED;
 use crate::index::PolicyIndex;
+use crate::limit::plan::SeriesId;
+use crate::limit::{Algorithm, PartitionId, Quota};
 use crate::snapshot::{Grant, PolicyQuota};
 
 impl Keys<'_> {
@@ -53,21 +55,51 @@ impl Keys<'_> {
         (real.chain(tried).collect(), word, notes)
     }
 
+    /// Returns how clients are counted in one of their quotas, and where: by their own day, where the file of
+    /// overrides has it. Where a claim names it, only a request tells: by those days on which something is spent.
+    pub(super) async fn counted<'s>(
+        &'s self,
+        index: PolicyIndex,
+        quota: &'s PolicyQuota,
+        clients: &NamedClients,
+    ) -> Vec<(&'s Quota, SeriesId)> {
+        let policy = &self.snapshot.policies[index];
+        let named = self.named(policy, clients);
+        let matched = policy.find_override_named(&clients.ids, named.as_ref(), None);
+        let plain = vec![quota.of_day(policy.day_in_file(matched))];
+        if policy.anchor_by.is_none() || quota.own.is_empty() {
+            return plain;
+        }
+        let mut in_use = Vec::new();
+        for one in quota.all() {
+            let check = |id: &PartitionId| policy.check_alone(one, *id, 0);
+            let checks: Vec<_> = clients.ids.iter().map(check).collect();
+            let peeked = self.session.peek_checks(&checks).await;
+            if peeked.iter().any(|check| check.decision.next.is_some()) {
+                in_use.push(one);
+            }
+        }
+        if in_use.is_empty() { plain } else { in_use }
+    }
+
     /// Says what clients have left of their quotas.
     pub(super) async fn report(&self, index: PolicyIndex, clients: &NamedClients) -> ClientReport {
         let policy = &self.snapshot.policies[index];
         let (quotas, grant, notes) = self.quotas(index, clients);
         let (mut reports, mut is_degraded) = (Vec::new(), false);
         for (quota, is_candidate) in quotas {
-            for partition_id in &clients.ids {
-                let check = [policy.check_alone(quota, *partition_id, 0)];
+            for (one, partition_id) in (self.counted(index, quota, clients).await.into_iter())
+                .flat_map(|one| clients.ids.iter().map(move |id| (one, *id)))
+            {
+                let check = [policy.check_alone(one, partition_id, 0)];
                 for peeked in self.session.peek_checks(&check).await {
                     is_degraded |= peeked.is_degraded;
                     let decision = peeked.decision;
+                    let day = own_day(one.0).map(|day| format!(", from day {day}"));
                     reports.push(QuotaReport {
-                        quota: quota.log_name.to_string(),
+                        quota: format!("{}{}", quota.log_name, day.unwrap_or_default()),
                         is_candidate,
-                        limit: quota.quota.capacity(),
+                        limit: one.0.capacity(),
                         remaining: decision.remaining,
                         next_seconds: decision.next.map(|next| next.0.div_ceil(US_PER_S)),
                         reset_seconds: decision.reset.0.div_ceil(US_PER_S),
@@ -94,6 +126,17 @@ impl Keys<'_> {
             is_degraded,
             notes,
         }
+    }
+}
+
+/// Returns the client's own day, if a quota is counted by it.
+fn own_day(quota: &Quota) -> Option<u8> {
+    match quota.algorithm {
+        Algorithm::Calendar(calendar) => {
+            let shape = calendar.shape();
+            shape.is_own.then_some(shape.anchor_day)
+        }
+        _ => None,
     }
 }
 

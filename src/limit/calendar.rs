@@ -52,6 +52,50 @@ pub enum CalendarUnit {
     Month,
 }
 
+/// The day on which a week or a month begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnchorDay {
+    /// Of a month, 1 to 31.
+    Month(u8),
+    /// Of a week, from Monday, which is 1.
+    Week(u8),
+}
+
+impl AnchorDay {
+    /// The days of a week.
+    pub const WEEKDAYS: [&str; 7] = [
+        "monday",
+        "tuesday",
+        "wednesday",
+        "thursday",
+        "friday",
+        "saturday",
+        "sunday",
+    ];
+
+    /// Reads `15` or `monday`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut weekdays = (1..).zip(Self::WEEKDAYS);
+        if let Some((day, _)) = weekdays.find(|(_, name)| name.eq_ignore_ascii_case(text)) {
+            return Some(Self::Week(day));
+        }
+        text.parse()
+            .ok()
+            .filter(|day| (1..=31).contains(day))
+            .map(Self::Month)
+    }
+
+    /// Returns its number, if such windows begin on such a day.
+    pub fn within(self, unit: CalendarUnit) -> Option<u8> {
+        match (self, unit) {
+            (Self::Month(day), CalendarUnit::Month) | (Self::Week(day), CalendarUnit::Week) => {
+                Some(day)
+            }
+            _ => None,
+        }
+    }
+}
+
 /// One window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {

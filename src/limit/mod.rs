@@ -21,7 +21,7 @@ pub mod partition_id;
 pub mod plan;
 
 pub use adjustment::Adjustment;
-pub use calendar::{Calendar, CalendarShape, CalendarUnit};
+pub use calendar::{AnchorDay, Calendar, CalendarShape, CalendarUnit};
 pub use charged::Charged;
 pub use partition_id::PartitionId;
 pub use plan::{Check, CheckResult, Plan, Verdict};

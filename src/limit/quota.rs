@@ -37,7 +37,7 @@ pub enum Algorithm {
     Calendar(&'static Calendar),
     /// The window in equal buckets, the oldest of which is leaving.
     SlidingWindow {
-        /// Buckets per window, 1 to 100; divides the window.
+        /// Buckets per window, 1 to 360; divides the window.
         buckets: u32,
         /// How much of the leaving bucket still counts.
         oldest: OldestBucket,

@@ -319,7 +319,7 @@ fn narrowed(quotient: u128) -> u64 {
 /// Bits of a [`Bucket`] that hold its units, which saturate at 2^52.
 const UNITS_BITS: u32 = 53;
 /// Most buckets per window; one more may be leaving.
-pub const BUCKETS_MAX: u32 = 100;
+pub const BUCKETS_MAX: u32 = 360;
 const _: () = assert!(BUCKETS_MAX < 1 << (u64::BITS - UNITS_BITS));
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::context::Limiter;
 use super::decided::{Admission, Decided, PolicyResult, RefusingQuota, ShownDecision};
 use crate::cost::{Numbers, PriceRow, RequestNeed};
 use crate::limit::plan::{CheckMode, PlanPolicy};
-use crate::limit::{Check, CheckResult, Count, PartitionId, Plan, Verdict};
+use crate::limit::{AnchorDay, Check, CheckResult, Count, PartitionId, Plan, Verdict};
 use crate::metrics::PolicyOutcome;
 use crate::request::{Facts, Identified, LatestPartition};
 use crate::snapshot::{AppliedPolicy, CostSource, Grant, Policy, PolicyMode, PolicyQuota};
@@ -120,7 +120,8 @@ impl<'l> Limiter<'l> {
             let (cost, price_row) = cost(policy, applied, facts.headers, reserve)?;
             own.cost = cost;
             own.reserve(applied, price_row);
-            planned.add(decided, own, (policy, applied), quotas, partition_id);
+            let day = policy.own_day(own.matched, facts);
+            planned.add(decided, own, (policy, applied), quotas, (partition_id, day));
         }
         Ok(())
     }
@@ -201,7 +202,7 @@ impl<'s> Planned<'s> {
         own: PolicyResult,
         (policy, applied): (&'s Policy, &AppliedPolicy),
         (quotas, candidates): (&'s [PolicyQuota], &'s [PolicyQuota]),
-        partition_id: PartitionId,
+        (partition_id, day): (PartitionId, Option<AnchorDay>),
     ) {
         let (of, cost) = (decided.next(), own.cost);
         decided.policies.push(own);
@@ -220,9 +221,10 @@ impl<'s> Planned<'s> {
                 quota: index,
                 mode: policy_mode,
             });
+            let (quota, series_id) = quota.of_day(day);
             self.checks.push(Check {
-                quota: &quota.quota,
-                series_id: quota.series_id,
+                quota,
+                series_id,
                 partition_id,
                 cost,
                 mode,

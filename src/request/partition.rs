@@ -44,6 +44,18 @@ impl Partition {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice(pub Vec<Part>);
 
+impl Choice {
+    /// Returns the value of the first of them that the request has, if that is text.
+    pub fn text<'r>(&self, facts: &Facts<'r>) -> Option<Cow<'r, str>> {
+        let (_, value) = first_present(self, facts)?;
+        match value {
+            Value::Text(Cow::Borrowed(bytes)) => str::from_utf8(bytes).ok().map(Cow::Borrowed),
+            Value::Text(Cow::Owned(bytes)) => String::from_utf8(bytes).ok().map(Cow::Owned),
+            Value::Address(..) => None,
+        }
+    }
+}
+
 /// A part of a request that can name its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {

@@ -14,7 +14,7 @@ pub struct RefusalStyle {
     /// What they say instead of problem+json.
     pub page: Option<RefusalPage>,
     /// How much Retry-After is made longer by chance, at most.
-    pub retry_jitter: Jitter,
+    pub retry_jitter: Option<Jitter>,
 }
 
 /// The body of a policy's own refusals.
@@ -97,7 +97,7 @@ impl Default for RefusalStyle {
         Self {
             status: StatusCode::TOO_MANY_REQUESTS,
             page: None,
-            retry_jitter: Jitter::default(),
+            retry_jitter: None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What a policy lets a client do.
 
-use crate::limit::Quota;
 use crate::limit::plan::SeriesId;
+use crate::limit::{Algorithm, AnchorDay, Quota};
 
 /// What a client may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +43,33 @@ pub struct PolicyQuota {
     pub policy_item: Box<str>,
     /// Its name in the access log: `per-client: 100 per 1m`.
     pub log_name: Box<str>,
+    /// The same for clients that have a day of their own, by that day from 1; empty if none has.
+    pub own: Box<[(Quota, SeriesId)]>,
+}
+
+impl PolicyQuota {
+    /// Returns how a client is counted whose own day this is, and where the store keeps it.
+    pub fn of_day(&self, day: Option<AnchorDay>) -> (&Quota, SeriesId) {
+        let own = day.filter(|_| !self.own.is_empty()).and_then(|day| {
+            let Algorithm::Calendar(calendar) = self.quota.algorithm else {
+                return None;
+            };
+            let day = day.within(calendar.shape().unit)?;
+            self.own.get(usize::from(day) - 1)
+        });
+        own.map_or((&self.quota, self.series_id), |(quota, series_id)| {
+            (quota, *series_id)
+        })
+    }
+
+    /// Yields every way in which a client may be counted, and where the store keeps it.
+    pub fn all(&self) -> impl Iterator<Item = (&Quota, SeriesId)> {
+        let own = self
+            .own
+            .iter()
+            .map(|(quota, series_id)| (quota, *series_id));
+        [(&self.quota, self.series_id)].into_iter().chain(own)
+    }
 }
 
 #[cfg(test)]
@@ -50,7 +77,7 @@ impl PolicyQuota {
     /// A quota with this name and number, for tests that show it.
     pub(crate) fn named(name: &str, limit: u64, window_secs: u64) -> Self {
         use crate::clock::Micros;
-        use crate::limit::{Algorithm, Align, Count};
+        use crate::limit::{Align, Count};
         Self {
             quota: Quota {
                 limit,
@@ -64,6 +91,7 @@ impl PolicyQuota {
             item: format!("\"{name}\"").into(),
             policy_item: format!("\"{name}\";q={limit};w={window_secs}").into(),
             log_name: Box::default(),
+            own: Box::default(),
         }
     }
 }

@@ -9,9 +9,9 @@ use super::grant::{Grant, PolicyQuota};
 use super::settling::{CostSource, CountedAnswers, ReportedCost};
 use super::temporary::TemporaryOverrides;
 use crate::cost::{BodyCost, NumberSource};
-use crate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy};
-use crate::limit::{Check, PartitionId};
-use crate::request::{Facts, Missing, NamedClient, Part, Partition, Patterns};
+use crate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
+use crate::limit::{AnchorDay, Check, PartitionId, Quota};
+use crate::request::{Choice, Facts, Missing, NamedClient, Part, Partition, Patterns};
 
 /// Whose quota, how much, and what happens around it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -38,6 +38,8 @@ pub struct Policy {
     pub refusal: RefusalStyle,
     /// What a unit is called.
     pub unit: Arc<str>,
+    /// What names each client's own day on which its calendar quotas begin.
+    pub anchor_by: Option<Choice>,
     /// What single clients may do instead.
     pub overrides: Option<Arc<Overrides>>,
     /// What operators let single clients do instead for a time, before the file's overrides.
@@ -67,6 +69,8 @@ pub struct Overrides {
     pub grants: Vec<Grant>,
     /// For each pattern, the index of its grant.
     pub grant_of: Vec<u32>,
+    /// For each pattern, the client's own day, on which its calendar quotas begin; empty if the file has none.
+    pub day_of: Vec<Option<AnchorDay>>,
     /// How many of the patterns come from `overrides_file`.
     pub file_rows: usize,
     /// A part that clients can send as they like, of which a glob grants something.
@@ -110,13 +114,33 @@ impl Policy {
         by.unwrap_or(&self.partition)
     }
 
+    /// Returns the day on which a client's own calendar quotas begin, as a row of the file has it for all requests.
+    pub fn day_in_file(&self, one: Option<Override>) -> Option<AnchorDay> {
+        let OverrideOrigin::File(pattern) = one?.origin else {
+            return None;
+        };
+        *self.overrides.as_ref()?.day_of.get(pattern)?
+    }
+
+    /// Returns the day on which a client's own calendar quotas begin, if it has one.
+    pub fn own_day(&self, one: Option<Override>, facts: &Facts<'_>) -> Option<AnchorDay> {
+        match &self.anchor_by {
+            Some(choice) => AnchorDay::parse(&choice.text(facts)?),
+            None => self.day_in_file(one),
+        }
+    }
+
     /// Yields every part of a request that the policy reads.
     pub fn parts(&self) -> impl Iterator<Item = &Part> {
         let by = self
             .overrides
             .iter()
             .filter_map(|overrides| overrides.by.as_ref());
-        self.partition.parts().chain(by.flat_map(Partition::parts))
+        let anchor = self.anchor_by.iter().flat_map(|choice| &choice.0);
+        self.partition
+            .parts()
+            .chain(by.flat_map(Partition::parts))
+            .chain(anchor)
     }
 
     /// Returns the header in which clients tell what their requests cost.
@@ -181,13 +205,13 @@ impl Policy {
     /// Asks one of its quotas alone for so many units, whatever else a request would need.
     pub fn check_alone<'q>(
         &self,
-        quota: &'q PolicyQuota,
+        (quota, series_id): (&'q Quota, SeriesId),
         partition_id: PartitionId,
         cost: u64,
     ) -> Check<'q> {
         Check {
-            quota: &quota.quota,
-            series_id: quota.series_id,
+            quota,
+            series_id,
             partition_id,
             cost,
             mode: CheckMode::Enforce,
@@ -231,10 +255,9 @@ impl Policy {
         [&self.grant].into_iter().chain(others).chain(temporary)
     }
 
-    /// Yields every quota that a client may be counted in, candidates too.
-    pub fn every_quota(&self) -> impl Iterator<Item = &PolicyQuota> {
-        self.grants()
-            .flat_map(Grant::quotas)
-            .chain(&self.candidates)
+    /// Yields every quota that a client may be counted in, candidates too, and where the store keeps it.
+    pub fn every_quota(&self) -> impl Iterator<Item = (&Quota, SeriesId)> {
+        let quotas = self.grants().flat_map(Grant::quotas);
+        quotas.chain(&self.candidates).flat_map(PolicyQuota::all)
     }
 }

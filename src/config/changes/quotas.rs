@@ -1,7 +1,7 @@
 //! What a reload changes about a policy, and which counters survive it.
 
 use crate::config::display;
-use crate::config::file::{OverridesFile, RawPolicy, Spanned};
+use crate::config::file::{OverridesFile, RawPolicy, RawQuota, Spanned};
 use crate::config::options::{Change, Effect, POLICY};
 use crate::config::value::GrantText;
 
@@ -48,12 +48,13 @@ fn rows(was: &OverridesFile, is: &OverridesFile) -> String {
 }
 
 /// Says which quotas changed their number, came and went; a window is what identifies one.
-fn quotas(old: &[Spanned<GrantText>], new: &[Spanned<GrantText>]) -> Vec<Change> {
-    let is_one = |one: &GrantText, other: &GrantText| match (one, other) {
-        (GrantText::Quota(one), GrantText::Quota(other)) => one.window == other.window,
+fn quotas(old: &[Spanned<RawQuota>], new: &[Spanned<RawQuota>]) -> Vec<Change> {
+    // But for the number, all that a quota is counted by.
+    let is_one = |one: &RawQuota, other: &RawQuota| match (&one.quota, &other.quota) {
+        (GrantText::Quota(a), GrantText::Quota(b)) => a.span == b.span && one.own().eq(other.own()),
         _ => one == other,
     };
-    let find = |list: &[Spanned<GrantText>], one: &GrantText| {
+    let find = |list: &[Spanned<RawQuota>], one: &RawQuota| {
         let place = list.iter().position(|other| is_one(&other.value, one));
         place.map(|at| list[at].value.clone())
     };
@@ -63,20 +64,20 @@ fn quotas(old: &[Spanned<GrantText>], new: &[Spanned<GrantText>]) -> Vec<Change>
         changes.push(Change { key, text, effect });
     };
     for Spanned { value: was, .. } in old {
-        if let (GrantText::Quota(was), Some(is)) = (was, find(new, was))
-            && let GrantText::Quota(quota) = &is
-            && quota.limit != was.limit
+        if let (GrantText::Quota(number), Some(is)) = (&was.quota, find(new, was))
+            && let GrantText::Quota(quota) = &is.quota
+            && quota.limit != number.limit
         {
-            let text = format!("{} → {}", was.limit, display::grant(&is));
+            let text = format!("{} → {}", number.limit, display::raw_quota(&is));
             add(text, Effect::CountersKept);
         }
     }
-    let only = |these: &[Spanned<GrantText>], those: &[Spanned<GrantText>]| -> Vec<String> {
+    let only = |these: &[Spanned<RawQuota>], those: &[Spanned<RawQuota>]| -> Vec<String> {
         let only = these.iter().filter(|one| find(those, &one.value).is_none());
-        only.map(|one| display::grant(&one.value)).collect()
+        only.map(|one| display::raw_quota(&one.value)).collect()
     };
     let (gone, come) = (only(old, new), only(new, old));
-    let is_quota = |at: &Spanned<GrantText>| matches!(at.value, GrantText::Quota(_));
+    let is_quota = |at: &Spanned<RawQuota>| matches!(at.value.quota, GrantText::Quota(_));
     if let ([was], [is]) = (gone.as_slice(), come.as_slice()) {
         let all_quotas = old.iter().chain(new).all(is_quota);
         let note = if all_quotas {

@@ -161,9 +161,12 @@ fn assign(
 ) {
     let (name, mut known) = (&policy.name, HashMap::new());
     let mut number = |part: &mut PolicyQuota, role| {
-        part.quota.can_come_back = can_come_back;
-        let known = known.entry((role, part.quota.window));
-        part.series_id = *known.or_insert_with(|| series_id_of(&series(name, role, &part.quota)));
+        number(part, can_come_back, &mut |quota| {
+            let series = series(name, role, quota);
+            let known = known.entry(series);
+            let found = known.or_insert_with_key(&mut *series_id_of);
+            *found
+        });
     };
     let others = policy.overrides.iter_mut().flat_map(|overrides| {
         let overrides = Arc::get_mut(overrides);
@@ -178,6 +181,25 @@ fn assign(
     }
     for part in &mut policy.candidates {
         number(part, SeriesRole::Candidate);
+    }
+}
+
+/// Gives a quota, and what it is for clients with days of their own, their series.
+fn number(
+    part: &mut PolicyQuota,
+    can_come_back: bool,
+    series_id_of: &mut dyn FnMut(&Quota) -> SeriesId,
+) {
+    let own = part
+        .own
+        .iter_mut()
+        .map(|(quota, series_id)| (quota, series_id));
+    for (quota, series_id) in [(&mut part.quota, &mut part.series_id)]
+        .into_iter()
+        .chain(own)
+    {
+        quota.can_come_back = can_come_back;
+        *series_id = series_id_of(quota);
     }
 }
 

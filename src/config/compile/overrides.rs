@@ -18,7 +18,7 @@ use crate::config::read::say;
 use crate::config::report::{OtherFile, Place, Report};
 use crate::config::secrets::{may_be_key, quoted, secret_parts};
 use crate::config::value::{Chooser, GrantText, ValueError, grant};
-use crate::limit::Algorithm;
+use crate::limit::{Algorithm, Align, AnchorDay};
 use crate::request::{ADDRESS_CLAIMS, Choice, EqualPatterns, Part, Partition, Pattern, Patterns};
 use crate::snapshot::{Grant, Overrides, Policy};
 
@@ -78,6 +78,13 @@ pub(super) fn compile(
             grant,
             &mut of_file,
         );
+        if rows.has_days {
+            // Of a pattern that was not taken there is none; those of the table have none.
+            compiler.day_of.resize(compiler.grant_of.len(), None);
+            if let (Some(day), Some(of)) = (&row.day, compiler.day_of.last_mut()) {
+                *of = AnchorDay::parse(&day.text);
+            }
+        }
     }
     let inventable_glob = compiler.inventable_glob().filter(|_| by.is_none()).cloned();
     let patterns = Patterns::new(&compiler.patterns);
@@ -87,6 +94,7 @@ pub(super) fn compile(
         patterns: patterns.unwrap_or_default(),
         grants: compiler.grants,
         grant_of: compiler.grant_of,
+        day_of: compiler.day_of,
         file_rows: rows.rows.len(),
         inventable_glob,
         by,
@@ -120,7 +128,7 @@ fn check_alone(table: &Table<RawPolicy>, policy: &Policy, report: &mut Report) {
     {
         let message = format!(
             "`{}` would apply to all clients",
-            display::grant(&word.value)
+            display::grant(&word.value.quota)
         );
         let hint = (policy.grant == Grant::Unlimited)
             .then(|| "`mode = \"off\"` turns a policy off".to_owned());
@@ -134,6 +142,8 @@ struct OverrideCompiler<'f> {
     chooser: Chooser<'f>,
     patterns: Vec<Pattern>,
     grant_of: Vec<u32>,
+    /// By pattern, if the file has days.
+    day_of: Vec<Option<AnchorDay>>,
     /// Which override each pattern is of: one of the table, or behind those a row of the file.
     origins: Vec<usize>,
     grants: Vec<Grant>,
@@ -144,7 +154,7 @@ struct OverrideCompiler<'f> {
 }
 
 /// What tells a grant from another one: whether it is nothing, and its quotas.
-type Meaning = (bool, Vec<(Box<str>, u64, Micros, Algorithm)>);
+type Meaning = (bool, Vec<(Box<str>, u64, Micros, Algorithm, Align)>);
 
 /// A file of overrides, its rows, and what is wrong with them so far.
 type InFile<'f> = (&'f OverridesFile, &'f Rows<'f>, Report);
@@ -156,6 +166,7 @@ impl<'f> OverrideCompiler<'f> {
             chooser,
             patterns: Vec::new(),
             grant_of: Vec::new(),
+            day_of: Vec::new(),
             origins: Vec::new(),
             grants: Vec::new(),
             known: HashMap::new(),
@@ -227,17 +238,22 @@ impl<'f> OverrideCompiler<'f> {
         let word = grant
             .quota
             .iter()
-            .find(|at| !matches!(at.value, GrantText::Quota(_)));
+            .find(|at| !matches!(at.value.quota, GrantText::Quota(_)));
         for (key, at, owner) in [
             ("burst", &grant.burst, AlgorithmName::Gcra),
             ("queue", &grant.queue, AlgorithmName::LeakyBucket),
         ] {
             let Some(at) = at else { continue };
             if let Some(word) = word {
-                let message = format!("`{key}` does not go with `{}`", display::grant(&word.value));
+                let text = display::grant(&word.value.quota);
+                let message = format!("`{key}` does not go with `{text}`");
                 report.mistake(&at.span, message, "a quota");
             } else {
-                check_key((key, &at.span), owner, self.table.value.algorithm, report);
+                let own = grant.quota.iter();
+                let mut own = own.filter_map(|at| Some(at.value.algorithm.as_ref()?.value));
+                if !own.any(|name| name == owner) {
+                    check_key((key, &at.span), owner, self.table.value.algorithm, report);
+                }
             }
         }
     }
@@ -251,7 +267,7 @@ impl<'f> OverrideCompiler<'f> {
         for field in &row.grant {
             match grant(&field.text) {
                 Ok(value) => quota.push(Spanned {
-                    value,
+                    value: value.into(),
                     span: field.place.clone(),
                 }),
                 Err(wrong) => self.say(wrong, field, report),
@@ -286,7 +302,13 @@ impl<'f> OverrideCompiler<'f> {
         let grant = quotas::grant(&self.table.name, &raw.quota, &counting, report);
         let quotas = grant.quotas().iter().map(|one| {
             let quota = &one.quota;
-            (one.item.clone(), quota.limit, quota.window, quota.algorithm)
+            (
+                one.item.clone(),
+                quota.limit,
+                quota.window,
+                quota.algorithm,
+                quota.align,
+            )
         });
         let meaning = (grant == Grant::Blocked, quotas.collect());
         let next = u32::try_from(self.grants.len()).expect("a file has fewer than 2^32 grants");

@@ -8,7 +8,8 @@ use crate::config::display;
 use crate::config::file::{AlgorithmName, File, RawPolicy, Table};
 use crate::config::options::POLICY;
 use crate::config::report::Report;
-use crate::limit::Count;
+use crate::config::value::{GrantText, QuotaSpan, QuotaText};
+use crate::limit::{CalendarUnit, Count};
 use crate::snapshot::Policy;
 
 /// Compiles `[policies.NAME]`; series ids are not assigned yet.
@@ -19,6 +20,7 @@ pub(super) fn compile(file: &File, report: &mut Report) -> Vec<Policy> {
 
 fn one(table: &Table<RawPolicy>, report: &mut Report) -> Policy {
     check_keys(table, report);
+    check_calendar_keys(table, report);
     let policy = Policy {
         name: Arc::clone(&table.name),
         grant: quotas::compile(table, report),
@@ -40,37 +42,86 @@ fn check_keys(table: &Table<RawPolicy>, report: &mut Report) {
         return;
     }
     let algorithm = table.value.algorithm;
-    let text = display::word(display::ALGORITHMS, &algorithm);
+    let names = algorithms(&table.value);
     for (key, owner) in [
         ("burst", AlgorithmName::Gcra),
         ("queue", AlgorithmName::LeakyBucket),
         ("buckets", AlgorithmName::SlidingWindow),
         ("oldest_bucket", AlgorithmName::SlidingWindow),
     ] {
-        if let Some(place) = table.place(key) {
+        if let Some(place) = table.place(key)
+            && !names.contains(&owner)
+        {
             check_key((key, place), owner, algorithm, report);
         }
     }
-    if let Some(place) = table.place("align")
-        && !matches!(
-            algorithm,
-            AlgorithmName::FixedWindow | AlgorithmName::SlidingWindow
-        )
-    {
-        let message = format!("`align` does not go with `{text}`");
-        (report.mistake(
-            place,
-            message,
-            "a key for `fixed-window` and `sliding-window` only",
-        ))
-        .hint(format!("remove it: `{text}` has no aligned windows"));
+    if let Some(place) = table.place("align") {
+        quotas::check_align((table.value.align, place), &names, report);
     }
     if let Some(place) = table.place("count")
         && table.value.count == Count::All
-        && matches!(algorithm, AlgorithmName::Gcra | AlgorithmName::LeakyBucket)
+        && let Some(name) = (names.iter())
+            .find(|name| matches!(name, AlgorithmName::Gcra | AlgorithmName::LeakyBucket))
     {
+        let text = display::word(display::ALGORITHMS, name);
         let message = format!("`count = \"all\"` does not go with `{text}`");
         (report.mistake(place, message, "`admitted`"))
             .hint("the windows and `sliding-log` can count refused requests");
+    }
+}
+
+/// Returns the algorithms by which a policy's quotas are counted: its own first.
+fn algorithms(policy: &RawPolicy) -> Vec<AlgorithmName> {
+    let overrides = (policy.overrides.0.iter()).flat_map(|one| &one.grant.value.quota);
+    let all = policy
+        .quota
+        .iter()
+        .chain(&policy.candidate)
+        .chain(overrides);
+    let own = all.filter_map(|at| Some(at.value.algorithm.as_ref()?.value));
+    [policy.algorithm].into_iter().chain(own).collect()
+}
+
+/// Refuses keys that no calendar quota of the policy has a use for.
+fn check_calendar_keys(table: &Table<RawPolicy>, report: &mut Report) {
+    let policy = &table.value;
+    // Rows of a file may grant any quota.
+    if policy.overrides_file.is_some() || table.is_incomplete(POLICY.about.title) {
+        return;
+    }
+    let overrides = (policy.overrides.0.iter()).flat_map(|one| &one.grant.value.quota);
+    let all = policy
+        .quota
+        .iter()
+        .chain(&policy.candidate)
+        .chain(overrides);
+    let units = all.filter_map(|at| match &at.value.quota {
+        GrantText::Quota(QuotaText {
+            span: QuotaSpan::Calendar(unit),
+            ..
+        }) => Some(*unit),
+        _ => None,
+    });
+    let units: Vec<CalendarUnit> = units.collect();
+    for key in ["time_zone", "anchor_day", "anchor_time", "anchor_by"] {
+        if let Some(place) = table.place(key)
+            && units.is_empty()
+        {
+            quotas::without_calendar(key, place, report);
+        }
+    }
+    let days = units.iter().filter(|unit| **unit != CalendarUnit::Day);
+    if let (Some(day), Some(place), Some(first)) =
+        (policy.anchor_day, table.place("anchor_day"), units.first())
+        && units.iter().all(|unit| day.within(*unit).is_none())
+    {
+        quotas::wrong_day(&day, *days.clone().next().unwrap_or(first), place, report);
+    }
+    if let Some(place) = table.place("anchor_by")
+        && days.count() == 0
+        && !units.is_empty()
+    {
+        let message = "`anchor_by` goes with calendar weeks and months only";
+        report.mistake(place, message, "a quota of a calendar week or month");
     }
 }

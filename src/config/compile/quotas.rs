@@ -5,95 +5,305 @@
 //! interval keeps the rate within 1 %, and nothing grows past 2^52.
 
 use std::ops::Range;
+use std::sync::Arc;
 
+use super::algorithm_key::check_key;
+use super::rows::has_days;
 use crate::clock::Micros;
 use crate::config::display;
-use crate::config::file::{AlgorithmName, RawGrant, RawPolicy, Spanned, Table};
-use crate::config::options::{BUCKETS_MAX, POLICY};
+use crate::config::file::{AlgorithmName, RawGrant, RawPolicy, RawQuota, Spanned, Table};
+use crate::config::options::POLICY;
 use crate::config::report::Report;
-use crate::config::value::{GrantText, QuotaText};
+use crate::config::value::{GrantText, QuotaSpan, QuotaText};
 use crate::limit::plan::SeriesId;
 use crate::limit::quota::COUNT_MAX;
 use crate::limit::sliding_log::LOG_LIMIT_MAX;
-use crate::limit::{Algorithm, Quota};
+use crate::limit::sliding_window::BUCKETS_MAX;
+use crate::limit::{Algorithm, Align, AnchorDay, Calendar, CalendarShape, CalendarUnit, Quota};
 use crate::snapshot::{Grant, PolicyQuota, REQUESTS};
 
-/// How the quotas of a policy, or of one of its overrides, are counted, and where that is said.
+/// How the quotas of a policy, or of one of its overrides, are counted that do not say so themselves.
 pub(super) struct Counting<'f> {
     policy: &'f RawPolicy,
-    burst: Option<u64>,
-    queue: u64,
-    /// Where `buckets`, `burst` and `queue` stand; none: what is wrong with them is said of the quota.
-    places: [Option<&'f Range<usize>>; 3],
+    burst: Said<'f, Option<u64>>,
+    queue: Said<'f, u64>,
+    buckets: Said<'f, u32>,
+    /// Whether clients may have days of their own, on which their calendar quotas begin.
+    has_own_days: bool,
 }
+
+/// A value, and where it stands; nowhere: what is wrong with it is said of the quota.
+type Said<'f, V> = (V, Option<&'f Range<usize>>);
 
 impl<'f> Counting<'f> {
     /// As the policy says.
     pub(super) fn of(table: &'f Table<RawPolicy>) -> Self {
         let policy = &table.value;
         Self {
+            burst: (policy.burst, table.place("burst")),
+            queue: (policy.queue, table.place("queue")),
+            buckets: (policy.buckets, table.place("buckets")),
+            has_own_days: has_own_days(policy),
             policy,
-            burst: policy.burst,
-            queue: policy.queue,
-            places: ["buckets", "burst", "queue"].map(|key| table.place(key)),
         }
     }
 
     /// As an override of the policy says: what it leaves out has its default.
     pub(super) fn of_override(policy: &'f RawPolicy, grant: &'f RawGrant) -> Self {
-        let at = |at: &'f Option<Spanned<u64>>| at.as_ref().map(|at| (at.value, &at.span));
-        let (burst, queue) = (at(&grant.burst), at(&grant.queue));
+        let place = |at: &'f Option<Spanned<u64>>| at.as_ref().map(|at| &at.span);
+        let value = |at: &Option<Spanned<u64>>| at.as_ref().map(|at| at.value);
         Self {
             policy,
-            burst: burst.map(|(burst, _)| burst),
-            queue: queue.map_or(0, |(queue, _)| queue),
-            places: [
-                None,
-                burst.map(|(_, place)| place),
-                queue.map(|(_, place)| place),
-            ],
+            burst: (value(&grant.burst), place(&grant.burst)),
+            queue: (value(&grant.queue).unwrap_or(0), place(&grant.queue)),
+            buckets: (policy.buckets, None),
+            has_own_days: has_own_days(policy),
         }
     }
 
-    fn algorithm(&self, limit: u64) -> Algorithm {
-        match self.policy.algorithm {
-            AlgorithmName::FixedWindow => Algorithm::FixedWindow,
-            AlgorithmName::SlidingWindow => Algorithm::SlidingWindow {
-                buckets: self.policy.buckets,
-                oldest: self.policy.oldest,
-            },
-            AlgorithmName::SlidingLog => Algorithm::SlidingLog,
-            AlgorithmName::Gcra => Algorithm::Gcra {
-                burst: self.burst.unwrap_or(limit),
-            },
-            AlgorithmName::LeakyBucket => Algorithm::LeakyBucket { queue: self.queue },
+    /// Returns how a quota is counted, but for its arithmetic, which is not checked.
+    fn algorithm(&self, raw: &RawQuota, text: &QuotaText) -> AlgorithmName {
+        match text.span {
+            QuotaSpan::Calendar(_) => AlgorithmName::FixedWindow,
+            QuotaSpan::Window(_) => own(&raw.algorithm).unwrap_or(self.policy.algorithm),
         }
     }
+
+    /// Compiles a quota; series ids are not assigned yet.
+    fn quota(
+        &self,
+        (raw, text): (&RawQuota, &QuotaText),
+        place: &Range<usize>,
+        report: &mut Report,
+    ) -> Quota {
+        let name = self.algorithm(raw, text);
+        check_own_keys((raw, text), name, report);
+        let align = own(&raw.align).unwrap_or(self.policy.align);
+        let algorithm = match (text.span, name) {
+            (QuotaSpan::Calendar(unit), _) => {
+                let day = self.day(raw, unit, report);
+                Algorithm::Calendar(self.calendar(raw, unit, (day, false)))
+            }
+            (_, AlgorithmName::FixedWindow) => Algorithm::FixedWindow,
+            (_, AlgorithmName::SlidingWindow) => Algorithm::SlidingWindow {
+                buckets: own(&raw.buckets).unwrap_or(self.buckets.0),
+                oldest: own(&raw.oldest).unwrap_or(self.policy.oldest),
+            },
+            (_, AlgorithmName::SlidingLog) => Algorithm::SlidingLog,
+            (_, AlgorithmName::Gcra) => Algorithm::Gcra {
+                burst: own(&raw.burst).or(self.burst.0).unwrap_or(text.limit),
+            },
+            (_, AlgorithmName::LeakyBucket) => Algorithm::LeakyBucket {
+                queue: own(&raw.queue).unwrap_or(self.queue.0),
+            },
+        };
+        let quota = Quota {
+            limit: text.limit,
+            window: match text.span {
+                QuotaSpan::Window(window) => window,
+                QuotaSpan::Calendar(unit) => unit.longest(),
+            },
+            algorithm,
+            count: self.policy.count,
+            // Of several quotas of a policy, those take it that have such windows.
+            align: match (algorithm, align) {
+                (Algorithm::FixedWindow, align) => align,
+                (Algorithm::SlidingWindow { .. }, Align::Spread) => Align::Spread,
+                _ => Align::Epoch,
+            },
+            can_come_back: true,
+        };
+        let places = [
+            span(&raw.buckets).or(self.buckets.1),
+            span(&raw.burst).or(self.burst.1),
+            span(&raw.queue).or(self.queue.1),
+        ];
+        check_arithmetic(places.map(|at| at.unwrap_or(place)), place, &quota, report);
+        quota
+    }
+
+    /// Returns the day on which windows of a calendar begin.
+    fn day(&self, raw: &RawQuota, unit: CalendarUnit, report: &mut Report) -> u8 {
+        if let Some(at) = &raw.anchor_day {
+            return at.value.within(unit).unwrap_or_else(|| {
+                wrong_day(&at.value, unit, &at.span, report);
+                1
+            });
+        }
+        // Of several quotas of a policy, those take it that begin on such days.
+        let day = self.policy.anchor_day.and_then(|day| day.within(unit));
+        day.unwrap_or(1)
+    }
+
+    fn calendar(
+        &self,
+        raw: &RawQuota,
+        unit: CalendarUnit,
+        (anchor_day, is_own): (u8, bool),
+    ) -> &'static Calendar {
+        let zone = raw.time_zone.as_ref().map(|at| &at.value);
+        let zone = zone.unwrap_or(&self.policy.time_zone);
+        let shape = CalendarShape {
+            unit,
+            time_zone: Arc::clone(&zone.name),
+            anchor_day,
+            anchor_minute: own(&raw.anchor_time).unwrap_or(self.policy.anchor_time),
+            is_own,
+        };
+        Calendar::of(shape, zone.zone.clone())
+    }
+
+    /// Returns the quota for each day that a client may have of its own.
+    fn own(&self, raw: &RawQuota, quota: &Quota) -> Box<[(Quota, SeriesId)]> {
+        let Algorithm::Calendar(calendar) = quota.algorithm else {
+            return Box::default();
+        };
+        let unit = calendar.shape().unit;
+        let days = match unit {
+            _ if !self.has_own_days => 0,
+            CalendarUnit::Day => 0,
+            CalendarUnit::Week => 7,
+            CalendarUnit::Month => 31,
+        };
+        let of_day = |day| {
+            let algorithm = Algorithm::Calendar(self.calendar(raw, unit, (day, true)));
+            let quota = Quota {
+                algorithm,
+                ..*quota
+            };
+            (quota, SeriesId(0))
+        };
+        (1..=days).map(of_day).collect()
+    }
+}
+
+fn own<V: Copy>(said: &Option<Spanned<V>>) -> Option<V> {
+    said.as_ref().map(|at| at.value)
+}
+
+fn span<V>(said: &Option<Spanned<V>>) -> Option<&Range<usize>> {
+    said.as_ref().map(|at| &at.span)
+}
+
+/// Whether clients may have days of their own: a claim names them, or the file of overrides has a column of them.
+pub(super) fn has_own_days(policy: &RawPolicy) -> bool {
+    let file = policy.overrides_file.as_ref();
+    policy.policy.anchor_by.is_some() || file.is_some_and(|file| has_days(&file.content))
+}
+
+/// Says that windows of a calendar cannot begin on such a day.
+pub(super) fn wrong_day(
+    day: &AnchorDay,
+    unit: CalendarUnit,
+    place: &Range<usize>,
+    report: &mut Report,
+) {
+    let (day, name) = (display::anchor_day(day), unit.name());
+    let expected = match unit {
+        CalendarUnit::Day => "no `anchor_day`: days begin at `anchor_time`",
+        CalendarUnit::Week => "a day of the week such as `monday`",
+        CalendarUnit::Month => "a day of the month from 1 to 31",
+    };
+    report.mistake(place, format!("no {name} begins on `{day}`"), expected);
+}
+
+/// Refuses keys of a quota that its algorithm has no use for.
+fn check_own_keys((raw, text): (&RawQuota, &QuotaText), name: AlgorithmName, report: &mut Report) {
+    if let QuotaSpan::Calendar(unit) = text.span {
+        let keys = [
+            ("buckets", span(&raw.buckets)),
+            ("oldest_bucket", span(&raw.oldest)),
+            ("align", span(&raw.align)),
+            ("burst", span(&raw.burst)),
+            ("queue", span(&raw.queue)),
+        ];
+        for (key, place) in keys {
+            let Some(place) = place else { continue };
+            let message = format!("`{key}` does not go with a calendar {}", unit.name());
+            (report.mistake(place, message, "a key of other quotas only")).hint("remove it");
+        }
+        return;
+    }
+    for (key, place, owner) in [
+        ("burst", span(&raw.burst), AlgorithmName::Gcra),
+        ("queue", span(&raw.queue), AlgorithmName::LeakyBucket),
+        ("buckets", span(&raw.buckets), AlgorithmName::SlidingWindow),
+        (
+            "oldest_bucket",
+            span(&raw.oldest),
+            AlgorithmName::SlidingWindow,
+        ),
+    ] {
+        if let Some(place) = place {
+            check_key((key, place), owner, name, report);
+        }
+    }
+    if let Some(at) = &raw.align {
+        check_align((at.value, &at.span), &[name], report);
+    }
+    let of_calendars = [
+        ("time_zone", span(&raw.time_zone)),
+        ("anchor_day", span(&raw.anchor_day)),
+        ("anchor_time", span(&raw.anchor_time)),
+    ];
+    for (key, place) in of_calendars {
+        if let Some(place) = place {
+            without_calendar(key, place, report);
+        }
+    }
+}
+
+/// Says that a key goes with calendar quotas only.
+pub(super) fn without_calendar(key: &str, place: &Range<usize>, report: &mut Report) {
+    let message = format!("`{key}` goes with calendar quotas only");
+    (report.mistake(place, message, "a quota such as `10000 per calendar month`"))
+        .hint("remove it, or make the quota one of a calendar day, week or month");
+}
+
+/// Refuses an `align` that no quota has windows for; `names` are the algorithms of those it is about.
+pub(super) fn check_align(
+    (align, place): (Align, &Range<usize>),
+    names: &[AlgorithmName],
+    report: &mut Report,
+) {
+    let has = |name| names.contains(&name);
+    let text = display::word(display::ALGORITHMS, &names[0]);
+    let (message, expected) = match align {
+        _ if has(AlgorithmName::FixedWindow) => return,
+        Align::First => ("`align = \"first\"`", "a value for `fixed-window` only"),
+        _ if has(AlgorithmName::SlidingWindow) => return,
+        _ => (
+            "`align`",
+            "a key for `fixed-window` and `sliding-window` only",
+        ),
+    };
+    let message = format!("{message} does not go with `{text}`");
+    (report.mistake(place, message, expected)).hint(match align {
+        Align::First => "remove it, or set `algorithm = \"fixed-window\"`".to_owned(),
+        _ => format!("remove it: `{text}` has no aligned windows"),
+    });
 }
 
 /// Compiles a list of quotas, or the word that stands for one; series ids are not assigned yet.
 pub(super) fn grant(
     name: &str,
-    list: &[Spanned<GrantText>],
+    list: &[Spanned<RawQuota>],
     counting: &Counting<'_>,
     report: &mut Report,
 ) -> Grant {
-    let word = |at: &&Spanned<GrantText>| !matches!(at.value, GrantText::Quota(_));
+    let word = |at: &&Spanned<RawQuota>| !matches!(at.value.quota, GrantText::Quota(_));
     if let Some(word) = list.iter().find(word) {
         if list.len() > 1 {
-            let message = format!("`{}` is combined with quotas", display::grant(&word.value));
+            let text = display::grant(&word.value.quota);
+            let message = format!("`{text}` is combined with quotas");
             report.mistake(&word.span, message, "quotas, or this word alone");
         }
-        return match word.value {
+        return match word.value.quota {
             GrantText::Blocked => Grant::Blocked,
             _ => Grant::Unlimited,
         };
     }
-    let texts = list.iter().filter_map(|at| match &at.value {
-        GrantText::Quota(quota) => Some((quota, &at.span)),
-        _ => None,
-    });
-    Grant::Quotas(quotas(name, &texts.collect::<Vec<_>>(), counting, report))
+    Grant::Quotas(quotas(name, list, counting, report))
 }
 
 /// Compiles the quotas of a policy.
@@ -111,39 +321,37 @@ pub(super) fn compile(table: &Table<RawPolicy>, report: &mut Report) -> Grant {
 
 /// Compiles the quotas that are tried beside those of a policy.
 pub(super) fn candidates(table: &Table<RawPolicy>, report: &mut Report) -> Vec<PolicyQuota> {
-    let texts = table.value.candidate.iter().map(|at| (&at.value, &at.span));
-    quotas(
-        &table.name,
-        &texts.collect::<Vec<_>>(),
-        &Counting::of(table),
-        report,
-    )
+    let counting = Counting::of(table);
+    quotas(&table.name, &table.value.candidate, &counting, report)
 }
 
 /// Compiles quotas that must all hold, with the texts that answers have of them.
 fn quotas(
     name: &str,
-    texts: &[Text<'_>],
+    list: &[Spanned<RawQuota>],
     counting: &Counting<'_>,
     report: &mut Report,
 ) -> Vec<PolicyQuota> {
-    check_windows(texts, report);
-    let quotas = texts.iter().map(|(text, place)| {
-        let quota = Quota {
-            limit: text.limit,
-            window: text.window,
-            algorithm: counting.algorithm(text.limit),
-            count: counting.policy.count,
-            align: counting.policy.align,
-            can_come_back: true,
+    let texts = list.iter().filter_map(|at| match &at.value.quota {
+        GrantText::Quota(text) => Some((&at.value, text, &at.span)),
+        _ => None,
+    });
+    let texts: Vec<Text<'_>> = texts.collect();
+    check_windows(&texts, report);
+    let is_one_of_several = texts.len() > 1;
+    let quotas = texts.into_iter().map(|(raw, text, place)| {
+        let quota = counting.quota((raw, text), place, report);
+        let item = item(name, is_one_of_several.then_some(&text.window_text));
+        let per = match text.span {
+            QuotaSpan::Window(_) => text.window_text.clone(),
+            QuotaSpan::Calendar(unit) => format!("calendar {}", unit.name()),
         };
-        check_arithmetic(counting, place, &quota, report);
-        let item = item(name, (texts.len() > 1).then_some(&text.window_text));
         PolicyQuota {
             series_id: SeriesId(0),
             policy_item: policy_item(&item, &quota, &counting.policy.policy.unit),
             item,
-            log_name: format!("{name}: {} per {}", text.limit, text.window_text).into(),
+            log_name: format!("{name}: {} per {per}", text.limit).into(),
+            own: counting.own(raw, &quota),
             quota,
         }
     });
@@ -151,16 +359,19 @@ fn quotas(
 }
 
 /// A quota, and where it stands.
-type Text<'f> = (&'f QuotaText, &'f Range<usize>);
+type Text<'f> = (&'f RawQuota, &'f QuotaText, &'f Range<usize>);
 
 /// Two quotas over one window would share their counters; the larger never refuses anyway.
 fn check_windows(quotas: &[Text<'_>], report: &mut Report) {
-    for (at, (quota, place)) in quotas.iter().enumerate() {
-        let same = |(earlier, _): &&Text<'_>| earlier.window == quota.window;
-        if let Some((earlier, _)) = quotas[..at].iter().find(same) {
+    for (at, (_, quota, place)) in quotas.iter().enumerate() {
+        let same = |(_, earlier, _): &&Text<'_>| earlier.span == quota.span;
+        if let Some((_, earlier, _)) = quotas[..at].iter().find(same) {
             let least = earlier.limit.min(quota.limit);
-            let span = display::span(quota.window);
-            let window = display::window(quota.window);
+            let span = match quota.span {
+                QuotaSpan::Window(window) => display::span(window),
+                QuotaSpan::Calendar(unit) => format!("a calendar {}", unit.name()),
+            };
+            let window = display::quota_span(quota.span);
             let message = format!("two quotas of one policy have the same window, {span}");
             (report.mistake(place, message, "a different window"))
                 .hint(format!("keep the smaller: `\"{least} per {window}\"`"));
@@ -169,12 +380,11 @@ fn check_windows(quotas: &[Text<'_>], report: &mut Report) {
 }
 
 fn check_arithmetic(
-    counting: &Counting<'_>,
+    [of_buckets, of_burst, of_queue]: [&Range<usize>; 3],
     place: &Range<usize>,
     quota: &Quota,
     report: &mut Report,
 ) {
-    let [of_buckets, of_burst, of_queue] = counting.places.map(|key| key.unwrap_or(place));
     match quota.algorithm {
         Algorithm::SlidingWindow { buckets, .. } => {
             check_buckets(of_buckets, quota.window, buckets, report);
@@ -268,16 +478,19 @@ fn item(name: &str, window_text: Option<&str>) -> Box<str> {
     }
 }
 
-/// Renders a quota's item of `RateLimit-Policy`; `w` is whole seconds rounded up. Units are requests if
+/// Renders a quota's item of `RateLimit-Policy`; `w` is whole seconds rounded up, and left out of calendars. Units are requests if
 /// `qu` does not say otherwise, and their name needs no escapes.
 fn policy_item(item: &str, quota: &Quota, unit: &str) -> Box<str> {
     let limit = quota.limit.min(INTEGER_MAX);
-    let window_s = quota.window.0.div_ceil(1_000_000);
+    let window = match quota.algorithm {
+        Algorithm::Calendar(_) => String::new(),
+        _ => format!(";w={}", quota.window.0.div_ceil(1_000_000)),
+    };
     let unit = match unit {
         REQUESTS => String::new(),
         unit => format!(";qu=\"{unit}\""),
     };
-    format!("{item};q={limit}{unit};w={window_s}").into()
+    format!("{item};q={limit}{unit}{window}").into()
 }
 
 /// The largest integer of a structured field (RFC 9651, section 3.3.1).

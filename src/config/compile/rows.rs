@@ -2,7 +2,7 @@
 //!
 //! A pattern, then its quotas. Space around a field is no part of it unless the field is in quotes. Empty
 //! lines, lines that begin with `#`, empty fields at the end of a row and a first row
-//! `pattern,quota` say nothing.
+//! `pattern,quota` say nothing; one `pattern,quota,anchor_day` says that the third field is the client's own day.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -13,6 +13,8 @@ use crate::config::report::Report;
 #[derive(Debug, Default)]
 pub(super) struct Rows<'t> {
     pub(super) rows: Vec<Row<'t>>,
+    /// Whether its title names a column of days.
+    pub(super) has_days: bool,
     /// Rows that cannot be read, or have no quota.
     pub(super) unread: Vec<Range<usize>>,
 }
@@ -23,6 +25,8 @@ pub(super) struct Row<'t> {
     pub(super) pattern: CsvField<'t>,
     /// At least one.
     pub(super) grant: Vec<CsvField<'t>>,
+    /// The client's own day, in a file with such a column.
+    pub(super) day: Option<CsvField<'t>>,
     /// The row behind the pattern, as it is written.
     pub(super) spelled: &'t str,
 }
@@ -50,8 +54,11 @@ pub(super) fn rows<'t>(text: &'t str, report: &mut Report) -> Rows<'t> {
         match fields(text, start) {
             Ok((fields, end)) => {
                 at = end + 1;
-                match row(text, fields) {
-                    Some(row) if is_title && row.is_title() => {}
+                if is_title && let Some(title) = Title::of(&fields) {
+                    found.has_days = title == Title::WithDays;
+                    continue;
+                }
+                match row(text, fields, found.has_days) {
                     Some(row) => found.rows.push(row),
                     None => {
                         let hint = line
@@ -77,7 +84,40 @@ pub(super) fn rows<'t>(text: &'t str, report: &mut Report) -> Rows<'t> {
     found
 }
 
-fn row<'t>(text: &'t str, mut fields: Vec<CsvField<'t>>) -> Option<Row<'t>> {
+/// Says whether the title of a file names a column of days.
+pub(super) fn has_days(text: &str) -> bool {
+    let lines = text.lines().map(str::trim);
+    let mut lines = lines.filter(|line| !(line.is_empty() || line.starts_with('#')));
+    let title = lines.next().and_then(|line| fields(line, 0).ok());
+    title.is_some_and(|(fields, _)| Title::of(&fields) == Some(Title::WithDays))
+}
+
+/// What the first row names, if it is no row of a client.
+#[derive(PartialEq)]
+enum Title {
+    Plain,
+    WithDays,
+}
+
+impl Title {
+    fn of(fields: &[CsvField<'_>]) -> Option<Self> {
+        let is = |field: &CsvField<'_>, title| field.text.eq_ignore_ascii_case(title);
+        let used = fields.iter().rposition(|field| !field.text.is_empty())?;
+        match &fields[..=used] {
+            [pattern, quota] if is(pattern, "pattern") && is(quota, "quota") => Some(Self::Plain),
+            [pattern, quota, day]
+                if is(pattern, "pattern") && is(quota, "quota") && is(day, "anchor_day") =>
+            {
+                Some(Self::WithDays)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Makes a row of its fields; with days, the third is one, and quotas follow it.
+fn row<'t>(text: &'t str, mut fields: Vec<CsvField<'t>>, has_days: bool) -> Option<Row<'t>> {
+    let day = (has_days && fields.len() > 2).then(|| fields.remove(2));
     while fields.last().is_some_and(|field| field.text.is_empty()) {
         fields.pop();
     }
@@ -89,14 +129,8 @@ fn row<'t>(text: &'t str, mut fields: Vec<CsvField<'t>>) -> Option<Row<'t>> {
         spelled: &text[pattern.place.end..end],
         pattern,
         grant,
+        day,
     })
-}
-
-impl Row<'_> {
-    fn is_title(&self) -> bool {
-        let is = |field: &CsvField<'_>, title| field.text.eq_ignore_ascii_case(title);
-        is(&self.pattern, "pattern") && is(&self.grant[0], "quota")
-    }
 }
 
 /// Why a row cannot be read: where, what is wrong there, and what was expected.

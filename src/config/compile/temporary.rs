@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use super::overrides::WINDOWS_MAX;
 use super::quotas::{self, Counting};
-use super::{holds_requests, series};
-use crate::config::file::{File, RawGrant, Spanned};
+use super::{holds_requests, number, series};
+use crate::config::file::{File, RawGrant, RawQuota, Spanned};
 use crate::config::report::Report;
 use crate::config::value::grant;
 use crate::index::PolicyIndex;
@@ -58,6 +58,7 @@ pub fn temporary_grant(
     let mut list = Vec::with_capacity(texts.len());
     for text in texts {
         let value = grant(text).map_err(|wrong| format!("`{text}` {}", wrong.in_a_line()))?;
+        let value = RawQuota::from(value);
         list.push(Spanned { value, span: 0..0 });
     }
     if list.is_empty() {
@@ -73,9 +74,9 @@ pub fn temporary_grant(
     let can_come_back = holds_requests(&snapshot.policies) || policy.is_settled();
     if let Grant::Quotas(quotas) = &mut grant {
         for part in quotas {
-            part.quota.can_come_back = can_come_back;
-            let series = series(&policy.name, SeriesRole::Real, &part.quota);
-            part.series_id = series_id_of(&series);
+            number(part, can_come_back, &mut |quota| {
+                series_id_of(&series(&policy.name, SeriesRole::Real, quota))
+            });
         }
     }
     Ok(grant)

@@ -3,33 +3,14 @@
 use std::fs;
 use std::sync::LazyLock;
 
-use super::kind::{ValueSpec, list_or_one, number, scalar, text};
+use super::kind::{ValueSpec, number, scalar};
+use super::quotas::quotas_of_override;
 use super::{TableSpec, ValueShape};
-use crate::config::display;
-use crate::config::file::{OverridesFile, RawGrant, RawOverride, RawOverrides, Spanned};
+use crate::config::file::{OverridesFile, RawGrant, RawOverride, RawOverrides};
 use crate::config::read::{Form, FreeKeys};
-use crate::config::secrets::{may_be_key, quoted};
-use crate::config::value::{GrantText, ValueError, file, grant, grant_pattern};
+use crate::config::secrets::quoted;
+use crate::config::value::{ValueError, file};
 use crate::limit::quota::COUNT_MAX;
-
-/// `quota`: one or several.
-pub(super) fn grants() -> ValueSpec<Vec<Spanned<GrantText>>> {
-    list_or_one(text("100 per minute", grant, display::grant).matching(grant_pattern()))
-}
-
-/// The same of an override, where a client's key may stand by mistake.
-fn grants_of_override() -> ValueSpec<Vec<Spanned<GrantText>>> {
-    let read = |text: &str| {
-        grant(text).map_err(|wrong| {
-            if !may_be_key(text) || quoted(text) == text {
-                return wrong;
-            }
-            let hint = wrong.hint.clone().filter(|hint| !hint.contains(" per "));
-            wrong.unquoted("this value").maybe_hint(hint)
-        })
-    };
-    list_or_one(text("100 per minute", read, display::grant).matching(grant_pattern()))
-}
 
 /// `overrides`
 pub(super) fn overrides() -> ValueSpec<RawOverrides> {
@@ -40,7 +21,7 @@ pub(super) fn overrides() -> ValueSpec<RawOverrides> {
     };
     let count = |overrides: &RawOverrides| overrides.0.len().to_string();
     let table = ValueShape::Table(OVERRIDE.about.clone());
-    let one = ValueShape::OneOf(vec![grants_of_override().shape, table]);
+    let one = ValueShape::OneOf(vec![quotas_of_override().shape, table]);
     let kind = ValueSpec::new(
         keys.example,
         ValueShape::FreeTable(Box::new(one)),
@@ -49,7 +30,7 @@ pub(super) fn overrides() -> ValueSpec<RawOverrides> {
                 scalar.entries(&keys, quoted, |mut value| match value.table(&OVERRIDE) {
                     Some(grant) => Some(grant),
                     None => Some(RawGrant {
-                        quota: grants_of_override().read(value)?,
+                        quota: quotas_of_override().read(value)?,
                         ..RawGrant::default()
                     }),
                 })?;
@@ -66,7 +47,7 @@ pub(super) fn overrides() -> ValueSpec<RawOverrides> {
 /// An override that is a table.
 static OVERRIDE: LazyLock<TableSpec<RawGrant>> = LazyLock::new(|| {
     TableSpec::<RawGrant>::of("override", "an override")
-        .key("quota", grants_of_override())
+        .key("quota", quotas_of_override())
         .sets(|table| &mut table.quota)
         .doc("What these clients may spend.")
         .key(

@@ -4,20 +4,21 @@ use std::sync::{Arc, LazyLock};
 
 use http::StatusCode;
 
-use super::kind::{free_text, list, list_or_one, number, number_or_text, size, text, word};
-use super::overrides::{grants, overrides, overrides_file};
-use super::{Effect, TableSpec, costs, prices};
+use super::kind::{free_text, list, number, number_or_text, size, text, word};
+use super::overrides::{overrides, overrides_file};
+use super::{Effect, TableSpec, costs, prices, quotas};
 use crate::config::display;
 use crate::config::file::{AlgorithmName, RawPolicy};
 use crate::config::value::{
-    STATUS_PATTERN, field_value, name, part_choice, part_pattern, quota, quota_pattern, refund_on,
+    STATUS_PATTERN, Zone, anchor_by, field_value, name, part_choice, part_pattern, refund_on,
     refusal_status, retry_jitter, status_range,
 };
 use crate::limit::plan::OnStoreFailure;
 use crate::limit::quota::{COST_MAX, COUNT_MAX};
+use crate::limit::sliding_window::BUCKETS_MAX;
 use crate::limit::{Align, Count, OldestBucket};
 use crate::request::{Choice, Missing, Part, Partition};
-use crate::snapshot::{Jitter, PolicyMode, REQUESTS};
+use crate::snapshot::{PolicyMode, REQUESTS};
 
 /// `[policies.NAME]`
 pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
@@ -27,7 +28,8 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
     let algorithm = word(display::ALGORITHMS, &[]).or(AlgorithmName::SlidingWindow);
     let oldest = word(display::OLDEST_BUCKETS, &[]).or(OldestBucket::Weighted);
     let on_failure = word(display::ON_STORE_FAILURE, &[]).or(OnStoreFailure::Local);
-    let a_quota = |example| text(example, quota, display::quota).matching(quota_pattern());
+    let anchor_by = text("jwt:billing_day", anchor_by, display::choice);
+    let anchor_by = anchor_by.matching("^jwt:.+$");
     let units = || number(0..=COST_MAX);
     let most = number(1..=COST_MAX);
     let unit = text(
@@ -42,7 +44,7 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
     let (afresh, kept) = (Effect::CountersAfresh, Effect::CountersKept);
     TableSpec::<RawPolicy>::of("policy", "[policies.NAME]")
         .about("Who may spend how much.")
-        .key("quota", grants())
+        .key("quota", quotas::quotas())
         .sets(|table| &mut table.quota)
         .doc("Units per window, or a list of quotas that must all hold:")
         .key("algorithm", algorithm)
@@ -51,7 +53,7 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
         .effect(afresh)
         .key("buckets", number(1..=u64::from(BUCKETS_MAX)).or(10))
         .sets(|table| &mut table.buckets)
-        .doc("For sliding-window: buckets per window, 1 to 100.")
+        .doc("For sliding-window: buckets per window, 1 to 360.")
         .effect(afresh)
         .key("oldest_bucket", oldest)
         .sets(|table| &mut table.oldest)
@@ -60,6 +62,22 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
         .key("align", word(display::ALIGNS, &[]).or(Align::Epoch))
         .sets(|table| &mut table.align)
         .doc("When windows and buckets start:")
+        .effect(afresh)
+        .key("time_zone", quotas::time_zone().or(Zone::default()))
+        .sets(|table| &mut table.time_zone)
+        .doc("For calendar quotas: the time zone.")
+        .effect(afresh)
+        .key("anchor_day", quotas::day().or_none("1, of a week monday"))
+        .sets(|table| &mut table.anchor_day)
+        .doc("For calendar quotas: the day that weeks or months begin on; in a shorter month, its last day.")
+        .effect(afresh)
+        .key("anchor_time", quotas::time().or(0))
+        .sets(|table| &mut table.anchor_time)
+        .doc("For calendar quotas: the time of day that windows begin at.")
+        .effect(afresh)
+        .key("anchor_by", anchor_by.or_none("none"))
+        .sets(|table| &mut table.policy.anchor_by)
+        .doc("For calendar quotas: the claim that names each client's own day.")
         .effect(afresh)
         .key("burst", number(1..=COUNT_MAX).or_none("the quota"))
         .sets(|table| &mut table.burst)
@@ -129,7 +147,7 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
         .doc("\"enforce\", \"shadow\" (count and report, never refuse), \"mark\" (shadow, and tell the upstream), or \"off\".")
         .key(
             "candidate",
-            list_or_one(a_quota("200 per minute")).or(Vec::new()),
+            quotas::candidates().or(Vec::new()),
         )
         .sets(|table| &mut table.candidate)
         .doc("A quota to try beside the real one: counted and reported, never enforced.")
@@ -149,7 +167,7 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
         .sets(|table| &mut table.overrides_file)
         .doc("A CSV file with more overrides, read again on SIGHUP.")
         .table("refusal", refusal())
-        .not_yet("time_zone anchor_day anchor_time anchor_by initial_credits allow_loss spill")
+        .not_yet("initial_credits allow_loss spill")
         .not_yet("penalty penalty_growth notify consistency overshoot sync_interval")
 });
 
@@ -170,13 +188,10 @@ fn refusal() -> TableSpec<RawPolicy> {
         .key("content_type", content_type.or_none("text/plain"))
         .sets(|table| &mut table.refusal_content_type)
         .doc("The content type of that body.")
-        .key("retry_jitter", jitter.or(Jitter::default()))
+        .key("retry_jitter", jitter.or_none("0s, of calendar quotas 5m"))
         .sets(|table| &mut table.policy.refusal.retry_jitter)
         .doc("The largest random delay added to Retry-After: a duration or a share of the wait, \"5s\" or \"10%\".")
 }
 
 /// Most bytes of a body that may be buffered before the decision.
 const BODY_BUFFERED_MAX: u64 = 1 << 30;
-
-/// Most buckets of a sliding window.
-pub const BUCKETS_MAX: u32 = 100;

@@ -27,7 +27,7 @@ impl<'t> Scalar<'t, '_> {
             {
                 return self.items_of_variable(written, read);
             }
-            DeValue::String(_) if one == OneItem::Plain => vec![self.node],
+            DeValue::String(_) | DeValue::Table(_) if one == OneItem::Plain => vec![self.node],
             other => {
                 let wanted = match one {
                     OneItem::InList | OneItem::Table => "a list",

@@ -4,11 +4,12 @@ use super::synonyms::synonym;
 use super::{QuotaText, ValueError, did_you_mean, quota, quota_pattern};
 
 /// What a client may do: one of `quota`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum GrantText {
     /// Spend a quota.
     Quota(QuotaText),
     /// Everything.
+    #[default]
     Unlimited,
     /// Nothing.
     Blocked,

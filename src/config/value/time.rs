@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{ValueError, nearest};
 use crate::clock::Micros;
+use crate::limit::CalendarUnit;
 use crate::limit::quota::COUNT_MAX;
 
 /// `"500 per 2s"`.
@@ -12,9 +13,18 @@ pub struct QuotaText {
     /// Units per window.
     pub limit: u64,
     /// The window.
-    pub window: Micros,
-    /// The window as the operator wrote it, short: `2s`, `10m`; the suffix of the policy's name in headers.
+    pub span: QuotaSpan,
+    /// The window as the operator wrote it, short: `2s`, `10m`, `month`; the suffix of the policy's name in headers.
     pub window_text: String,
+}
+
+/// How long a window is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum QuotaSpan {
+    /// So long, always.
+    Window(Micros),
+    /// As long as a calendar says.
+    Calendar(CalendarUnit),
 }
 
 /// Parses a duration such as `50ms`, `30s`, `1h`, `1m30s`.
@@ -36,11 +46,13 @@ pub fn duration(text: &str) -> Result<Duration, ValueError> {
 pub fn quota(text: &str) -> Result<QuotaText, ValueError> {
     let words: Vec<&str> = text.split_whitespace().collect();
     match words[..] {
-        [_, "in", "flight"] | [_, "per", "calendar", ..] => {
-            return Err(ValueError::to_come(QUOTAS));
+        [_, "in", "flight"] => return Err(ValueError::to_come(QUOTAS)),
+        [_, "per", .., "month" | "months"] if !words.contains(&"calendar") => {
+            let hint = "months differ in length: `per calendar month`, or say how many days: `per 30 days`";
+            return Err(ValueError::new("is not a quota", QUOTAS).hint(hint));
         }
-        [_, "per", .., "month" | "months" | "year" | "years"] => {
-            let hint = "months and years differ in length; say how many days: `per 30 days`";
+        [_, "per", .., "year" | "years"] => {
+            let hint = "years differ in length; say how many days: `per 365 days`";
             return Err(ValueError::new("is not a quota", QUOTAS).hint(hint));
         }
         _ => {}
@@ -56,6 +68,19 @@ pub fn quota(text: &str) -> Result<QuotaText, ValueError> {
         let hint = "what admits nothing is `blocked`, in `overrides`".to_owned();
         return Err(wrong.maybe_hint((limit.trim_matches('0').is_empty()).then_some(hint)));
     };
+    if let ["calendar", unit @ ..] = window {
+        let units = [CalendarUnit::Day, CalendarUnit::Week, CalendarUnit::Month];
+        let unit = units.into_iter().find(|known| *unit == [known.name()]);
+        let unit = unit.ok_or_else(|| {
+            let hint = format!("`{limit} per calendar day`, `week` or `month`");
+            ValueError::new("is not a quota", QUOTAS).hint(hint)
+        })?;
+        return Ok(QuotaText {
+            limit,
+            span: QuotaSpan::Calendar(unit),
+            window_text: unit.name().to_owned(),
+        });
+    }
     let window = window.join(" ");
     let span = if let Some(unit) = unit(&window) {
         Ok(one(unit))
@@ -65,7 +90,7 @@ pub fn quota(text: &str) -> Result<QuotaText, ValueError> {
     match span {
         Ok(span) if (WINDOW_US_MIN..=WINDOW_US_MAX).contains(&span.us) => Ok(QuotaText {
             limit,
-            window: Micros(span.us),
+            span: QuotaSpan::Window(Micros(span.us)),
             window_text: span.short,
         }),
         Ok(_) | Err(DurationFault::TooLong) => Err(ValueError::new(
@@ -86,7 +111,7 @@ pub fn duration_pattern() -> String {
 pub fn quota_pattern() -> String {
     let units = names().collect::<Vec<_>>().join("|");
     format!(
-        r"^\s*[0-9]([0-9_]*[0-9])?\s+per\s+({units}|{})\s*$",
+        r"^\s*[0-9]([0-9_]*[0-9])?\s+per\s+({units}|calendar\s+(day|week|month)|{})\s*$",
         span_pattern()
     )
 }
@@ -310,7 +335,7 @@ mod tests {
         ] {
             let expected = QuotaText {
                 limit,
-                window: Micros(us),
+                span: QuotaSpan::Window(Micros(us)),
                 window_text: short.to_owned(),
             };
             assert_eq!(quota(text), Ok(expected), "{text}");
@@ -346,7 +371,9 @@ mod tests {
             ),
             ("1 per 0s", "has a window that is out of range"),
             ("1 per 53w", "has a window that is out of range"),
-            ("10 per calendar month", "is not available yet"),
+            ("10 per calendar year", "is not a quota"),
+            ("10 per calendar", "is not a quota"),
+            ("10 per 2 calendar months", "is not a quota"),
             ("20 in flight", "is not available yet"),
             ("1 per month", "is not a quota"),
         ] {

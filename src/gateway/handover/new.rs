@@ -204,7 +204,9 @@ impl AdoptedCounters {
         let live = process.live();
         let quotas = live.snapshot.policies.iter().flat_map(Policy::every_quota);
         Self {
-            quotas: quotas.map(|quota| (quota.series_id, quota.quota)).collect(),
+            quotas: quotas
+                .map(|(quota, series_id)| (series_id, *quota))
+                .collect(),
             adopted: 0,
         }
     }

@@ -8,7 +8,7 @@ use super::{Afterwards, PROBLEM_JSON, Page, Refusal};
 use crate::chance;
 use crate::clock::Micros;
 use crate::fault::Reason;
-use crate::limit::Retry;
+use crate::limit::{Algorithm, Retry};
 use crate::snapshot::{Jitter, PagePart, Policy, PolicyQuota, RefusalPage, RefusalStyle};
 
 /// A request that is over a quota.
@@ -29,7 +29,7 @@ impl Refusal {
         let default = RefusalStyle::default();
         let style = over.policy.map_or(&default, |policy| &policy.refusal);
         let retry_after_secs = match over.retry {
-            Retry::After(retry) => Some(later(retry, style.retry_jitter).secs_ceil().max(1)),
+            Retry::After(retry) => Some(later(retry, over.jitter(style)).secs_ceil().max(1)),
             Retry::Never => None,
         };
         let (body, content_type) = match &style.page {
@@ -48,6 +48,19 @@ impl Refusal {
 }
 
 impl OverQuota<'_> {
+    /// Returns by how much more a client waits at most. Clients of calendar quotas would all come back at once.
+    fn jitter(&self, style: &RefusalStyle) -> Jitter {
+        let is_calendar =
+            |quota: &&PolicyQuota| matches!(quota.quota.algorithm, Algorithm::Calendar(_));
+        style.retry_jitter.unwrap_or_else(|| {
+            if self.violated.iter().any(is_calendar) {
+                Jitter::Time(CALENDAR_JITTER)
+            } else {
+                Jitter::default()
+            }
+        })
+    }
+
     /// Fills in a policy's own body. What is filled in has no character that JSON escapes.
     fn fill(&self, page: &RefusalPage, retry_after_secs: Option<u64>) -> Bytes {
         if let [PagePart::Text(body)] = &*page.body {
@@ -136,6 +149,9 @@ static QUOTA_EXCEEDED: Page = Page {
         message: "Request cannot be satisfied as assigned quota has been exceeded",
     }),
 };
+
+/// By how much more clients of calendar quotas wait at most, if their policy does not say.
+const CALENDAR_JITTER: Micros = Micros::from_secs(300);
 
 /// What stands around the detail, if there is one.
 const DETAIL: &str = r#","detail":""#;

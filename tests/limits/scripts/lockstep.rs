@@ -86,7 +86,7 @@ proptest! {
     /// Counts times microseconds that no double holds: what fits, fits to the unit.
     #[test]
     fn rust_and_lua_agree_on_what_just_fits(
-        buckets in proptest::sample::select(vec![1_u32, 2, 10, 100]),
+        buckets in proptest::sample::select(vec![1_u32, 2, 10, 100, 360]),
         limit in (1_u64 << 20)..=(1 << 52),
         window in prop_oneof![Just(2_592_000_000_000_u64), Just(31_536_000_000_000)],
         (spent, phase, inside) in (1..1_000_000_u64, 0..1_000_000_u64, 0..1_000_000_u64),
@@ -221,13 +221,14 @@ pub(super) fn is_sound(lua: &mut Scripted, index: usize) -> bool {
     let lifetime_ms = lua.command(&[b"PTTL".as_slice(), &key]).integer();
     match lua.rows.quotas[index].0.algorithm {
         _ if lifetime_ms == -2 => true,
-        Algorithm::SlidingWindow { .. } => {
+        Algorithm::SlidingWindow { buckets, .. } => {
+            let index_bytes = if buckets < 128 { 1 } else { 2 };
             let Value::Bytes(value) = lua.command(&[b"GET".as_slice(), &key]) else {
                 return false;
             };
             let units_bytes = usize::from(value[0]);
-            let buckets = value[15..].chunks(1 + units_bytes);
-            let sum: u64 = buckets.map(|bucket| number(&bucket[1..])).sum();
+            let buckets = value[15..].chunks(index_bytes + units_bytes);
+            let sum: u64 = buckets.map(|bucket| number(&bucket[index_bytes..])).sum();
             lifetime_ms > 0 && (units_bytes == 7 || number(&value[8..15]) == sum)
         }
         Algorithm::SlidingLog => {
@@ -412,7 +413,7 @@ fn quota() -> impl Strategy<Value = Quota> {
         OldestBucket::Dropped,
     ];
     let sliding = (
-        proptest::sample::select(vec![1, 2, 10, 100]),
+        proptest::sample::select(vec![1, 2, 10, 100, 127, 128, 360]),
         proptest::sample::select(oldest.to_vec()),
     );
     let algorithm = prop_oneof![

@@ -134,21 +134,24 @@ pub(super) fn put_check(
         }
         // Where its windows stand is put in once that is known.
         Algorithm::Calendar(_) => (7, cost, room, 0, 0),
-        Algorithm::SlidingWindow { buckets, oldest } => {
-            let buckets = u64::from(buckets);
-            let algorithm = match oldest {
-                OldestBucket::Weighted => 2,
-                OldestBucket::Whole => 3,
-                OldestBucket::Dropped => 4,
+        Algorithm::SlidingWindow {
+            buckets: quota_buckets,
+            oldest,
+        } => {
+            let buckets = u64::from(quota_buckets);
+            let (first, bits) = if is_long(quota_buckets) {
+                (9, 9)
+            } else {
+                (2, 7)
             };
+            let algorithm = first
+                + match oldest {
+                    OldestBucket::Weighted => 0,
+                    OldestBucket::Whole => 1,
+                    OldestBucket::Dropped => 2,
+                };
             let width_us = quota.window.0 / buckets;
-            (
-                algorithm,
-                cost,
-                room,
-                width_us,
-                buckets | phase.0 << BUCKETS_BITS,
-            )
+            (algorithm, cost, room, width_us, buckets | phase.0 << bits)
         }
         Algorithm::SlidingLog => (5, cost, room, quota.window.0, quota.limit),
         Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => {
@@ -288,10 +291,13 @@ const NEVER_REFUSES: u8 = 1;
 const BEGINS_POLICY: u8 = 2;
 const CANDIDATE: u8 = 4;
 const COUNTS_ALL: u8 = 8;
-/// Bits below a phase that say how many buckets there are. A double holds both: a year of microseconds
-/// takes 45 bits.
-const BUCKETS_BITS: u32 = 7;
-const _: () = assert!(BUCKETS_MAX < 1 << BUCKETS_BITS);
+/// Says whether a window has so many buckets that seven bits below its phase, which may be a year of microseconds, do
+/// not say how many; a double holds 53. Then buckets are shorter, and nine bits do.
+pub(super) fn is_long(buckets: u32) -> bool {
+    buckets >= 128
+}
+
+const _: () = assert!(BUCKETS_MAX < 1 << 9);
 /// What a script says of a check instead of whether its cost fits.
 const UNDECIDED: u64 = 2;
 /// Bytes of one check.

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use super::decide::is_long;
 use crate::limit::{Algorithm, Check};
 
 /// A script of `lua/`, by its task.
@@ -56,6 +57,7 @@ impl Script {
         match check.quota.algorithm {
             Algorithm::FixedWindow => Self::CheckFixedWindow,
             Algorithm::Calendar(_) => Self::CheckCalendar,
+            Algorithm::SlidingWindow { buckets, .. } if is_long(buckets) => Self::Decide,
             Algorithm::SlidingWindow { .. } => Self::CheckSlidingWindow,
             Algorithm::SlidingLog => Self::CheckSlidingLog,
             Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => Self::CheckGcra,
@@ -126,9 +128,12 @@ macro_rules! existing {
 /// Makes the functions of an algorithm when they are first needed; its peek finds this state.
 macro_rules! maker {
     ($name:literal, $functions:expr, $state:literal) => {
+        maker!($name, $name, $functions, $state)
+    };
+    ($function:literal, $name:literal, $functions:expr, $state:literal) => {
         concat!(
             "\nlocal function ",
-            $name,
+            $function,
             "()\n",
             $functions,
             "\nlocal function peek(key, room, x, y, number, plan)\n",
@@ -146,6 +151,28 @@ macro_rules! maker {
     };
 }
 
+/// How a sliding window of fewer than 128 buckets is stored.
+macro_rules! short_window {
+    () => {
+        "
+local WEIGHTED, DROPPED, INDEX_BYTES, INDEXES, PHASE, VALUE = 2, 4, 1, 256, 128, \">BI7I7BI4\"
+local BUCKET_OF_4, BUCKET_OF_7 = \">BI4\", \">BI7\"
+local VALUE_OF_4, VALUE_OF_7 = \">BI7I7c0BI4\", \">BI7I7c0BI7\"
+"
+    };
+}
+
+/// How one of more buckets is stored.
+macro_rules! long_window {
+    () => {
+        "
+local WEIGHTED, DROPPED, INDEX_BYTES, INDEXES, PHASE, VALUE = 9, 11, 2, 65536, 512, \">BI7I7I2I4\"
+local BUCKET_OF_4, BUCKET_OF_7 = \">I2I4\", \">I2I7\"
+local VALUE_OF_4, VALUE_OF_7 = \">BI7I7c0I2I4\", \">BI7I7c0I2I7\"
+"
+    };
+}
+
 /// Concatenates a head, all algorithms and a driver.
 macro_rules! of_all {
     ($head:ident, $driver:literal) => {
@@ -155,7 +182,13 @@ macro_rules! of_all {
             maker!("fixed_window", "", "value, start, used, is_new, is_changed"),
             maker!(
                 "sliding_window",
-                "",
+                short_window!(),
+                "index, value, first_at, bytes, newest, total, gathered"
+            ),
+            maker!(
+                "long_window",
+                "sliding_window",
+                long_window!(),
                 "index, value, first_at, bytes, newest, total, gathered"
             ),
             maker!("sliding_log", lua!("sliding_log/functions"), "view"),
@@ -192,7 +225,7 @@ const DECIDE: &str = of_all!(creating, "decide");
 const DECIDE_EXISTING: &str = of_all!(existing, "decide");
 const CHECK_FIXED_WINDOW: &str = of_one!("fixed_window", "");
 const CHECK_CALENDAR: &str = of_one!("calendar", "\nlocal OUTSIDE = nil\n");
-const CHECK_SLIDING_WINDOW: &str = of_one!("sliding_window", "");
+const CHECK_SLIDING_WINDOW: &str = of_one!("sliding_window", short_window!());
 const CHECK_SLIDING_LOG: &str = of_one!("sliding_log", lua!("sliding_log/functions"));
 const CHECK_GCRA: &str = of_one!("gcra", "");
 const SETTLE: &str = of_all!(creating, "settle");

@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 
 use super::bad_reply::BadReply;
+use super::decide::is_long;
 use crate::clock::Timestamp;
 use crate::limit::calendar_window::CalendarWindow;
 use crate::limit::fixed_window::FixedWindow;
@@ -60,7 +61,8 @@ impl StateReply {
             }
             Algorithm::SlidingWindow { buckets, .. } => {
                 let width_us = quota.window.0 / u64::from(buckets);
-                Self::SlidingWindow(sliding_window(&mut reader, width_us)?)
+                let index_bytes = if is_long(buckets) { 2 } else { 1 };
+                Self::SlidingWindow(sliding_window(&mut reader, width_us, index_bytes)?)
             }
             Algorithm::SlidingLog => Self::SlidingLog(sliding_log(&mut reader)?),
             Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => Self::Gcra(Gcra::new(
@@ -113,7 +115,11 @@ fn admits_later<S: State + Clone>(state: &S, quota: &Quota, cost: u64, at: Times
 }
 
 /// Reads what `lua/sliding_window.lua` replies: its value as it is stored.
-fn sliding_window(reader: &mut ReplyReader<'_>, width_us: u64) -> Result<SlidingWindow, BadReply> {
+fn sliding_window(
+    reader: &mut ReplyReader<'_>,
+    width_us: u64,
+    index_bytes: usize,
+) -> Result<SlidingWindow, BadReply> {
     if reader.0.is_empty() {
         return Ok(SlidingWindow::default());
     }
@@ -126,8 +132,8 @@ fn sliding_window(reader: &mut ReplyReader<'_>, width_us: u64) -> Result<Sliding
     let _total = reader.number(7)?;
     let mut buckets = SmallVec::<[(u64, u64); 12]>::new();
     while !reader.0.is_empty() {
-        let low = reader.number(1)?;
-        let age = newest.wrapping_sub(low) & 0xff;
+        let low = reader.number(index_bytes)?;
+        let age = newest.wrapping_sub(low) & ((1 << (8 * index_bytes)) - 1);
         let index = newest.checked_sub(age).ok_or(BadReply)?;
         buckets.push((index, reader.number(units_bytes)?));
     }
