@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jiff::tz::TimeZoneDatabase;
+use jiff::tz::{TimeZone, TimeZoneDatabase};
 use tollgate::clock::Timestamp;
 use tollgate::limit::calendar_window::CalendarWindow;
 use tollgate::limit::fixed_window::FixedWindow;
@@ -92,6 +92,21 @@ impl Counter {
 /// Makes a calendar with the data that is part of the program, whatever the system's are.
 pub fn calendar(unit: CalendarUnit, time_zone: &str, day: u8, minute: u16) -> &'static Calendar {
     let zone = TimeZoneDatabase::bundled().get(time_zone);
+    calendar_of(
+        unit,
+        (time_zone, zone.expect("a zone of that name")),
+        day,
+        minute,
+    )
+}
+
+/// Makes a calendar with those data.
+pub fn calendar_of(
+    unit: CalendarUnit,
+    (time_zone, zone): (&str, TimeZone),
+    day: u8,
+    minute: u16,
+) -> &'static Calendar {
     let shape = CalendarShape {
         unit,
         time_zone: time_zone.into(),
@@ -99,7 +114,7 @@ pub fn calendar(unit: CalendarUnit, time_zone: &str, day: u8, minute: u16) -> &'
         anchor_minute: minute,
         is_own: false,
     };
-    Calendar::of(shape, zone.expect("a zone of that name"))
+    Calendar::of(shape, zone)
 }
 
 /// The quotas that plans of one partition ask about.

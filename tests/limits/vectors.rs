@@ -1,5 +1,6 @@
 //! The vectors' files, read into quotas, steps and the decisions they expect.
 
+use jiff::tz::{TimeZone, TimeZoneDatabase};
 use serde::Deserialize;
 use tollgate::clock::Micros;
 use tollgate::limit::plan::CheckMode;
@@ -8,7 +9,7 @@ use tollgate::limit::{
     Retry,
 };
 
-use crate::ledger::{Rows, calendar};
+use crate::ledger::{Rows, calendar_of};
 
 /// A file of `tests/spec`.
 #[derive(Deserialize)]
@@ -109,6 +110,8 @@ struct CalendarRow {
     anchor_day: Option<u8>,
     /// In minutes.
     anchor_time: Option<u16>,
+    /// What the zone's data say, as POSIX has them; those of the program unless named.
+    data: Option<String>,
 }
 
 impl Case {
@@ -204,7 +207,12 @@ impl CalendarRow {
         };
         let time_zone = self.time_zone.as_deref().unwrap_or("UTC");
         let day = self.anchor_day.unwrap_or(1);
-        calendar(unit, time_zone, day, self.anchor_time.unwrap_or(0))
+        let zone = match &self.data {
+            Some(data) => TimeZone::posix(data),
+            None => TimeZoneDatabase::bundled().get(time_zone),
+        };
+        let zone = zone.expect("a time zone");
+        calendar_of(unit, (time_zone, zone), day, self.anchor_time.unwrap_or(0))
     }
 }
 

@@ -6,6 +6,7 @@ mod support;
 
 mod answers;
 mod bodies;
+mod calendars;
 mod candidates;
 mod cookbook;
 mod costs;
