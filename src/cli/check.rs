@@ -1,5 +1,8 @@
 //! `tollgate check`: every mistake of a file, or what the file means and guarantees.
 
+mod policies;
+
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
@@ -7,16 +10,15 @@ use std::process::ExitCode;
 
 use super::{EXIT_CONFIG, unreadable};
 use crate::clock::Clock;
-use crate::config::file::{RawRoute, RouteCost};
+use crate::config::file::{File, RawRoute, RouteCost};
 use crate::config::options::STORE;
 use crate::config::report::Report;
-use crate::config::value::{BLOCKED, StoreUrl, UNLIMITED, bytes_text};
-use crate::config::{self, ConfigText, Loaded, MissingValues, display, guarantee};
-use crate::limit::Quota;
+use crate::config::value::{StoreUrl, ZoneSource, bytes_text};
+use crate::config::{self, ConfigText, Loaded, MissingValues, display};
 use crate::limit::plan::SeriesId;
 use crate::request::AddressSource;
 use crate::request::jwt::{SigningAlgorithm, TokenVerifier};
-use crate::snapshot::{AppliedPolicy, Grant, Listener, Overrides, Policy, PolicyMode, Route};
+use crate::snapshot::{AppliedPolicy, Listener, Route};
 use crate::store::settings::{Deployment, Location, Settings};
 
 /// What a file must be to pass.
@@ -50,7 +52,8 @@ pub fn check(path: &Path, strictness: Strictness, missing: MissingValues) -> Exi
                 .warnings
                 .extend(expiring.map(|expiring| expiring.to_string()));
             // A reader that has seen enough may close the pipe.
-            let _ = std::io::stdout().write_all(summary(&name, &loaded).as_bytes());
+            let said = summary(&name, &loaded) + &time_zones(&loaded.file);
+            let _ = std::io::stdout().write_all(said.as_bytes());
             match strictness {
                 Strictness::WarningsAreMistakes if !loaded.warnings.is_empty() => {
                     ExitCode::from(EXIT_CONFIG)
@@ -120,7 +123,7 @@ pub fn summary(file_name: &str, loaded: &Loaded) -> String {
         out += "\npolicies\n";
     }
     for one in &snapshot.policies {
-        policy(&mut out, one);
+        policies::policy(&mut out, one, &snapshot.store);
     }
     if !warnings.is_empty() {
         out += "\nwarnings\n";
@@ -129,6 +132,30 @@ pub fn summary(file_name: &str, loaded: &Loaded) -> String {
         let _ = writeln!(out, "  {warning}");
     }
     out
+}
+
+/// Says whose data of the time zones in use are in force; nothing if none is needed.
+fn time_zones(file: &File) -> String {
+    let policies = file.policies.iter().map(|table| &table.value);
+    let zones = policies.flat_map(|policy| {
+        let tables = policy.quota.iter().chain(&policy.candidate);
+        let own = tables.filter_map(|at| Some(&at.value.time_zone.as_ref()?.value));
+        own.chain([&policy.time_zone])
+    });
+    let mut lines = BTreeSet::new();
+    for zone in zones {
+        let data = match zone.source {
+            ZoneSource::None => continue,
+            ZoneSource::System => "the system's data",
+            ZoneSource::Program => "this program's own data, as the system has none",
+        };
+        lines.insert(format!("  {}: {data}\n", zone.name));
+    }
+    if lines.is_empty() {
+        return String::new();
+    }
+    let lines: String = lines.into_iter().collect();
+    format!("\ntime zones\n{lines}")
 }
 
 /// Says that nothing is wrong with a file of which too little is there to sum it up.
@@ -261,7 +288,7 @@ fn applied(out: &mut String, loaded: &Loaded, policies: &[AppliedPolicy]) {
             (1, _) | (_, Some(_)) => String::new(),
             (cost, None) => format!(" at cost {cost}"),
         };
-        format!("{}{cost} ({})", policy.name, whose(policy))
+        format!("{}{cost} ({})", policy.name, policies::whose(policy))
     });
     match policies.collect::<Vec<_>>().join(", ").as_str() {
         "" => out.push_str("    no policy\n"),
@@ -284,86 +311,4 @@ fn shared_cost(out: &mut String, loaded: &Loaded, route: &Route, units: u64) {
             "    `cost = {units}` is spent of each: {all}; `cost = {{ {first} = {units} }}` spends it of one"
         );
     }
-}
-
-/// Says whose quota a policy counts.
-fn whose(policy: &Policy) -> String {
-    match policy.partition.0.as_slice() {
-        [] => "one for all".to_owned(),
-        _ => format!("by {}", display::partition(&policy.partition)),
-    }
-}
-
-fn policy(out: &mut String, policy: &Policy) {
-    let _ = write!(out, "  {}: {}", policy.name, whose(policy));
-    match policy.mode {
-        Some(PolicyMode::Enforce) => {}
-        mode => {
-            let _ = write!(out, ", {}", display::word(display::MODES, &mode));
-        }
-    }
-    out.push('\n');
-    match policy.grant {
-        Grant::Quotas(_) => {}
-        Grant::Unlimited => *out += "    unlimited without an override\n",
-        Grant::Blocked => *out += "    blocked without an override\n",
-    }
-    for part in policy.grant.quotas() {
-        quota(out, &part.quota, "");
-    }
-    for part in &policy.candidates {
-        quota(out, &part.quota, "candidate: ");
-    }
-    let costs = policy.reported_cost.as_ref().map(guarantee::reported_cost);
-    let answers = guarantee::counted_answers(&policy.counted_answers);
-    for text in costs.into_iter().flatten().chain(answers) {
-        let _ = writeln!(out, "    {text}");
-    }
-    let quotas: Vec<_> = policy
-        .grant
-        .quotas()
-        .iter()
-        .map(|part| part.quota)
-        .collect();
-    if let Some(advice) = guarantee::advice(&quotas) {
-        let _ = writeln!(out, "    {advice}");
-    }
-    if let Some(overrides) = &policy.overrides {
-        self::overrides(out, overrides);
-    }
-}
-
-fn overrides(out: &mut String, overrides: &Overrides) {
-    let count = overrides.patterns.len();
-    let s = if count == 1 { "" } else { "s" };
-    let _ = write!(out, "    {count} override{s}");
-    if let Some(by) = &overrides.by {
-        let by: Vec<_> = by.0.iter().map(display::choice).collect();
-        let _ = write!(out, " by {}", by.join(", "));
-    }
-    let of = |grant: Grant| {
-        let grants = overrides
-            .grant_of
-            .iter()
-            .map(|index| &overrides.grants[*index as usize]);
-        grants.filter(|one| **one == grant).count()
-    };
-    let words = [
-        (of(Grant::Unlimited), UNLIMITED),
-        (of(Grant::Blocked), BLOCKED),
-    ];
-    let words = words.iter().filter(|(count, _)| *count > 0);
-    let words: Vec<_> = words
-        .map(|(count, word)| format!("{count} {word}"))
-        .collect();
-    if !words.is_empty() {
-        let _ = write!(out, ": {}", words.join(", "));
-    }
-    out.push('\n');
-}
-
-fn quota(out: &mut String, quota: &Quota, role: &str) {
-    let algorithm = display::word(display::ALGORITHMS, &quota.algorithm.into());
-    let (rate, guarantee) = (display::rate(quota), guarantee::guarantee(quota));
-    let _ = writeln!(out, "    {role}{rate}, {algorithm}: {guarantee}");
 }

@@ -140,23 +140,42 @@ pub fn counted_answers(answers: &CountedAnswers) -> Option<String> {
 /// Says what would serve better than a policy's quotas as they are, if anything would.
 ///
 /// The log needs an entry per unit; the window a counter per bucket and one for the leaving one.
-pub fn advice(quotas: &[Quota]) -> Option<String> {
+pub fn advice(quotas: &[Quota]) -> Vec<String> {
     let is_small = |quota: &Quota| match quota.algorithm {
         Algorithm::SlidingWindow { buckets, .. } => quota.limit <= u64::from(buckets) + 1,
         _ => false,
     };
-    if quotas.is_empty() || !quotas.iter().all(is_small) {
-        return None;
+    let is_all_small = !quotas.is_empty() && quotas.iter().all(is_small);
+    if is_all_small {
+        let laws = quotas.iter().map(|quota| {
+            let window = display::span(quota.window);
+            format!("{} in any {window}", quota.limit)
+        });
+        let laws = laws.collect::<Vec<_>>().join(", ");
+        return vec![format!(
+            "`algorithm = \"sliding-log\"` is exact and costs no more here: at most {laws}"
+        )];
     }
-    let laws = quotas.iter().map(|quota| {
-        let window = display::span(quota.window);
-        format!("{} in any {window}", quota.limit)
+    let needs_whole = |quota: &&Quota| {
+        let is_weighted = matches!(
+            quota.algorithm,
+            Algorithm::SlidingWindow {
+                oldest: OldestBucket::Weighted,
+                ..
+            }
+        );
+        is_weighted && quota.window >= LONG
+    };
+    let needing = quotas.iter().filter(needs_whole);
+    let needing = needing.map(|quota| {
+        let (limit, window) = (quota.limit, display::span(quota.window));
+        format!("{limit} in any {window} needs `oldest_bucket = \"whole\"`, or a log")
     });
-    let laws = laws.collect::<Vec<_>>().join(", ");
-    Some(format!(
-        "`algorithm = \"sliding-log\"` is exact and costs no more here: at most {laws}"
-    ))
+    needing.collect()
 }
+
+/// Windows so long are often meant as a promise of others: what a client times beyond it is dear.
+const LONG: Micros = Micros::from_secs(3600);
 
 fn law(quota: &Quota) -> String {
     let limit = quota.limit;
@@ -326,16 +345,22 @@ mod tests {
     }
 
     #[test]
-    fn the_log_is_advised_only_where_it_is_as_cheap() {
+    fn what_serves_better_is_advised() {
         let small = quota(11, 60, sliding(10, OldestBucket::Weighted));
         let large = quota(12, 3600, sliding(10, OldestBucket::Weighted));
-        assert_eq!(
-            advice(&[quota(5, 10, small.algorithm), small]).as_deref(),
-            Some(
-                "`algorithm = \"sliding-log\"` is exact and costs no more here: at most 5 in any 10s, 11 in any 60s"
-            )
-        );
-        assert_eq!(advice(&[small, large]), None);
-        assert_eq!(advice(&[quota(5, 60, Algorithm::FixedWindow)]), None);
+        let log = "`algorithm = \"sliding-log\"` is exact and costs no more here: at most 5 in any 10s, 11 in any 60s";
+        let whole = "12 in any 1h needs `oldest_bucket = \"whole\"`, or a log";
+        for (quotas, expected) in [
+            (vec![quota(5, 10, small.algorithm), small], vec![log]),
+            (vec![small, large], vec![whole]),
+            (vec![quota(12, 3599, large.algorithm)], vec![]),
+            (
+                vec![quota(12, 3600, sliding(10, OldestBucket::Whole))],
+                vec![],
+            ),
+            (vec![quota(5, 60, Algorithm::FixedWindow)], vec![]),
+        ] {
+            assert_eq!(advice(&quotas), expected);
+        }
     }
 }

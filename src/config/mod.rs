@@ -18,6 +18,7 @@ mod read_paths;
 pub mod report;
 pub mod schema;
 mod secrets;
+pub mod sizing;
 mod text;
 
 pub mod changes;

@@ -1,0 +1,98 @@
+//! What `tollgate check` says of policies: whose they are, and what they guarantee.
+
+use std::fmt::Write as _;
+
+use crate::config::value::{BLOCKED, UNLIMITED};
+use crate::config::{display, guarantee, sizing};
+use crate::limit::Quota;
+use crate::snapshot::{Grant, Overrides, Policy, PolicyMode};
+use crate::store::settings::{Location, Settings};
+
+/// Says whose quota a policy counts.
+pub(super) fn whose(policy: &Policy) -> String {
+    match policy.partition.0.as_slice() {
+        [] => "one for all".to_owned(),
+        _ => format!("by {}", display::partition(&policy.partition)),
+    }
+}
+
+/// Says what a policy grants and guarantees.
+pub(super) fn policy(out: &mut String, policy: &Policy, store: &Settings) {
+    let _ = write!(out, "  {}: {}", policy.name, whose(policy));
+    match policy.mode {
+        Some(PolicyMode::Enforce) => {}
+        mode => {
+            let _ = write!(out, ", {}", display::word(display::MODES, &mode));
+        }
+    }
+    out.push('\n');
+    match policy.grant {
+        Grant::Quotas(_) => {}
+        Grant::Unlimited => *out += "    unlimited without an override\n",
+        Grant::Blocked => *out += "    blocked without an override\n",
+    }
+    for part in policy.grant.quotas() {
+        quota(out, &part.quota, "");
+        if !part.own.is_empty() {
+            *out += "      of a client with a day of its own, windows begin on that day\n";
+        }
+    }
+    for part in &policy.candidates {
+        quota(out, &part.quota, "candidate: ");
+    }
+    let costs = policy.reported_cost.as_ref().map(guarantee::reported_cost);
+    let answers = guarantee::counted_answers(&policy.counted_answers);
+    for text in costs.into_iter().flatten().chain(answers) {
+        let _ = writeln!(out, "    {text}");
+    }
+    let quotas: Vec<_> = policy
+        .grant
+        .quotas()
+        .iter()
+        .map(|part| part.quota)
+        .collect();
+    for advice in guarantee::advice(&quotas) {
+        let _ = writeln!(out, "    {advice}");
+    }
+    if let (Location::Memory, [_, ..]) = (&store.location, &*quotas) {
+        let _ = writeln!(out, "    {}", sizing::clients(&quotas, store.max_memory));
+    }
+    if let Some(overrides) = &policy.overrides {
+        self::overrides(out, overrides);
+    }
+}
+
+fn overrides(out: &mut String, overrides: &Overrides) {
+    let count = overrides.patterns.len();
+    let s = if count == 1 { "" } else { "s" };
+    let _ = write!(out, "    {count} override{s}");
+    if let Some(by) = &overrides.by {
+        let by: Vec<_> = by.0.iter().map(display::choice).collect();
+        let _ = write!(out, " by {}", by.join(", "));
+    }
+    let of = |grant: Grant| {
+        let grants = overrides
+            .grant_of
+            .iter()
+            .map(|index| &overrides.grants[*index as usize]);
+        grants.filter(|one| **one == grant).count()
+    };
+    let words = [
+        (of(Grant::Unlimited), UNLIMITED),
+        (of(Grant::Blocked), BLOCKED),
+    ];
+    let words = words.iter().filter(|(count, _)| *count > 0);
+    let words: Vec<_> = words
+        .map(|(count, word)| format!("{count} {word}"))
+        .collect();
+    if !words.is_empty() {
+        let _ = write!(out, ": {}", words.join(", "));
+    }
+    out.push('\n');
+}
+
+fn quota(out: &mut String, quota: &Quota, role: &str) {
+    let algorithm = display::word(display::ALGORITHMS, &quota.algorithm.into());
+    let (rate, guarantee) = (display::rate(quota), guarantee::guarantee(quota));
+    let _ = writeln!(out, "    {role}{rate}, {algorithm}: {guarantee}");
+}

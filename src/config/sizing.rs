@@ -1,0 +1,121 @@
+//! How much memory clients take.
+
+use super::value::bytes_text;
+use crate::limit::calendar_window::CalendarWindow;
+use crate::limit::fixed_window::FixedWindow;
+use crate::limit::gcra::{CompactGcra, Gcra};
+use crate::limit::sliding_log::SlidingLog;
+use crate::limit::sliding_window::SlidingWindow;
+use crate::limit::{Algorithm, PartitionId, Quota};
+
+/// Says how many clients of these quotas fit into the memory store, and how many bytes each takes, about.
+pub fn clients(quotas: &[Quota], bytes_max: u64) -> String {
+    let (least, most) = quotas
+        .iter()
+        .map(bytes)
+        .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    let fit = |bytes: u64| rounded(bytes_max / 8 * 7 / bytes);
+    let whole = bytes_text(bytes_max);
+    if least == most {
+        format!(
+            "about {least} bytes a client: {} fit into {whole}",
+            fit(least)
+        )
+    } else {
+        format!(
+            "about {least} to {most} bytes a client, the more units it has spent: {} to {} fit into {whole}",
+            fit(most),
+            fit(least)
+        )
+    }
+}
+
+/// Returns how many bytes a client's state takes in the memory store, at least and at most.
+fn bytes(quota: &Quota) -> (u64, u64) {
+    match quota.algorithm {
+        Algorithm::FixedWindow => (entry::<FixedWindow>(), entry::<FixedWindow>()),
+        Algorithm::Calendar(_) => (entry::<CalendarWindow>(), entry::<CalendarWindow>()),
+        Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } if quota.can_come_back => {
+            (entry::<Gcra>(), entry::<Gcra>())
+        }
+        Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => {
+            (entry::<CompactGcra>(), entry::<CompactGcra>())
+        }
+        Algorithm::SlidingWindow { buckets, .. } => {
+            let least = entry::<SlidingWindow>();
+            let in_use = (u64::from(buckets) + 1).min(quota.limit);
+            let heap = if in_use > 2 {
+                in_use.next_power_of_two() * 8
+            } else {
+                0
+            };
+            (least, least + heap)
+        }
+        Algorithm::SlidingLog => {
+            let least = entry::<SlidingLog>();
+            (
+                least,
+                least + (quota.limit - 1).saturating_mul(LOGGED_BYTES_MAX),
+            )
+        }
+    }
+}
+
+/// Returns how many bytes an entry of a table takes: the partition's id, the state and a control byte, in a table that
+/// is five eighths full on average.
+const fn entry<S>() -> u64 {
+    (size_of::<PartitionId>() + size_of::<S>() + 1) as u64 * 8 / 5
+}
+
+/// Rounds down to two digits.
+fn rounded(number: u64) -> u64 {
+    let digits = number.checked_ilog10().unwrap_or(0);
+    let unit = 10_u64.pow(digits.saturating_sub(1));
+    number / unit * unit
+}
+
+/// Most bytes that a log takes for a unit, measured: entries have 16, lists grow by doubling, and aged entries go in bulk.
+const LOGGED_BYTES_MAX: u64 = 42;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Micros;
+    use crate::limit::{Align, Count, OldestBucket};
+
+    #[test]
+    fn clients_are_counted_as_the_documentation_has_them() {
+        let quota = |algorithm| Quota {
+            limit: 100,
+            window: Micros::from_secs(60),
+            algorithm,
+            count: Count::Admitted,
+            align: Align::Epoch,
+            can_come_back: false,
+        };
+        let sliding = Algorithm::SlidingWindow {
+            buckets: 10,
+            oldest: OldestBucket::Weighted,
+        };
+        for (quotas, said) in [
+            (
+                vec![quota(Algorithm::Gcra { burst: 5 })],
+                "about 40 bytes a client: 5800000 fit into 256MiB",
+            ),
+            (
+                vec![quota(Algorithm::FixedWindow)],
+                "about 52 bytes a client: 4500000 fit into 256MiB",
+            ),
+            (
+                vec![quota(sliding)],
+                "about 78 to 206 bytes a client, the more units it has spent: 1100000 to 3000000 fit into 256MiB",
+            ),
+            (
+                vec![quota(Algorithm::SlidingLog), quota(Algorithm::FixedWindow)],
+                "about 156 to 4314 bytes a client, the more units it has spent: 54000 to 1500000 fit into 256MiB",
+            ),
+        ] {
+            assert_eq!(clients(&quotas, 256 << 20), said);
+        }
+    }
+}
