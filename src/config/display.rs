@@ -256,7 +256,6 @@ pub fn anchor_day(day: &AnchorDay) -> String {
 }
 
 /// Writes `anchor_time`, which is in minutes.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "values are spelled so")]
 pub fn anchor_time(minutes: &u16) -> String {
     format!("{:02}:{:02}", minutes / 60, minutes % 60)
 }

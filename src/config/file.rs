@@ -279,28 +279,34 @@ impl From<GrantText> for RawQuota {
 impl RawQuota {
     /// Yields what it says of itself alone, but how much.
     pub fn own(&self) -> impl Iterator<Item = (&'static str, String)> {
-        fn own<V>(value: &Option<Spanned<V>>, spell: impl Fn(&V) -> String) -> Option<String> {
-            value.as_ref().map(|value| spell(&value.value))
+        fn own<V>(said: Option<&Spanned<V>>, spell: impl Fn(&V) -> String) -> Option<String> {
+            said.map(|at| spell(&at.value))
         }
-        let algorithm = own(&self.algorithm, |name| {
+        let algorithm = own(self.algorithm.as_ref(), |name| {
             display::word(display::ALGORITHMS, name).to_owned()
         });
-        let oldest = own(&self.oldest, |oldest| {
+        let oldest = own(self.oldest.as_ref(), |oldest| {
             display::word(display::OLDEST_BUCKETS, oldest).to_owned()
         });
-        let align = own(&self.align, |align| {
+        let align = own(self.align.as_ref(), |align| {
             display::word(display::ALIGNS, align).to_owned()
         });
         let own = [
             ("algorithm", algorithm),
-            ("buckets", own(&self.buckets, u32::to_string)),
+            ("buckets", own(self.buckets.as_ref(), u32::to_string)),
             ("oldest_bucket", oldest),
             ("align", align),
-            ("burst", own(&self.burst, u64::to_string)),
-            ("queue", own(&self.queue, u64::to_string)),
-            ("time_zone", own(&self.time_zone, display::zone)),
-            ("anchor_day", own(&self.anchor_day, display::anchor_day)),
-            ("anchor_time", own(&self.anchor_time, display::anchor_time)),
+            ("burst", own(self.burst.as_ref(), u64::to_string)),
+            ("queue", own(self.queue.as_ref(), u64::to_string)),
+            ("time_zone", own(self.time_zone.as_ref(), display::zone)),
+            (
+                "anchor_day",
+                own(self.anchor_day.as_ref(), display::anchor_day),
+            ),
+            (
+                "anchor_time",
+                own(self.anchor_time.as_ref(), display::anchor_time),
+            ),
         ];
         own.into_iter().filter_map(|(key, text)| Some((key, text?)))
     }

@@ -10,12 +10,15 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::CheckMode;
-use tollgate::limit::{Adjustment, Algorithm, Count, OldestBucket, PartitionId, Quota};
+use tollgate::limit::{
+    Adjustment, Algorithm, Align, CalendarUnit, Count, OldestBucket, PartitionId, Quota,
+};
 
-use crate::ledger::Rows;
+use crate::ledger::{Rows, calendar};
 use crate::scripted::{Scripted, quota_of};
 use crate::spec::{Pure, Subject};
 use crate::support::redis::Value;
+use crate::traffic::window_of;
 
 /// The values of a version.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -69,6 +72,7 @@ fn cases() -> Vec<(&'static str, Rows)> {
     let dropped = OldestBucket::Dropped;
     let whole = OldestBucket::Whole;
     let windows = |buckets, oldest| Algorithm::SlidingWindow { buckets, oldest };
+    let month = calendar(CalendarUnit::Month, "Europe/Berlin", 15, 390);
     let algorithms = [
         ("fixed-window", Algorithm::FixedWindow),
         ("sliding-window", windows(10, whole)),
@@ -76,10 +80,22 @@ fn cases() -> Vec<(&'static str, Rows)> {
         ("sliding-log", Algorithm::SlidingLog),
         ("gcra", Algorithm::Gcra { burst: 1 }),
         ("leaky-bucket", Algorithm::LeakyBucket { queue: 1 }),
+        // Since 0.2.0.
+        ("sliding-window, 360 buckets", windows(360, whole)),
+        ("calendar", Algorithm::Calendar(month)),
+        ("fixed-window, first", Algorithm::FixedWindow),
     ];
     let mut cases = Vec::new();
     for (name, algorithm) in algorithms {
-        let quota = quota_of(algorithm, 100);
+        let quota = Quota {
+            window: window_of(algorithm, 60_000_000),
+            align: if name.ends_with("first") {
+                Align::First
+            } else {
+                Align::Epoch
+            },
+            ..quota_of(algorithm, 100)
+        };
         let rows = |quota: Quota, mode| Rows::from(vec![(quota, mode)]);
         cases.push((name, rows(quota, CheckMode::Enforce)));
         if name == "gcra" {

@@ -1,5 +1,6 @@
 //! The recipes of `docs/cookbook.md`: each is short, loads as it stands there, and does what it says.
 
+mod plans;
 mod ports;
 mod providers;
 mod tokens;
@@ -90,7 +91,7 @@ fn the_document_has_every_recipe_as_it_is_tested() {
         assert!(text.lines().count() <= most, "{text}");
         recipes += 1;
     }
-    assert_eq!(recipes, 29);
+    assert_eq!(recipes, 35);
 }
 
 #[test]

@@ -70,7 +70,7 @@ pub(super) fn compile(
     let rows = file
         .map(|file| rows(&file.content, &mut of_file))
         .unwrap_or_default();
-    for (origin, row) in (raw.overrides.0.len()..).zip(&rows.rows) {
+    for (origin, row) in (raw.overrides.0.len()..).zip(&rows.read) {
         let grant = compiler.spelled(row, &mut of_file);
         compiler.add(
             origin,
@@ -95,7 +95,7 @@ pub(super) fn compile(
         grants: compiler.grants,
         grant_of: compiler.grant_of,
         day_of: compiler.day_of,
-        file_rows: rows.rows.len(),
+        file_rows: rows.read.len(),
         inventable_glob,
         by,
     })
@@ -337,7 +337,7 @@ impl<'f> OverrideCompiler<'f> {
         if let Some(one) = table.get(origin) {
             return (&one.pattern.value, &one.pattern.span, false);
         }
-        let pattern = &rows.rows[origin - table.len()].pattern;
+        let pattern = &rows.read[origin - table.len()].pattern;
         (&pattern.text, &pattern.place, true)
     }
 
@@ -376,7 +376,7 @@ impl<'f> OverrideCompiler<'f> {
     /// Returns the file as it may be shown: without clients' keys.
     fn showable(&self, file: &OverridesFile, rows: &Rows<'_>) -> Arc<OtherFile> {
         let mut text = file.content.clone().into_bytes();
-        let fields = rows.rows.iter().flat_map(|row| {
+        let fields = rows.read.iter().flat_map(|row| {
             let grants = row.grant.iter().filter(|field| may_be_key(&field.text));
             grants.chain([&row.pattern]).map(|field| &field.place)
         });

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::algorithm_key::check_key;
+use super::rows::has_days;
 use super::{costs, overrides, quotas};
 use crate::config::display;
 use crate::config::file::{AlgorithmName, File, RawPolicy, Table};
@@ -85,6 +86,12 @@ fn algorithms(policy: &RawPolicy) -> Vec<AlgorithmName> {
 /// Refuses keys that no calendar quota of the policy has a use for.
 fn check_calendar_keys(table: &Table<RawPolicy>, report: &mut Report) {
     let policy = &table.value;
+    if let (Some(file), Some(place)) = (&policy.overrides_file, table.place("anchor_by"))
+        && has_days(&file.content)
+    {
+        let message = "both `anchor_by` and the file of overrides name clients' days";
+        report.mistake(place, message, "one of them");
+    }
     // Rows of a file may grant any quota.
     if policy.overrides_file.is_some() || table.is_incomplete(POLICY.about.title) {
         return;
@@ -115,7 +122,7 @@ fn check_calendar_keys(table: &Table<RawPolicy>, report: &mut Report) {
         (policy.anchor_day, table.place("anchor_day"), units.first())
         && units.iter().all(|unit| day.within(*unit).is_none())
     {
-        quotas::wrong_day(&day, *days.clone().next().unwrap_or(first), place, report);
+        quotas::wrong_day(day, *days.clone().next().unwrap_or(first), place, report);
     }
     if let Some(place) = table.place("anchor_by")
         && days.count() == 0

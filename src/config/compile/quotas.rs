@@ -65,7 +65,7 @@ impl<'f> Counting<'f> {
     fn algorithm(&self, raw: &RawQuota, text: &QuotaText) -> AlgorithmName {
         match text.span {
             QuotaSpan::Calendar(_) => AlgorithmName::FixedWindow,
-            QuotaSpan::Window(_) => own(&raw.algorithm).unwrap_or(self.policy.algorithm),
+            QuotaSpan::Window(_) => own(raw.algorithm.as_ref()).unwrap_or(self.policy.algorithm),
         }
     }
 
@@ -78,7 +78,7 @@ impl<'f> Counting<'f> {
     ) -> Quota {
         let name = self.algorithm(raw, text);
         check_own_keys((raw, text), name, report);
-        let align = own(&raw.align).unwrap_or(self.policy.align);
+        let align = own(raw.align.as_ref()).unwrap_or(self.policy.align);
         let algorithm = match (text.span, name) {
             (QuotaSpan::Calendar(unit), _) => {
                 let day = self.day(raw, unit, report);
@@ -86,15 +86,17 @@ impl<'f> Counting<'f> {
             }
             (_, AlgorithmName::FixedWindow) => Algorithm::FixedWindow,
             (_, AlgorithmName::SlidingWindow) => Algorithm::SlidingWindow {
-                buckets: own(&raw.buckets).unwrap_or(self.buckets.0),
-                oldest: own(&raw.oldest).unwrap_or(self.policy.oldest),
+                buckets: own(raw.buckets.as_ref()).unwrap_or(self.buckets.0),
+                oldest: own(raw.oldest.as_ref()).unwrap_or(self.policy.oldest),
             },
             (_, AlgorithmName::SlidingLog) => Algorithm::SlidingLog,
             (_, AlgorithmName::Gcra) => Algorithm::Gcra {
-                burst: own(&raw.burst).or(self.burst.0).unwrap_or(text.limit),
+                burst: own(raw.burst.as_ref())
+                    .or(self.burst.0)
+                    .unwrap_or(text.limit),
             },
             (_, AlgorithmName::LeakyBucket) => Algorithm::LeakyBucket {
-                queue: own(&raw.queue).unwrap_or(self.queue.0),
+                queue: own(raw.queue.as_ref()).unwrap_or(self.queue.0),
             },
         };
         let quota = Quota {
@@ -114,9 +116,9 @@ impl<'f> Counting<'f> {
             can_come_back: true,
         };
         let places = [
-            span(&raw.buckets).or(self.buckets.1),
-            span(&raw.burst).or(self.burst.1),
-            span(&raw.queue).or(self.queue.1),
+            span(raw.buckets.as_ref()).or(self.buckets.1),
+            span(raw.burst.as_ref()).or(self.burst.1),
+            span(raw.queue.as_ref()).or(self.queue.1),
         ];
         check_arithmetic(places.map(|at| at.unwrap_or(place)), place, &quota, report);
         quota
@@ -126,7 +128,7 @@ impl<'f> Counting<'f> {
     fn day(&self, raw: &RawQuota, unit: CalendarUnit, report: &mut Report) -> u8 {
         if let Some(at) = &raw.anchor_day {
             return at.value.within(unit).unwrap_or_else(|| {
-                wrong_day(&at.value, unit, &at.span, report);
+                wrong_day(at.value, unit, &at.span, report);
                 1
             });
         }
@@ -147,7 +149,7 @@ impl<'f> Counting<'f> {
             unit,
             time_zone: Arc::clone(&zone.name),
             anchor_day,
-            anchor_minute: own(&raw.anchor_time).unwrap_or(self.policy.anchor_time),
+            anchor_minute: own(raw.anchor_time.as_ref()).unwrap_or(self.policy.anchor_time),
             is_own,
         };
         Calendar::of(shape, zone.zone.clone())
@@ -177,12 +179,12 @@ impl<'f> Counting<'f> {
     }
 }
 
-fn own<V: Copy>(said: &Option<Spanned<V>>) -> Option<V> {
-    said.as_ref().map(|at| at.value)
+fn own<V: Copy>(said: Option<&Spanned<V>>) -> Option<V> {
+    said.map(|at| at.value)
 }
 
-fn span<V>(said: &Option<Spanned<V>>) -> Option<&Range<usize>> {
-    said.as_ref().map(|at| &at.span)
+fn span<V>(said: Option<&Spanned<V>>) -> Option<&Range<usize>> {
+    said.map(|at| &at.span)
 }
 
 /// Whether clients may have days of their own: a claim names them, or the file of overrides has a column of them.
@@ -193,12 +195,12 @@ pub(super) fn has_own_days(policy: &RawPolicy) -> bool {
 
 /// Says that windows of a calendar cannot begin on such a day.
 pub(super) fn wrong_day(
-    day: &AnchorDay,
+    day: AnchorDay,
     unit: CalendarUnit,
     place: &Range<usize>,
     report: &mut Report,
 ) {
-    let (day, name) = (display::anchor_day(day), unit.name());
+    let (day, name) = (display::anchor_day(&day), unit.name());
     let expected = match unit {
         CalendarUnit::Day => "no `anchor_day`: days begin at `anchor_time`",
         CalendarUnit::Week => "a day of the week such as `monday`",
@@ -211,11 +213,11 @@ pub(super) fn wrong_day(
 fn check_own_keys((raw, text): (&RawQuota, &QuotaText), name: AlgorithmName, report: &mut Report) {
     if let QuotaSpan::Calendar(unit) = text.span {
         let keys = [
-            ("buckets", span(&raw.buckets)),
-            ("oldest_bucket", span(&raw.oldest)),
-            ("align", span(&raw.align)),
-            ("burst", span(&raw.burst)),
-            ("queue", span(&raw.queue)),
+            ("buckets", span(raw.buckets.as_ref())),
+            ("oldest_bucket", span(raw.oldest.as_ref())),
+            ("align", span(raw.align.as_ref())),
+            ("burst", span(raw.burst.as_ref())),
+            ("queue", span(raw.queue.as_ref())),
         ];
         for (key, place) in keys {
             let Some(place) = place else { continue };
@@ -225,12 +227,20 @@ fn check_own_keys((raw, text): (&RawQuota, &QuotaText), name: AlgorithmName, rep
         return;
     }
     for (key, place, owner) in [
-        ("burst", span(&raw.burst), AlgorithmName::Gcra),
-        ("queue", span(&raw.queue), AlgorithmName::LeakyBucket),
-        ("buckets", span(&raw.buckets), AlgorithmName::SlidingWindow),
+        ("burst", span(raw.burst.as_ref()), AlgorithmName::Gcra),
+        (
+            "queue",
+            span(raw.queue.as_ref()),
+            AlgorithmName::LeakyBucket,
+        ),
+        (
+            "buckets",
+            span(raw.buckets.as_ref()),
+            AlgorithmName::SlidingWindow,
+        ),
         (
             "oldest_bucket",
-            span(&raw.oldest),
+            span(raw.oldest.as_ref()),
             AlgorithmName::SlidingWindow,
         ),
     ] {
@@ -242,9 +252,9 @@ fn check_own_keys((raw, text): (&RawQuota, &QuotaText), name: AlgorithmName, rep
         check_align((at.value, &at.span), &[name], report);
     }
     let of_calendars = [
-        ("time_zone", span(&raw.time_zone)),
-        ("anchor_day", span(&raw.anchor_day)),
-        ("anchor_time", span(&raw.anchor_time)),
+        ("time_zone", span(raw.time_zone.as_ref())),
+        ("anchor_day", span(raw.anchor_day.as_ref())),
+        ("anchor_time", span(raw.anchor_time.as_ref())),
     ];
     for (key, place) in of_calendars {
         if let Some(place) = place {

@@ -12,7 +12,7 @@ use crate::config::report::Report;
 /// What is in a file.
 #[derive(Debug, Default)]
 pub(super) struct Rows<'t> {
-    pub(super) rows: Vec<Row<'t>>,
+    pub(super) read: Vec<Row<'t>>,
     /// Whether its title names a column of days.
     pub(super) has_days: bool,
     /// Rows that cannot be read, or have no quota.
@@ -58,21 +58,20 @@ pub(super) fn rows<'t>(text: &'t str, report: &mut Report) -> Rows<'t> {
                     found.has_days = title == Title::WithDays;
                     continue;
                 }
-                match row(text, fields, found.has_days) {
-                    Some(row) => found.rows.push(row),
-                    None => {
-                        let hint = line
-                            .contains([';', '\t'])
-                            .then(|| "commas separate fields".to_owned());
-                        (report.mistake(
-                            &unread,
-                            "this row has no quota",
-                            "a pattern, a comma and a quota",
-                        ))
-                        .maybe_hint(hint);
-                        found.unread.push(unread);
-                    }
+                if let Some(row) = row(text, fields, found.has_days) {
+                    found.read.push(row);
+                    continue;
                 }
+                let hint = line
+                    .contains([';', '\t'])
+                    .then(|| "commas separate fields".to_owned());
+                (report.mistake(
+                    &unread,
+                    "this row has no quota",
+                    "a pattern, a comma and a quota",
+                ))
+                .maybe_hint(hint);
+                found.unread.push(unread);
             }
             Err((place, message, expected)) => {
                 at = line_end + 1;
@@ -222,7 +221,7 @@ mod tests {
         ] {
             let mut report = Report::default();
             let rows = rows(text, &mut report);
-            let texts = rows.rows.iter().map(|row| {
+            let texts = rows.read.iter().map(|row| {
                 let fields = [&row.pattern].into_iter().chain(&row.grant);
                 fields.map(|field| &*field.text).collect::<Vec<_>>()
             });
@@ -254,7 +253,7 @@ mod tests {
             let mut report = Report::default();
             let rows = rows(text, &mut report);
             assert_eq!(rows.unread.len(), 1, "{text}");
-            assert_eq!(rows.rows.len(), 1, "{text}");
+            assert_eq!(rows.read.len(), 1, "{text}");
             assert_eq!(report.lines("f", text), [mistake]);
         }
     }
@@ -262,7 +261,7 @@ mod tests {
     #[test]
     fn fields_are_where_they_are_written() {
         let text = " a , \"b\"\n";
-        let rows = rows(text, &mut Report::default()).rows;
+        let rows = rows(text, &mut Report::default()).read;
         let places = [&rows[0].pattern, &rows[0].grant[0]].map(|field| &text[field.place.clone()]);
         assert_eq!(places, ["a", "\"b\""]);
         assert_eq!(rows[0].spelled, " , \"b\"");

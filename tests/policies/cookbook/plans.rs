@@ -1,0 +1,160 @@
+//! Recipes for plans: who may spend how much of what, from when on.
+
+use std::fs;
+
+use serde_json::json;
+use tollgate::clock::Micros;
+
+use super::{cook, count, folder, obedient, recipe, with_issuer};
+use crate::stores::on_each_store_text;
+use crate::support::ratelimit::{item, remaining, state};
+use crate::support::{Client, Flow, Recorded, get, secs};
+
+/// Returns a recipe that listens on a free port, with an upstream that is built in.
+fn built_in(name: &str) -> String {
+    let text = fs::read_to_string(folder().join(format!("{name}.toml"))).expect("a recipe");
+    let text = text.replace("127.0.0.1:8080", "127.0.0.1:0");
+    let text = text.replace("http://127.0.0.1:9000", "builtin:status/200");
+    format!("{text}\n[admin]\naddress = \"off\"\n")
+}
+
+/// The manual clock begins on 2023-11-15 at midnight UTC, an hour later in Berlin.
+#[test]
+fn billing_day() {
+    with_issuer(&built_in("billing-day"), |running, token| {
+        let ask = |claims| {
+            let fields = format!("Authorization: Bearer {}\r\n", token(claims));
+            let answer = get(running.public, "/", &fields);
+            assert_eq!(answer.status, 200);
+            state(&answer)[0].clone()
+        };
+        for (claims, days) in [
+            (json!({ "sub": "a", "billing_day": 20 }), 5),
+            (json!({ "sub": "b", "billing_day": "31" }), 15),
+            (json!({ "sub": "c" }), 16),
+        ] {
+            let wait = days * 86_400 - 3_600;
+            assert_eq!(
+                ask(claims),
+                item("plan:month", &[("r", 19_999), ("t", wait)])
+            );
+        }
+        let mut client = Client::connect(running.public);
+        let fields = format!("Authorization: Bearer {}\r\n", token(json!({ "sub": "d" })));
+        assert_eq!(count(&mut client, "/", &fields, 25, 200), 20);
+        assert_eq!(get(running.public, "/", "").status, 401);
+    });
+}
+
+#[test]
+fn url_lists() {
+    cook("url-lists", |running, _| {
+        let mut client = Client::connect(running.public);
+        assert_eq!(count(&mut client, "/search/a", "", 3, 200), 3);
+        assert_eq!(count(&mut client, "/suggest", "", 3, 200), 2);
+        // Whoever goes on stays refused; a second's pause, and it passes.
+        for _ in 0..6 {
+            running.clock.advance(Micros(500_000));
+            assert_eq!(count(&mut client, "/search/b", "", 6, 200), 0);
+        }
+        running.clock.advance(secs(1));
+        assert_eq!(count(&mut client, "/search/b", "", 1, 200), 1);
+        assert_eq!(client.get("/other", "").status, 404);
+    });
+}
+
+#[test]
+fn user_addresses() {
+    with_issuer(&built_in("user-addresses"), |running, token| {
+        let fields = format!("Authorization: Bearer {}\r\n", token(json!({ "sub": "a" })));
+        let passed = |last: u8, asked| {
+            let mut client = Client::connect_from([127, 0, 0, last], running.public);
+            count(&mut client, "/", &fields, asked, 200)
+        };
+        assert_eq!([passed(2, 50), passed(3, 50), passed(4, 39)], [40, 40, 39]);
+        assert_eq!([passed(5, 50), passed(4, 1)], [1, 0]);
+        assert_eq!(get(running.public, "/", "").status, 401);
+    });
+}
+
+#[test]
+fn application() {
+    with_issuer(&built_in("application"), |running, token| {
+        let ask = |sub: &str, application: &str| {
+            let claims = json!({ "sub": sub, "azp": application });
+            let fields = format!("Authorization: Bearer {}\r\n", token(claims));
+            remaining(&get(running.public, "/", &fields), "application")
+        };
+        assert_eq!(
+            [ask("a", "web"), ask("b", "web"), ask("a", "mobile")],
+            [9999, 9998, 9999]
+        );
+        running.clock.advance(secs(15 * 60));
+        assert_eq!(ask("a", "web"), 9997);
+        running.clock.advance(secs(60));
+        assert_eq!(ask("a", "web"), 9998);
+        assert_eq!(get(running.public, "/", "").status, 401);
+    });
+}
+
+#[test]
+fn shaping() {
+    cook("shaping", |running, _| {
+        let waits: Vec<_> = (0..30)
+            .map(|_| {
+                let mut client = Client::connect(running.public);
+                client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+                client
+            })
+            .collect();
+        let mut statuses: Vec<u16> = Vec::new();
+        let clock = running.clock.clone();
+        let _flow = Flow::of(&clock, Micros(50_000));
+        for mut client in waits {
+            statuses.push(client.head().expect("an answer").status);
+        }
+        let passed = statuses.iter().filter(|status| **status == 200).count();
+        let refused = statuses.iter().filter(|status| **status == 429).count();
+        assert!(passed >= 21 && passed + refused == 30, "{statuses:?}");
+    });
+}
+
+#[test]
+fn live_and_test_keys() {
+    let rows = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(
+        rows.path(),
+        "live_4f1c,5000 per hour\nlive_77ab,3 per hour\n",
+    )
+    .expect("it is writable");
+    let origin = obedient();
+    let text = recipe("live-and-test-keys", &origin);
+    let path = rows.path().to_str().expect("text");
+    let text = text.replace("/etc/tollgate/live-keys.csv", path);
+    on_each_store_text(&text, |running| {
+        let mut client = Client::connect(running.public);
+        let before = origin.requests().len();
+        let key = |key: &str| format!("X-Api-Key: {key}\r\n");
+        assert_eq!(remaining(&client.get("/", &key("live_4f1c")), "keys"), 4999);
+        assert_eq!(count(&mut client, "/", &key("live_77ab"), 4, 200), 3);
+        assert_eq!(count(&mut client, "/", &key("test_1"), 11, 200), 10);
+        let refused = client.get("/", &key("test_1"));
+        assert_eq!(refused.field("content-type"), Some("application/json"));
+        let body: serde_json::Value = serde_json::from_str(&refused.text()).expect("JSON");
+        assert_eq!(
+            (&body["error"], &body["policy"]),
+            (&json!("rate_limited"), &json!("keys"))
+        );
+        assert!(
+            body["retry_after"]
+                .as_u64()
+                .is_some_and(|secs| (1..=66).contains(&secs))
+        );
+        for (other, status) in [(key("live_none"), 403), (String::new(), 401)] {
+            assert_eq!(client.get("/", &other).status, status);
+        }
+        let is_test = |request: &&Recorded| request.head.fields("tollgate-tier") == ["test_*"];
+        let requests = origin.requests();
+        assert_eq!(requests[before..].iter().filter(is_test).count(), 10);
+    });
+}
