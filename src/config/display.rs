@@ -4,6 +4,7 @@
 //! looked for there. Where a key takes one of a few words, they stand here once, for reading too.
 
 mod cost;
+mod quotas;
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -13,15 +14,16 @@ use rustls::pki_types::ServerName;
 use tracing::Level;
 
 pub use self::cost::{amount, cost, route_cost, sources, sum};
-use super::file::{AlgorithmName, BalanceName, ForwardPath, RawEndpoint, RawQuota, Spanned};
-use super::value::{
-    BLOCKED, Encryption, GrantText, QuotaSpan, QuotaText, RefundOn, StoreUrl, UNLIMITED, Zone,
+pub use self::quotas::{
+    anchor_day, anchor_time, grant, own_keys, quota, quota_span, rate, raw_quota, window, zone,
 };
+use super::file::{AlgorithmName, BalanceName, ForwardPath, RawEndpoint, Spanned};
+use super::value::{Encryption, RefundOn, StoreUrl};
 use crate::access_log::AccessLog;
 use crate::clock::Micros;
 use crate::cost::{BodyFormat, Take};
 use crate::limit::plan::OnStoreFailure;
-use crate::limit::{Algorithm, Align, AnchorDay, Count, OldestBucket, Quota};
+use crate::limit::{Align, Count, OldestBucket};
 use crate::logging::LogFormat;
 use crate::request::{AddressSource, Choice, ClientNames, Missing, Part, Partition};
 use crate::snapshot::{EncodedSlash, Endpoint, Jitter, PolicyMode, RateLimitHeaders, StatusRange};
@@ -63,34 +65,6 @@ pub fn duration(duration: Duration) -> String {
     span(Micros(
         u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
     ))
-}
-
-/// Writes a quota's numbers: `100 per minute`, `500 per 2s`, `10000 per calendar month`.
-pub fn rate(quota: &Quota) -> String {
-    match quota.algorithm {
-        Algorithm::Calendar(calendar) => {
-            format!(
-                "{} per calendar {}",
-                quota.limit,
-                calendar.shape().unit.name()
-            )
-        }
-        _ => format!("{} per {}", quota.limit, window(quota.window)),
-    }
-}
-
-/// Writes what follows "per": `minute`, `2s`, `10m`.
-pub fn window(window: Micros) -> String {
-    let name = match window.0 {
-        1_000 => "ms",
-        SECOND_US => "second",
-        MINUTE_US => "minute",
-        HOUR_US => "hour",
-        DAY_US => "day",
-        WEEK_US => "week",
-        _ => return span(window),
-    };
-    name.to_owned()
 }
 
 /// Writes a value as one of the words that the file has for it.
@@ -215,58 +189,6 @@ pub fn partition(partition: &Partition) -> String {
 pub fn choice(choice: &Choice) -> String {
     let parts: Vec<String> = choice.0.iter().map(part).collect();
     parts.join(" | ")
-}
-
-/// Writes one quota of `quota`: `100 per minute`.
-pub fn quota(quota: &QuotaText) -> String {
-    format!("{} per {}", quota.limit, quota_span(quota.span))
-}
-
-/// Writes what follows "per": `minute`, `2s`, `calendar month`.
-pub fn quota_span(span: QuotaSpan) -> String {
-    match span {
-        QuotaSpan::Window(micros) => window(micros),
-        QuotaSpan::Calendar(unit) => format!("calendar {}", unit.name()),
-    }
-}
-
-/// Writes one of `quota` with how it alone is counted: `240 per hour (buckets 60)`.
-pub fn raw_quota(quota: &RawQuota) -> String {
-    let own = quota.own().map(|(key, text)| format!("{key} {text}"));
-    let own: Vec<String> = own.collect();
-    let text = grant(&quota.quota);
-    if own.is_empty() {
-        text
-    } else {
-        format!("{text} ({})", own.join(", "))
-    }
-}
-
-/// Writes `time_zone`.
-pub fn zone(zone: &Zone) -> String {
-    zone.name.to_string()
-}
-
-/// Writes `anchor_day`.
-pub fn anchor_day(day: &AnchorDay) -> String {
-    match day {
-        AnchorDay::Month(day) => day.to_string(),
-        AnchorDay::Week(day) => AnchorDay::WEEKDAYS[usize::from(*day) - 1].to_owned(),
-    }
-}
-
-/// Writes `anchor_time`, which is in minutes.
-pub fn anchor_time(minutes: &u16) -> String {
-    format!("{:02}:{:02}", minutes / 60, minutes % 60)
-}
-
-/// Writes one of `quota`: a quota, `unlimited` or `blocked`.
-pub fn grant(grant: &GrantText) -> String {
-    match grant {
-        GrantText::Quota(text) => quota(text),
-        GrantText::Unlimited => UNLIMITED.to_owned(),
-        GrantText::Blocked => BLOCKED.to_owned(),
-    }
 }
 
 /// Writes an item of `count_status`: `401`, `4xx`.
@@ -412,7 +334,6 @@ const MINUTE_US: u64 = 60 * SECOND_US;
 const HOUR_US: u64 = 60 * MINUTE_US;
 const DAY_US: u64 = 24 * HOUR_US;
 const WEEK_US: u64 = 7 * DAY_US;
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,6 +4,7 @@
 //! Where a key means by itself what it says, the mirror holds the snapshot's own type.
 
 mod prices;
+mod quota;
 mod route;
 mod spanned;
 mod tls;
@@ -17,15 +18,15 @@ use http::HeaderValue;
 use typed_index_collections::TiVec;
 
 pub use self::prices::{PriceText, RawPriceRow, RawPrices};
+pub use self::quota::{AlgorithmName, RawQuota};
 pub use self::route::{ForwardPath, RawRoute, RouteCost};
 pub use self::spanned::Spanned;
 pub use self::tls::{Pem, RawCertificate, RawServerTls, RawTls};
 pub use self::upstream::{BalanceName, RawEndpoint, RawUpstream};
-use super::display;
-use super::value::{CostText, GrantText, RefundOn, StoreUrl, Zone};
+use super::value::{CostText, RefundOn, StoreUrl, Zone};
 use crate::cost::{Amount, NumberSource};
 use crate::index::{ListenerIndex, PolicyIndex, RouteIndex, UpstreamIndex};
-use crate::limit::{Algorithm, Align, AnchorDay, Count, OldestBucket};
+use crate::limit::{Align, AnchorDay, Count, OldestBucket};
 use crate::request::Choice;
 use crate::request::jwt::{SigningAlgorithm, TokenRules};
 use crate::snapshot::{self, Admin, General, Listener, Log, StatusRange};
@@ -242,76 +243,6 @@ pub struct RawPolicy {
     pub policy: snapshot::Policy,
 }
 
-/// One of `quota`: a text, or a table that says how it alone is counted.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct RawQuota {
-    /// How much.
-    pub quota: GrantText,
-    /// `algorithm`
-    pub algorithm: Option<Spanned<AlgorithmName>>,
-    /// `buckets`
-    pub buckets: Option<Spanned<u32>>,
-    /// `oldest_bucket`
-    pub oldest: Option<Spanned<OldestBucket>>,
-    /// `align`
-    pub align: Option<Spanned<Align>>,
-    /// `burst`
-    pub burst: Option<Spanned<u64>>,
-    /// `queue`
-    pub queue: Option<Spanned<u64>>,
-    /// `time_zone`
-    pub time_zone: Option<Spanned<Zone>>,
-    /// `anchor_day`
-    pub anchor_day: Option<Spanned<AnchorDay>>,
-    /// `anchor_time`, in minutes
-    pub anchor_time: Option<Spanned<u16>>,
-}
-
-impl From<GrantText> for RawQuota {
-    fn from(quota: GrantText) -> Self {
-        Self {
-            quota,
-            ..Self::default()
-        }
-    }
-}
-
-impl RawQuota {
-    /// Yields what it says of itself alone, but how much.
-    pub fn own(&self) -> impl Iterator<Item = (&'static str, String)> {
-        fn own<V>(said: Option<&Spanned<V>>, spell: impl Fn(&V) -> String) -> Option<String> {
-            said.map(|at| spell(&at.value))
-        }
-        let algorithm = own(self.algorithm.as_ref(), |name| {
-            display::word(display::ALGORITHMS, name).to_owned()
-        });
-        let oldest = own(self.oldest.as_ref(), |oldest| {
-            display::word(display::OLDEST_BUCKETS, oldest).to_owned()
-        });
-        let align = own(self.align.as_ref(), |align| {
-            display::word(display::ALIGNS, align).to_owned()
-        });
-        let own = [
-            ("algorithm", algorithm),
-            ("buckets", own(self.buckets.as_ref(), u32::to_string)),
-            ("oldest_bucket", oldest),
-            ("align", align),
-            ("burst", own(self.burst.as_ref(), u64::to_string)),
-            ("queue", own(self.queue.as_ref(), u64::to_string)),
-            ("time_zone", own(self.time_zone.as_ref(), display::zone)),
-            (
-                "anchor_day",
-                own(self.anchor_day.as_ref(), display::anchor_day),
-            ),
-            (
-                "anchor_time",
-                own(self.anchor_time.as_ref(), display::anchor_time),
-            ),
-        ];
-        own.into_iter().filter_map(|(key, text)| Some((key, text?)))
-    }
-}
-
 /// `overrides`, in the file's order, which means nothing.
 #[derive(Clone, Debug, Default)]
 pub struct RawOverrides(pub Vec<RawOverride>);
@@ -376,33 +307,5 @@ impl PartialEq for OverridesFile {
 impl std::fmt::Debug for OverridesFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "OverridesFile({}, {} rows)", self.path, self.rows)
-    }
-}
-
-/// `algorithm`
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AlgorithmName {
-    /// `fixed-window`
-    FixedWindow,
-    /// `sliding-window`
-    #[default]
-    SlidingWindow,
-    /// `sliding-log`
-    SlidingLog,
-    /// `gcra`
-    Gcra,
-    /// `leaky-bucket`
-    LeakyBucket,
-}
-
-impl From<Algorithm> for AlgorithmName {
-    fn from(algorithm: Algorithm) -> Self {
-        match algorithm {
-            Algorithm::FixedWindow | Algorithm::Calendar(_) => Self::FixedWindow,
-            Algorithm::SlidingWindow { .. } => Self::SlidingWindow,
-            Algorithm::SlidingLog => Self::SlidingLog,
-            Algorithm::Gcra { .. } => Self::Gcra,
-            Algorithm::LeakyBucket { .. } => Self::LeakyBucket,
-        }
     }
 }

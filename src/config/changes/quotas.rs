@@ -51,7 +51,9 @@ fn rows(was: &OverridesFile, is: &OverridesFile) -> String {
 fn quotas(old: &[Spanned<RawQuota>], new: &[Spanned<RawQuota>]) -> Vec<Change> {
     // But for the number, all that a quota is counted by.
     let is_one = |one: &RawQuota, other: &RawQuota| match (&one.quota, &other.quota) {
-        (GrantText::Quota(a), GrantText::Quota(b)) => a.span == b.span && one.own().eq(other.own()),
+        (GrantText::Quota(a), GrantText::Quota(b)) => {
+            a.span == b.span && display::own_keys(one).eq(display::own_keys(other))
+        }
         _ => one == other,
     };
     let find = |list: &[Spanned<RawQuota>], one: &RawQuota| {

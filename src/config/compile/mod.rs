@@ -6,9 +6,11 @@
 //! once nothing is wrong, so a bad file leaves no trace there.
 
 mod algorithm_key;
+mod arithmetic;
 mod bodies;
 mod cors;
 mod costs;
+mod counting;
 mod hashed;
 mod jwt;
 mod listeners;

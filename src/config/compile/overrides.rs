@@ -8,7 +8,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::algorithm_key::check_key;
-use super::quotas::{self, Counting};
+use super::counting::Counting;
+use super::quotas;
 use super::rows::{CsvField, Row, Rows, rows};
 use crate::clock::Micros;
 use crate::config::display;
@@ -31,7 +32,6 @@ pub(super) fn compile(
     let raw = &table.value;
     let file = raw.overrides_file.as_ref();
     if raw.overrides.0.is_empty() && file.is_none() {
-        check_alone(table, policy, report);
         return None;
     }
     let by = raw.overrides_by.clone();
@@ -53,39 +53,11 @@ pub(super) fn compile(
     }
     let mut of_file = Report::default();
     let mut compiler = OverrideCompiler::new(table, chooser);
-    for (origin, one) in raw.overrides.0.iter().enumerate() {
-        let Spanned { value, span } = &one.pattern;
-        let raw = &one.grant.value;
-        compiler.check_keys(raw, report);
-        if raw.quota.is_empty() {
-            report.mistake(
-                &one.grant.span,
-                "the list of quotas is empty",
-                "at least one quota",
-            );
-        }
-        let grant = compiler.grant(raw, span, report);
-        compiler.add(origin, (value, span), grant, report);
-    }
+    compiler.add_table(report);
     let rows = file
         .map(|file| rows(&file.content, &mut of_file))
         .unwrap_or_default();
-    for (origin, row) in (raw.overrides.0.len()..).zip(&rows.read) {
-        let grant = compiler.spelled(row, &mut of_file);
-        compiler.add(
-            origin,
-            (&row.pattern.text, &row.pattern.place),
-            grant,
-            &mut of_file,
-        );
-        if rows.has_days {
-            // Of a pattern that was not taken there is none; those of the table have none.
-            compiler.day_of.resize(compiler.grant_of.len(), None);
-            if let (Some(day), Some(of)) = (&row.day, compiler.day_of.last_mut()) {
-                *of = AnchorDay::parse(&day.text);
-            }
-        }
-    }
+    compiler.add_rows(&rows, &mut of_file);
     let inventable_glob = compiler.inventable_glob().filter(|_| by.is_none()).cloned();
     let patterns = Patterns::new(&compiler.patterns);
     let equal = patterns.as_ref().err().map_or(&[][..], Vec::as_slice);
@@ -106,33 +78,6 @@ fn can_be_invented(part: &Part) -> bool {
     match part {
         Part::Header(name) => !ADDRESS_CLAIMS.contains(&name.as_str()),
         part => matches!(part, Part::Cookie(_) | Part::Query(_)),
-    }
-}
-
-/// Refuses what means something beside overrides only.
-fn check_alone(table: &Table<RawPolicy>, policy: &Policy, report: &mut Report) {
-    if table.is_incomplete(POLICY.about.title) {
-        return;
-    }
-    if let Some(place) = table.place("overrides_by") {
-        (report.mistake(
-            place,
-            "`overrides_by` is given, but the policy has no overrides",
-            "",
-        ))
-        .hint("add `overrides` or `overrides_file`, or remove it");
-    }
-    if let Some(place) = table.place("quota")
-        && let Some(word) = table.value.quota.first()
-        && !matches!(policy.grant, Grant::Quotas(_))
-    {
-        let message = format!(
-            "`{}` would apply to all clients",
-            display::grant(&word.value.quota)
-        );
-        let hint = (policy.grant == Grant::Unlimited)
-            .then(|| "`mode = \"off\"` turns a policy off".to_owned());
-        (report.mistake(place, message, "a quota, or `overrides` as well")).maybe_hint(hint);
     }
 }
 
@@ -172,6 +117,44 @@ impl<'f> OverrideCompiler<'f> {
             known: HashMap::new(),
             spelled: HashMap::new(),
             windows: HashSet::new(),
+        }
+    }
+
+    /// Adds the overrides of the table.
+    fn add_table(&mut self, report: &mut Report) {
+        for (origin, one) in self.table.value.overrides.0.iter().enumerate() {
+            let Spanned { value, span } = &one.pattern;
+            let raw = &one.grant.value;
+            self.check_keys(raw, report);
+            if raw.quota.is_empty() {
+                report.mistake(
+                    &one.grant.span,
+                    "the list of quotas is empty",
+                    "at least one quota",
+                );
+            }
+            let grant = self.grant(raw, span, report);
+            self.add(origin, (value, span), grant, report);
+        }
+    }
+
+    /// Adds the rows of the file, which stand behind the table.
+    fn add_rows(&mut self, rows: &Rows<'_>, report: &mut Report) {
+        for (origin, row) in (self.table.value.overrides.0.len()..).zip(&rows.read) {
+            let grant = self.spelled(row, report);
+            self.add(
+                origin,
+                (&row.pattern.text, &row.pattern.place),
+                grant,
+                report,
+            );
+            if rows.has_days {
+                // Of a pattern that was not taken there is none; those of the table have none.
+                self.day_of.resize(self.grant_of.len(), None);
+                if let (Some(day), Some(of)) = (&row.day, self.day_of.last_mut()) {
+                    *of = AnchorDay::parse(&day.text);
+                }
+            }
         }
     }
 

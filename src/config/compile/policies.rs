@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::algorithm_key::check_key;
+use super::algorithm_key::{check_align, check_key, without_calendar, wrong_day};
 use super::rows::has_days;
 use super::{costs, overrides, quotas};
 use crate::config::display;
@@ -11,7 +11,7 @@ use crate::config::options::POLICY;
 use crate::config::report::Report;
 use crate::config::value::{GrantText, QuotaSpan, QuotaText};
 use crate::limit::{CalendarUnit, Count};
-use crate::snapshot::Policy;
+use crate::snapshot::{Grant, Policy};
 
 /// Compiles `[policies.NAME]`; series ids are not assigned yet.
 pub(super) fn compile(file: &File, report: &mut Report) -> Vec<Policy> {
@@ -31,8 +31,12 @@ fn one(table: &Table<RawPolicy>, report: &mut Report) -> Policy {
         refusal: costs::refusal(table, report),
         ..table.value.policy.clone()
     };
+    let overrides = overrides::compile(table, &policy, report).map(Arc::new);
+    if table.value.overrides.0.is_empty() && table.value.overrides_file.is_none() {
+        check_alone(table, &policy, report);
+    }
     Policy {
-        overrides: overrides::compile(table, &policy, report).map(Arc::new),
+        overrides,
         ..policy
     }
 }
@@ -57,7 +61,7 @@ fn check_keys(table: &Table<RawPolicy>, report: &mut Report) {
         }
     }
     if let Some(place) = table.place("align") {
-        quotas::check_align((table.value.align, place), &names, report);
+        check_align((table.value.align, place), &names, report);
     }
     if let Some(place) = table.place("count")
         && table.value.count == Count::All
@@ -114,7 +118,7 @@ fn check_calendar_keys(table: &Table<RawPolicy>, report: &mut Report) {
         if let Some(place) = table.place(key)
             && units.is_empty()
         {
-            quotas::without_calendar(key, place, report);
+            without_calendar(key, place, report);
         }
     }
     let days = units.iter().filter(|unit| **unit != CalendarUnit::Day);
@@ -122,7 +126,7 @@ fn check_calendar_keys(table: &Table<RawPolicy>, report: &mut Report) {
         (policy.anchor_day, table.place("anchor_day"), units.first())
         && units.iter().all(|unit| day.within(*unit).is_none())
     {
-        quotas::wrong_day(day, *days.clone().next().unwrap_or(first), place, report);
+        wrong_day(day, *days.clone().next().unwrap_or(first), place, report);
     }
     if let Some(place) = table.place("anchor_by")
         && days.count() == 0
@@ -130,5 +134,32 @@ fn check_calendar_keys(table: &Table<RawPolicy>, report: &mut Report) {
     {
         let message = "`anchor_by` goes with calendar weeks and months only";
         report.mistake(place, message, "a quota of a calendar week or month");
+    }
+}
+
+/// Refuses what means something beside overrides only.
+fn check_alone(table: &Table<RawPolicy>, policy: &Policy, report: &mut Report) {
+    if table.is_incomplete(POLICY.about.title) {
+        return;
+    }
+    if let Some(place) = table.place("overrides_by") {
+        (report.mistake(
+            place,
+            "`overrides_by` is given, but the policy has no overrides",
+            "",
+        ))
+        .hint("add `overrides` or `overrides_file`, or remove it");
+    }
+    if let Some(place) = table.place("quota")
+        && let Some(word) = table.value.quota.first()
+        && !matches!(policy.grant, Grant::Quotas(_))
+    {
+        let message = format!(
+            "`{}` would apply to all clients",
+            display::grant(&word.value.quota)
+        );
+        let hint = (policy.grant == Grant::Unlimited)
+            .then(|| "`mode = \"off\"` turns a policy off".to_owned());
+        (report.mistake(place, message, "a quota, or `overrides` as well")).maybe_hint(hint);
     }
 }

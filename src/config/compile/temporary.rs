@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 
+use super::counting::Counting;
 use super::overrides::WINDOWS_MAX;
-use super::quotas::{self, Counting};
+use super::quotas;
 use super::{holds_requests, number, series};
 use crate::config::file::{File, RawGrant, RawQuota, Spanned};
 use crate::config::report::Report;

@@ -3,17 +3,14 @@
 use smallvec::SmallVec;
 
 use super::bad_reply::BadReply;
+use super::checks::{CHECK_BYTES, put_calendars, put_check};
 use super::message::{Packed, Reply};
 use super::names::KeyNames;
 use super::script::Script;
 use super::state_reply::{ReplyReader, StateReply};
-use crate::clock::{Micros, Timestamp};
-use crate::limit::calendar::Windows;
+use crate::clock::Timestamp;
 use crate::limit::plan::{self, CheckMode, Ledger, Peek, Step};
-use crate::limit::sliding_window::BUCKETS_MAX;
-use crate::limit::{
-    Algorithm, Align, Check, CheckResult, Count, Decision, OldestBucket, Quota, Verdict,
-};
+use crate::limit::{Check, CheckResult, Decision, Verdict};
 
 /// What the script is to do with a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,97 +114,6 @@ pub fn refused(
     Ok(plan.iter().zip(answers.checks).map(refused).collect())
 }
 
-/// Appends one enforced check as `lua/prelude.lua` describes it: its room is what may be used already
-/// for `asked` to fit.
-pub(super) fn put_check(
-    argument: &mut Vec<u8>,
-    quota: &Quota,
-    phase: Micros,
-    (cost, asked): (u64, u64),
-) {
-    let counts_all = quota.count == Count::All;
-    let room = signed(quota.limit) - signed(asked);
-    let (algorithm, cost, room, x, y) = match quota.algorithm {
-        Algorithm::FixedWindow => {
-            let algorithm = if quota.align == Align::First { 8 } else { 1 };
-            (algorithm, cost, room, quota.window.0, phase.0)
-        }
-        // Where its windows stand is put in once that is known.
-        Algorithm::Calendar(_) => (7, cost, room, 0, 0),
-        Algorithm::SlidingWindow {
-            buckets: quota_buckets,
-            oldest,
-        } => {
-            let buckets = u64::from(quota_buckets);
-            let (first, bits) = if is_long(quota_buckets) {
-                (9, 9)
-            } else {
-                (2, 7)
-            };
-            let algorithm = first
-                + match oldest {
-                    OldestBucket::Weighted => 0,
-                    OldestBucket::Whole => 1,
-                    OldestBucket::Dropped => 2,
-                };
-            let width_us = quota.window.0 / buckets;
-            (algorithm, cost, room, width_us, buckets | phase.0 << bits)
-        }
-        Algorithm::SlidingLog => (5, cost, room, quota.window.0, quota.limit),
-        Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => {
-            let interval_us = quota.interval_us();
-            let burst_us = quota.burst_us();
-            let taken_us = cost.saturating_mul(interval_us);
-            let room_us = signed(burst_us) - signed(asked.saturating_mul(interval_us));
-            (6, taken_us, room_us, burst_us, 0)
-        }
-    };
-    argument.extend([algorithm, if counts_all { COUNTS_ALL } else { 0 }]);
-    put_number(argument, cost);
-    argument.extend(room.to_be_bytes());
-    put_number(argument, x);
-    put_number(argument, y);
-}
-
-/// Appends the windows of calendars around the server's time behind all checks, the first of which stands at `first`, and
-/// puts where they stand into their checks.
-pub(super) fn put_calendars<'q>(
-    argument: &mut Vec<u8>,
-    first: usize,
-    quotas: impl Iterator<Item = &'q Quota>,
-    now: &impl Fn() -> Timestamp,
-) {
-    for (index, quota) in quotas.enumerate() {
-        let Algorithm::Calendar(calendar) = quota.algorithm else {
-            continue;
-        };
-        let x_at = first + index * CHECK_BYTES + CHECK_X;
-        let place = argument.len() as u64 + 1;
-        argument[x_at..x_at + 7].copy_from_slice(&place.to_be_bytes()[1..]);
-        let Windows {
-            previous,
-            current,
-            next,
-        } = calendar.windows(now());
-        for edge in [previous.start, current.start, next.start, next.end] {
-            put_number(argument, edge.0);
-        }
-        for number in [previous.number, current.number, next.number] {
-            argument.extend(number.to_be_bytes());
-        }
-    }
-}
-
-/// Returns a number that may be subtracted; [`NUMBER_MAX`] if it is larger.
-fn signed(number: u64) -> i64 {
-    number.min(NUMBER_MAX).cast_signed()
-}
-
-/// Appends a number in seven bytes; [`NUMBER_MAX`] if it is larger.
-pub(super) fn put_number(argument: &mut Vec<u8>, number: u64) {
-    argument.extend_from_slice(&number.min(NUMBER_MAX).to_be_bytes()[1..]);
-}
-
 /// What a script said of each check, as a ledger: the plan is decided once more here, from the states
 /// after the step.
 struct Answers {
@@ -290,19 +196,5 @@ fn boolean(reader: &mut ReplyReader<'_>) -> Result<bool, BadReply> {
 const NEVER_REFUSES: u8 = 1;
 const BEGINS_POLICY: u8 = 2;
 const CANDIDATE: u8 = 4;
-const COUNTS_ALL: u8 = 8;
-/// Says whether a window has so many buckets that seven bits below its phase, which may be a year of microseconds, do
-/// not say how many; a double holds 53. Then buckets are shorter, and nine bits do.
-pub(super) fn is_long(buckets: u32) -> bool {
-    buckets >= 128
-}
-
-const _: () = assert!(BUCKETS_MAX < 1 << 9);
 /// What a script says of a check instead of whether its cost fits.
 const UNDECIDED: u64 = 2;
-/// Bytes of one check.
-const CHECK_BYTES: usize = 31;
-/// Where in a check its x stands.
-const CHECK_X: usize = 17;
-/// The largest number that is sent, which a double just holds. Any larger one means the same.
-const NUMBER_MAX: u64 = 1 << 53;

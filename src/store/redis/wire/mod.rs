@@ -5,6 +5,7 @@
 //! describe at their tops what they take and what they reply. Nothing here does I/O.
 
 mod bad_reply;
+mod checks;
 mod decide;
 mod directives;
 mod message;

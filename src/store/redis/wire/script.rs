@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use super::decide::is_long;
+use super::checks::is_long;
 use crate::limit::{Algorithm, Check};
 
 /// A script of `lua/`, by its task.

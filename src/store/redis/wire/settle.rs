@@ -4,7 +4,7 @@
 use redis::Value;
 
 use super::bad_reply::BadReply;
-use super::decide::{put_calendars, put_check, put_number};
+use super::checks::{put_calendars, put_check, put_number};
 use super::message::time_argument;
 use super::names::KeyNames;
 use super::script::Script;

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::bad_reply::BadReply;
-use super::decide::is_long;
+use super::checks::is_long;
 use crate::clock::Timestamp;
 use crate::limit::calendar_window::CalendarWindow;
 use crate::limit::fixed_window::FixedWindow;

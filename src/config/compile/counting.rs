@@ -1,0 +1,243 @@
+//! How a quota is counted: as it says itself, and otherwise as its policy or override says.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::algorithm_key::{check_align, check_key, without_calendar, wrong_day};
+use super::arithmetic::check_arithmetic;
+use super::rows::has_days;
+use crate::config::file::{AlgorithmName, RawGrant, RawPolicy, RawQuota, Spanned, Table};
+use crate::config::report::Report;
+use crate::config::value::{QuotaSpan, QuotaText};
+use crate::limit::plan::SeriesId;
+use crate::limit::{Algorithm, Align, Calendar, CalendarShape, CalendarUnit, Quota};
+
+/// How the quotas of a policy, or of one of its overrides, are counted that do not say so themselves.
+pub(super) struct Counting<'f> {
+    policy: &'f RawPolicy,
+    burst: Said<'f, Option<u64>>,
+    queue: Said<'f, u64>,
+    buckets: Said<'f, u32>,
+    /// Whether clients may have days of their own, on which their calendar quotas begin.
+    has_own_days: bool,
+}
+
+/// A value, and where it stands; nowhere: what is wrong with it is said of the quota.
+type Said<'f, V> = (V, Option<&'f Range<usize>>);
+
+impl<'f> Counting<'f> {
+    /// As the policy says.
+    pub(super) fn of(table: &'f Table<RawPolicy>) -> Self {
+        let policy = &table.value;
+        Self {
+            burst: (policy.burst, table.place("burst")),
+            queue: (policy.queue, table.place("queue")),
+            buckets: (policy.buckets, table.place("buckets")),
+            has_own_days: has_own_days(policy),
+            policy,
+        }
+    }
+
+    /// As an override of the policy says: what it leaves out has its default.
+    pub(super) fn of_override(policy: &'f RawPolicy, grant: &'f RawGrant) -> Self {
+        let place = |at: &'f Option<Spanned<u64>>| at.as_ref().map(|at| &at.span);
+        let value = |at: &Option<Spanned<u64>>| at.as_ref().map(|at| at.value);
+        Self {
+            policy,
+            burst: (value(&grant.burst), place(&grant.burst)),
+            queue: (value(&grant.queue).unwrap_or(0), place(&grant.queue)),
+            buckets: (policy.buckets, None),
+            has_own_days: has_own_days(policy),
+        }
+    }
+
+    /// Returns what a unit is called.
+    pub(super) fn unit(&self) -> &str {
+        &self.policy.policy.unit
+    }
+
+    /// Returns how a quota is counted, but for its arithmetic, which is not checked.
+    fn algorithm(&self, raw: &RawQuota, text: &QuotaText) -> AlgorithmName {
+        match text.span {
+            QuotaSpan::Calendar(_) => AlgorithmName::FixedWindow,
+            QuotaSpan::Window(_) => own(raw.algorithm.as_ref()).unwrap_or(self.policy.algorithm),
+        }
+    }
+
+    /// Compiles a quota; series ids are not assigned yet.
+    pub(super) fn quota(
+        &self,
+        (raw, text): (&RawQuota, &QuotaText),
+        place: &Range<usize>,
+        report: &mut Report,
+    ) -> Quota {
+        let name = self.algorithm(raw, text);
+        check_own_keys((raw, text), name, report);
+        let align = own(raw.align.as_ref()).unwrap_or(self.policy.align);
+        let algorithm = match (text.span, name) {
+            (QuotaSpan::Calendar(unit), _) => {
+                let day = self.day(raw, unit, report);
+                Algorithm::Calendar(self.calendar(raw, unit, (day, false)))
+            }
+            (_, AlgorithmName::FixedWindow) => Algorithm::FixedWindow,
+            (_, AlgorithmName::SlidingWindow) => Algorithm::SlidingWindow {
+                buckets: own(raw.buckets.as_ref()).unwrap_or(self.buckets.0),
+                oldest: own(raw.oldest.as_ref()).unwrap_or(self.policy.oldest),
+            },
+            (_, AlgorithmName::SlidingLog) => Algorithm::SlidingLog,
+            (_, AlgorithmName::Gcra) => Algorithm::Gcra {
+                burst: own(raw.burst.as_ref())
+                    .or(self.burst.0)
+                    .unwrap_or(text.limit),
+            },
+            (_, AlgorithmName::LeakyBucket) => Algorithm::LeakyBucket {
+                queue: own(raw.queue.as_ref()).unwrap_or(self.queue.0),
+            },
+        };
+        let quota = Quota {
+            limit: text.limit,
+            window: match text.span {
+                QuotaSpan::Window(window) => window,
+                QuotaSpan::Calendar(unit) => unit.longest(),
+            },
+            algorithm,
+            count: self.policy.count,
+            // Of several quotas of a policy, those take it that have such windows.
+            align: match (algorithm, align) {
+                (Algorithm::FixedWindow, align) => align,
+                (Algorithm::SlidingWindow { .. }, Align::Spread) => Align::Spread,
+                _ => Align::Epoch,
+            },
+            can_come_back: true,
+        };
+        let places = [
+            span(raw.buckets.as_ref()).or(self.buckets.1),
+            span(raw.burst.as_ref()).or(self.burst.1),
+            span(raw.queue.as_ref()).or(self.queue.1),
+        ];
+        check_arithmetic(places.map(|at| at.unwrap_or(place)), place, &quota, report);
+        quota
+    }
+
+    /// Returns the day on which windows of a calendar begin.
+    fn day(&self, raw: &RawQuota, unit: CalendarUnit, report: &mut Report) -> u8 {
+        if let Some(at) = &raw.anchor_day {
+            return at.value.within(unit).unwrap_or_else(|| {
+                wrong_day(at.value, unit, &at.span, report);
+                1
+            });
+        }
+        // Of several quotas of a policy, those take it that begin on such days.
+        let day = self.policy.anchor_day.and_then(|day| day.within(unit));
+        day.unwrap_or(1)
+    }
+
+    fn calendar(
+        &self,
+        raw: &RawQuota,
+        unit: CalendarUnit,
+        (anchor_day, is_own): (u8, bool),
+    ) -> &'static Calendar {
+        let zone = raw.time_zone.as_ref().map(|at| &at.value);
+        let zone = zone.unwrap_or(&self.policy.time_zone);
+        let shape = CalendarShape {
+            unit,
+            time_zone: Arc::clone(&zone.name),
+            anchor_day,
+            anchor_minute: own(raw.anchor_time.as_ref()).unwrap_or(self.policy.anchor_time),
+            is_own,
+        };
+        Calendar::of(shape, zone.zone.clone())
+    }
+
+    /// Returns the quota for each day that a client may have of its own.
+    pub(super) fn own(&self, raw: &RawQuota, quota: &Quota) -> Box<[(Quota, SeriesId)]> {
+        let Algorithm::Calendar(calendar) = quota.algorithm else {
+            return Box::default();
+        };
+        let unit = calendar.shape().unit;
+        let days = match unit {
+            _ if !self.has_own_days => 0,
+            CalendarUnit::Day => 0,
+            CalendarUnit::Week => 7,
+            CalendarUnit::Month => 31,
+        };
+        let of_day = |day| {
+            let algorithm = Algorithm::Calendar(self.calendar(raw, unit, (day, true)));
+            let quota = Quota {
+                algorithm,
+                ..*quota
+            };
+            (quota, SeriesId(0))
+        };
+        (1..=days).map(of_day).collect()
+    }
+}
+
+fn own<V: Copy>(said: Option<&Spanned<V>>) -> Option<V> {
+    said.map(|at| at.value)
+}
+
+fn span<V>(said: Option<&Spanned<V>>) -> Option<&Range<usize>> {
+    said.map(|at| &at.span)
+}
+
+/// Whether clients may have days of their own: a claim names them, or the file of overrides has a column of them.
+fn has_own_days(policy: &RawPolicy) -> bool {
+    let file = policy.overrides_file.as_ref();
+    policy.policy.anchor_by.is_some() || file.is_some_and(|file| has_days(&file.content))
+}
+
+/// Refuses keys of a quota that its algorithm has no use for.
+fn check_own_keys((raw, text): (&RawQuota, &QuotaText), name: AlgorithmName, report: &mut Report) {
+    if let QuotaSpan::Calendar(unit) = text.span {
+        let keys = [
+            ("buckets", span(raw.buckets.as_ref())),
+            ("oldest_bucket", span(raw.oldest.as_ref())),
+            ("align", span(raw.align.as_ref())),
+            ("burst", span(raw.burst.as_ref())),
+            ("queue", span(raw.queue.as_ref())),
+        ];
+        for (key, place) in keys {
+            let Some(place) = place else { continue };
+            let message = format!("`{key}` does not go with a calendar {}", unit.name());
+            (report.mistake(place, message, "a key of other quotas only")).hint("remove it");
+        }
+        return;
+    }
+    for (key, place, owner) in [
+        ("burst", span(raw.burst.as_ref()), AlgorithmName::Gcra),
+        (
+            "queue",
+            span(raw.queue.as_ref()),
+            AlgorithmName::LeakyBucket,
+        ),
+        (
+            "buckets",
+            span(raw.buckets.as_ref()),
+            AlgorithmName::SlidingWindow,
+        ),
+        (
+            "oldest_bucket",
+            span(raw.oldest.as_ref()),
+            AlgorithmName::SlidingWindow,
+        ),
+    ] {
+        if let Some(place) = place {
+            check_key((key, place), owner, name, report);
+        }
+    }
+    if let Some(at) = &raw.align {
+        check_align((at.value, &at.span), &[name], report);
+    }
+    let of_calendars = [
+        ("time_zone", span(raw.time_zone.as_ref())),
+        ("anchor_day", span(raw.anchor_day.as_ref())),
+        ("anchor_time", span(raw.anchor_time.as_ref())),
+    ];
+    for (key, place) in of_calendars {
+        if let Some(place) = place {
+            without_calendar(key, place, report);
+        }
+    }
+}

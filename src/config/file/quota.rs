@@ -1,0 +1,67 @@
+//! One of `quota`, and the names of algorithms.
+
+use super::Spanned;
+use crate::config::value::{GrantText, Zone};
+use crate::limit::{Algorithm, Align, AnchorDay, OldestBucket};
+
+/// One of `quota`: a text, or a table that says how it alone is counted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RawQuota {
+    /// How much.
+    pub quota: GrantText,
+    /// `algorithm`
+    pub algorithm: Option<Spanned<AlgorithmName>>,
+    /// `buckets`
+    pub buckets: Option<Spanned<u32>>,
+    /// `oldest_bucket`
+    pub oldest: Option<Spanned<OldestBucket>>,
+    /// `align`
+    pub align: Option<Spanned<Align>>,
+    /// `burst`
+    pub burst: Option<Spanned<u64>>,
+    /// `queue`
+    pub queue: Option<Spanned<u64>>,
+    /// `time_zone`
+    pub time_zone: Option<Spanned<Zone>>,
+    /// `anchor_day`
+    pub anchor_day: Option<Spanned<AnchorDay>>,
+    /// `anchor_time`, in minutes
+    pub anchor_time: Option<Spanned<u16>>,
+}
+
+impl From<GrantText> for RawQuota {
+    fn from(quota: GrantText) -> Self {
+        Self {
+            quota,
+            ..Self::default()
+        }
+    }
+}
+
+/// `algorithm`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AlgorithmName {
+    /// `fixed-window`
+    FixedWindow,
+    /// `sliding-window`
+    #[default]
+    SlidingWindow,
+    /// `sliding-log`
+    SlidingLog,
+    /// `gcra`
+    Gcra,
+    /// `leaky-bucket`
+    LeakyBucket,
+}
+
+impl From<Algorithm> for AlgorithmName {
+    fn from(algorithm: Algorithm) -> Self {
+        match algorithm {
+            Algorithm::FixedWindow | Algorithm::Calendar(_) => Self::FixedWindow,
+            Algorithm::SlidingWindow { .. } => Self::SlidingWindow,
+            Algorithm::SlidingLog => Self::SlidingLog,
+            Algorithm::Gcra { .. } => Self::Gcra,
+            Algorithm::LeakyBucket { .. } => Self::LeakyBucket,
+        }
+    }
+}
