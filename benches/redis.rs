@@ -570,13 +570,14 @@ impl Server {
     }
 }
 
-fn algorithms() -> [(&'static str, Algorithm); 6] {
+fn algorithms() -> [(&'static str, Algorithm); 7] {
     let sliding = |buckets| Algorithm::SlidingWindow {
         buckets,
         oldest: OldestBucket::Weighted,
     };
     [
         ("fixed-window", Algorithm::FixedWindow),
+        ("calendar month", Algorithm::Calendar(support::month())),
         ("window, buckets = 1", sliding(1)),
         ("sliding-window", sliding(10)),
         ("sliding-log", Algorithm::SlidingLog),

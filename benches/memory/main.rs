@@ -226,9 +226,10 @@ fn warm_up() -> Bench {
 /// Keys that a store of its own has before resident memory is first read.
 const WARM_UP_KEYS: u64 = 10_000;
 
-fn algorithms() -> [(&'static str, Algorithm); 5] {
+fn algorithms() -> [(&'static str, Algorithm); 6] {
     [
         ("fixed-window", Algorithm::FixedWindow),
+        ("calendar month", Algorithm::Calendar(support::month())),
         (
             "sliding-window",
             Algorithm::SlidingWindow {

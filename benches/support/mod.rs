@@ -12,11 +12,25 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
+use jiff::tz::TimeZone;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::task::spawn_local;
-use tollgate::limit::PartitionId;
 use tollgate::limit::partition_id::PartitionHasher;
+use tollgate::limit::{Calendar, CalendarShape, CalendarUnit, PartitionId};
+
+/// A month in a zone that sets its clocks.
+pub fn month() -> &'static Calendar {
+    let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3");
+    let shape = CalendarShape {
+        unit: CalendarUnit::Month,
+        time_zone: "Europe/Berlin".into(),
+        anchor_day: 1,
+        anchor_minute: 0,
+        is_own: false,
+    };
+    Calendar::of(shape, zone.expect("a zone"))
+}
 
 /// The numbers of the command line, in their order; those that are not there are as usual.
 pub fn numbers<T: FromStr, const COUNT: usize>(usual: [T; COUNT]) -> [T; COUNT] {

@@ -20,6 +20,7 @@ fn policy(policy: &Policy) -> Value {
     let answers = guarantee::counted_answers(&policy.counted_answers);
     let notes: Vec<String> = costs.into_iter().flatten().chain(answers).collect();
     let plain: Vec<_> = quotas.iter().map(|part| part.quota).collect();
+    let advice = guarantee::advice(&plain);
     json!({
         "name": *policy.name,
         "partition": policy.partition.0.iter().map(display::choice).collect::<Value>(),
@@ -34,7 +35,7 @@ fn policy(policy: &Policy) -> Value {
         "on_missing": display::word(display::MISSING, &policy.missing),
         "on_store_failure": display::word(display::ON_STORE_FAILURE, &policy.on_store_failure),
         "notes": notes,
-        "advice": guarantee::advice(&plain),
+        "advice": (!advice.is_empty()).then(|| advice.join("; ")),
         "overrides": policy.overrides.as_deref().map(overrides),
     })
 }
