@@ -289,3 +289,44 @@ fn a_check_without_secrets_assumes_what_is_missing_and_nothing_else() {
         );
     }
 }
+
+#[test]
+fn a_check_says_whose_data_of_time_zones_are_used() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let zones = folder.path().join("zoneinfo/Europe");
+    fs::create_dir_all(&zones).expect("a writable folder");
+    // Version 1 of the format: one kind of time, an hour ahead of UTC.
+    let header = [
+        b"TZif".as_slice(),
+        &[0; 16],
+        &[0; 12],
+        &[0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 4],
+    ]
+    .concat();
+    let data = [header.as_slice(), &[0, 0, 0x0e, 0x10, 0, 0], b"CET\0"].concat();
+    fs::write(zones.join("Lisbon"), data).expect("it is writable");
+    let file = folder.path().join("gateway.toml");
+    let text = GOOD.replace(
+        "quota = ",
+        "time_zone = 'Europe/Lisbon'\nquota = '5 per calendar day' #",
+    );
+    fs::write(&file, text).expect("it is writable");
+    for (zones, data) in [
+        (folder.path().join("zoneinfo"), "the system's data"),
+        (
+            folder.path().join("none"),
+            "this program's own data, as the system has none",
+        ),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_tollgate"))
+            .args(["check", file.to_str().expect("text")])
+            .env("TZDIR", zones)
+            .output()
+            .expect("it runs");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(
+            said.ends_with(&format!("\ntime zones\n  Europe/Lisbon: {data}\n")),
+            "{said}"
+        );
+    }
+}

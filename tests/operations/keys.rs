@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::gateway::{Running, secs, start, start_text};
-use crate::support::{Client, Config, eventually, get};
+use crate::support::{Client, Config, Issuer, eventually, get, jwks};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 const POLICY: &str = "quota = '5 per hour'\npartition = ['header:x-api-key']";
@@ -76,6 +76,50 @@ fn an_order_is_in_force_at_once_and_ends_by_itself() {
         gateway.clock.advance(secs(3_601));
         comes_to_answer(&gateway, "alice", 204);
     }
+}
+
+/// A token tells a client's own day, and no token is at hand: what is spent is found whatever day it is of.
+#[test]
+fn what_is_spent_from_a_clients_own_day_is_shown_adjusted_and_reset() {
+    let issuer = Issuer::ec();
+    let keys = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(keys.path(), jwks(&[(&issuer, json!({}))])).expect("it is writable");
+    let policy = "quota = ['5 per calendar month', '9 per calendar week']\nanchor_by = 'jwt:day'\n\
+                  partition = ['jwt:sub']";
+    let jwt = format!("[jwt]\nkeys = '{}'", keys.path().display());
+    let gateway = gateway(limited(policy).with(&jwt));
+    let ask = |day: Value| {
+        let token = issuer.token(&json!({ "sub": "alice", "day": day }));
+        let fields = format!("Authorization: Bearer {token}\r\n");
+        get(gateway.public, "/", &fields).status
+    };
+    let left = || -> Vec<(String, i64)> {
+        let (status, report) = post(&gateway, "get", &of("alice", json!({})));
+        assert_eq!(status, 200, "{report}");
+        let quotas = report["quotas"].as_array().expect("a list").iter();
+        let one = |quota: &Value| {
+            let name = quota["quota"].as_str().expect("a name").to_owned();
+            (name, quota["remaining"].as_i64().expect("a number"))
+        };
+        quotas.map(one).collect()
+    };
+    let (month, week) = ("p: 5 per calendar month", "p: 9 per calendar week");
+    let named = |quotas: &[(&str, i64)]| -> Vec<(String, i64)> {
+        let named = quotas
+            .iter()
+            .map(|(name, left)| ((*name).to_owned(), *left));
+        named.collect()
+    };
+    assert_eq!(left(), named(&[(month, 5), (week, 9)]));
+    assert_eq!([ask(json!(20)), ask(json!(20)), ask(json!(3))], [204; 3]);
+    let from_20 = format!("{month}, from day 20");
+    let from_3 = format!("{month}, from day 3");
+    assert_eq!(left(), named(&[(&from_3, 4), (&from_20, 3), (week, 6)]));
+    order(&gateway, "adjust", of("alice", json!({ "units": 1 })));
+    assert_eq!(left(), named(&[(&from_20, 4), (week, 7)]));
+    order(&gateway, "reset", of("alice", json!({})));
+    assert_eq!(left(), named(&[(month, 5), (week, 9)]));
+    assert_eq!((0..6).filter(|_| ask(json!(20)) == 204).count(), 5);
 }
 
 #[test]

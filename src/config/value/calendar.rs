@@ -1,6 +1,6 @@
 //! What calendar quotas go by: a time zone, a day, a time of day.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 
 use jiff::tz::{TimeZone, TimeZoneDatabase};
@@ -117,13 +117,13 @@ pub fn anchor_day_pattern() -> String {
 /// What every anchor time fits.
 pub const ANCHOR_TIME_PATTERN: &str = "^([01][0-9]|2[0-3]):[0-5][0-9]$";
 
-/// The system's data of time zones.
+/// The system's data of time zones; those in `TZDIR` alone, if that is set.
 static SYSTEM: LazyLock<Option<TimeZoneDatabase>> = LazyLock::new(|| {
-    let named = std::env::var_os("TZDIR").map(Into::into);
-    let folders = named
-        .into_iter()
-        .chain(FOLDERS.map(|folder| Path::new(folder).to_owned()));
-    let mut folders = folders.filter(|folder| folder.is_dir());
+    let folders = match std::env::var_os("TZDIR") {
+        Some(folder) => vec![PathBuf::from(folder)],
+        None => FOLDERS.map(PathBuf::from).to_vec(),
+    };
+    let mut folders = folders.into_iter().filter(|folder| folder.is_dir());
     folders.find_map(|folder| TimeZoneDatabase::from_dir(folder).ok())
 });
 /// Where systems keep them.
