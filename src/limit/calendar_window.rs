@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::calendar::{Calendar, Windows};
+use super::calendar::Calendar;
 use super::charged::Charged;
 use super::quota::{Algorithm, COUNT_MAX, Decision, Quota};
 use super::state::State;
@@ -41,11 +41,14 @@ impl CalendarWindow {
 
 impl State for CalendarWindow {
     fn arrive(&mut self, quota: &Quota, now: Timestamp) -> Timestamp {
-        let windows = calendar(quota).windows(now);
-        let Windows { current, next, .. } = windows;
-        if self.used > 0 && self.number == next.number {
-            self.end = next.end;
-            return next.start;
+        let calendar = calendar(quota);
+        let current = calendar.current(now);
+        if self.used > 0 && self.number > current.number {
+            let next = calendar.windows(now).next;
+            if self.number == next.number {
+                self.end = next.end;
+                return next.start;
+            }
         }
         if self.number < current.number {
             self.used = 0;

@@ -63,6 +63,10 @@ fn windows_begin_when_clocks_first_show_their_begin() {
                 assert!(civil(calendar, before) < begin, "{}", what());
                 for at in [window.start, Timestamp(window.end.0 - 1)] {
                     assert_eq!(calendar.windows(at).current, window, "{}", what());
+                    // Twice: looked up, and remembered.
+                    for _ in 0..2 {
+                        assert_eq!(calendar.current(at), window, "{}", what());
+                    }
                 }
                 let next = calendar.windows(window.end).current;
                 assert_eq!(calendar.windows(window.start).next, next, "{}", what());
