@@ -1,6 +1,7 @@
 //! Whole pages, as they are rendered.
 
 use super::*;
+use crate::build_info;
 use crate::clock::{Micros, Timestamp};
 use crate::cost::Settled;
 use crate::fault::{EndpointFailure, HandshakeFailure, TlsFailure};
@@ -120,7 +121,8 @@ fn configure(metrics: &Metrics, policy: &Arc<str>) {
 /// Leaves out what the system says of the process, which is never the same.
 fn without_process(page: &str) -> String {
     let is_own = |line: &&str| !line.contains("process_");
-    page.split_inclusive('\n').filter(is_own).collect()
+    let own: String = page.split_inclusive('\n').filter(is_own).collect();
+    own.replace(build_info::VERSION, "VERSION")
 }
 
 const CUT: Settled = Settled {
