@@ -138,8 +138,7 @@ pub fn summary(file_name: &str, loaded: &Loaded) -> String {
 fn time_zones(file: &File) -> String {
     let policies = file.policies.iter().map(|table| &table.value);
     let zones = policies.flat_map(|policy| {
-        let tables = policy.quota.iter().chain(&policy.candidate);
-        let own = tables.filter_map(|at| Some(&at.value.time_zone.as_ref()?.value));
+        let own = (policy.quotas()).filter_map(|at| Some(&at.value.time_zone.as_ref()?.value));
         own.chain([&policy.time_zone])
     });
     let mut lines = BTreeSet::new();

@@ -243,6 +243,14 @@ pub struct RawPolicy {
     pub policy: snapshot::Policy,
 }
 
+impl RawPolicy {
+    /// Yields every quota of the policy, its candidates and overrides, but those of the file of overrides.
+    pub fn quotas(&self) -> impl Iterator<Item = &Spanned<RawQuota>> {
+        let overrides = (self.overrides.0.iter()).flat_map(|one| &one.grant.value.quota);
+        self.quota.iter().chain(&self.candidate).chain(overrides)
+    }
+}
+
 /// `overrides`, in the file's order, which means nothing.
 #[derive(Clone, Debug, Default)]
 pub struct RawOverrides(pub Vec<RawOverride>);

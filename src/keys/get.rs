@@ -66,7 +66,7 @@ impl Keys<'_> {
         let policy = &self.snapshot.policies[index];
         let named = self.named(policy, clients);
         let matched = policy.find_override_named(&clients.ids, named.as_ref(), None);
-        let plain = vec![quota.of_day(policy.day_in_file(matched))];
+        let plain = vec![quota.of_day(policy.own_day_named(matched, named.as_ref(), None))];
         if policy.anchor_by.is_none() || quota.own.is_empty() {
             return plain;
         }

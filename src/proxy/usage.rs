@@ -25,8 +25,8 @@ use super::upstream::builtin;
 use super::usage_looks::UsageLook;
 use crate::clock::Micros;
 use crate::fault::Reason;
-use crate::limit::PartitionId;
 use crate::limit::plan::SeriesId;
+use crate::limit::{Algorithm, PartitionId};
 use crate::limiter::{Decided, LimitInfo, PeekedCost, PolicyResult, Preview};
 use crate::metrics::PolicyOutcome;
 use crate::request::{client_network, query_value};
@@ -162,12 +162,16 @@ fn told(snapshot: &Snapshot, decided: &Decided, of: usize, result: &PolicyResult
     };
     let quotas = decided.infos_of(snapshot, of).map(|info| {
         let quota = &info.quota.quota;
-        json!({
+        let mut said = json!({
             "limit": quota.limit,
-            "window": seconds(quota.window),
             "remaining": info.decision.remaining,
             "reset": info.decision.reset.secs_ceil(),
-        })
+        });
+        match quota.algorithm {
+            Algorithm::Calendar(calendar) => said["calendar"] = calendar.shape().unit.name().into(),
+            _ => said["window"] = seconds(quota.window),
+        }
+        said
     });
     Some(json!({
         "name": &*policy.name,

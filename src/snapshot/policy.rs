@@ -96,6 +96,16 @@ pub enum OverrideOrigin {
 }
 
 impl Overrides {
+    /// Finds the pattern of a client that is named; `by` is the client as `overrides_by` has it.
+    fn find_named(
+        &self,
+        client: Option<&NamedClient<'_>>,
+        by: Option<&NamedClient<'_>>,
+    ) -> Option<usize> {
+        let chooses = if self.by.is_some() { by } else { client };
+        self.patterns.find_named(chooses?)
+    }
+
     fn by_pattern(&self, pattern: usize) -> Override {
         Override {
             origin: OverrideOrigin::File(pattern),
@@ -114,20 +124,42 @@ impl Policy {
         by.unwrap_or(&self.partition)
     }
 
-    /// Returns the day on which a client's own calendar quotas begin, as a row of the file has it for all requests.
-    pub fn day_in_file(&self, one: Option<Override>) -> Option<AnchorDay> {
-        let OverrideOrigin::File(pattern) = one?.origin else {
-            return None;
-        };
-        *self.overrides.as_ref()?.day_of.get(pattern)?
+    /// Whether clients may have days of their own, on which their calendar quotas begin.
+    pub fn has_own_days(&self) -> bool {
+        let overrides = self.overrides.as_ref();
+        self.anchor_by.is_some() || overrides.is_some_and(|of| !of.day_of.is_empty())
     }
 
     /// Returns the day on which a client's own calendar quotas begin, if it has one.
     pub fn own_day(&self, one: Option<Override>, facts: &Facts<'_>) -> Option<AnchorDay> {
         match &self.anchor_by {
             Some(choice) => AnchorDay::parse(&choice.text(facts)?),
-            None => self.day_in_file(one),
+            None => self.day_in_file(one, |of| of.patterns.find(self.overrides_by(), facts)),
         }
+    }
+
+    /// Returns the same of a client that is named, as far as the file has it.
+    pub fn own_day_named(
+        &self,
+        one: Option<Override>,
+        client: Option<&NamedClient<'_>>,
+        by: Option<&NamedClient<'_>>,
+    ) -> Option<AnchorDay> {
+        self.day_in_file(one, |of| of.find_named(client, by))
+    }
+
+    /// Returns the day that a row of the file has for a client, whatever an operator grants it for a time.
+    fn day_in_file(
+        &self,
+        one: Option<Override>,
+        find: impl FnOnce(&Overrides) -> Option<usize>,
+    ) -> Option<AnchorDay> {
+        let overrides = self.overrides.as_ref().filter(|of| !of.day_of.is_empty())?;
+        let pattern = match one?.origin {
+            OverrideOrigin::File(pattern) => pattern,
+            OverrideOrigin::Operator => find(overrides)?,
+        };
+        *overrides.day_of.get(pattern)?
     }
 
     /// Yields every part of a request that the policy reads.
@@ -185,9 +217,7 @@ impl Policy {
             return Some(Override { origin, grant });
         }
         let overrides = self.overrides.as_ref()?;
-        let chooses = if overrides.by.is_some() { by } else { client };
-        let pattern = overrides.patterns.find_named(chooses?)?;
-        Some(overrides.by_pattern(pattern))
+        Some(overrides.by_pattern(overrides.find_named(client, by)?))
     }
 
     /// Returns what a client may do that has this override.

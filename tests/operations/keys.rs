@@ -122,6 +122,33 @@ fn what_is_spent_from_a_clients_own_day_is_shown_adjusted_and_reset() {
     assert_eq!((0..6).filter(|_| ask(json!(20)) == 204).count(), 5);
 }
 
+/// Whatever an operator grants for a time is counted where the client was counted before.
+#[test]
+fn what_an_operator_sets_keeps_the_day_that_the_file_has() {
+    let rows = tempfile::NamedTempFile::new().expect("a file");
+    let content = "pattern,quota,anchor_day\nvip,5 per calendar month,20\n";
+    std::fs::write(rows.path(), content).expect("it is writable");
+    let policy = format!(
+        "quota = '3 per calendar month'\npartition = ['header:x-api-key']\noverrides_file = '{}'",
+        rows.path().display()
+    );
+    let gateway = gateway(limited(&policy));
+    let left = || {
+        let (_, report) = post(&gateway, "get", &of("vip", json!({})));
+        let quota = &report["quotas"][0];
+        (quota["quota"].clone(), quota["remaining"].clone())
+    };
+    assert_eq!([status(&gateway, "vip"), status(&gateway, "vip")], [204; 2]);
+    let set = json!({ "quota": "9 per calendar month", "for": "1h" });
+    order(&gateway, "set", of("vip", set));
+    let named = json!("p: 9 per calendar month, from day 20");
+    eventually("it is set", || {
+        (left() == (named.clone(), json!(7))).then_some(())
+    });
+    assert_eq!(status(&gateway, "vip"), 204);
+    assert_eq!(left(), (named, json!(6)));
+}
+
 #[test]
 fn a_client_has_what_was_set_until_that_is_ended() {
     let gateway = gateway(limited(&format!("{POLICY}\ncandidate = '2 per hour'")));

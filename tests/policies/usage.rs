@@ -178,7 +178,7 @@ fn usage_is_of_the_request_that_the_query_names() {
 #[test]
 fn usage_is_decided_by_its_own_routes_policies_and_tells_their_quotas_once() {
     on_each_store(|start| {
-        let p = "quota = '3 per hour'\nalgorithm = 'fixed-window'";
+        let p = "quota = ['3 per hour', '9 per calendar month']\nalgorithm = 'fixed-window'";
         let config = Config::to("builtin:status/200")
             .policy("p", p)
             .route("/a", "policies = ['p']")
@@ -188,9 +188,17 @@ fn usage_is_decided_by_its_own_routes_policies_and_tells_their_quotas_once() {
         for left in [2, 1, 0] {
             running.clock.advance(secs(1));
             let answer = client.get("/usage?path=/a", "");
-            assert_eq!(policies(&answer)[0]["quotas"][0]["remaining"], left);
-            assert_eq!(state(&answer).len(), 1, "{answer:#?}");
-            assert_eq!(remaining(&answer, "p"), left);
+            let quotas = policies(&answer)[0]["quotas"].take();
+            assert_eq!(quotas[0]["remaining"], left);
+            // A month has no number of seconds.
+            let month = &quotas[1];
+            assert_eq!(
+                (&month["calendar"], &month["remaining"]),
+                (&json!("month"), &json!(left + 6))
+            );
+            assert_eq!(month["window"], Value::Null);
+            assert_eq!(state(&answer).len(), 2, "{answer:#?}");
+            assert_eq!(remaining(&answer, "p:1h"), left);
         }
         assert_eq!(client.get("/usage?path=/a", "").status, 429);
     });

@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
+use jiff::tz::TimeZone;
 use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
 use tollgate::limit::{
-    Algorithm, Align, Check, Count, Decision, OldestBucket, PartitionId, Quota, Retry, Verdict,
+    Algorithm, Align, Calendar, CalendarShape, CalendarUnit, Check, Count, Decision, OldestBucket,
+    PartitionId, Quota, Retry, Verdict,
 };
 use tollgate::store::redis::wire::KeyNames;
 use tollgate::store::settings::{
@@ -159,9 +161,9 @@ async fn refused_plan_over_several_partitions_leaves_every_counter_as_it_was() {
     let cluster = Cluster::start(3, 0);
     let gateway = Gateway::over(&cluster);
     let full = quota(1, MINUTE);
-    let mut primaries = HashSet::new();
+    let (mut primaries, algorithms) = (HashSet::new(), algorithms());
     for partition_id in 1..30 {
-        let algorithm = ALGORITHMS[partition_id as usize % ALGORITHMS.len()];
+        let algorithm = algorithms[partition_id as usize % algorithms.len()];
         let other = Quota {
             algorithm,
             ..quota(10, MINUTE)
@@ -247,13 +249,17 @@ async fn quota_that_refused_the_plan_is_refused_in_its_answer_even_if_the_charge
 async fn plans_over_several_partitions_are_answered_as_in_memory() {
     let cluster = Cluster::start(3, 0);
     let gateways = [Gateway::over(&cluster), Gateway::new(Location::Memory)];
-    let mut quotas: Vec<Quota> = (ALGORITHMS.iter())
+    let mut quotas: Vec<Quota> = (algorithms().into_iter())
         .map(|algorithm| Quota {
-            algorithm: *algorithm,
+            algorithm,
             ..quota(4, MINUTE)
         })
         .collect();
     quotas.push(counting_all(quota(6, MINUTE)));
+    quotas.push(Quota {
+        align: Align::First,
+        ..quota(5, MINUTE)
+    });
     let mut chance = Chance(1);
     for round in 0..400 {
         // No quota twice.
@@ -516,17 +522,24 @@ fn calls_of(node: &Server) -> usize {
 const MINUTE: Micros = Micros::from_secs(60);
 const HOUR: Micros = Micros::from_secs(3_600);
 const POLICIES: [&str; 2] = ["a", "b"];
-const ALGORITHMS: [Algorithm; 6] = [
-    Algorithm::FixedWindow,
-    Algorithm::SlidingWindow {
-        buckets: 10,
-        oldest: OldestBucket::Weighted,
-    },
-    Algorithm::SlidingWindow {
-        buckets: 1,
-        oldest: OldestBucket::Whole,
-    },
-    Algorithm::SlidingLog,
-    Algorithm::Gcra { burst: 3 },
-    Algorithm::LeakyBucket { queue: 2 },
-];
+
+fn algorithms() -> [Algorithm; 8] {
+    let windows = |buckets, oldest| Algorithm::SlidingWindow { buckets, oldest };
+    let shape = CalendarShape {
+        unit: CalendarUnit::Day,
+        time_zone: "UTC".into(),
+        anchor_day: 1,
+        anchor_minute: 0,
+        is_own: false,
+    };
+    [
+        Algorithm::FixedWindow,
+        Algorithm::Calendar(Calendar::of(shape, TimeZone::UTC)),
+        windows(10, OldestBucket::Weighted),
+        windows(1, OldestBucket::Whole),
+        windows(300, OldestBucket::Weighted),
+        Algorithm::SlidingLog,
+        Algorithm::Gcra { burst: 3 },
+        Algorithm::LeakyBucket { queue: 2 },
+    ]
+}

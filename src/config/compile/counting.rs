@@ -39,7 +39,11 @@ impl<'f> Counting<'f> {
     }
 
     /// As an override of the policy says: what it leaves out has its default.
-    pub(super) fn of_override(policy: &'f RawPolicy, grant: &'f RawGrant) -> Self {
+    pub(super) fn of_override(
+        policy: &'f RawPolicy,
+        grant: &'f RawGrant,
+        has_own_days: bool,
+    ) -> Self {
         let place = |at: &'f Option<Spanned<u64>>| at.as_ref().map(|at| &at.span);
         let value = |at: &Option<Spanned<u64>>| at.as_ref().map(|at| at.value);
         Self {
@@ -47,7 +51,7 @@ impl<'f> Counting<'f> {
             burst: (value(&grant.burst), place(&grant.burst)),
             queue: (value(&grant.queue).unwrap_or(0), place(&grant.queue)),
             buckets: (policy.buckets, None),
-            has_own_days: has_own_days(policy),
+            has_own_days,
         }
     }
 
@@ -182,8 +186,9 @@ fn span<V>(said: Option<&Spanned<V>>) -> Option<&Range<usize>> {
     said.map(|at| &at.span)
 }
 
-/// Whether clients may have days of their own: a claim names them, or the file of overrides has a column of them.
-fn has_own_days(policy: &RawPolicy) -> bool {
+/// Whether clients may have days of their own: a claim names them, or the file of overrides has a column of them. The
+/// file's content is at hand only while the policy is compiled.
+pub(super) fn has_own_days(policy: &RawPolicy) -> bool {
     let file = policy.overrides_file.as_ref();
     policy.policy.anchor_by.is_some() || file.is_some_and(|file| has_days(&file.content))
 }

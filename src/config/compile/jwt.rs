@@ -51,8 +51,10 @@ fn lacking(file: &File, policies: &[Policy], report: &mut Report) {
     }
     for (table, policy) in file.policies.iter().zip(policies) {
         let by_partition = claims_of(policy.partition.parts()).map(|claim| (claim, "partition"));
-        let by_tier = claims_of(policy.parts()).map(|claim| (claim, "overrides_by"));
-        if let Some((claim, key)) = by_partition.chain(by_tier).next() {
+        let by_tier = claims_of(policy.overrides_by().parts()).map(|claim| (claim, "overrides_by"));
+        let by_day = policy.anchor_by.iter().flat_map(|choice| &choice.0);
+        let by_day = claims_of(by_day).map(|claim| (claim, "anchor_by"));
+        if let Some((claim, key)) = by_partition.chain(by_tier).chain(by_day).next() {
             lacking(claim, table.place(key).unwrap_or(&table.span));
         }
     }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::algorithm_key::check_key;
-use super::counting::Counting;
+use super::counting::{Counting, has_own_days};
 use super::quotas;
 use super::rows::{CsvField, Row, Rows, rows};
 use crate::clock::Micros;
@@ -19,9 +19,10 @@ use crate::config::read::say;
 use crate::config::report::{OtherFile, Place, Report};
 use crate::config::secrets::{may_be_key, quoted, secret_parts};
 use crate::config::value::{Chooser, GrantText, ValueError, grant};
-use crate::limit::{Algorithm, Align, AnchorDay};
+use crate::limit::{Algorithm, Align, AnchorDay, Quota};
 use crate::request::{ADDRESS_CLAIMS, Choice, EqualPatterns, Part, Partition, Pattern, Patterns};
 use crate::snapshot::{Grant, Overrides, Policy};
+use crate::store::Shape;
 
 /// Compiles the overrides of a policy, the rest of which is compiled.
 pub(super) fn compile(
@@ -95,7 +96,9 @@ struct OverrideCompiler<'f> {
     known: HashMap<Meaning, u32>,
     /// The grants of the file, by how it spells them.
     spelled: HashMap<String, u32>,
-    windows: HashSet<Micros>,
+    /// What states the grants count in: windows, and how they are counted.
+    windows: HashSet<(Shape, Micros)>,
+    has_own_days: bool,
 }
 
 /// What tells a grant from another one: whether it is nothing, and its quotas.
@@ -117,6 +120,7 @@ impl<'f> OverrideCompiler<'f> {
             known: HashMap::new(),
             spelled: HashMap::new(),
             windows: HashSet::new(),
+            has_own_days: has_own_days(&table.value),
         }
     }
 
@@ -281,7 +285,7 @@ impl<'f> OverrideCompiler<'f> {
 
     /// Compiles a grant, and returns its index; `place` is that of its pattern.
     fn grant(&mut self, raw: &RawGrant, place: &Range<usize>, report: &mut Report) -> u32 {
-        let counting = Counting::of_override(&self.table.value, raw);
+        let counting = Counting::of_override(&self.table.value, raw, self.has_own_days);
         let grant = quotas::grant(&self.table.name, &raw.quota, &counting, report);
         let quotas = grant.quotas().iter().map(|one| {
             let quota = &one.quota;
@@ -299,7 +303,7 @@ impl<'f> OverrideCompiler<'f> {
         if index == next {
             let before = self.windows.len();
             self.windows
-                .extend(grant.quotas().iter().map(|one| one.quota.window));
+                .extend(grant.quotas().iter().map(|one| window(&one.quota)));
             if before <= WINDOWS_MAX && self.windows.len() > WINDOWS_MAX {
                 let message = "the overrides of this policy have too many different windows";
                 let expected = format!("at most {WINDOWS_MAX} windows for all of them");
@@ -374,6 +378,11 @@ impl<'f> OverrideCompiler<'f> {
         let text = String::from_utf8(text).expect("whole characters were overwritten");
         OtherFile::new(&file.path, &text)
     }
+}
+
+/// What tells a quota's window from others: the store has a table for each.
+pub(super) fn window(quota: &Quota) -> (Shape, Micros) {
+    (Shape::of(quota), quota.window)
 }
 
 /// Most windows that the overrides of a policy have; the store has a table for each.

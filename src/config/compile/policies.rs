@@ -6,7 +6,7 @@ use super::algorithm_key::{check_align, check_key, without_calendar, wrong_day};
 use super::rows::has_days;
 use super::{costs, overrides, quotas};
 use crate::config::display;
-use crate::config::file::{AlgorithmName, File, RawPolicy, RawQuota, Spanned, Table};
+use crate::config::file::{AlgorithmName, File, RawPolicy, Table};
 use crate::config::options::POLICY;
 use crate::config::report::Report;
 use crate::config::value::{GrantText, QuotaSpan, QuotaText};
@@ -75,16 +75,11 @@ fn check_keys(table: &Table<RawPolicy>, report: &mut Report) {
     }
 }
 
-/// Yields every quota of a policy but those of its file of overrides.
-fn quotas_of(policy: &RawPolicy) -> impl Iterator<Item = &Spanned<RawQuota>> {
-    let overrides = (policy.overrides.0.iter()).flat_map(|one| &one.grant.value.quota);
-    let own = policy.quota.iter().chain(&policy.candidate);
-    own.chain(overrides)
-}
-
 /// Returns the algorithms by which a policy's quotas are counted: its own first.
 fn algorithms(policy: &RawPolicy) -> Vec<AlgorithmName> {
-    let own = quotas_of(policy).filter_map(|at| Some(at.value.algorithm.as_ref()?.value));
+    let own = policy
+        .quotas()
+        .filter_map(|at| Some(at.value.algorithm.as_ref()?.value));
     [policy.algorithm].into_iter().chain(own).collect()
 }
 
@@ -101,7 +96,7 @@ fn check_calendar_keys(table: &Table<RawPolicy>, report: &mut Report) {
     if policy.overrides_file.is_some() || table.is_incomplete(POLICY.about.title) {
         return;
     }
-    let units = quotas_of(policy).filter_map(|at| match &at.value.quota {
+    let units = policy.quotas().filter_map(|at| match &at.value.quota {
         GrantText::Quota(QuotaText {
             span: QuotaSpan::Calendar(unit),
             ..

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::counting::Counting;
-use super::overrides::WINDOWS_MAX;
+use super::overrides::{WINDOWS_MAX, window};
 use super::quotas;
 use super::{holds_requests, number, series};
 use crate::config::file::{File, RawGrant, RawQuota, Spanned};
@@ -66,7 +66,7 @@ pub fn temporary_grant(
         return Err("no quota is given, expected at least one".to_owned());
     }
     let (mut report, raw) = (Report::default(), RawGrant::default());
-    let counting = Counting::of_override(&table.value, &raw);
+    let counting = Counting::of_override(&table.value, &raw, policy.has_own_days());
     let mut grant = quotas::grant(&table.name, &list, &counting, &mut report);
     if let Some(mistake) = report.mistakes().first() {
         return Err(mistake.in_a_line());
@@ -94,7 +94,7 @@ fn check_room(policy: &Policy, grant: &Grant, beside: GrantsBeside<'_>) -> Resul
     }
     let others = policy.grants().skip(1).chain(beside.grants);
     let windows = others.chain([grant]).flat_map(Grant::quotas);
-    let windows: HashSet<_> = windows.map(|quota| quota.quota.window).collect();
+    let windows: HashSet<_> = windows.map(|part| window(&part.quota)).collect();
     if windows.len() > WINDOWS_MAX {
         return Err(format!(
             "with the overrides of this policy there are {} different windows, expected at most {WINDOWS_MAX}",

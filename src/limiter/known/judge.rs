@@ -140,7 +140,7 @@ impl Judge<'_> {
         }
         let quotas = grant.quotas().iter();
         let checks: Vec<Check<'_>> = quotas
-            .map(|quota| quota.of_day(policy.day_in_file(matched)))
+            .map(|quota| quota.of_day(policy.own_day_named(matched, Some(&named), by.as_ref())))
             .map(|quota| policy.check_alone(quota, partition_id, 1))
             .collect();
         let peeked = self.limiter.store.peek_checks(&checks).await;

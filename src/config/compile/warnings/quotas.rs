@@ -34,7 +34,7 @@ pub(super) fn warn(policy: &Policy, found: &mut Vec<String>) {
 }
 
 fn text(quota: &Quota) -> String {
-    format!("`{} per {}`", quota.limit, display::window(quota.window))
+    format!("`{}`", display::rate(quota))
 }
 
 /// Whether `idle` admits all that `binding` does.
