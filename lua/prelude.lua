@@ -14,8 +14,9 @@
 -- A script runs from its first line at every call, and a function or a table takes the server longer
 -- to make than most steps take. So what decides one check is one run of steps, and a function that is
 -- needed rarely is made where it is needed. The files of an algorithm are parts of such a run:
--- - peek takes `key`, `room`, `x`, `y`, `number` (the algorithm) and `plan` (the argument), reads the key, and leaves `fits`
---   (whether the cost does), `is_known` (whether there is a key), and its state in locals of its own;
+-- - peek takes `key`, `room`, `x`, `y`, `number` (the algorithm) and `plan` (the argument), reads the
+--   key, and leaves `fits` (whether the cost does), `is_known` (whether there is a key), and its state
+--   in locals of its own;
 -- - commit takes these, `cost` and `flags`, spends the cost, writes what has changed, and leaves
 --   `facts`: what the reply says of the state, "" if it is empty. What aged or was from far ahead is
 --   written back even if nothing is spent. If the cost is nil, nothing is written.

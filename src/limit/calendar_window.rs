@@ -15,19 +15,12 @@ use crate::clock::Timestamp;
 pub struct CalendarWindow {
     number: u32,
     used: u64,
-    /// When the window ends, by the data of whoever looked last.
-    end: Timestamp,
 }
 
 impl CalendarWindow {
-    /// Makes the state of the window of that number, of which `used` units are used; when it ends is known
-    /// once it arrives.
+    /// Makes the state of the window of that number, of which `used` units are used.
     pub fn new(number: u32, used: u64) -> Self {
-        Self {
-            number,
-            used,
-            end: Timestamp(0),
-        }
+        Self { number, used }
     }
 
     /// Describes the charge of `cost` that was made last.
@@ -46,14 +39,13 @@ impl State for CalendarWindow {
         if self.used > 0 && self.number > current.number {
             let next = calendar.windows(now).next;
             if self.number == next.number {
-                self.end = next.end;
                 return next.start;
             }
         }
         if self.number < current.number {
             self.used = 0;
         }
-        (self.number, self.end) = (current.number, current.end);
+        self.number = current.number;
         now
     }
 
@@ -67,7 +59,8 @@ impl State for CalendarWindow {
     }
 
     fn decision(&self, quota: &Quota, cost: u64, at: Timestamp, admit: bool) -> Decision {
-        Decision::of_window(quota, self.used, self.end.since(at), cost, admit)
+        let to_end = calendar(quota).current(at).end.since(at);
+        Decision::of_window(quota, self.used, to_end, cost, admit)
     }
 
     fn release(&mut self, _quota: &Quota, charged: Charged, amount: u64, _at: Timestamp) {
@@ -80,8 +73,8 @@ impl State for CalendarWindow {
         self.latest_charge(self.used, at)
     }
 
-    fn is_whole(&self, _quota: &Quota, at: Timestamp) -> bool {
-        self.used == 0 || self.end <= at
+    fn is_whole(&self, quota: &Quota, at: Timestamp) -> bool {
+        self.used == 0 || self.number < calendar(quota).current(at).number
     }
 
     fn heap_bytes(&self) -> usize {

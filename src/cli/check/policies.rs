@@ -34,7 +34,7 @@ pub(super) fn policy(out: &mut String, policy: &Policy, store: &Settings) {
     for part in policy.grant.quotas() {
         quota(out, &part.quota, "");
         if !part.own.is_empty() {
-            *out += "      of a client with a day of its own, windows begin on that day\n";
+            *out += "      for clients with a day of their own, it begins on that day\n";
         }
     }
     for part in &policy.candidates {

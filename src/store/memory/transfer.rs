@@ -295,6 +295,6 @@ mod tests {
                 ..quota(Algorithm::FixedWindow, false)
             },
         ];
-        assert_eq!(layout(&since_0_2), "03849d8ed54b3a65");
+        assert_eq!(layout(&since_0_2), "9ed43f61c4494b86");
     }
 }
