@@ -169,12 +169,12 @@ pub fn advice(quotas: &[Quota]) -> Vec<String> {
     let needing = quotas.iter().filter(needs_whole);
     let needing = needing.map(|quota| {
         let (limit, window) = (quota.limit, display::span(quota.window));
-        format!("{limit} in any {window} needs `oldest_bucket = \"whole\"`, or a log")
+        format!("{limit} in any {window} needs `oldest_bucket = \"whole\"`, or `algorithm = \"sliding-log\"`")
     });
     needing.collect()
 }
 
-/// Windows so long are often meant as a promise of others: what a client times beyond it is dear.
+/// Windows this long are often meant as what an API behind the gateway allows in any such time; more is dear then.
 const LONG: Micros = Micros::from_secs(3600);
 
 fn law(quota: &Quota) -> String {
@@ -349,7 +349,8 @@ mod tests {
         let small = quota(11, 60, sliding(10, OldestBucket::Weighted));
         let large = quota(12, 3600, sliding(10, OldestBucket::Weighted));
         let log = "`algorithm = \"sliding-log\"` is exact and costs no more here: at most 5 in any 10s, 11 in any 60s";
-        let whole = "12 in any 1h needs `oldest_bucket = \"whole\"`, or a log";
+        let whole =
+            "12 in any 1h needs `oldest_bucket = \"whole\"`, or `algorithm = \"sliding-log\"`";
         for (quotas, expected) in [
             (vec![quota(5, 10, small.algorithm), small], vec![log]),
             (vec![small, large], vec![whole]),

@@ -18,12 +18,12 @@ pub fn clients(quotas: &[Quota], bytes_max: u64) -> String {
     let whole = bytes_text(bytes_max);
     if least == most {
         format!(
-            "about {least} bytes a client: {} fit into {whole}",
+            "a client takes about {least} bytes: {} fit into {whole}",
             fit(least)
         )
     } else {
         format!(
-            "about {least} to {most} bytes a client, the more units it has spent: {} to {} fit into {whole}",
+            "a client takes about {least} to {most} bytes, depending on the units that it has spent: {} to {} fit into {whole}",
             fit(most),
             fit(least)
         )
@@ -100,19 +100,19 @@ mod tests {
         for (quotas, said) in [
             (
                 vec![quota(Algorithm::Gcra { burst: 5 })],
-                "about 40 bytes a client: 5800000 fit into 256MiB",
+                "a client takes about 40 bytes: 5800000 fit into 256MiB",
             ),
             (
                 vec![quota(Algorithm::FixedWindow)],
-                "about 52 bytes a client: 4500000 fit into 256MiB",
+                "a client takes about 52 bytes: 4500000 fit into 256MiB",
             ),
             (
                 vec![quota(sliding)],
-                "about 78 to 206 bytes a client, the more units it has spent: 1100000 to 3000000 fit into 256MiB",
+                "a client takes about 78 to 206 bytes, depending on the units that it has spent: 1100000 to 3000000 fit into 256MiB",
             ),
             (
                 vec![quota(Algorithm::SlidingLog), quota(Algorithm::FixedWindow)],
-                "about 156 to 4314 bytes a client, the more units it has spent: 54000 to 1500000 fit into 256MiB",
+                "a client takes about 156 to 4314 bytes, depending on the units that it has spent: 54000 to 1500000 fit into 256MiB",
             ),
         ] {
             assert_eq!(clients(&quotas, 256 << 20), said);
