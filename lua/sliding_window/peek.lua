@@ -27,7 +27,7 @@ repeat
     break
   end
   local low, units
-  bytes, newest, total, low, units = unpack(VALUE, value)
+  bytes, newest, total, low, units = unpack(FIRST_BUCKET, value)
   -- Counts of seven bytes are added up each time: where their sum passes 2^53, it is rounded.
   local wide_sum = bytes == 7 and function(from)
     local sum = 0

@@ -10,6 +10,7 @@ mod decide;
 mod directives;
 mod message;
 mod names;
+mod parts;
 mod script;
 mod settle;
 mod state_reply;

@@ -1,0 +1,136 @@
+//! How scripts are put together of the files of `lua/`.
+
+/// Reads a file of `lua/`.
+macro_rules! lua {
+    ($($name:literal),+) => {
+        include_str!(concat!("../../../../lua/", $($name,)+ ".lua"))
+    };
+}
+pub(super) use lua;
+
+/// The files of an algorithm, and the state that its peek finds.
+pub(super) struct Parts {
+    peek: &'static str,
+    commit: &'static str,
+    release: &'static str,
+    state: &'static str,
+}
+
+macro_rules! parts {
+    ($name:literal, $state:literal) => {
+        Parts {
+            peek: lua!($name, "/peek"),
+            commit: lua!($name, "/commit"),
+            release: lua!($name, "/release"),
+            state: $state,
+        }
+    };
+}
+
+pub(super) const FIXED_WINDOW: Parts =
+    parts!("fixed_window", "value, start, used, is_new, is_changed");
+pub(super) const SLIDING_WINDOW: Parts = parts!(
+    "sliding_window",
+    "index, value, first_at, bytes, newest, total, gathered"
+);
+pub(super) const SLIDING_LOG: Parts = parts!("sliding_log", "view");
+pub(super) const GCRA: Parts = parts!("gcra", "tat, begun, given, reach, is_changed");
+pub(super) const CALENDAR: Parts =
+    parts!("calendar", "value, current, used, ends, is_new, is_changed");
+pub(super) const LOG_FUNCTIONS: &str = lua!("sliding_log/functions");
+
+/// The first lines of a script that may create keys, which a full server does not begin to execute.
+pub(super) const CREATING: &str = "#!lua\nlocal CREATES_KEYS = true\n";
+/// The first lines of a script that a full server executes.
+pub(super) const EXISTING: &str = "#!lua flags=allow-oom\nlocal CREATES_KEYS = false\n";
+
+/// Words of a file, and what stands in their place. A local of the script would have to be bound to each function that
+/// reads it, at every call.
+type Words = &'static [(&'static str, &'static str)];
+
+/// How a sliding window of fewer than 128 buckets is stored.
+pub(super) const SHORT_WINDOW: Words = &[
+    ("WEIGHTED", "2"),
+    ("DROPPED", "4"),
+    ("INDEX_BYTES", "1"),
+    ("INDEXES", "256"),
+    ("PHASE", "128"),
+    ("VALUE_OF_4", "\">BI7I7c0BI4\""),
+    ("VALUE_OF_7", "\">BI7I7c0BI7\""),
+    ("BUCKET_OF_4", "\">BI4\""),
+    ("BUCKET_OF_7", "\">BI7\""),
+    ("FIRST_BUCKET", "\">BI7I7BI4\""),
+];
+/// How one of more buckets is stored.
+const LONG_WINDOW: Words = &[
+    ("WEIGHTED", "9"),
+    ("DROPPED", "11"),
+    ("INDEX_BYTES", "2"),
+    ("INDEXES", "65536"),
+    ("PHASE", "512"),
+    ("VALUE_OF_4", "\">BI7I7c0I2I4\""),
+    ("VALUE_OF_7", "\">BI7I7c0I2I7\""),
+    ("BUCKET_OF_4", "\">I2I4\""),
+    ("BUCKET_OF_7", "\">I2I7\""),
+    ("FIRST_BUCKET", "\">BI7I7I2I4\""),
+];
+
+/// Puts something in the place of words.
+pub(super) fn with(words: Words, text: &str) -> String {
+    (words.iter()).fold(text.to_owned(), |text, (word, stands)| {
+        text.replace(word, stands)
+    })
+}
+
+/// Concatenates a head, all algorithms and a driver.
+pub(super) fn of_all(head: &str, driver: &str) -> String {
+    let sliding_window = maker("sliding_window", "", &SLIDING_WINDOW);
+    let long_window = maker("long_window", "", &SLIDING_WINDOW);
+    [
+        head,
+        lua!("prelude"),
+        &maker("fixed_window", "", &FIXED_WINDOW),
+        &with(SHORT_WINDOW, &sliding_window),
+        &with(LONG_WINDOW, &long_window),
+        &maker("sliding_log", LOG_FUNCTIONS, &SLIDING_LOG),
+        &maker("gcra", "", &GCRA),
+        "\nlocal OUTSIDE = \"OUTSIDE \"\n",
+        &maker("calendar", "", &CALENDAR),
+        lua!("algorithms"),
+        driver,
+    ]
+    .concat()
+}
+
+/// Makes the functions of an algorithm when they are first needed.
+fn maker(name: &str, functions: &str, parts: &Parts) -> String {
+    let Parts {
+        peek,
+        commit,
+        release,
+        state,
+    } = parts;
+    format!(
+        "\nlocal function {name}()\n{functions}\n\
+         local function peek(key, room, x, y, number, plan)\n{peek}\
+         return fits, is_known, {state}\nend\n\n\
+         local function commit(key, cost, room, x, y, flags, {state})\n{commit}\
+         return facts\nend\n{release}\
+         return peek, commit, release\nend\n"
+    )
+}
+
+/// Concatenates a script for one check.
+pub(super) fn of_one(functions: &str, parts: &Parts) -> String {
+    [
+        CREATING,
+        lua!("prelude"),
+        functions,
+        lua!("check/begin"),
+        parts.peek,
+        lua!("check/cost"),
+        parts.commit,
+        lua!("check/reply"),
+    ]
+    .concat()
+}
