@@ -25,7 +25,8 @@ local function settle(key, entry)
     call("DEL", key)
   else
     local _, is_known, a, b, c, d, e, f, g = peek(key, room, x, y, number, entry)
-    if (step == RELEASE or step == RELEASE_NEWEST) and is_known then
+    -- What comes back makes a balance that was the initial one another one.
+    if (step == RELEASE or step == RELEASE_NEWEST) and (is_known or number == CREDITS) then
       local release = releases[number]
       local charge = step == RELEASE and { charged_at, charged, debt, given_then }
       facts = release(key, amount, charge, room, x, y, a, b, c, d, e, f, g)

@@ -8,7 +8,7 @@ use http::StatusCode;
 
 use super::reply::AdminReply;
 use super::request::AdminRequest;
-use crate::metrics::Exposition;
+use crate::metrics::{Exposition, RedisUsage};
 
 /// Says what there is.
 pub(super) fn index() -> AdminReply {
@@ -35,11 +35,37 @@ pub(super) fn ready(request: &AdminRequest) -> AdminReply {
             "[store] timeout is below two round trips to {name}: raise it, or move Redis closer"
         );
     }
+    body += &credits(request, redis.as_deref());
     if !request.state.in_force.is_known.load(Relaxed) {
         body += "what `tollgate keys` ordered (blocks, overrides for a time) is not known yet: Redis has not \
                  been reached since the start\n";
     }
     AdminReply::text(StatusCode::OK, body)
+}
+
+/// Says which servers may lose balances, if clients have any.
+fn credits(request: &AdminRequest, redis: Option<&RedisUsage>) -> String {
+    let live = request.state.process.live();
+    let mut policies = live.snapshot.policies.iter();
+    let has_credits =
+        policies.any(|policy| policy.every_quota().any(|(quota, _)| quota.is_balance()));
+    let servers = redis.iter().flat_map(|redis| &redis.servers);
+    let mut body = String::new();
+    for server in servers.filter(|_| has_credits) {
+        let name = &server.name;
+        let _ = match (server.evicts_all, server.is_forgetful) {
+            (true, _) => writeln!(
+                body,
+                "{name} may evict any key, so credits follow on_store_failure: set maxmemory-policy to noeviction"
+            ),
+            (false, true) => writeln!(
+                body,
+                "{name} writes no append-only file, so a crash forgets credits: set appendonly to yes"
+            ),
+            (false, false) => Ok(()),
+        };
+    }
+    body
 }
 
 /// Renders the metrics on another thread, because the time it takes grows with the file's

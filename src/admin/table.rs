@@ -61,6 +61,9 @@ pub(super) static CALLS: &[AdminCall] = &[
     post("/api/keys/adjust", Access::ChangesState, |request| {
         Box::pin(api::keys::adjust(request))
     }),
+    post("/api/keys/grant", Access::ChangesState, |request| {
+        Box::pin(api::keys::grant(request))
+    }),
     post("/api/keys/reset", Access::ChangesState, |request| {
         Box::pin(api::keys::reset(request))
     }),

@@ -23,7 +23,9 @@ pub fn keys(path: &Path, command: &KeysCommand) -> ExitCode {
     match answer {
         Ok(answer) if answer.status == StatusCode::OK => {
             let text = match command {
-                KeysCommand::Get(_) | KeysCommand::Adjust { .. } => report(&answer.content),
+                KeysCommand::Get(_) | KeysCommand::Adjust { .. } | KeysCommand::Grant { .. } => {
+                    report(&answer.content)
+                }
                 KeysCommand::List => list(&answer.content),
                 KeysCommand::Reset(_) => reset(&answer.content),
                 _ => done(&answer.content),
@@ -70,6 +72,11 @@ fn request(command: &KeysCommand) -> (Method, &'static str, Option<Value>) {
             content["units"] = json!(units);
             ("/api/keys/adjust", content)
         }
+        KeysCommand::Grant { client, credits } => {
+            let mut content = named(client);
+            content["credits"] = json!(credits);
+            ("/api/keys/grant", content)
+        }
         KeysCommand::Block {
             client,
             lifetime,
@@ -106,10 +113,17 @@ fn report(report: &Value) -> String {
         } else {
             ""
         };
+        let name = text(quota, "quota");
+        if quota["limit"].is_null() {
+            let _ = match number("debt") {
+                0 => writeln!(out, "  {name}: {} left", number("remaining")),
+                debt => writeln!(out, "  {name}: {debt} owed"),
+            };
+            continue;
+        }
         let _ = write!(
             out,
-            "  {}{candidate}: {} of {} left",
-            text(quota, "quota"),
+            "  {name}{candidate}: {} of {} left",
             number("remaining"),
             number("limit")
         );
@@ -171,7 +185,8 @@ fn in_force(directive: &Value) -> String {
 /// Prints what was reset.
 fn reset(content: &Value) -> String {
     let mut out = done(content);
-    for quota in items(&content["before"], "quotas") {
+    let windows = items(&content["before"], "quotas").filter(|quota| !quota["limit"].is_null());
+    for quota in windows {
         let number = |key: &str| quota[key].as_u64().unwrap_or_default();
         let used = number("limit").saturating_sub(number("remaining"));
         let _ = writeln!(

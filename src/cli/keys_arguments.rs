@@ -33,7 +33,15 @@ pub enum KeysCommand {
         #[arg(allow_hyphen_values = true)]
         units: i64,
     },
-    /// Begins all windows of a client afresh, on every gateway.
+    /// Gives credits to a client, under a policy with `quota = "credits"`.
+    Grant {
+        /// Whom it is about.
+        #[command(flatten)]
+        client: ClientName,
+        /// How many credits.
+        credits: u64,
+    },
+    /// Begins all windows of a client afresh, on every gateway; credits stay.
     Reset(ClientName),
     /// Refuses clients with 403.
     Block {

@@ -15,7 +15,8 @@ use tracing::Level;
 
 pub use self::cost::{amount, cost, route_cost, sources, sum};
 pub use self::quotas::{
-    anchor_day, anchor_time, grant, own_keys, quota, quota_span, rate, raw_quota, window, zone,
+    algorithm, anchor_day, anchor_time, grant, own_keys, quota, quota_span, rate, raw_quota,
+    window, zone,
 };
 use super::file::{AlgorithmName, BalanceName, ForwardPath, RawEndpoint, Spanned};
 use super::value::{Encryption, RefundOn, StoreUrl};

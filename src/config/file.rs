@@ -203,6 +203,10 @@ pub struct RawPolicy {
     pub burst: Option<u64>,
     /// `queue`
     pub queue: u64,
+    /// `initial_credits`
+    pub initial_credits: u64,
+    /// `allow_loss`
+    pub allow_loss: bool,
     /// `cost`
     pub cost: CostText,
     /// `reserve`
@@ -291,6 +295,8 @@ pub struct RawGrant {
     pub burst: Option<Spanned<u64>>,
     /// `queue`
     pub queue: Option<Spanned<u64>>,
+    /// `initial_credits`
+    pub initial_credits: Option<Spanned<u64>>,
 }
 
 /// `overrides_file`, read.

@@ -187,6 +187,9 @@ fn law(quota: &Quota) -> String {
         Algorithm::Calendar(calendar) => calendar_window(limit, calendar.shape()),
         Algorithm::SlidingWindow { buckets, oldest } => sliding_window(quota, buckets, oldest),
         Algorithm::SlidingLog => format!("exact: at most {limit} in any {window}"),
+        Algorithm::Credits { initial } => format!(
+            "a balance that no time refills: {initial} at first, more by `tollgate keys grant`"
+        ),
         Algorithm::Gcra { burst } => {
             let most = burst.saturating_add(quota.window.0 / interval_us());
             let interval = interval(1);

@@ -2,6 +2,7 @@
 
 use super::value::bytes_text;
 use crate::limit::calendar_window::CalendarWindow;
+use crate::limit::credits::Credits;
 use crate::limit::fixed_window::FixedWindow;
 use crate::limit::gcra::{CompactGcra, Gcra};
 use crate::limit::sliding_log::SlidingLog;
@@ -35,6 +36,7 @@ fn bytes(quota: &Quota) -> (u64, u64) {
     match quota.algorithm {
         Algorithm::FixedWindow => (entry::<FixedWindow>(), entry::<FixedWindow>()),
         Algorithm::Calendar(_) => (entry::<CalendarWindow>(), entry::<CalendarWindow>()),
+        Algorithm::Credits { .. } => (entry::<Credits>(), entry::<Credits>()),
         Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } if quota.can_come_back => {
             (entry::<Gcra>(), entry::<Gcra>())
         }

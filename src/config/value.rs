@@ -14,6 +14,7 @@ mod grant;
 mod overrides;
 mod page_origin;
 mod part;
+mod quota;
 mod request;
 mod store;
 mod synonyms;
@@ -46,6 +47,7 @@ pub use grant::{BLOCKED, GrantText, UNLIMITED, grant, grant_pattern};
 pub use overrides::Chooser;
 pub use page_origin::page_origin;
 pub use part::{part_choice, part_pattern};
+pub use quota::{CREDITS, QuotaSpan, QuotaText, quota, quota_pattern, windowed_pattern};
 pub use request::{
     TOKEN_PATTERN, header_after_prefix, header_name, header_value, method, routed_header_name,
     upgrade,
@@ -55,7 +57,7 @@ pub use store::{
     store_url, username,
 };
 use synonyms::synonym;
-pub use time::{QuotaSpan, QuotaText, duration, duration_pattern, quota, quota_pattern};
+pub use time::{duration, duration_pattern};
 
 /// Why a text is not what its key wants.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -144,6 +144,8 @@ pub struct QuotaView {
 pub struct LeftView {
     /// Units that would be admitted now.
     pub remaining: u64,
+    /// Units by which a balance is below 0.
+    pub debt: u64,
     /// When there is more; none if it is whole.
     pub next: Option<Micros>,
     /// When it is whole; 0 if it is.

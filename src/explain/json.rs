@@ -84,10 +84,11 @@ impl PolicyView {
 
 impl QuotaView {
     fn json(&self) -> Value {
+        let is_windowed = !self.quota.is_balance();
         json!({
-            "limit": self.quota.limit,
-            "window_seconds": seconds(self.quota.window),
-            "algorithm": display::word(display::ALGORITHMS, &self.quota.algorithm.into()),
+            "limit": is_windowed.then_some(self.quota.limit),
+            "window_seconds": is_windowed.then(|| seconds(self.quota.window)),
+            "algorithm": display::algorithm(&self.quota),
             "candidate": self.is_candidate,
             "left": self.left.as_ref().map(LeftView::json),
         })
@@ -98,6 +99,7 @@ impl LeftView {
     fn json(&self) -> Value {
         json!({
             "remaining": self.remaining,
+            "debt": self.debt,
             "next_seconds": self.next.map(seconds),
             "reset_seconds": seconds(self.reset),
             "fits": self.admit,

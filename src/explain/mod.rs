@@ -301,6 +301,7 @@ impl LeftView {
     fn of((now, then): &(PeekedCheck, PeekedCheck)) -> Self {
         Self {
             remaining: now.decision.remaining,
+            debt: now.decision.debt,
             next: now.decision.next,
             reset: now.decision.reset,
             admit: then.decision.admit,

@@ -215,9 +215,12 @@ impl Display for QuotaView {
         if self.is_candidate {
             f.write_str("candidate: ")?;
         }
-        let algorithm = display::word(display::ALGORITHMS, &self.quota.algorithm.into());
-        write!(f, "{}, {algorithm}", display::rate(&self.quota))?;
+        f.write_str(&display::rate(&self.quota))?;
+        if let Some(algorithm) = display::algorithm(&self.quota) {
+            write!(f, ", {algorithm}")?;
+        }
         match &self.left {
+            Some(left) if self.quota.is_balance() => write!(f, ": {}", BalanceLeft(left)),
             Some(left) => write!(f, ": {left}"),
             None => Ok(()),
         }
@@ -241,6 +244,24 @@ impl Display for LeftView {
             }
             (false, Retry::Never) => f.write_str("; the request never fits"),
         }
+    }
+}
+
+/// What is left of a balance.
+struct BalanceLeft<'l>(&'l LeftView);
+
+impl Display for BalanceLeft<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self(left) = self;
+        match left.debt {
+            0 => write!(f, "{} left", left.remaining)?,
+            debt => write!(f, "{debt} owed")?,
+        }
+        f.write_str(if left.admit {
+            ""
+        } else {
+            "; the request needs more"
+        })
     }
 }
 

@@ -135,7 +135,36 @@ impl Keys<'_> {
         Ok((self.report(index, &clients).await, done))
     }
 
-    /// Begins all windows of one client afresh; returns what it had used.
+    /// Gives credits to one client; returns what it has then.
+    pub async fn grant(
+        &self,
+        policy: &str,
+        value: &str,
+        credits: u64,
+    ) -> Result<(ClientReport, Done), KeysError> {
+        let (index, clients) = self.clients(policy, value)?;
+        clients.expect_one()?;
+        let of = &self.snapshot.policies[index];
+        let (quotas, _, _) = self.quotas(index, &clients);
+        let balance = quotas.into_iter().find(|(part, _)| part.quota.is_balance());
+        let Some((part, _)) = balance else {
+            return Err(KeysError::Wrong(format!(
+                "{} spends no credits under `{policy}`, expected one with `quota = \"credits\"`",
+                clients.shown
+            )));
+        };
+        for partition_id in &clients.ids {
+            let check = of.check_alone((&part.quota, part.series_id), *partition_id, 0);
+            self.session
+                .adjust(&[check], Adjustment::GiveBack(credits))
+                .await?;
+        }
+        let done = format!("granted {credits} credits to {}", clients.shown);
+        let done = Done::now(done, &clients, vec![policy.to_owned()]);
+        Ok((self.report(index, &clients).await, done))
+    }
+
+    /// Begins all windows of one client afresh; returns what it had used. Credits stay.
     ///
     /// First every gateway is told, and has the time to hear of it: from then on none gives back what was charged
     /// before. Only then the counters go.
@@ -148,9 +177,16 @@ impl Keys<'_> {
         clients.expect_one()?;
         let before = self.report(index, &clients).await;
         let policy = &self.snapshot.policies[index];
-        let lifetime = (policy.every_quota().map(|(quota, _)| quota.memory()))
-            .max()
-            .unwrap_or_default();
+        let windows = || {
+            policy
+                .every_quota()
+                .filter(|(quota, _)| !quota.is_balance())
+        };
+        let lifetime = windows().map(|(quota, _)| quota.memory()).max();
+        let lifetime = lifetime.ok_or_else(|| {
+            let message = "has credits alone, which a reset leaves as they are: `grant` and `adjust` change them";
+            KeysError::Wrong(format!("`{}` {message}", policy.name))
+        })?;
         let directive = |at: Option<Timestamp>| {
             let kind = DirectiveKind::Reset(at.map(|at| at.0));
             let text = clients.directive(Some(&policy.name), kind, self.now_ms());
@@ -162,10 +198,7 @@ impl Keys<'_> {
             self.put_directive(directive(None).stored()).await?;
             tokio::time::sleep(FLEET_HEARS_WITHIN).await;
         }
-        let series: HashSet<SeriesId> = policy
-            .every_quota()
-            .map(|(_, series_id)| series_id)
-            .collect();
+        let series: HashSet<SeriesId> = windows().map(|(_, series_id)| series_id).collect();
         let series: Vec<SeriesId> = series.into_iter().collect();
         let mut at = Timestamp(0);
         for partition_id in &clients.ids {

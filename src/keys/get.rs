@@ -99,8 +99,9 @@ impl Keys<'_> {
                     reports.push(QuotaReport {
                         quota: format!("{}{}", quota.log_name, day.unwrap_or_default()),
                         is_candidate,
-                        limit: one.0.capacity(),
+                        limit: (!one.0.is_balance()).then(|| one.0.capacity()),
                         remaining: decision.remaining,
+                        debt: decision.debt,
                         next_seconds: decision.next.map(|next| next.0.div_ceil(US_PER_S)),
                         reset_seconds: decision.reset.0.div_ceil(US_PER_S),
                     });

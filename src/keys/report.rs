@@ -37,10 +37,12 @@ pub struct QuotaReport {
     /// Whether it is tried beside the policy's own.
     #[serde(rename = "candidate")]
     pub is_candidate: bool,
-    /// Units that it holds at most.
-    pub limit: u64,
+    /// Units that it holds at most; none of a balance.
+    pub limit: Option<u64>,
     /// Units that would be admitted now; one more at once is refused.
     pub remaining: u64,
+    /// Units by which a balance is below 0.
+    pub debt: u64,
     /// Seconds until there is more; none if it is whole.
     pub next_seconds: Option<u64>,
     /// Seconds until it is whole.

@@ -44,6 +44,11 @@ fn after_release(decision: Decision, quota: &Quota, amount: u64) -> Decision {
             let debt_us = decision.reset.0.saturating_sub(back_us);
             of_debt(decision, quota, debt_us)
         }
+        Algorithm::Credits { .. } => Decision {
+            remaining: (decision.remaining + amount).saturating_sub(decision.debt),
+            debt: decision.debt.saturating_sub(amount),
+            ..decision
+        },
         Algorithm::FixedWindow
         | Algorithm::Calendar(_)
         | Algorithm::SlidingWindow { .. }
@@ -69,6 +74,13 @@ fn after_spend(decision: Decision, quota: &Quota, charged: u64, amount: u64) -> 
         // What another quota of the same states has spent may be further ahead.
         let debt_max_us = (2 * quota.burst_us()).max(decision.reset.0);
         return of_debt(decision, quota, debt_us.min(debt_max_us));
+    }
+    if quota.is_balance() {
+        return Decision {
+            remaining: decision.remaining.saturating_sub(amount),
+            debt: decision.debt + amount.saturating_sub(decision.remaining),
+            ..decision
+        };
     }
     let reset = reset_after_spend(decision, quota, charged);
     Decision {
@@ -118,6 +130,7 @@ mod tests {
 
     use super::*;
     use crate::limit::calendar_window::CalendarWindow;
+    use crate::limit::credits::Credits;
     use crate::limit::fixed_window::FixedWindow;
     use crate::limit::gcra::Gcra;
     use crate::limit::sliding_log::SlidingLog;
@@ -140,6 +153,7 @@ mod tests {
             Just(Algorithm::SlidingLog),
             (1_u64..30).prop_map(|burst| Algorithm::Gcra { burst }),
             (0_u64..30).prop_map(|queue| Algorithm::LeakyBucket { queue }),
+            (0_u64..100).prop_map(|initial| Algorithm::Credits { initial }),
         ]
     }
 
@@ -207,7 +221,9 @@ mod tests {
     ) -> Result<(), TestCaseError> {
         prop_assert!(adjusted.next >= expected.next && adjusted.reset >= expected.reset);
         let (is_next_exact, is_reset_exact) = match quota.algorithm {
-            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => (true, true),
+            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } | Algorithm::Credits { .. } => {
+                (true, true)
+            }
             Algorithm::FixedWindow | Algorithm::Calendar(_) => {
                 (decision.next.is_some(), decision.next.is_some())
             }
@@ -247,6 +263,7 @@ mod tests {
                 Algorithm::Calendar(_) => run::<CalendarWindow>(&quota, &costs)?,
                 Algorithm::SlidingWindow { .. } => run::<SlidingWindow>(&quota, &costs)?,
                 Algorithm::SlidingLog => run::<SlidingLog>(&quota, &costs)?,
+                Algorithm::Credits { .. } => run::<Credits>(&quota, &costs)?,
                 Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => {
                     run::<Gcra>(&quota, &costs)?;
                 }

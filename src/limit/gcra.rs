@@ -235,6 +235,7 @@ pub(super) fn decision(
     Decision {
         admit,
         remaining: burst_us.saturating_sub(debt_us) / interval_us,
+        debt: 0,
         next: (debt_us > 0).then_some(Micros(next_us)),
         reset: Micros(debt_us),
         retry: match admit {

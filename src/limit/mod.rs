@@ -11,6 +11,7 @@ mod state;
 
 pub mod calendar;
 pub mod calendar_window;
+pub mod credits;
 pub mod fixed_window;
 pub mod gcra;
 pub mod sliding_log;

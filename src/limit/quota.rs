@@ -54,6 +54,11 @@ pub enum Algorithm {
         /// Most units that wait.
         queue: u64,
     },
+    /// A balance that no time gives back. Such a quota has no window, and its `limit` is [`COUNT_MAX`].
+    Credits {
+        /// The balance of a client that has never spent and was never granted any.
+        initial: u64,
+    },
 }
 
 /// How much of the bucket that is sliding out of the window still counts.
@@ -98,6 +103,8 @@ pub struct Decision {
     pub admit: bool,
     /// Units that would be admitted after this request, at the same instant.
     pub remaining: u64,
+    /// Units by which a balance is below 0; other quotas owe nothing.
+    pub debt: u64,
     /// Time until `remaining` rises by at least one; none if the quota is whole.
     pub next: Option<Micros>,
     /// Time until the whole quota is available; 0 if it is.
@@ -135,6 +142,7 @@ impl Decision {
         Self {
             admit,
             remaining: quota.limit.saturating_sub(used),
+            debt: 0,
             next: (!is_whole).then_some(to_end),
             reset: if is_whole { Micros(0) } else { to_end },
             retry: match admit {
@@ -192,6 +200,8 @@ impl Quota {
             // Months and days are longer where clocks are set back.
             Algorithm::Calendar(_) => Micros(self.window.0 + DAY.0),
             Algorithm::FixedWindow | Algorithm::SlidingLog => self.window,
+            // They count until they come back.
+            Algorithm::Credits { .. } => Micros(COUNT_MAX),
         }
     }
 
@@ -204,9 +214,22 @@ impl Quota {
         }
     }
 
+    /// Returns what a client has that has spent nothing.
+    pub fn whole(&self) -> u64 {
+        match self.algorithm {
+            Algorithm::Credits { initial } => initial,
+            _ => self.capacity(),
+        }
+    }
+
+    /// Says whether it is a balance, of which there is no whole that a share could be left of.
+    pub fn is_balance(&self) -> bool {
+        matches!(self.algorithm, Algorithm::Credits { .. })
+    }
+
     /// Says whether at least 80 % of it is used if this many units are left.
     pub fn is_nearly_used_up(&self, remaining: u64) -> bool {
-        remaining <= self.capacity() / 5
+        !self.is_balance() && remaining <= self.capacity() / 5
     }
 }
 

@@ -164,6 +164,7 @@ impl State for SlidingLog {
         Decision {
             admit,
             remaining: quota.limit.saturating_sub(self.sum),
+            debt: 0,
             next: newest.map(|_| self.until_at_most(quota, self.sum.min(quota.limit) - 1, at)),
             reset: newest.map_or(Micros(0), |newest| (newest.at + quota.window).since(at)),
             retry: match admit {

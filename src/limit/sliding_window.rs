@@ -165,11 +165,11 @@ impl State for SlidingWindow {
         Decision {
             admit,
             remaining: quota.limit.saturating_sub(usage),
+            debt: 0,
             next: (usage > 0).then(|| until_at_most(usage.min(quota.limit) - 1)),
-            reset: if usage > 0 {
-                until_at_most(0)
-            } else {
-                Micros(0)
+            reset: match usage {
+                0 => Micros(0),
+                _ => until_at_most(0),
             },
             retry: match admit {
                 true => Retry::NOW,

@@ -263,7 +263,7 @@ impl Decided {
         let mut refusing = self.shown.iter().filter(|shown| self.refuses(shown));
         match refusing.next() {
             Some(shown) => Some(self.info(snapshot, shown)),
-            None => tightest(self.infos(snapshot)),
+            None => tightest(self.infos(snapshot)).or_else(|| self.infos(snapshot).next()),
         }
     }
 
@@ -329,8 +329,9 @@ impl PolicyResult {
     }
 }
 
-/// Returns the quota with the smallest share left; the first one if several are equal.
+/// Returns the quota with the smallest share left; the first one if several are equal. A balance has no share.
 pub fn tightest<'s>(infos: impl Iterator<Item = LimitInfo<'s>>) -> Option<LimitInfo<'s>> {
+    let infos = infos.filter(|info| !info.quota.quota.is_balance());
     infos.reduce(|least, next| {
         if next.has_less_left_than(&least) {
             next

@@ -229,7 +229,7 @@ impl<'s> Planned<'s> {
                 cost,
                 mode,
                 policy: of,
-                on_store_failure: policy.on_store_failure,
+                on_store_failure: policy.on_store_failure_of(quota),
             });
         }
     }
@@ -332,6 +332,7 @@ mod tests {
             decision: admit.map(|admit| Decision {
                 admit,
                 remaining: 0,
+                debt: 0,
                 next: None,
                 reset: Micros(0),
                 retry: Retry::NOW,

@@ -81,6 +81,13 @@ fn encode_redis(encoder: &mut DescriptorEncoder<'_>, redis: &RedisUsage) -> Resu
         let value = u64::from(server.is_far);
         family.encode_family(&labels)?.encode_gauge(&value)?;
     }
+    let help = "1 if a server may evict any key, so that no credits are decided there.";
+    let mut family = gauges(encoder, "store_evicts_credits", help)?;
+    for server in &redis.servers {
+        let labels = [("server", &*server.name)];
+        let value = u64::from(server.evicts_all);
+        family.encode_family(&labels)?.encode_gauge(&value)?;
+    }
     encode_round_trips(encoder, redis)
 }
 

@@ -63,6 +63,10 @@ pub struct ServerUsage {
     pub breaker: BreakerState,
     /// Whether two round trips take longer than a decision may.
     pub is_far: bool,
+    /// Whether it may evict balances, so that no credits are decided there.
+    pub evicts_all: bool,
+    /// Whether a crash of it forgets what was written last.
+    pub is_forgetful: bool,
 }
 
 /// What a breaker lets pass.

@@ -29,7 +29,8 @@ pub fn annotate<'s>(
 ) {
     if matches!(style, RateLimitHeaders::Ietf | RateLimitHeaders::Both) {
         append_list(headers, RATELIMIT_POLICY, buffer, |list| {
-            for info in infos.clone() {
+            let windows = |info: &LimitInfo<'_>| !info.quota.policy_item.is_empty();
+            for info in infos.clone().filter(windows) {
                 list.extend_from_slice(b", ");
                 list.extend_from_slice(info.quota.policy_item.as_bytes());
             }
@@ -87,7 +88,7 @@ pub fn expose(headers: &mut HeaderMap, buffer: &mut Vec<u8>) {
     }
 }
 
-/// Appends `, "name";r=42;t=17`; `t` is left out if the quota is whole.
+/// Appends `, "name";r=42;t=17`; `t` is left out if the quota is whole, or no time brings units back.
 fn write_item(info: &LimitInfo<'_>, list: &mut Vec<u8>) {
     let mut digits = itoa::Buffer::new();
     list.extend_from_slice(b", ");
@@ -142,6 +143,7 @@ mod tests {
         Decision {
             admit: true,
             remaining,
+            debt: 0,
             next,
             reset,
             retry: Retry::NOW,

@@ -119,6 +119,7 @@ impl Logged {
         let (visited, broke_off) = (attempts.endpoint(), attempts.cause());
         let failed_at = failure.and_then(|failure| failure.endpoint.as_deref());
         let info = decided.decisive(snapshot);
+        let windowed = info.filter(|info| !info.quota.quota.is_balance());
         let mut policies = SmallVec::<[_; 4]>::new();
         policies.extend(self.policies(snapshot, decided));
         let mut refusing = SmallVec::<[_; 2]>::new();
@@ -153,7 +154,7 @@ impl Logged {
                 .or(broke_off.as_deref()),
             policies: &policies,
             refusing: &refusing,
-            limit: info.map(|info| info.quota.quota.limit),
+            limit: windowed.map(|info| info.quota.quota.limit),
             remaining: info.map(|info| info.decision.remaining),
             cost_missing: decided.policies.iter().find_map(PolicyResult::missing_cost),
             is_cost_capped: decided.policies.iter().any(is_capped),

@@ -122,7 +122,8 @@ fn configured_quotas(snapshot: &Snapshot) -> Vec<ConfiguredQuota> {
     let policies = policies.filter(|policy| policy.mode.is_some());
     let quotas = policies.flat_map(|policy| {
         let quotas = policy.grant.quotas().iter();
-        quotas.map(|quota| ConfiguredQuota {
+        let windows = quotas.filter(|quota| !quota.quota.is_balance());
+        windows.map(|quota| ConfiguredQuota {
             policy: Arc::clone(&policy.name),
             quota: quota.item.trim_matches('"').into(),
             units: quota.quota.limit,

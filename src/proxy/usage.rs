@@ -162,6 +162,13 @@ fn told(snapshot: &Snapshot, decided: &Decided, of: usize, result: &PolicyResult
     };
     let quotas = decided.infos_of(snapshot, of).map(|info| {
         let quota = &info.quota.quota;
+        if quota.is_balance() {
+            return json!({
+                "credits": true,
+                "remaining": info.decision.remaining,
+                "debt": info.decision.debt,
+            });
+        }
         let mut said = json!({
             "limit": quota.limit,
             "remaining": info.decision.remaining,

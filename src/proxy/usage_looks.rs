@@ -130,6 +130,7 @@ mod tests {
         let decision = Decision {
             admit: true,
             remaining,
+            debt: 0,
             next: None,
             reset: Micros(0),
             retry: Retry::NOW,

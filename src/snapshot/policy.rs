@@ -246,7 +246,15 @@ impl Policy {
             cost,
             mode: CheckMode::Enforce,
             policy: PlanPolicy(0),
-            on_store_failure: self.on_store_failure,
+            on_store_failure: self.on_store_failure_of(quota),
+        }
+    }
+
+    /// Returns what happens to one of its quotas when the store cannot answer: no gateway has a share of a balance.
+    pub fn on_store_failure_of(&self, quota: &Quota) -> OnStoreFailure {
+        match self.on_store_failure {
+            OnStoreFailure::Local if quota.is_balance() => OnStoreFailure::Closed,
+            other => other,
         }
     }
 

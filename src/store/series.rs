@@ -57,6 +57,8 @@ pub enum Shape {
     LeakyBucket,
     /// One counter, of a window of a calendar.
     Calendar(CalendarShape),
+    /// One balance.
+    Credits,
 }
 
 impl Shape {
@@ -74,6 +76,7 @@ impl Shape {
             Algorithm::SlidingLog => Self::SlidingLog,
             Algorithm::Gcra { .. } => Self::Gcra,
             Algorithm::LeakyBucket { .. } => Self::LeakyBucket,
+            Algorithm::Credits { .. } => Self::Credits,
         }
     }
 }

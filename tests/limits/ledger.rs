@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use tollgate::clock::Timestamp;
 use tollgate::limit::calendar_window::CalendarWindow;
+use tollgate::limit::credits::Credits;
 use tollgate::limit::fixed_window::FixedWindow;
 use tollgate::limit::gcra::Gcra;
 use tollgate::limit::plan::{CheckMode, Ledger, OnStoreFailure, Peek, PlanPolicy, SeriesId, Step};
@@ -24,6 +25,7 @@ pub enum Counter {
     SlidingWindow(SlidingWindow),
     SlidingLog(SlidingLog),
     Gcra(Gcra),
+    Credits(Credits),
 }
 
 /// Calls a method of whichever state a counter holds.
@@ -35,6 +37,7 @@ macro_rules! state {
             Counter::SlidingWindow($state) => $call,
             Counter::SlidingLog($state) => $call,
             Counter::Gcra($state) => $call,
+            Counter::Credits($state) => $call,
         }
     };
 }
@@ -47,6 +50,7 @@ impl Counter {
             Algorithm::SlidingWindow { .. } => Self::SlidingWindow(SlidingWindow::default()),
             Algorithm::SlidingLog => Self::SlidingLog(SlidingLog::default()),
             Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => Self::Gcra(Gcra::default()),
+            Algorithm::Credits { .. } => Self::Credits(Credits::default()),
         }
     }
 

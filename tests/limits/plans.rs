@@ -109,6 +109,7 @@ impl Policy {
             algorithm: match own.algorithm {
                 Algorithm::Gcra { .. } => Algorithm::Gcra { burst: limit },
                 Algorithm::LeakyBucket { .. } => Algorithm::LeakyBucket { queue: limit - 1 },
+                Algorithm::Credits { .. } => Algorithm::Credits { initial: limit },
                 other => other,
             },
             ..own
@@ -371,6 +372,7 @@ fn policy() -> impl Strategy<Value = Policy> {
         Just(Algorithm::SlidingLog),
         (1..8_u64).prop_map(|burst| Algorithm::Gcra { burst }),
         (0..8_u64).prop_map(|queue| Algorithm::LeakyBucket { queue }),
+        (0..40_u64).prop_map(|initial| Algorithm::Credits { initial }),
     ];
     let count = prop_oneof![3 => Just(Count::Admitted), 1 => Just(Count::All)];
     let align = prop_oneof![Just(Align::Epoch), Just(Align::Spread)];
@@ -382,7 +384,7 @@ fn policy() -> impl Strategy<Value = Policy> {
         |(algorithm, count, align, mode, (real, candidates, overridden))| {
             let never_all = matches!(
                 algorithm,
-                Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. }
+                Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } | Algorithm::Credits { .. }
             );
             // The quotas of a policy have windows of their own.
             let row = |(minutes, limit): (u64, u64), mode| {

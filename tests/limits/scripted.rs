@@ -256,7 +256,10 @@ impl Scripted {
             let Value::Error(error) = &*entry else {
                 continue;
             };
-            if let Some(at) = wire::outside_at(error) {
+            // A full server has no memory for a balance.
+            if error.starts_with("OOM ") && self.is_full {
+                *entry = Value::Bytes(now.0.to_be_bytes()[1..].to_vec());
+            } else if let Some(at) = wire::outside_at(error) {
                 assert_eq!(at, now);
                 let mut call = wire::settle(&[settlement], &self.names, Some(now), || now);
                 call.script = self.form(call.script);

@@ -4,6 +4,7 @@ use jiff::tz::{TimeZone, TimeZoneDatabase};
 use serde::Deserialize;
 use tollgate::clock::Micros;
 use tollgate::limit::plan::CheckMode;
+use tollgate::limit::quota::COUNT_MAX;
 use tollgate::limit::{
     Adjustment, Algorithm, Align, Calendar, CalendarUnit, Count, Decision, OldestBucket, Quota,
     Retry,
@@ -84,9 +85,12 @@ pub struct Case {
 #[serde(deny_unknown_fields)]
 pub struct QuotaRow {
     algorithm: String,
+    #[serde(default)]
     quota: u64,
     #[serde(default)]
     window_us: u64,
+    #[serde(default)]
+    initial: u64,
     buckets: Option<u32>,
     leaving: Option<String>,
     burst: Option<u64>,
@@ -120,6 +124,7 @@ impl Case {
             algorithm,
             quota: self.quota.expect("a single case names its quota"),
             window_us: self.window_us.unwrap_or(0),
+            initial: 0,
             buckets: self.buckets,
             leaving: self.leaving.clone(),
             burst: self.burst,
@@ -166,10 +171,16 @@ impl QuotaRow {
             "leaky-bucket" => Algorithm::LeakyBucket {
                 queue: self.queue.unwrap_or(0),
             },
+            "credits" => Algorithm::Credits {
+                initial: self.initial,
+            },
             other => panic!("algorithm = {other:?} is unknown"),
         };
         let quota = Quota {
-            limit: self.quota,
+            limit: match algorithm {
+                Algorithm::Credits { .. } => COUNT_MAX,
+                _ => self.quota,
+            },
             window: match algorithm {
                 Algorithm::Calendar(calendar) => calendar.shape().unit.longest(),
                 _ => Micros(self.window_us),
@@ -216,14 +227,14 @@ impl CalendarRow {
     }
 }
 
-/// admit, remaining, next, reset, retry, wait.
-type DecisionRow = (bool, u64, i64, u64, i64, u64);
+/// admit, remaining (below 0: what is owed), next, reset, retry, wait.
+type DecisionRow = (bool, i64, i64, u64, i64, u64);
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum StepRow {
-    Single(u64, u64, bool, u64, i64, u64, i64),
-    Held(u64, u64, bool, u64, i64, u64, i64, u64),
+    Single(u64, u64, bool, i64, i64, u64, i64),
+    Held(u64, u64, bool, i64, i64, u64, i64, u64),
     Decide {
         at_us: u64,
         cost: u64,
@@ -334,7 +345,8 @@ fn decision(row: DecisionRow) -> Decision {
     let (admit, remaining, next_us, reset_us, retry_us, wait_us) = row;
     Decision {
         admit,
-        remaining,
+        remaining: remaining.max(0).unsigned_abs(),
+        debt: remaining.min(0).unsigned_abs(),
         next: u64::try_from(next_us).ok().map(Micros),
         reset: Micros(reset_us),
         retry: retry(retry_us),

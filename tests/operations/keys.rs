@@ -3,9 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::support::gateway::{Running, secs, start, start_text};
-use crate::support::{Client, Config, Issuer, eventually, get, jwks};
+use crate::support::{self, Config, Issuer, TOKEN, eventually, get, jwks};
 
-const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 const POLICY: &str = "quota = '5 per hour'\npartition = ['header:x-api-key']";
 
 /// A gateway with these tables, an admin port and a token.
@@ -22,12 +21,7 @@ fn limited(policy: &str) -> Config {
 /// Posts to `/api/keys`, and returns the status and the content of the answer.
 fn post(gateway: &Running, command: &str, content: &Value) -> (u16, Value) {
     let admin = gateway.gateway.admin_address().expect("an admin port");
-    let (body, mut client) = (content.to_string(), Client::connect(admin));
-    let length = body.len();
-    let answer = client.ask(format!(
-        "POST /api/keys/{command} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\
-         Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
-    ));
+    let answer = support::order(admin, command, content);
     let json = serde_json::from_slice(&answer.body).expect("JSON");
     (answer.status, json)
 }

@@ -10,6 +10,7 @@ mod calendars;
 mod candidates;
 mod cookbook;
 mod costs;
+mod credits;
 mod explain;
 mod overrides;
 mod spread;

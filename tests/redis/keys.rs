@@ -5,11 +5,10 @@ use serde_json::{Value, json};
 use crate::support::fleet::{CLIENT, Fleet};
 use crate::support::origin::{After, Gate as Door, Origin};
 use crate::support::redis::{Cluster, Fault, Proxy, Sentinels, Server, listed};
-use crate::support::{Answer, Client, Config, Process, eventually, get};
+use crate::support::{Client, Config, Process, TOKEN, eventually, get, order};
 
 /// Where Redis keeps the orders.
 const KEY: &str = "tollgate:{nodes}:directives1";
-const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
 /// A policy by key and one by address, and a token.
 fn config(url: &str, upstream: &str) -> Config {
@@ -33,18 +32,9 @@ fn fleet(url: &str, upstream: &str) -> Fleet {
 }
 
 fn command(gateway: &Process, command: &str, content: &Value) -> Value {
-    let answer = answer_to(gateway, command, content);
+    let answer = order(gateway.admin, command, content);
     assert_eq!(answer.status, 200, "{command} {content}: {}", answer.text());
     answer.json()
-}
-
-fn answer_to(gateway: &Process, command: &str, content: &Value) -> Answer {
-    let (body, mut client) = (content.to_string(), Client::connect(gateway.admin));
-    let length = body.len();
-    client.ask(format!(
-        "POST /api/keys/{command} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\
-         Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
-    ))
 }
 
 fn status(gateway: &Process, key: &str) -> u16 {
@@ -176,7 +166,7 @@ fn orders_stay_while_redis_is_away_and_are_written_back_when_it_has_lost_them() 
     // A server that took the place of another one may have missed the last order.
     let alice = json!({ "policy": "per-key", "value": "alice" });
     eventually("the second gateway reaches Redis again, too", || {
-        let answer = answer_to(&fleet.gateways[1], "unblock", &alice);
+        let answer = order(fleet.gateways[1].admin, "unblock", &alice);
         (answer.status == 200).then_some(())
     });
     all_answer(&fleet, 0, "carol", 204);

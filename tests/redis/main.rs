@@ -4,6 +4,7 @@
 mod support;
 
 mod cluster;
+mod credits;
 mod drills;
 mod exactness;
 mod full;

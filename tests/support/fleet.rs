@@ -79,7 +79,9 @@ pub fn lines(quota: &Quota) -> String {
             format!("'sliding-window'\nbuckets = {buckets}\noldest_bucket = '{oldest}'")
         }
         Algorithm::SlidingLog => "'sliding-log'".to_owned(),
-        Algorithm::Calendar(_) => unreachable!("no fleet has such quotas"),
+        Algorithm::Calendar(_) | Algorithm::Credits { .. } => {
+            unreachable!("no fleet has such quotas")
+        }
         Algorithm::Gcra { burst } => format!("'gcra'\nburst = {burst}"),
         Algorithm::LeakyBucket { queue } => format!("'leaky-bucket'\nqueue = {queue}"),
     };

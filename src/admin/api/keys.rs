@@ -12,6 +12,7 @@ use crate::config::value::duration;
 use crate::keys::command::LIFETIME_MAX;
 use crate::keys::report::Done;
 use crate::keys::{Keys, KeysError};
+use crate::limit::quota::{COST_MAX, COUNT_MAX};
 use crate::logging::NAMES_CLIENTS;
 use crate::proxy::process::ActiveConfig;
 use crate::store::directives::DirectiveError;
@@ -71,6 +72,27 @@ pub(in crate::admin) async fn adjust(request: &AdminRequest) -> AdminReply {
         let adjusted = context.keys(request).adjust(policy, value, units).await;
         let (report, done) = adjusted.map_err(refusal)?;
         note(request, "adjust", &done);
+        Ok(AdminReply::json(&json!(report)))
+    })
+    .await
+}
+
+/// Gives credits to one client.
+pub(in crate::admin) async fn grant(request: &AdminRequest) -> AdminReply {
+    answer(async {
+        let members = KeysMembers::read(request, &["policy", "value", "credits"])?;
+        let context = Context::of(request);
+        let (policy, value) = members.client()?;
+        let credits = members.0.get("credits").and_then(Value::as_u64);
+        let credits = credits.filter(|credits| (1..=COUNT_MAX).contains(credits));
+        let credits = credits.ok_or_else(|| {
+            wrong(format!(
+                "`credits` is not right, expected a whole number from 1 to {COUNT_MAX}"
+            ))
+        })?;
+        let granted = context.keys(request).grant(policy, value, credits).await;
+        let (report, done) = granted.map_err(refusal)?;
+        note(request, "grant", &done);
         Ok(AdminReply::json(&json!(report)))
     })
     .await
@@ -232,4 +254,4 @@ fn refusal(error: KeysError) -> AdminReply {
 }
 
 /// Most units that are given back or spent at once: most that a request may cost.
-const UNITS_MAX: u64 = crate::limit::quota::COST_MAX;
+const UNITS_MAX: u64 = COST_MAX;

@@ -44,7 +44,7 @@ fn quota(part: &PolicyQuota) -> Value {
     let quota = &part.quota;
     json!({
         "quota": display::rate(quota),
-        "algorithm": display::word(display::ALGORITHMS, &quota.algorithm.into()),
+        "algorithm": display::algorithm(quota),
         "guarantee": guarantee::guarantee(quota),
     })
 }

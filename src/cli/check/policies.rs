@@ -92,7 +92,11 @@ fn overrides(out: &mut String, overrides: &Overrides) {
 }
 
 fn quota(out: &mut String, quota: &Quota, role: &str) {
-    let algorithm = display::word(display::ALGORITHMS, &quota.algorithm.into());
+    let algorithm = display::algorithm(quota).map(|name| format!(", {name}"));
     let (rate, guarantee) = (display::rate(quota), guarantee::guarantee(quota));
-    let _ = writeln!(out, "    {role}{rate}, {algorithm}: {guarantee}");
+    let _ = writeln!(
+        out,
+        "    {role}{rate}{}: {guarantee}",
+        algorithm.unwrap_or_default()
+    );
 }

@@ -40,7 +40,10 @@ pub(super) fn check_arithmetic(
                 "`algorithm = \"sliding-window\"` counts any number; more `buckets` make it more exact",
             );
         }
-        Algorithm::SlidingLog | Algorithm::FixedWindow | Algorithm::Calendar(_) => {}
+        Algorithm::SlidingLog
+        | Algorithm::FixedWindow
+        | Algorithm::Calendar(_)
+        | Algorithm::Credits { .. } => {}
     }
 }
 

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use super::algorithm_key::{check_align, check_key, without_calendar, wrong_day};
 use super::arithmetic::check_arithmetic;
 use super::rows::has_days;
+use crate::clock::Micros;
 use crate::config::file::{AlgorithmName, RawGrant, RawPolicy, RawQuota, Spanned, Table};
 use crate::config::report::Report;
-use crate::config::value::{QuotaSpan, QuotaText};
+use crate::config::value::{CREDITS, QuotaSpan, QuotaText};
 use crate::limit::plan::SeriesId;
 use crate::limit::{Algorithm, Align, Calendar, CalendarShape, CalendarUnit, Quota};
 
@@ -18,6 +19,7 @@ pub(super) struct Counting<'f> {
     burst: Said<'f, Option<u64>>,
     queue: Said<'f, u64>,
     buckets: Said<'f, u32>,
+    initial_credits: u64,
     /// Whether clients may have days of their own, on which their calendar quotas begin.
     has_own_days: bool,
 }
@@ -33,6 +35,7 @@ impl<'f> Counting<'f> {
             burst: (policy.burst, table.place("burst")),
             queue: (policy.queue, table.place("queue")),
             buckets: (policy.buckets, table.place("buckets")),
+            initial_credits: policy.initial_credits,
             has_own_days: has_own_days(policy),
             policy,
         }
@@ -51,6 +54,7 @@ impl<'f> Counting<'f> {
             burst: (value(&grant.burst), place(&grant.burst)),
             queue: (value(&grant.queue).unwrap_or(0), place(&grant.queue)),
             buckets: (policy.buckets, None),
+            initial_credits: value(&grant.initial_credits).unwrap_or(0),
             has_own_days,
         }
     }
@@ -63,7 +67,7 @@ impl<'f> Counting<'f> {
     /// Returns how a quota is counted, but for its arithmetic, which is not checked.
     fn algorithm(&self, raw: &RawQuota, text: &QuotaText) -> AlgorithmName {
         match text.span {
-            QuotaSpan::Calendar(_) => AlgorithmName::FixedWindow,
+            QuotaSpan::Calendar(_) | QuotaSpan::Credits => AlgorithmName::FixedWindow,
             QuotaSpan::Window(_) => own(raw.algorithm.as_ref()).unwrap_or(self.policy.algorithm),
         }
     }
@@ -79,6 +83,9 @@ impl<'f> Counting<'f> {
         check_own_keys((raw, text), name, report);
         let align = own(raw.align.as_ref()).unwrap_or(self.policy.align);
         let algorithm = match (text.span, name) {
+            (QuotaSpan::Credits, _) => Algorithm::Credits {
+                initial: self.initial_credits,
+            },
             (QuotaSpan::Calendar(unit), _) => {
                 let day = self.day(raw, unit, report);
                 Algorithm::Calendar(self.calendar(raw, unit, (day, false)))
@@ -103,6 +110,7 @@ impl<'f> Counting<'f> {
             window: match text.span {
                 QuotaSpan::Window(window) => window,
                 QuotaSpan::Calendar(unit) => unit.longest(),
+                QuotaSpan::Credits => Micros(0),
             },
             algorithm,
             count: self.policy.count,
@@ -195,17 +203,30 @@ pub(super) fn has_own_days(policy: &RawPolicy) -> bool {
 
 /// Refuses keys of a quota that its algorithm has no use for.
 fn check_own_keys((raw, text): (&RawQuota, &QuotaText), name: AlgorithmName, report: &mut Report) {
-    if let QuotaSpan::Calendar(unit) = text.span {
-        let keys = [
+    let other = match text.span {
+        QuotaSpan::Window(_) => None,
+        QuotaSpan::Calendar(unit) => Some(format!("a calendar {}", unit.name())),
+        QuotaSpan::Credits => Some(format!("`{CREDITS}`")),
+    };
+    let of_calendars = [
+        ("time_zone", span(raw.time_zone.as_ref())),
+        ("anchor_day", span(raw.anchor_day.as_ref())),
+        ("anchor_time", span(raw.anchor_time.as_ref())),
+    ];
+    if let Some(other) = other {
+        let of_windows = [
             ("buckets", span(raw.buckets.as_ref())),
             ("oldest_bucket", span(raw.oldest.as_ref())),
             ("align", span(raw.align.as_ref())),
             ("burst", span(raw.burst.as_ref())),
             ("queue", span(raw.queue.as_ref())),
         ];
-        for (key, place) in keys {
+        let of_calendars = of_calendars
+            .into_iter()
+            .filter(|_| text.span == QuotaSpan::Credits);
+        for (key, place) in of_windows.into_iter().chain(of_calendars) {
             let Some(place) = place else { continue };
-            let message = format!("`{key}` does not go with a calendar {}", unit.name());
+            let message = format!("`{key}` does not go with {other}");
             (report.mistake(place, message, "a key of other quotas only")).hint("remove it");
         }
         return;
@@ -235,11 +256,6 @@ fn check_own_keys((raw, text): (&RawQuota, &QuotaText), name: AlgorithmName, rep
     if let Some(at) = &raw.align {
         check_align((at.value, &at.span), &[name], report);
     }
-    let of_calendars = [
-        ("time_zone", span(raw.time_zone.as_ref())),
-        ("anchor_day", span(raw.anchor_day.as_ref())),
-        ("anchor_time", span(raw.anchor_time.as_ref())),
-    ];
     for (key, place) in of_calendars {
         if let Some(place) = place {
             without_calendar(key, place, report);

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use super::algorithm_key::check_key;
 use super::counting::{Counting, has_own_days};
-use super::quotas;
 use super::rows::{CsvField, Row, Rows, rows};
+use super::{credits, inventable, quotas};
 use crate::clock::Micros;
 use crate::config::display;
 use crate::config::file::{AlgorithmName, OverridesFile, RawGrant, RawPolicy, Spanned, Table};
@@ -20,7 +20,7 @@ use crate::config::report::{OtherFile, Place, Report};
 use crate::config::secrets::{may_be_key, quoted, secret_parts};
 use crate::config::value::{Chooser, GrantText, ValueError, grant};
 use crate::limit::{Algorithm, Align, AnchorDay, Quota};
-use crate::request::{ADDRESS_CLAIMS, Choice, EqualPatterns, Part, Partition, Pattern, Patterns};
+use crate::request::{EqualPatterns, Part, Partition, Pattern, Patterns};
 use crate::snapshot::{Grant, Overrides, Policy};
 use crate::store::Shape;
 
@@ -55,11 +55,22 @@ pub(super) fn compile(
     let mut of_file = Report::default();
     let mut compiler = OverrideCompiler::new(table, chooser);
     compiler.add_table(report);
+    // Rows of a file have no initial credits.
+    for (pattern, grant, place) in compiler.added() {
+        let pattern = by.is_none().then_some(pattern);
+        inventable::check_override(&policy.partition, pattern, (grant, place), report);
+    }
     let rows = file
         .map(|file| rows(&file.content, &mut of_file))
         .unwrap_or_default();
     compiler.add_rows(&rows, &mut of_file);
-    let inventable_glob = compiler.inventable_glob().filter(|_| by.is_none()).cloned();
+    let grants = compiler
+        .grant_of
+        .iter()
+        .map(|index| &compiler.grants[*index as usize]);
+    let granted = compiler.patterns.iter().zip(grants);
+    let inventable_glob = inventable::glob(compiler.chooser.by, granted);
+    let inventable_glob = inventable_glob.filter(|_| by.is_none()).cloned();
     let patterns = Patterns::new(&compiler.patterns);
     let equal = patterns.as_ref().err().map_or(&[][..], Vec::as_slice);
     compiler.report(equal, file.map(|file| (file, &rows, of_file)), report);
@@ -72,14 +83,6 @@ pub(super) fn compile(
         inventable_glob,
         by,
     })
-}
-
-/// Whether anyone can send any value of a part. Of fields with addresses, only trusted peers can.
-fn can_be_invented(part: &Part) -> bool {
-    match part {
-        Part::Header(name) => !ADDRESS_CLAIMS.contains(&name.as_str()),
-        part => matches!(part, Part::Cookie(_) | Part::Query(_)),
-    }
 }
 
 /// What is compiled so far, pattern by pattern.
@@ -189,23 +192,19 @@ impl<'f> OverrideCompiler<'f> {
         }
     }
 
-    /// Finds a part that anyone can send, of which a glob grants something.
-    fn inventable_glob(&self) -> Option<&'f Part> {
-        let grants = |index: &u32| self.grants[*index as usize] != Grant::Blocked;
-        let granting = self.patterns.iter().zip(&self.grant_of);
-        let mut granting = granting
-            .filter(|(_, index)| grants(index))
-            .map(|(pattern, _)| pattern);
-        let by = self.chooser.by;
-        granting.find_map(|pattern| {
-            let mut said = pattern.iter().zip(&by.0);
-            said.find_map(|(said, Choice(parts))| {
-                let said = said.as_ref().filter(|said| said.is_glob())?;
-                parts
-                    .get(said.alternative())
-                    .filter(|part| can_be_invented(part))
-            })
-        })
+    /// Yields the overrides of the table that were added, each with its place.
+    fn added(&self) -> impl Iterator<Item = (&Pattern, &Grant, &'f Range<usize>)> {
+        let grants = self
+            .grant_of
+            .iter()
+            .map(|index| &self.grants[*index as usize]);
+        let table = &self.table.value.overrides.0;
+        let places = self
+            .origins
+            .iter()
+            .map(|origin| &table[*origin].pattern.span);
+        let patterns = self.patterns.iter().zip(grants).zip(places);
+        patterns.map(|((pattern, grant), place)| (pattern, grant, place))
     }
 
     /// Quotes a pattern as logs show what chooses: tiers, addresses, hosts, methods and routes in clear.
@@ -226,6 +225,7 @@ impl<'f> OverrideCompiler<'f> {
             .quota
             .iter()
             .find(|at| !matches!(at.value.quota, GrantText::Quota(_)));
+        credits::check_override_key(grant, report);
         for (key, at, owner) in [
             ("burst", &grant.burst, AlgorithmName::Gcra),
             ("queue", &grant.queue, AlgorithmName::LeakyBucket),

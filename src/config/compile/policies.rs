@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::algorithm_key::{check_align, check_key, without_calendar, wrong_day};
 use super::rows::has_days;
-use super::{costs, overrides, quotas};
+use super::{costs, credits, overrides, quotas};
 use crate::config::display;
 use crate::config::file::{AlgorithmName, File, RawPolicy, Table};
 use crate::config::options::POLICY;
@@ -15,11 +15,11 @@ use crate::snapshot::{Grant, Policy};
 
 /// Compiles `[policies.NAME]`; series ids are not assigned yet.
 pub(super) fn compile(file: &File, report: &mut Report) -> Vec<Policy> {
-    let compiled = (file.policies.iter()).map(|table| one(table, report));
+    let compiled = (file.policies.iter()).map(|table| one(table, file, report));
     compiled.collect()
 }
 
-fn one(table: &Table<RawPolicy>, report: &mut Report) -> Policy {
+fn one(table: &Table<RawPolicy>, file: &File, report: &mut Report) -> Policy {
     check_keys(table, report);
     check_calendar_keys(table, report);
     let policy = Policy {
@@ -35,10 +35,12 @@ fn one(table: &Table<RawPolicy>, report: &mut Report) -> Policy {
     if table.value.overrides.0.is_empty() && table.value.overrides_file.is_none() {
         check_alone(table, &policy, report);
     }
-    Policy {
+    let policy = Policy {
         overrides,
         ..policy
-    }
+    };
+    credits::check(table, &policy, file, report);
+    policy
 }
 
 /// Refuses keys that the policy's algorithm has no use for.

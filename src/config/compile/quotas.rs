@@ -70,15 +70,15 @@ fn quotas(
     let quotas = texts.into_iter().map(|(raw, text, place)| {
         let quota = counting.quota((raw, text), place, report);
         let item = item(name, is_one_of_several.then_some(&text.window_text));
-        let per = match text.span {
-            QuotaSpan::Window(_) => text.window_text.clone(),
-            QuotaSpan::Calendar(unit) => format!("calendar {}", unit.name()),
+        let rate = match text.span {
+            QuotaSpan::Window(_) => format!("{} per {}", text.limit, text.window_text),
+            QuotaSpan::Calendar(_) | QuotaSpan::Credits => display::quota(text),
         };
         PolicyQuota {
             series_id: SeriesId(0),
             policy_item: policy_item(&item, &quota, counting.unit()),
             item,
-            log_name: format!("{name}: {} per {per}", text.limit).into(),
+            log_name: format!("{name}: {rate}").into(),
             own: counting.own(raw, &quota),
             quota,
         }
@@ -98,6 +98,12 @@ fn check_windows(quotas: &[Text<'_>], report: &mut Report) {
             let span = match quota.span {
                 QuotaSpan::Window(window) => display::span(window),
                 QuotaSpan::Calendar(unit) => format!("a calendar {}", unit.name()),
+                QuotaSpan::Credits => {
+                    let message =
+                        "a client has one balance under a policy, `credits` stands here twice";
+                    report.mistake(place, message, "`credits` once");
+                    continue;
+                }
             };
             let window = display::quota_span(quota.span);
             let message = format!("two quotas of one policy have the same window, {span}");
@@ -117,9 +123,13 @@ fn item(name: &str, window_text: Option<&str>) -> Box<str> {
     }
 }
 
-/// Renders a quota's item of `RateLimit-Policy`; `w` is whole seconds rounded up, and left out of calendars. Units are requests if
+/// Renders a quota's item of `RateLimit-Policy`; `w` is whole seconds rounded up, and left out of calendars. A
+/// balance has none. Units are requests if
 /// `qu` does not say otherwise, and their name needs no escapes.
 fn policy_item(item: &str, quota: &Quota, unit: &str) -> Box<str> {
+    if quota.is_balance() {
+        return Box::default();
+    }
     let limit = quota.limit.min(INTEGER_MAX);
     let window = match quota.algorithm {
         Algorithm::Calendar(_) => String::new(),

@@ -147,7 +147,9 @@ pub(super) fn warnings(table: &Table<RawStore>, snapshot: &Snapshot, found: &mut
         );
     }
     let is_local = |policy: &Policy| {
-        policy.mode == Some(PolicyMode::Enforce) && policy.on_store_failure == OnStoreFailure::Local
+        let mut quotas = policy.every_quota();
+        policy.mode == Some(PolicyMode::Enforce)
+            && quotas.any(|(quota, _)| policy.on_store_failure_of(quota) == OnStoreFailure::Local)
     };
     if store.min_nodes == 1 && snapshot.policies.iter().any(is_local) {
         warn(

@@ -4,8 +4,8 @@ use super::{
     ALGORITHMS, ALIGNS, DAY_US, HOUR_US, MINUTE_US, OLDEST_BUCKETS, SECOND_US, WEEK_US, span, word,
 };
 use crate::clock::Micros;
-use crate::config::file::{RawQuota, Spanned};
-use crate::config::value::{BLOCKED, GrantText, QuotaSpan, QuotaText, UNLIMITED, Zone};
+use crate::config::file::{AlgorithmName, RawQuota, Spanned};
+use crate::config::value::{BLOCKED, CREDITS, GrantText, QuotaSpan, QuotaText, UNLIMITED, Zone};
 use crate::limit::{Algorithm, AnchorDay, Quota};
 
 /// Writes a quota's numbers: `100 per minute`, `500 per 2s`, `10000 per calendar month`.
@@ -18,8 +18,22 @@ pub fn rate(quota: &Quota) -> String {
                 calendar.shape().unit.name()
             )
         }
+        Algorithm::Credits { .. } => CREDITS.to_owned(),
         _ => format!("{} per {}", quota.limit, window(quota.window)),
     }
+}
+
+/// Writes the algorithm that counts a quota; a balance has none.
+pub fn algorithm(quota: &Quota) -> Option<&'static str> {
+    let name = match quota.algorithm {
+        Algorithm::FixedWindow | Algorithm::Calendar(_) => AlgorithmName::FixedWindow,
+        Algorithm::SlidingWindow { .. } => AlgorithmName::SlidingWindow,
+        Algorithm::SlidingLog => AlgorithmName::SlidingLog,
+        Algorithm::Gcra { .. } => AlgorithmName::Gcra,
+        Algorithm::LeakyBucket { .. } => AlgorithmName::LeakyBucket,
+        Algorithm::Credits { .. } => return None,
+    };
+    Some(word(ALGORITHMS, &name))
 }
 
 /// Writes what follows "per": `minute`, `2s`, `10m`.
@@ -38,7 +52,10 @@ pub fn window(window: Micros) -> String {
 
 /// Writes one quota of `quota`: `100 per minute`.
 pub fn quota(quota: &QuotaText) -> String {
-    format!("{} per {}", quota.limit, quota_span(quota.span))
+    match quota.span {
+        QuotaSpan::Credits => CREDITS.to_owned(),
+        span => format!("{} per {}", quota.limit, quota_span(span)),
+    }
 }
 
 /// Writes what follows "per": `minute`, `2s`, `calendar month`.
@@ -46,6 +63,7 @@ pub fn quota_span(span: QuotaSpan) -> String {
     match span {
         QuotaSpan::Window(micros) => window(micros),
         QuotaSpan::Calendar(unit) => format!("calendar {}", unit.name()),
+        QuotaSpan::Credits => CREDITS.to_owned(),
     }
 }
 

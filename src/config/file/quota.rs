@@ -2,7 +2,7 @@
 
 use super::Spanned;
 use crate::config::value::{GrantText, Zone};
-use crate::limit::{Algorithm, Align, AnchorDay, OldestBucket};
+use crate::limit::{Align, AnchorDay, OldestBucket};
 
 /// One of `quota`: a text, or a table that says how it alone is counted.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -52,16 +52,4 @@ pub enum AlgorithmName {
     Gcra,
     /// `leaky-bucket`
     LeakyBucket,
-}
-
-impl From<Algorithm> for AlgorithmName {
-    fn from(algorithm: Algorithm) -> Self {
-        match algorithm {
-            Algorithm::FixedWindow | Algorithm::Calendar(_) => Self::FixedWindow,
-            Algorithm::SlidingWindow { .. } => Self::SlidingWindow,
-            Algorithm::SlidingLog => Self::SlidingLog,
-            Algorithm::Gcra { .. } => Self::Gcra,
-            Algorithm::LeakyBucket { .. } => Self::LeakyBucket,
-        }
-    }
 }

@@ -59,7 +59,12 @@ static OVERRIDE: LazyLock<TableSpec<RawGrant>> = LazyLock::new(|| {
         .key("queue", number(0..=COUNT_MAX).spanned().or_none("0"))
         .sets(|table| &mut table.queue)
         .doc("Most units of such a client that wait, for leaky-bucket.")
-        .not_yet("initial_credits")
+        .key(
+            "initial_credits",
+            number(0..=COUNT_MAX).spanned().or_none("0"),
+        )
+        .sets(|table| &mut table.initial_credits)
+        .doc("The balance of such a client at first, for credits.")
 });
 
 /// `overrides_file`

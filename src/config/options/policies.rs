@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use http::StatusCode;
 
-use super::kind::{free_text, list, number, number_or_text, size, text, word};
+use super::kind::{boolean, free_text, list, number, number_or_text, size, text, word};
 use super::overrides::{overrides, overrides_file};
 use super::{Effect, TableSpec, costs, prices, quotas};
 use crate::config::display;
@@ -87,6 +87,13 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
         .sets(|table| &mut table.queue)
         .doc("Most units that wait.")
         .effect(kept)
+        .key("initial_credits", number(0..=COUNT_MAX).or(0))
+        .sets(|table| &mut table.initial_credits)
+        .doc("For credits: the balance of a client at first.")
+        .effect(kept)
+        .key("allow_loss", boolean().or(false))
+        .sets(|table| &mut table.allow_loss)
+        .doc("For credits: keep balances in this process, where a restart forgets them.")
         .key("partition", partition.or(per_address))
         .sets(|table| &mut table.policy.partition)
         .doc("What identifies a client, all parts together:")
@@ -167,7 +174,7 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
         .sets(|table| &mut table.overrides_file)
         .doc("A CSV file with more overrides, read again on SIGHUP.")
         .table("refusal", refusal())
-        .not_yet("initial_credits allow_loss spill")
+        .not_yet("spill")
         .not_yet("penalty penalty_growth notify consistency overshoot sync_interval")
 });
 

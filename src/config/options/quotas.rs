@@ -10,8 +10,9 @@ use crate::config::file::{RawQuota, Spanned};
 use crate::config::read::Scalar;
 use crate::config::secrets::{may_be_key, quoted};
 use crate::config::value::{
-    ANCHOR_TIME_PATTERN, GrantText, ValueError, Zone, anchor_day, anchor_day_pattern, anchor_time,
-    grant, grant_pattern, quota, quota_pattern, zone,
+    ANCHOR_TIME_PATTERN, GrantText, QuotaSpan, QuotaText, ValueError, Zone, anchor_day,
+    anchor_day_pattern, anchor_time, grant, grant_pattern, quota, quota_pattern, windowed_pattern,
+    zone,
 };
 use crate::limit::AnchorDay;
 use crate::limit::quota::COUNT_MAX;
@@ -24,7 +25,7 @@ pub(super) fn quotas() -> ValueSpec<Vec<Spanned<RawQuota>>> {
 
 /// `candidate`: what refuses nothing can neither be unlimited nor blocked.
 pub(super) fn candidates() -> ValueSpec<Vec<Spanned<RawQuota>>> {
-    one_or_several(text("200 per minute", counted, display::grant).matching(quota_pattern()))
+    one_or_several(text("200 per minute", tried, display::grant).matching(windowed_pattern()))
 }
 
 /// `quota` of an override, where a client's key may stand by mistake.
@@ -43,6 +44,21 @@ pub(super) fn quotas_of_override() -> ValueSpec<Vec<Spanned<RawQuota>>> {
 
 fn counted(text: &str) -> Result<GrantText, ValueError> {
     quota(text).map(GrantText::Quota)
+}
+
+/// A candidate's balance would be one that nobody is granted.
+fn tried(text: &str) -> Result<GrantText, ValueError> {
+    let expected = "a quota such as `100 per minute`";
+    match quota(text)? {
+        QuotaText {
+            span: QuotaSpan::Credits,
+            ..
+        } => Err(ValueError::new(
+            "cannot be tried beside another quota",
+            expected,
+        )),
+        quota => Ok(GrantText::Quota(quota)),
+    }
 }
 
 fn one_or_several(text: ValueSpec<GrantText>) -> ValueSpec<Vec<Spanned<RawQuota>>> {

@@ -21,6 +21,8 @@ fn server() -> ServerUsage {
         name: Arc::from("a.test:6379"),
         breaker: BreakerState::HalfOpen,
         is_far: true,
+        evicts_all: false,
+        is_forgetful: false,
     }
 }
 

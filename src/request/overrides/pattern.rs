@@ -172,6 +172,12 @@ impl PartPattern {
         !self.is_value && self.prefix.bits == 0
     }
 
+    /// Whether it matches one value alone, or one address.
+    pub fn is_one_value(&self) -> bool {
+        let is_address = |network: IpNet| network.prefix_len() == network.max_prefix_len();
+        self.is_value || self.as_network().is_some_and(is_address)
+    }
+
     /// Returns the one value that it matches, where these prefixes identify a client.
     pub(super) fn value(&self, prefixes: ClientPrefixes) -> Option<Value<'_>> {
         let bytes = &*self.prefix.bytes;

@@ -171,10 +171,11 @@ fn share(quota: &Quota, nodes: u32) -> Quota {
 
 /// Describes a quota of which nothing has been spent.
 fn whole(check: &Check<'_>) -> Decision {
-    let admit = check.cost <= check.quota.capacity();
+    let admit = check.cost <= check.quota.whole();
     Decision {
         admit,
-        remaining: check.quota.capacity(),
+        remaining: check.quota.whole(),
+        debt: 0,
         next: None,
         reset: Micros(0),
         retry: if admit { Retry::NOW } else { Retry::Never },

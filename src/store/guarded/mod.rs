@@ -8,6 +8,7 @@
 //! ([`abandoned`]).
 
 mod abandoned;
+mod balances;
 mod breaker;
 mod counters;
 mod cross_slot;
@@ -34,8 +35,9 @@ use futures_util::future::join_all;
 use smallvec::SmallVec;
 
 use self::abandoned::LateAnswers;
+use self::balances::EvictableBalances;
 use self::counters::Unanswered;
-use self::joined::{JoinedPlan, PlanPart, decided};
+use self::joined::{JoinedPlan, PlanPart, decided, unavailable};
 use self::owned_plan::ANY_QUOTA;
 use self::remote::Remote;
 use self::settlements::SettlementQueue;
@@ -79,6 +81,18 @@ impl GuardedSession {
 
     /// Decides a plan that is not refused by what is remembered, all or nothing.
     pub(super) async fn decide(&self, plan: &[Check<'_>]) -> StoreVerdict {
+        if let Some(evictable) = EvictableBalances::of(&self.remote, plan) {
+            if evictable.are_needed(plan) {
+                return unavailable(&self.remote);
+            }
+            let others = evictable.others(plan);
+            let decided = if others.is_empty() {
+                StoreVerdict::default()
+            } else {
+                Box::pin(self.decide(&others)).await
+            };
+            return evictable.uncounted(decided);
+        }
         // Boxed, so that plans in one slot need no room for it.
         let apart = || Box::pin(cross_slot::decide(&self.remote, &self.settlements, plan));
         if cross_slot::is_cross_slot(&self.remote, plan) {

@@ -85,6 +85,12 @@ impl Remote {
         self.server(server).breaker.state() == BreakerState::Open
     }
 
+    /// Says whether the server that has a check's partition may evict balances.
+    pub(super) fn evicts_all(&self, check: &Check<'_>) -> bool {
+        let server = self.redis.server(check.partition_id);
+        self.server(server).evicts_all()
+    }
+
     /// Lets Redis decide a plan that one step can decide. If it refuses, that is remembered.
     ///
     /// The verdict is new, and is where it stays: it is large. `late_reader` returns who reads the reply

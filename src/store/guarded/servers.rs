@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -35,6 +35,10 @@ pub(super) struct Server {
     /// When it had no memory last, in microseconds since 1970; 0 if that is over.
     full_at_us: AtomicU64,
     pub(super) distance: Distance,
+    /// Whether it may evict balances, or any other key.
+    evicts_all: AtomicBool,
+    /// Whether it is known to write changes to no file.
+    is_forgetful: AtomicBool,
 }
 
 /// What one worker's sessions tell of the servers.
@@ -77,6 +81,8 @@ impl Servers {
             connections: AtomicU32::new(0),
             full_at_us: AtomicU64::new(0),
             distance: Distance::new(self.clock.now()),
+            evicts_all: AtomicBool::new(false),
+            is_forgetful: AtomicBool::new(false),
         });
         known.insert(name, Arc::downgrade(&server));
         server
@@ -113,6 +119,16 @@ impl Servers {
 }
 
 impl Server {
+    /// Whether it may evict balances, as far as the last connection found.
+    pub(super) fn evicts_all(&self) -> bool {
+        self.evicts_all.load(Relaxed)
+    }
+
+    /// Whether a crash of it forgets what was written last.
+    pub(super) fn is_forgetful(&self) -> bool {
+        self.is_forgetful.load(Relaxed)
+    }
+
     /// Counts the connections that stand.
     pub(super) fn connections(&self) -> u64 {
         self.connections.load(Relaxed).into()
@@ -121,6 +137,11 @@ impl Server {
     fn note(&self, event: ServerEvent<'_>, worker: usize) {
         match event {
             ServerEvent::Connected => drop(self.connections.fetch_add(1, Relaxed)),
+            ServerEvent::Keeps(keeping) => {
+                self.evicts_all.store(keeping.evicts_all(), Relaxed);
+                self.is_forgetful
+                    .store(keeping.appends == Some(false), Relaxed);
+            }
             ServerEvent::Disconnected => drop(self.connections.fetch_sub(1, Relaxed)),
             // A worker that finds no connection takes Redis from no other.
             ServerEvent::ConnectFailed(_) if self.connections.load(Relaxed) > 0 => {}

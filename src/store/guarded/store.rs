@@ -133,6 +133,8 @@ impl GuardedStore {
                 name: Arc::clone(server.breaker.server()),
                 breaker: server.breaker.state(),
                 is_far: server.distance.is_far(),
+                evicts_all: server.evicts_all(),
+                is_forgetful: server.is_forgetful(),
             })
             .collect();
         Usage {

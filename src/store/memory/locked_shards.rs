@@ -15,7 +15,7 @@ use super::shards::Shards;
 use super::table::with_partitions;
 use crate::clock::Timestamp;
 use crate::limit::plan::{CheckMode, Ledger, OnStoreFailure, Peek, SeriesId, Step};
-use crate::limit::{Charged, Check, CheckResult, PartitionId, Quota};
+use crate::limit::{Charged, Check, CheckResult, PartitionId, Quota, State as _};
 use crate::store::charge::{Charge, ChargeEntry, Keeper, SettledEntry};
 
 /// The locked shards of a plan that is being decided or settled.
@@ -160,10 +160,13 @@ impl<'s> LockedShards<'s> {
     /// Gives back `amount` units of an entry.
     pub(super) fn release(&mut self, entry: &SettledEntry, amount: u64) {
         let (now, held) = (self.now, self.held(entry.partition_id));
-        if let Some(table) = self.shards[held].shard.table(entry.series_id) {
+        let shard = &mut self.shards[held].shard;
+        if let Some(table) = shard.table_to_give_back(entry.series_id, &entry.quota) {
             let budget = &self.all.budget;
             with_partitions!(table, partitions => {
-                partitions.release(entry, amount, now, budget);
+                partitions.give_back(entry.partition_id, &entry.quota, now, budget, |state, at| {
+                    state.release(&entry.quota, entry.charged, amount, at);
+                });
             });
         }
     }
@@ -171,10 +174,14 @@ impl<'s> LockedShards<'s> {
     /// Gives back `amount` units of the newest charge of a check's partition, whoever made it.
     pub(super) fn release_newest(&mut self, check: &Check<'_>, amount: u64) {
         let (now, held) = (self.now, self.held(check.partition_id));
-        if let Some(table) = self.shards[held].shard.table(check.series_id) {
+        let shard = &mut self.shards[held].shard;
+        if let Some(table) = shard.table_to_give_back(check.series_id, check.quota) {
             let budget = &self.all.budget;
             with_partitions!(table, partitions => {
-                partitions.release_newest(check, amount, now, budget);
+                partitions.give_back(check.partition_id, check.quota, now, budget, |state, at| {
+                    let newest = state.newest(check.quota, at);
+                    state.release(check.quota, newest, amount.min(newest.amount), at);
+                });
             });
         }
     }

@@ -7,7 +7,6 @@ use super::segments::{HashBucket, Segments};
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::{Peek, Step};
 use crate::limit::{Check, CheckResult, Decision, PartitionId, Quota, State};
-use crate::store::charge::SettledEntry;
 
 /// The states of one series' partitions in one shard.
 #[derive(Debug)]
@@ -194,38 +193,27 @@ impl<S: State + Clone> Partitions<S> {
         }
     }
 
-    /// Gives back `amount` of a charge. If the partition is gone, its quota was whole already.
-    pub(super) fn release(
+    /// Gives something back to a partition. If that is gone, its quota was whole already, and is so still; only a
+    /// balance becomes more than it was at first, for which there is always room.
+    pub(super) fn give_back(
         &mut self,
-        entry: &SettledEntry,
-        amount: u64,
+        partition_id: PartitionId,
+        quota: &Quota,
         now: Timestamp,
         budget: &MemoryBudget,
+        give_back: impl FnOnce(&mut S, Timestamp),
     ) {
-        let quota = &entry.quota;
-        if let Some(bucket) = self.find(entry.partition_id) {
+        let now = now + quota.phase(partition_id);
+        if let Some(bucket) = self.find(partition_id) {
             self.update(bucket, budget, |state| {
-                let at = state.arrive(quota, now + quota.phase(entry.partition_id));
-                state.release(quota, entry.charged, amount, at);
+                let at = state.arrive(quota, now);
+                give_back(state, at);
             });
-        }
-    }
-
-    /// Gives back `amount` of the newest charge that counts, and no more than that.
-    pub(super) fn release_newest(
-        &mut self,
-        check: &Check<'_>,
-        amount: u64,
-        now: Timestamp,
-        budget: &MemoryBudget,
-    ) {
-        let quota = check.quota;
-        if let Some(bucket) = self.find(check.partition_id) {
-            self.update(bucket, budget, |state| {
-                let at = state.arrive(quota, now + quota.phase(check.partition_id));
-                let newest = state.newest(quota, at);
-                state.release(quota, newest, amount.min(newest.amount), at);
-            });
+        } else if quota.is_balance() {
+            let mut state = S::default();
+            let at = state.arrive(quota, now);
+            give_back(&mut state, at);
+            self.insert(partition_id, state, budget);
         }
     }
 

@@ -40,6 +40,18 @@ impl Shard {
         self.tables[index].get_or_insert_with(|| Box::new(SeriesTable::new(quota)))
     }
 
+    /// Returns the series' table, if something can be given back to it: of a balance, always.
+    pub(super) fn table_to_give_back(
+        &mut self,
+        series_id: SeriesId,
+        quota: &Quota,
+    ) -> Option<&mut SeriesTable> {
+        if quota.is_balance() {
+            return Some(self.table_for(series_id, quota));
+        }
+        self.table(series_id)
+    }
+
     /// Finds the bucket of a partition.
     pub(super) fn find(
         &mut self,

@@ -4,6 +4,7 @@ use super::memory_budget::MemoryBudget;
 use super::partitions::Partitions;
 use crate::clock::Timestamp;
 use crate::limit::calendar_window::CalendarWindow;
+use crate::limit::credits::Credits;
 use crate::limit::fixed_window::FixedWindow;
 use crate::limit::gcra::{CompactGcra, Gcra};
 use crate::limit::sliding_log::SlidingLog;
@@ -21,6 +22,7 @@ pub(super) enum SeriesTable {
     Gcra(Partitions<Gcra>),
     /// For these if no charge comes back.
     CompactGcra(Partitions<CompactGcra>),
+    Credits(Partitions<Credits>),
 }
 
 impl SeriesTable {
@@ -31,6 +33,7 @@ impl SeriesTable {
             Algorithm::Calendar(_) => Self::CalendarWindow(Partitions::new(*quota)),
             Algorithm::SlidingWindow { .. } => Self::SlidingWindow(Partitions::new(*quota)),
             Algorithm::SlidingLog => Self::SlidingLog(Partitions::new(*quota)),
+            Algorithm::Credits { .. } => Self::Credits(Partitions::new(*quota)),
             Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } if quota.can_come_back => {
                 Self::Gcra(Partitions::new(*quota))
             }
@@ -74,6 +77,7 @@ macro_rules! with_partitions {
             $crate::store::memory::table::SeriesTable::SlidingLog($partitions) => $body,
             $crate::store::memory::table::SeriesTable::Gcra($partitions) => $body,
             $crate::store::memory::table::SeriesTable::CompactGcra($partitions) => $body,
+            $crate::store::memory::table::SeriesTable::Credits($partitions) => $body,
         }
     };
 }

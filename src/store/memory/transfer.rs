@@ -9,6 +9,7 @@ use super::partitions::Partitions;
 use super::placement::shard_of;
 use super::table::SeriesTable;
 use crate::limit::calendar_window::CalendarWindow;
+use crate::limit::credits::Credits;
 use crate::limit::fixed_window::FixedWindow;
 use crate::limit::gcra::{CompactGcra, Gcra};
 use crate::limit::plan::SeriesId;
@@ -35,6 +36,7 @@ enum States {
     Gcra(Vec<(PartitionId, Gcra)>),
     CompactGcra(Vec<(PartitionId, CompactGcra)>),
     CalendarWindow(Vec<(PartitionId, CalendarWindow)>),
+    Credits(Vec<(PartitionId, Credits)>),
 }
 
 impl MemoryStore {
@@ -84,6 +86,7 @@ impl MemoryStore {
                 self.adopt_all(series_id, quota, states);
             }
             States::CompactGcra(states) => self.adopt_all(series_id, quota, states),
+            States::Credits(states) => self.adopt_all(series_id, quota, states),
         }
     }
 
@@ -128,6 +131,7 @@ impl SeriesStates {
             States::SlidingLog(states) => states.len(),
             States::Gcra(states) => states.len(),
             States::CompactGcra(states) => states.len(),
+            States::Credits(states) => states.len(),
         }
     }
 }
@@ -141,6 +145,7 @@ impl States {
             SeriesTable::SlidingLog(partitions) => Self::SlidingLog(partitions.copied()),
             SeriesTable::Gcra(partitions) => Self::Gcra(partitions.copied()),
             SeriesTable::CompactGcra(partitions) => Self::CompactGcra(partitions.copied()),
+            SeriesTable::Credits(partitions) => Self::Credits(partitions.copied()),
         }
     }
 }
@@ -169,7 +174,8 @@ adoptable!(
     SlidingWindow,
     SlidingLog,
     Gcra,
-    CompactGcra
+    CompactGcra,
+    Credits
 );
 
 /// The layout of the states: two processes that have different ones pass each other nothing.

@@ -1,6 +1,6 @@
 //! What the log has said of servers that may evict keys, and so forget what clients spent.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
 /// The eviction policies that were logged, so that the workers of a process do not repeat each other.
@@ -8,9 +8,22 @@ use std::sync::{Mutex, PoisonError};
 pub(super) struct Evictions {
     /// The policy of each server of which the log said last that it may evict keys.
     logged: Mutex<HashMap<Box<str>, String>>,
+    /// The servers of which the log said that a crash forgets balances.
+    forgetful: Mutex<HashSet<Box<str>>>,
 }
 
 impl Evictions {
+    /// Logs that a server may forget balances, once.
+    pub(super) fn note_forgetful(&self, server: &str) {
+        let mut forgetful = (self.forgetful.lock()).unwrap_or_else(PoisonError::into_inner);
+        if forgetful.len() < SERVERS_MAX && forgetful.insert(server.into()) {
+            tracing::warn!(
+                server,
+                "Redis writes no append-only file, so a crash forgets credits that were granted or spent: set appendonly to yes"
+            );
+        }
+    }
+
     /// Logs a server's eviction policy if it is another than the log says.
     pub(super) fn note(&self, server: &str, policy: &str) {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
@@ -27,11 +40,19 @@ impl Evictions {
             logged.clear();
         }
         logged.insert(server.into(), policy.to_owned());
-        tracing::warn!(
-            server,
-            policy,
-            "Redis may evict keys, which forgets what clients have spent: set maxmemory-policy to noeviction"
-        );
+        if policy.starts_with("allkeys") {
+            tracing::warn!(
+                server,
+                policy,
+                "Redis may evict any key, which forgets what clients have spent, and credits are not decided there: set maxmemory-policy to noeviction"
+            );
+        } else {
+            tracing::warn!(
+                server,
+                policy,
+                "Redis may evict keys, which forgets what clients have spent: set maxmemory-policy to noeviction"
+            );
+        }
     }
 }
 

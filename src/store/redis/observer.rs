@@ -3,6 +3,8 @@
 use std::fmt::{Debug, Display};
 use std::rc::Rc;
 
+use super::connect::KeyKeeping;
+
 /// Hears what happens to the servers that one worker asks.
 pub(crate) trait Observers: Debug {
     /// Returns the observer of a server.
@@ -22,6 +24,8 @@ pub(crate) enum ServerEvent<'e> {
     Connected,
     /// This worker has no connection any more.
     Disconnected,
+    /// How it keeps keys, as a new connection finds.
+    Keeps(&'e KeyKeeping),
     /// An attempt to connect failed.
     ConnectFailed(&'e dyn Display),
     /// The server answered a call.

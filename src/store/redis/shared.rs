@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::cluster::slots::Slots;
 use super::evictions::Evictions;
@@ -10,7 +11,7 @@ use super::watch::Watch;
 use super::wire::KeyNames;
 use crate::clock::Clock;
 use crate::limit::plan::SeriesId;
-use crate::store::series::Series;
+use crate::store::series::{Series, Shape};
 
 /// The key names, what one worker finds out for all, and what is logged once per process.
 #[derive(Clone, Debug)]
@@ -22,6 +23,8 @@ pub(crate) struct RedisShared {
     /// The primary that sentinels name.
     pub(super) primary: Arc<Watch<NamedPrimary>>,
     pub(super) evictions: Arc<Evictions>,
+    /// Whether there are, or were, balances.
+    pub(super) has_credits: Arc<AtomicBool>,
     /// Whether the one server that was named keeps slots apart, so that no call has keys of several
     /// partitions.
     pub(super) is_split: Arc<AtomicBool>,
@@ -36,6 +39,7 @@ impl RedisShared {
             slots: Arc::default(),
             primary: Arc::default(),
             evictions: Arc::default(),
+            has_credits: Arc::default(),
             is_split: Arc::default(),
         }
     }
@@ -43,5 +47,8 @@ impl RedisShared {
     /// Notes the name that the keys of a series have.
     pub(crate) fn note(&self, series_id: SeriesId, series: &Series) {
         self.names.note(series_id, series);
+        if series.shape == Shape::Credits {
+            self.has_credits.store(true, Relaxed);
+        }
     }
 }

@@ -211,6 +211,7 @@ fn resize(quota: &mut Quota, limit: u64) {
     match &mut quota.algorithm {
         Algorithm::Gcra { burst } => *burst = limit,
         Algorithm::LeakyBucket { queue } => *queue = limit - 1,
+        Algorithm::Credits { initial } => *initial = limit,
         _ => {}
     }
 }
@@ -221,6 +222,7 @@ pub(super) fn is_sound(lua: &mut Scripted, index: usize) -> bool {
     let lifetime_ms = lua.command(&[b"PTTL".as_slice(), &key]).integer();
     match lua.rows.quotas[index].0.algorithm {
         _ if lifetime_ms == -2 => true,
+        Algorithm::Credits { .. } => lifetime_ms == -1,
         Algorithm::SlidingWindow { buckets, .. } => {
             let index_bytes = if buckets < 128 { 1 } else { 2 };
             let Value::Bytes(value) = lua.command(&[b"GET".as_slice(), &key]) else {
@@ -423,6 +425,7 @@ fn quota() -> impl Strategy<Value = Quota> {
         3 => Just(Algorithm::SlidingLog),
         1 => (1..40_u64).prop_map(|burst| Algorithm::Gcra { burst }),
         1 => (0..20_u64).prop_map(|queue| Algorithm::LeakyBucket { queue }),
+        1 => (0..60_u64).prop_map(|initial| Algorithm::Credits { initial }),
     ];
     let limit = prop_oneof![
         8 => 1..30_u64,
@@ -438,7 +441,7 @@ fn quota() -> impl Strategy<Value = Quota> {
     quota.prop_map(|(limit, window_us, algorithm, count, align)| {
         let never_all = matches!(
             algorithm,
-            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. }
+            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } | Algorithm::Credits { .. }
         );
         Quota {
             limit,

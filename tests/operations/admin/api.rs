@@ -148,6 +148,9 @@ fn the_description_has_every_call_and_no_other() {
     assert_eq!(known, described);
 }
 
+/// A policy that credits are granted under, as the example has it.
+const CREDITS: &str = "[policies.c]\nquota = 'credits'\nallow_loss = true\n";
+
 /// The status of a good request: a gateway inside of a test cannot be started again.
 fn usual(path: &str) -> u16 {
     match path {
@@ -166,7 +169,7 @@ fn every_answer_is_as_the_description_says() {
                 [policies.told]\nquota = '9 per 1s'\ncost = 'response-header:x-cost'\n\
                 [upstreams.none]\nendpoints = ['http://none.invalid']\n\
                 [[routes]]\npath = '/more'\nupstream = 'none'\npolicies = ['p', 'more', 'told']\ncost = { p = 2 }\n";
-    let gateway = OfFile::start(&format!("{text}{more}"));
+    let gateway = OfFile::start(&format!("{text}{more}{CREDITS}"));
     let admin = gateway.admin();
     for (method, path) in calls() {
         for (fields, expected) in [("", None), (RIGHT, Some(usual(&path)))] {
@@ -204,7 +207,7 @@ fn what_changes_state_or_names_clients_needs_the_token_that_is_set() {
         "X-Token: 0123456789abcdef\r\n",
     ];
     let (with, without) = (
-        OfFile::start(&config("10 per minute", TOKEN)),
+        OfFile::start(&(config("10 per minute", TOKEN) + CREDITS)),
         OfFile::start(&config("10 per minute", "")),
     );
     let needing = [

@@ -189,6 +189,8 @@ fn readiness_names_the_servers_that_are_too_far_away() {
             name: name.into(),
             breaker: BreakerState::Closed,
             is_far,
+            evicts_all: false,
+            is_forgetful: false,
         };
         let servers = vec![server("near:6379", false), server("far:6379", true)];
         state.process.metrics.observe_store(move || Usage {

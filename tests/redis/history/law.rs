@@ -169,7 +169,9 @@ impl<'a> Case<'a> {
         let window = micros(self.quota.window.0);
         let sent = self.admitted.iter().map(|request| request.sent);
         match self.quota.algorithm {
-            Algorithm::Calendar(_) => unreachable!("no fleet has such quotas"),
+            Algorithm::Calendar(_) | Algorithm::Credits { .. } => {
+                unreachable!("no fleet has such quotas")
+            }
             Algorithm::FixedWindow => self.excess_of_runs(window, 1),
             Algorithm::SlidingWindow { buckets, oldest } => {
                 let (bucket, run) = (window / i64::from(buckets), i64::from(buckets));

@@ -155,7 +155,9 @@ impl Limiter {
             counting.map(|(_, cost)| cost).sum()
         };
         let spent = match self.quota.algorithm {
-            Algorithm::Calendar(_) => unreachable!("no fleet has such quotas"),
+            Algorithm::Calendar(_) | Algorithm::Credits { .. } => {
+                unreachable!("no fleet has such quotas")
+            }
             Algorithm::FixedWindow => sum(&|at| at.div_euclid(age_max) == now.div_euclid(age_max)),
             Algorithm::SlidingWindow { buckets, oldest } => {
                 let (count, bucket) = (i64::from(buckets), age_max / i64::from(buckets));

@@ -120,13 +120,14 @@ fn is_looser((own_cost, own): (u64, &Policy), (cost, policy): (u64, &Policy)) ->
                 && policy.reported_cost.is_none()
                 && own.unit == policy.unit;
             let all = own_quotas.iter().chain(quotas);
-            let windows: HashSet<u64> = all.map(|part| part.quota.window.0).collect();
+            let windowed = all.filter(|part| !part.quota.is_balance());
+            let windows: HashSet<u64> = windowed.map(|part| part.quota.window.0).collect();
             let admits_more = |window: u64| {
                 // Requests are compared, of which each may cost several units: a / b > c / d.
                 admitted(own_quotas, window).saturating_mul(cost.into())
                     > admitted(quotas, window).saturating_mul(own_cost.into())
             };
-            is_comparable && windows.into_iter().all(admits_more)
+            is_comparable && !windows.is_empty() && windows.into_iter().all(admits_more)
         }
     }
 }
@@ -139,6 +140,7 @@ fn admitted(quotas: &[PolicyQuota], stretch_us: u64) -> u128 {
         match quota.algorithm {
             Algorithm::Gcra { burst } => paced().max(u128::from(burst)),
             Algorithm::LeakyBucket { .. } => paced().max(1),
+            Algorithm::Credits { .. } => u128::MAX,
             _ => limit.saturating_mul(stretch_us.div_ceil(quota.window.0).into()),
         }
     };

@@ -176,6 +176,8 @@ anchor_time = "06:00"
 anchor_by = "jwt:billing_day"
 burst = 5
 queue = 5
+initial_credits = 5
+allow_loss = true
 partition = ["header:x-api-key | ip", "path:id"]
 on_missing = "refuse"
 cost = 0
@@ -196,7 +198,7 @@ candidate = "600 per 2s"
 on_store_failure = "closed"
 overrides_by = "header:x-plan"
 overrides_file = "tests/config/tls/overrides.csv"
-overrides = { "key-hunter2" = "unlimited", b = ["1 per s"], c = { quota = "${W} per s", burst = "${W}", queue = 3 } }
+overrides = { "key-hunter2" = "unlimited", b = ["1 per s"], c = { quota = "${W} per s", burst = "${W}", queue = 3, initial_credits = 4 } }
 
 [policies.per-client.refusal]
 status = 503

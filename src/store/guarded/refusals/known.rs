@@ -40,9 +40,10 @@ impl KnownRefusal {
     /// Makes what is known of a check that was refused in answer to what was `asked`.
     pub(super) fn of(check: &Check<'_>, refused: RefusedState, asked: Interval) -> Self {
         let is_small = match &refused.state {
-            StateReply::FixedWindow(_) | StateReply::CalendarWindow(_) | StateReply::Gcra(_) => {
-                true
-            }
+            StateReply::FixedWindow(_)
+            | StateReply::CalendarWindow(_)
+            | StateReply::Gcra(_)
+            | StateReply::Credits(_) => true,
             StateReply::SlidingWindow(window) => window.buckets_in_use() <= BUCKETS_KEPT_MAX,
             StateReply::SlidingLog(_) => false,
         };
@@ -151,6 +152,8 @@ impl KnownRefusal {
     /// Returns until when it refuses any cost that the quota can hold.
     pub(super) fn over(&self, quota: &Quota, asked: Interval) -> Timestamp {
         match self {
+            // No time ends it.
+            Self::State(_) if quota.is_balance() => FOREVER,
             Self::State(RefusedState { state, at, .. }) => {
                 let decision = state.decision(quota, 0, *at, true);
                 asked.sent + decision.reset

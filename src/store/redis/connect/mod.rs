@@ -34,6 +34,7 @@ use crate::tls::ClientTls;
 use prepare::prepare;
 
 pub(super) use error::{CONNECT_TIMEOUT, DialError};
+pub(crate) use prepare::KeyKeeping;
 pub(super) use prepare::Wanted;
 
 /// One server, and the credentials for it.
@@ -60,8 +61,7 @@ pub(super) struct ReadyConnection {
     pub(super) connection: MultiplexedConnection,
     /// Ends when the connection does. Dropping it closes the connection.
     pub(super) driver: ConnectionDriver,
-    /// The server's eviction policy, if it says which.
-    pub(super) eviction: Option<String>,
+    pub(super) keeping: KeyKeeping,
 }
 
 /// The task that reads and writes. Dropping it closes the connection.
@@ -111,11 +111,11 @@ impl Dialer {
     ) -> Result<ReadyConnection, DialError> {
         let connecting = async {
             let (mut connection, driver) = self.open(decision_timeout).await?;
-            let eviction = prepare(&mut connection, wanted).await?;
+            let keeping = prepare(&mut connection, wanted).await?;
             Ok(ReadyConnection {
                 connection,
                 driver,
-                eviction,
+                keeping,
             })
         };
         timeout(CONNECT_TIMEOUT, connecting)

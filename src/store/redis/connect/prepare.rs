@@ -15,38 +15,57 @@ pub(crate) enum Wanted {
     Primary,
 }
 
-/// Checks what the server is. Returns its eviction policy, if it says which.
+/// What a server says of how it keeps keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KeyKeeping {
+    /// Its eviction policy, if it says which.
+    pub(crate) eviction: Option<String>,
+    /// Whether it writes each change to a file, if it says.
+    pub(crate) appends: Option<bool>,
+}
+
+impl KeyKeeping {
+    /// Whether keys may be evicted that never expire.
+    pub(crate) fn evicts_all(&self) -> bool {
+        self.eviction
+            .as_ref()
+            .is_some_and(|policy| policy.starts_with("allkeys"))
+    }
+}
+
+/// Checks what the server is. Returns how it keeps keys.
 pub(super) async fn prepare(
     connection: &mut MultiplexedConnection,
     wanted: Wanted,
-) -> Result<Option<String>, DialError> {
+) -> Result<KeyKeeping, DialError> {
     let mut pipeline = redis::Pipeline::new();
-    pipeline.cmd("INFO").arg("memory");
+    pipeline.cmd("INFO").arg("memory").arg("persistence");
     if wanted == Wanted::Primary {
         pipeline.cmd("ROLE");
     }
     let asked = pipeline.len();
     let replies = connection.send_packed_commands(&pipeline, 0, asked).await?;
-    let eviction = replies.first().and_then(eviction);
+    let keeping = replies.first().and_then(keeping).unwrap_or_default();
     match replies.get(1) {
-        None => Ok(eviction),
-        Some(Value::Array(role)) if role.first().is_some_and(is_primary) => Ok(eviction),
+        None => Ok(keeping),
+        Some(Value::Array(role)) if role.first().is_some_and(is_primary) => Ok(keeping),
         Some(Value::ServerError(error)) => Err(DialError::from_server(error)),
         Some(_) => Err(DialError::NotPrimary),
     }
 }
 
-/// Reads the eviction policy from `INFO`.
-fn eviction(info: &Value) -> Option<String> {
+/// Reads how keys are kept from `INFO`.
+fn keeping(info: &Value) -> Option<KeyKeeping> {
     let text = match info {
         Value::BulkString(bytes) => std::str::from_utf8(bytes).ok()?,
         Value::VerbatimString { text, .. } => text,
         _ => return None,
     };
-    let mut lines = text.lines();
-    lines
-        .find_map(|line| line.strip_prefix("maxmemory_policy:"))
-        .map(one_line)
+    let said = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
+    Some(KeyKeeping {
+        eviction: said("maxmemory_policy:").map(one_line),
+        appends: said("aof_enabled:").map(|number| number != "0"),
+    })
 }
 
 fn is_primary(role: &Value) -> bool {

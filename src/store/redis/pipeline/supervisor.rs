@@ -9,6 +9,7 @@
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -186,9 +187,15 @@ impl Supervisor {
             ..
         } = &*self.core;
         let name: Arc<str> = self.locator.server().into();
-        if let Some(policy) = &connected.eviction {
+        if let Some(policy) = &connected.keeping.eviction {
             context.shared.evictions.note(&name, policy);
         }
+        if connected.keeping.appends == Some(false) && context.shared.has_credits.load(Relaxed) {
+            context.shared.evictions.note_forgetful(&name);
+        }
+        self.core
+            .observer
+            .note(ServerEvent::Keeps(&connected.keeping));
         if self.failures == 0 {
             self.logged_reason = None;
             tracing::info!(server = &*name, "connected to Redis");

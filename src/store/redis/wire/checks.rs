@@ -49,6 +49,7 @@ pub(super) fn put_check(
             let room_us = signed(burst_us) - signed(asked.saturating_mul(interval_us));
             (6, taken_us, room_us, burst_us, 0)
         }
+        Algorithm::Credits { initial } => (12, cost, signed(asked), initial, 0),
     };
     argument.extend([algorithm, if counts_all { COUNTS_ALL } else { 0 }]);
     put_number(argument, cost);

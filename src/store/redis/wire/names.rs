@@ -116,6 +116,7 @@ fn name(series: &Series) -> String {
         Shape::SlidingLog => write!(name, "log2"),
         Shape::Gcra => write!(name, "gcra"),
         Shape::LeakyBucket => write!(name, "leaky"),
+        Shape::Credits => write!(name, "credits"),
     };
     written.expect("a string takes all");
     write!(name, ":{}:{}", series.window.0, series.policy).expect("a string takes all");

@@ -37,6 +37,7 @@ pub(super) const SLIDING_LOG: Parts = parts!("sliding_log", "view");
 pub(super) const GCRA: Parts = parts!("gcra", "tat, begun, given, reach, is_changed");
 pub(super) const CALENDAR: Parts =
     parts!("calendar", "value, current, used, ends, is_new, is_changed");
+const CREDITS: Parts = parts!("credits", "balance");
 pub(super) const LOG_FUNCTIONS: &str = lua!("sliding_log/functions");
 
 /// The first lines of a script that may create keys, which a full server does not begin to execute.
@@ -96,6 +97,7 @@ pub(super) fn of_all(head: &str, driver: &str) -> String {
         &maker("gcra", "", &GCRA),
         "\nlocal OUTSIDE = \"OUTSIDE \"\n",
         &maker("calendar", "", &CALENDAR),
+        &maker("credits", "", &CREDITS),
         lua!("algorithms"),
         driver,
     ]

@@ -6,6 +6,7 @@ use super::bad_reply::BadReply;
 use super::checks::is_long;
 use crate::clock::Timestamp;
 use crate::limit::calendar_window::CalendarWindow;
+use crate::limit::credits::Credits;
 use crate::limit::fixed_window::FixedWindow;
 use crate::limit::gcra::Gcra;
 use crate::limit::sliding_log::SlidingLog;
@@ -25,6 +26,8 @@ pub enum StateReply {
     SlidingLog(SlidingLog),
     /// The whole state.
     Gcra(Gcra),
+    /// The whole state.
+    Credits(Credits),
 }
 
 /// Calls a method of whichever state there is.
@@ -36,6 +39,7 @@ macro_rules! state {
             Self::SlidingWindow($state) => $call,
             Self::SlidingLog($state) => $call,
             Self::Gcra($state) => $call,
+            Self::Credits($state) => $call,
         }
     };
 }
@@ -45,6 +49,10 @@ impl StateReply {
     pub(super) fn read(quota: &Quota, bytes: &[u8]) -> Result<Self, BadReply> {
         let mut reader = ReplyReader(bytes);
         let state = match quota.algorithm {
+            Algorithm::Credits { .. } if bytes.is_empty() => Self::Credits(Credits::default()),
+            Algorithm::Credits { .. } => {
+                Self::Credits(Credits::new(reader.number(8)?.cast_signed()))
+            }
             Algorithm::FixedWindow if bytes.is_empty() => Self::FixedWindow(FixedWindow::default()),
             Algorithm::Calendar(_) if bytes.is_empty() => {
                 Self::CalendarWindow(CalendarWindow::default())
@@ -102,7 +110,9 @@ impl StateReply {
             Self::FixedWindow(window) => window.latest_charge(quota, cost, at),
             Self::CalendarWindow(window) => window.latest_charge(cost, at),
             Self::Gcra(gcra) => gcra.latest_charge(quota, cost, at),
-            Self::SlidingWindow(_) | Self::SlidingLog(_) => Charged::plain(at, cost),
+            Self::SlidingWindow(_) | Self::SlidingLog(_) | Self::Credits(_) => {
+                Charged::plain(at, cost)
+            }
         }
     }
 }
@@ -183,7 +193,7 @@ impl<'b> ReplyReader<'b> {
         Ok(head)
     }
 
-    /// Reads a number of at most seven bytes.
+    /// Reads a number of at most eight bytes.
     pub(super) fn number(&mut self, bytes: usize) -> Result<u64, BadReply> {
         let digits = self.bytes(bytes)?;
         Ok(digits

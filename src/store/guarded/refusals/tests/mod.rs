@@ -45,6 +45,7 @@ fn decision(retry: Retry) -> Decision {
     Decision {
         admit: retry == Retry::NOW,
         remaining: 0,
+        debt: 0,
         next: Some(left),
         reset: left,
         retry,

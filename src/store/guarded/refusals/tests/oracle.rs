@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::clock::Clock;
 use crate::limit::calendar_window::CalendarWindow;
+use crate::limit::credits::Credits;
 use crate::limit::gcra::Gcra;
 use crate::limit::sliding_log::SlidingLog;
 use crate::limit::sliding_window::SlidingWindow;
@@ -28,6 +29,7 @@ macro_rules! state {
             StateReply::SlidingWindow($state) => $call,
             StateReply::SlidingLog($state) => $call,
             StateReply::Gcra($state) => $call,
+            StateReply::Credits($state) => $call,
         }
     };
 }
@@ -39,6 +41,7 @@ fn new_state(quota: &Quota) -> StateReply {
         Algorithm::SlidingWindow { .. } => StateReply::SlidingWindow(SlidingWindow::default()),
         Algorithm::SlidingLog => StateReply::SlidingLog(SlidingLog::default()),
         Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => StateReply::Gcra(Gcra::default()),
+        Algorithm::Credits { .. } => StateReply::Credits(Credits::default()),
     }
 }
 
@@ -95,6 +98,7 @@ fn algorithms() -> impl Strategy<Value = Algorithm> {
         Just(Algorithm::SlidingLog),
         (1_u64..8).prop_map(|burst| Algorithm::Gcra { burst }),
         (0_u64..8).prop_map(|queue| Algorithm::LeakyBucket { queue }),
+        (0_u64..8).prop_map(|initial| Algorithm::Credits { initial }),
     ]
 }
 

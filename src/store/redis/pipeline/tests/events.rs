@@ -17,6 +17,7 @@ impl Observers for Heard {
 impl Observer for Heard {
     fn note(&self, event: ServerEvent<'_>) {
         self.0.borrow_mut().push(match event {
+            ServerEvent::Keeps(_) => return,
             ServerEvent::Connected => "connected".to_owned(),
             ServerEvent::Disconnected => "disconnected".to_owned(),
             ServerEvent::ConnectFailed(_) => "not connected".to_owned(),

@@ -1,0 +1,81 @@
+//! What goes with credits: where balances are kept, who has one at first, and which keys.
+
+use std::ops::Range;
+
+use super::inventable;
+use crate::config::file::{File, RawGrant, RawPolicy, RawQuota, Table};
+use crate::config::options::{POLICY, STORE};
+use crate::config::report::Report;
+use crate::config::value::{GrantText, QuotaSpan, StoreUrl};
+use crate::limit::Count;
+use crate::limit::plan::OnStoreFailure;
+use crate::snapshot::{Grant, Policy};
+
+/// Checks a policy whose overrides are compiled.
+pub(super) fn check(table: &Table<RawPolicy>, policy: &Policy, file: &File, report: &mut Report) {
+    let raw = &table.value;
+    let is_incomplete = table.is_incomplete(POLICY.about.title);
+    let has_credits = raw.quota.iter().any(|at| is_credits(&at.value));
+    if let Some(place) = table.place("initial_credits")
+        && !has_credits
+        && !is_incomplete
+    {
+        without_credits("initial_credits", place, report);
+    }
+    let Some(place) = first(table, policy) else {
+        if let (Some(place), false) = (table.place("allow_loss"), is_incomplete) {
+            without_credits("allow_loss", place, report);
+        }
+        return;
+    };
+    if let Some(place) = table.place("on_store_failure")
+        && policy.on_store_failure == OnStoreFailure::Local
+    {
+        let message = "`on_store_failure = \"local\"` does not go with credits";
+        (report.mistake(place, message, "`closed` or `open`"))
+            .hint("a balance is in Redis alone: no gateway has a share of it");
+    }
+    if let Some(place) = table.place("count")
+        && raw.count == Count::All
+    {
+        let message = "`count = \"all\"` does not go with credits";
+        report.mistake(place, message, "`admitted`");
+    }
+    let store = &file.store;
+    let is_in_memory = matches!(store.value.url, StoreUrl::Memory)
+        && (store.has("url") || !store.is_incomplete(STORE.about.title));
+    if is_in_memory && !raw.allow_loss {
+        let message = "credits are kept in this process, and a restart forgets what clients bought";
+        (report.mistake(place, message, "a `url` of Redis in `[store]`"))
+            .hint("to keep them here all the same, say `allow_loss = true`");
+    }
+    inventable::check_initial(table, policy, report);
+}
+
+/// Refuses a key of an override that grants no credits.
+pub(super) fn check_override_key(grant: &RawGrant, report: &mut Report) {
+    if let Some(at) = &grant.initial_credits
+        && !grant.quota.iter().any(|at| is_credits(&at.value))
+    {
+        without_credits("initial_credits", &at.span, report);
+    }
+}
+
+fn is_credits(quota: &RawQuota) -> bool {
+    matches!(&quota.quota, GrantText::Quota(text) if text.span == QuotaSpan::Credits)
+}
+
+fn without_credits(key: &str, place: &Range<usize>, report: &mut Report) {
+    let message = format!("`{key}` goes with credits only");
+    (report.mistake(place, message, "`quota = \"credits\"`")).hint("remove it");
+}
+
+/// Finds where credits stand first.
+fn first<'t>(table: &'t Table<RawPolicy>, policy: &Policy) -> Option<&'t Range<usize>> {
+    if let Some(written) = table.value.quotas().find(|at| is_credits(&at.value)) {
+        return Some(&written.span);
+    }
+    let mut quotas = policy.grants().flat_map(Grant::quotas);
+    let is_in_file = quotas.any(|part| part.quota.is_balance());
+    table.place("overrides_file").filter(|_| is_in_file)
+}
