@@ -196,6 +196,7 @@ fn rendering_a_refusal(bencher: Bencher<'_, '_>) {
         retry: Retry::After(Micros(1_500_000)),
         policy: None,
         violated: &violated,
+        is_punished: false,
         too_large: None,
     };
     bencher.bench(|| {

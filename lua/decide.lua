@@ -19,6 +19,11 @@ local function on_trial(flags, policy)
   return flags % COUNTS_ALL < CANDIDATE and policy or -policy
 end
 
+-- Names those of a policy that are in the same mode.
+local function mates(flags, policy)
+  return policy * 8 + flags % 2 + flags % COUNTS_ALL - flags % CANDIDATE
+end
+
 -- Decides a plan whose first key is the one after `before`.
 local function decide(plan, before, checks)
   local is_peek = string.byte(plan) == 1
@@ -38,8 +43,9 @@ local function decide(plan, before, checks)
   end
 
   -- A policy is named by its first check, and its candidate by that number below 0.
-  -- refusing = the policy that refuses, 0 if several do; over = those on trial that would have refused.
-  local refusing, over, policy, peeks, position = nil, {}, 0, {}, 3
+  -- refusing = the policy that refuses, 0 if several do; over = those on trial that would have refused; punished =
+  -- those of which a quota refuses that may admit the cost at another time.
+  local refusing, over, punished, policy, peeks, position = nil, {}, {}, 0, {}, 3
   local number, flags, cost, room, x, y
   for check = 1, checks do
     number, flags, cost, room, x, y, position = unpack(CHECK, plan, position)
@@ -54,6 +60,9 @@ local function decide(plan, before, checks)
     else
       over[on_trial(flags, policy)] = true
     end
+    if not found[1] and room >= 0 and number ~= PENALTY and (found[2] or CREATES_KEYS) then
+      punished[mates(flags, policy)] = true
+    end
     peeks[check] = found
   end
 
@@ -67,6 +76,8 @@ local function decide(plan, before, checks)
     if is_known or CREATES_KEYS then
       if is_peek then
         cost = nil
+      elseif number == PENALTY then
+        cost = punished[mates(flags, policy)] and 1 or cost
       elseif flags < COUNTS_ALL and not fits then
         cost = 0
       elseif flags < COUNTS_ALL and refusing and (flags < CANDIDATE or refusing ~= policy) then

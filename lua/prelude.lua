@@ -30,10 +30,11 @@ local KEYS, ARGV, call, pack, unpack, unpack_list =
 -- The room is how much may be in use for the cost to fit, negative if it never fits. Algorithms: 1 =
 -- fixed-window; 2, 3, 4 = sliding-window, leaving weighted, whole, dropped; 5 = sliding-log; 6 = gcra;
 -- 7 = calendar, whose windows stand behind all checks; 8 = fixed-window that begins with its first unit;
--- 9, 10, 11 = sliding-window of 128 buckets and more; 12 = credits, whose room is the cost itself.
+-- 9, 10, 11 = sliding-window of 128 buckets and more; 12 = credits, whose room is the cost itself;
+-- 13 = the penalty of its policy.
 -- Flags: 1 = never refuses (in shadow, or a candidate), 2 = begins another policy than the check
 -- before, 4 = candidate, 8 = counts refused requests too.
-local CHECK, CANDIDATE, COUNTS_ALL, CREDITS = ">BBI7i8I7I7", 4, 8, 12
+local CHECK, CANDIDATE, COUNTS_ALL, CREDITS, PENALTY = ">BBI7i8I7I7", 4, 8, 12, 13
 
 -- The time in µs since 1970: the first argument if that is a number, otherwise the server's.
 local now, first = tonumber(ARGV[1]), 2

@@ -143,6 +143,12 @@ fn report(report: &Value) -> String {
             number("remaining") + 1
         );
     }
+    if let Some(seconds) = report["penalty_seconds"].as_u64() {
+        let _ = writeln!(
+            out,
+            "  penalty: everything is refused for another {seconds}s"
+        );
+    }
     if report["degraded"] == true {
         let _ = writeln!(out, "  {DEGRADED}");
     }
@@ -195,6 +201,9 @@ fn reset(content: &Value) -> String {
             text(quota, "quota"),
             number("limit")
         );
+    }
+    if let Some(seconds) = content["before"]["penalty_seconds"].as_u64() {
+        let _ = writeln!(out, "  ended a penalty of another {seconds}s");
     }
     out
 }

@@ -13,6 +13,7 @@ mod upstream;
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::HeaderValue;
 use typed_index_collections::TiVec;
@@ -207,6 +208,10 @@ pub struct RawPolicy {
     pub initial_credits: u64,
     /// `allow_loss`
     pub allow_loss: bool,
+    /// `penalty`
+    pub penalty: Option<Duration>,
+    /// `penalty_growth`
+    pub penalty_growth: u32,
     /// `cost`
     pub cost: CostText,
     /// `reserve`

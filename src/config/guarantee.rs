@@ -187,6 +187,7 @@ fn law(quota: &Quota) -> String {
         Algorithm::Calendar(calendar) => calendar_window(limit, calendar.shape()),
         Algorithm::SlidingWindow { buckets, oldest } => sliding_window(quota, buckets, oldest),
         Algorithm::SlidingLog => format!("exact: at most {limit} in any {window}"),
+        Algorithm::Penalty { length, growth } => penalty(length, growth),
         Algorithm::Credits { initial } => format!(
             "a balance that no time refills: {initial} at first, more by `tollgate keys grant`"
         ),
@@ -205,6 +206,18 @@ fn law(quota: &Quota) -> String {
                 "1 per {interval}, evenly; at most {queue} wait, for up to {longest}, further ones are refused"
             )
         }
+    }
+}
+
+fn penalty(length: Micros, growth: u32) -> String {
+    let most = display::span(length.max(Micros::from_secs(86_400)));
+    let length = display::span(length);
+    let first = format!("whoever is refused is refused for {length}");
+    match growth {
+        1 => first,
+        _ => format!(
+            "{first}, and {growth} times longer if that was within a day after the last time, at most for {most}"
+        ),
     }
 }
 

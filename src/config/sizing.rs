@@ -5,6 +5,7 @@ use crate::limit::calendar_window::CalendarWindow;
 use crate::limit::credits::Credits;
 use crate::limit::fixed_window::FixedWindow;
 use crate::limit::gcra::{CompactGcra, Gcra};
+use crate::limit::penalty::Penalty;
 use crate::limit::sliding_log::SlidingLog;
 use crate::limit::sliding_window::SlidingWindow;
 use crate::limit::{Algorithm, PartitionId, Quota};
@@ -37,6 +38,7 @@ fn bytes(quota: &Quota) -> (u64, u64) {
         Algorithm::FixedWindow => (entry::<FixedWindow>(), entry::<FixedWindow>()),
         Algorithm::Calendar(_) => (entry::<CalendarWindow>(), entry::<CalendarWindow>()),
         Algorithm::Credits { .. } => (entry::<Credits>(), entry::<Credits>()),
+        Algorithm::Penalty { .. } => (0, entry::<Penalty>()),
         Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } if quota.can_come_back => {
             (entry::<Gcra>(), entry::<Gcra>())
         }

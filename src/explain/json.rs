@@ -9,7 +9,7 @@ use super::explanation::{
 };
 use crate::clock::Micros;
 use crate::config::display;
-use crate::limit::Retry;
+use crate::limit::{Algorithm, Retry};
 use crate::metrics::PolicyOutcome;
 use crate::request::route::Mismatch;
 
@@ -84,8 +84,14 @@ impl PolicyView {
 
 impl QuotaView {
     fn json(&self) -> Value {
-        let is_windowed = !self.quota.is_balance();
+        let kind = match self.quota.algorithm {
+            Algorithm::Credits { .. } => "credits",
+            Algorithm::Penalty { .. } => "penalty",
+            _ => "quota",
+        };
+        let is_windowed = kind == "quota";
         json!({
+            "kind": kind,
             "limit": is_windowed.then_some(self.quota.limit),
             "window_seconds": is_windowed.then(|| seconds(self.quota.window)),
             "algorithm": display::algorithm(&self.quota),

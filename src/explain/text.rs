@@ -221,6 +221,10 @@ impl Display for QuotaView {
         }
         match &self.left {
             Some(left) if self.quota.is_balance() => write!(f, ": {}", BalanceLeft(left)),
+            Some(left) if self.quota.is_penalty() => match left.next {
+                Some(left) => write!(f, ": runs for another {}", display::span(left)),
+                None => f.write_str(": none runs"),
+            },
             Some(left) => write!(f, ": {left}"),
             None => Ok(()),
         }

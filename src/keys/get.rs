@@ -108,6 +108,16 @@ impl Keys<'_> {
                 }
             }
         }
+        let mut penalty = None;
+        if let Some(part) = &policy.penalty {
+            let check =
+                |id: &PartitionId| policy.check_alone((&part.quota, part.series_id), *id, 0);
+            let checks: Vec<_> = clients.ids.iter().map(check).collect();
+            let peeked = self.session.peek_checks(&checks).await;
+            is_degraded |= peeked.iter().any(|check| check.is_degraded);
+            penalty = peeked.iter().filter_map(|check| check.decision.next).max();
+        }
+        let penalty_seconds = penalty.map(|left| left.0.div_ceil(US_PER_S));
         let named = self.named(policy, clients);
         let directives = self.directives();
         let in_force = directives.iter().filter(|one| {
@@ -124,6 +134,7 @@ impl Keys<'_> {
             directives: in_force.filter_map(directive_report).collect(),
             grant,
             quotas: reports,
+            penalty_seconds,
             is_degraded,
             notes,
         }

@@ -22,6 +22,8 @@ pub struct ClientReport {
     pub grant: Option<String>,
     /// Every quota that it spends.
     pub quotas: Vec<QuotaReport>,
+    /// Seconds for which its penalty still refuses it; none if none runs.
+    pub penalty_seconds: Option<u64>,
     /// Whether this node's share says so, because Redis cannot be asked.
     #[serde(rename = "degraded")]
     pub is_degraded: bool,

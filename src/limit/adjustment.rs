@@ -49,6 +49,7 @@ fn after_release(decision: Decision, quota: &Quota, amount: u64) -> Decision {
             debt: decision.debt.saturating_sub(amount),
             ..decision
         },
+        Algorithm::Penalty { .. } => decision,
         Algorithm::FixedWindow
         | Algorithm::Calendar(_)
         | Algorithm::SlidingWindow { .. }
@@ -221,9 +222,10 @@ mod tests {
     ) -> Result<(), TestCaseError> {
         prop_assert!(adjusted.next >= expected.next && adjusted.reset >= expected.reset);
         let (is_next_exact, is_reset_exact) = match quota.algorithm {
-            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } | Algorithm::Credits { .. } => {
-                (true, true)
-            }
+            Algorithm::Gcra { .. }
+            | Algorithm::LeakyBucket { .. }
+            | Algorithm::Credits { .. }
+            | Algorithm::Penalty { .. } => (true, true),
             Algorithm::FixedWindow | Algorithm::Calendar(_) => {
                 (decision.next.is_some(), decision.next.is_some())
             }
@@ -264,6 +266,7 @@ mod tests {
                 Algorithm::SlidingWindow { .. } => run::<SlidingWindow>(&quota, &costs)?,
                 Algorithm::SlidingLog => run::<SlidingLog>(&quota, &costs)?,
                 Algorithm::Credits { .. } => run::<Credits>(&quota, &costs)?,
+                Algorithm::Penalty { .. } => unreachable!("nobody spends of one"),
                 Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => {
                     run::<Gcra>(&quota, &costs)?;
                 }

@@ -23,7 +23,7 @@ pub struct Check<'s> {
     pub series_id: SeriesId,
     /// Whose quota it is.
     pub partition_id: PartitionId,
-    /// Units that the request spends; 0 spends nothing.
+    /// Units that the request spends; 0 spends nothing. Of a penalty 1 begins it, whatever else refuses.
     pub cost: u64,
     /// Whether the quota can refuse.
     pub mode: CheckMode,
@@ -160,16 +160,27 @@ pub fn decide(ledger: &mut impl Ledger, plan: &[Check<'_>], verdict: &mut Verdic
     let admit = refusals == RefusingPolicies::None;
     verdict.admit = admit;
     for (index, (check, &peek)) in plan.iter().zip(&peeks).enumerate() {
-        let counts_all = check.quota.count == Count::All;
-        let counts = counts_all || (refusals.lets_count(check) && all_admit(plan, &peeks, index));
-        let step = if counts { Step::Charge } else { Step::Leave };
-        let mut answer = ledger.commit(index, check, peek, step);
+        let mut answer = if check.quota.is_penalty() {
+            let begins = check.cost > 0 || is_punished(plan, index, |other| peeks[other].admit);
+            let cost = u64::from(begins);
+            let answer = ledger.commit(index, &Check { cost, ..*check }, peek, Step::Charge);
+            CheckResult {
+                charged: None,
+                ..answer
+            }
+        } else {
+            let counts_all = check.quota.count == Count::All;
+            let counts =
+                counts_all || (refusals.lets_count(check) && all_admit(plan, &peeks, index));
+            let step = if counts { Step::Charge } else { Step::Leave };
+            ledger.commit(index, check, peek, step)
+        };
         answer.charged = answer.charged.filter(|_| admit && peek.admit);
         if let (Some(decision), CheckMode::Enforce) = (&mut answer.decision, check.mode) {
             decision.wait =
                 (answer.charged).map_or(Micros(0), |charged| check.quota.wait(&charged));
             verdict.wait = verdict.wait.max(decision.wait);
-            if !peek.admit {
+            if !decision.admit {
                 verdict.retry = verdict.retry.max(decision.retry);
             }
         }
@@ -184,6 +195,19 @@ fn all_admit(plan: &[Check<'_>], peeks: &[Peek], index: usize) -> bool {
     let is_mate = |other: &Check<'_>| other.policy == check.policy && other.mode == check.mode;
     check.mode == CheckMode::Enforce
         || (plan.iter().zip(peeks)).all(|(other, peek)| peek.admit || !is_mate(other))
+}
+
+/// Says whether a quota refuses that the penalty at `index` is for, and may admit the cost at another time; `fits` says
+/// in which checks the cost does.
+pub fn is_punished(plan: &[Check<'_>], index: usize, fits: impl Fn(usize) -> bool) -> bool {
+    let penalty = &plan[index];
+    let is_its = |other: &Check<'_>| {
+        other.policy == penalty.policy && other.mode == penalty.mode && !other.quota.is_penalty()
+    };
+    let refuses = |(at, other): (usize, &Check<'_>)| {
+        is_its(other) && !fits(at) && other.cost <= other.quota.capacity()
+    };
+    plan.iter().enumerate().any(refuses)
 }
 
 /// Which policies refuse a plan.

@@ -59,6 +59,14 @@ pub enum Algorithm {
         /// The balance of a client that has never spent and was never granted any.
         initial: u64,
     },
+    /// Whoever was refused by another quota of the policy is refused for a time. It has no window, and its `limit` is
+    /// [`COUNT_MAX`].
+    Penalty {
+        /// For how long, the first time.
+        length: Micros,
+        /// How many times longer each further time within a day of the last one's end is; 1 or more.
+        growth: u32,
+    },
 }
 
 /// How much of the bucket that is sliding out of the window still counts.
@@ -130,6 +138,20 @@ impl Retry {
 }
 
 impl Decision {
+    /// Returns what a client is told of a quota whose policy refuses it for a time in any case.
+    #[must_use]
+    pub fn while_punished(self, penalty: Micros) -> Self {
+        if penalty == Micros(0) {
+            return self;
+        }
+        Self {
+            remaining: 0,
+            next: self.next.max(Some(penalty)),
+            reset: self.reset.max(penalty),
+            ..self
+        }
+    }
+
     /// Describes one window of `quota`, of which `used` units are used, and which ends after `to_end`.
     pub(super) fn of_window(
         quota: &Quota,
@@ -202,6 +224,8 @@ impl Quota {
             Algorithm::FixedWindow | Algorithm::SlidingLog => self.window,
             // They count until they come back.
             Algorithm::Credits { .. } => Micros(COUNT_MAX),
+            // Nothing is given back of it.
+            Algorithm::Penalty { .. } => Micros(0),
         }
     }
 
@@ -210,6 +234,7 @@ impl Quota {
         match self.algorithm {
             Algorithm::Gcra { burst } => burst,
             Algorithm::LeakyBucket { queue } => queue + 1,
+            Algorithm::Credits { .. } => COUNT_MAX,
             _ => self.limit,
         }
     }
@@ -227,9 +252,14 @@ impl Quota {
         matches!(self.algorithm, Algorithm::Credits { .. })
     }
 
+    /// Says whether it is a penalty, which runs or does not, and is spent by nobody.
+    pub fn is_penalty(&self) -> bool {
+        matches!(self.algorithm, Algorithm::Penalty { .. })
+    }
+
     /// Says whether at least 80 % of it is used if this many units are left.
     pub fn is_nearly_used_up(&self, remaining: u64) -> bool {
-        !self.is_balance() && remaining <= self.capacity() / 5
+        !self.is_balance() && !self.is_penalty() && remaining <= self.capacity() / 5
     }
 }
 

@@ -37,10 +37,19 @@ pub struct Decided {
 pub(super) struct RefusingQuota {
     /// Which of [`Decided::policies`] it belongs to.
     pub(super) of: PlanPolicy,
-    /// Whether it is tried beside the policy's own.
-    pub(super) is_candidate: bool,
-    /// Index among the candidates, or among the quotas of the policy or of its override.
-    pub(super) quota: u16,
+    /// Which quota it is.
+    pub(super) place: QuotaPlace,
+}
+
+/// Which of a policy's quotas one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum QuotaPlace {
+    /// Of the policy or of its override, the one at this index.
+    Own(u16),
+    /// The candidate at this index.
+    Candidate(u16),
+    /// The penalty.
+    Penalty,
 }
 
 /// What a policy did to a request.
@@ -58,6 +67,8 @@ pub struct PolicyResult {
     pub is_candidate_refused: bool,
     /// Whether little of one of its quotas is left after the request, which was admitted.
     pub is_near_limit: bool,
+    /// How long its penalty still runs for the client; 0 if none does.
+    pub penalty: Micros,
     /// The override that matched, and decided instead of the policy's own quotas.
     pub matched: Option<Override>,
     /// Where [`Decided::tiers`] shows it.
@@ -170,10 +181,29 @@ impl Decided {
         shown.map(|shown| self.info(snapshot, shown))
     }
 
-    /// Yields the quotas that refused.
+    /// Yields the quotas that refused; of a policy of which none did, the penalty.
     pub fn violated<'s>(&'s self, snapshot: &'s Snapshot) -> impl Iterator<Item = &'s PolicyQuota> {
-        let refusing = self.shown.iter().filter(|shown| self.refuses(shown));
-        refusing.map(|shown| self.info(snapshot, shown).quota)
+        let of = |one: &RefusingQuota| &self.policies[usize::from(one.of)];
+        let is_own = |one: &RefusingQuota| matches!(one.place, QuotaPlace::Own(_));
+        let violated = self.refusing.iter().filter(move |one| {
+            let is_counted = match one.place {
+                QuotaPlace::Own(_) => true,
+                QuotaPlace::Candidate(_) => false,
+                QuotaPlace::Penalty => {
+                    let mut all = self.refusing.iter();
+                    !all.any(|other| other.of == one.of && is_own(other))
+                }
+            };
+            is_counted && of(one).outcome == PolicyOutcome::Refused
+        });
+        violated.map(move |one| of(one).quota(snapshot, one.place))
+    }
+
+    /// Whether the policy that refused first does so because its penalty runs.
+    pub fn is_punished(&self) -> bool {
+        let refused = |one: &&PolicyResult| one.outcome == PolicyOutcome::Refused;
+        let first = self.policies.iter().find(refused);
+        first.is_some_and(|one| one.penalty > Micros(0))
     }
 
     fn info<'s>(&'s self, snapshot: &'s Snapshot, shown: &ShownDecision) -> LimitInfo<'s> {
@@ -247,14 +277,9 @@ impl Decided {
         snapshot: &'s Snapshot,
     ) -> impl Iterator<Item = (usize, &'s PolicyQuota, bool)> {
         self.refusing.iter().map(|one| {
-            let policy = &self.policies[usize::from(one.of)];
-            let quotas = if one.is_candidate {
-                &snapshot.policies[policy.policy].candidates
-            } else {
-                policy.quotas(snapshot)
-            };
-            let quota = &quotas[usize::from(one.quota)];
-            (usize::from(one.of), quota, one.is_candidate)
+            let quota = self.policies[usize::from(one.of)].quota(snapshot, one.place);
+            let is_candidate = matches!(one.place, QuotaPlace::Candidate(_));
+            (usize::from(one.of), quota, is_candidate)
         })
     }
 
@@ -320,6 +345,19 @@ impl PolicyResult {
             is_given_back: false,
             settled: None,
         });
+    }
+
+    /// Returns one of the quotas that decided.
+    pub(super) fn quota<'s>(&self, snapshot: &'s Snapshot, place: QuotaPlace) -> &'s PolicyQuota {
+        let policy = &snapshot.policies[self.policy];
+        match place {
+            QuotaPlace::Own(index) => &self.quotas(snapshot)[usize::from(index)],
+            QuotaPlace::Candidate(index) => &policy.candidates[usize::from(index)],
+            QuotaPlace::Penalty => {
+                let penalty = policy.penalty.as_ref();
+                penalty.expect("a plan has the penalties that policies have")
+            }
+        }
     }
 
     /// Returns the quotas that decided: the policy's own, or those of an override.

@@ -154,6 +154,7 @@ impl PolicyResult {
             outcome,
             is_candidate_refused: false,
             is_near_limit: false,
+            penalty: Micros(0),
             matched: None,
             tier: (0, 0),
             asked: 0,

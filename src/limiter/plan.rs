@@ -6,7 +6,7 @@ use http::HeaderMap;
 use smallvec::SmallVec;
 
 use super::context::Limiter;
-use super::decided::{Admission, Decided, PolicyResult, RefusingQuota, ShownDecision};
+use super::decided::{Admission, Decided, PolicyResult, QuotaPlace, RefusingQuota, ShownDecision};
 use crate::cost::{Numbers, PriceRow, RequestNeed};
 use crate::limit::plan::{CheckMode, PlanPolicy};
 use crate::limit::{AnchorDay, Check, CheckResult, Count, PartitionId, Plan, Verdict};
@@ -37,8 +37,7 @@ pub struct BodyNeeds {
 struct Owner {
     /// Which of [`Decided::policies`] it belongs to.
     of: PlanPolicy,
-    /// Index among the quotas of the policy or of its override, or among the policy's candidates.
-    quota: u16,
+    place: QuotaPlace,
     mode: PolicyMode,
 }
 
@@ -189,9 +188,9 @@ fn header_cost(policy: &Policy, applied: &AppliedPolicy, headers: &HeaderMap) ->
 }
 
 impl<'s> Planned<'s> {
-    /// Yields the checks with their place: which of [`Decided::policies`], and which of its quotas or candidates.
-    pub(super) fn places(&self) -> impl Iterator<Item = (&Check<'s>, usize, usize)> {
-        let placed = |(check, owner): (_, &Owner)| (check, owner.of.into(), owner.quota.into());
+    /// Yields the checks with their place: which of [`Decided::policies`], and which of its quotas.
+    pub(super) fn places(&self) -> impl Iterator<Item = (&Check<'s>, usize, QuotaPlace)> {
+        let placed = |(check, owner): (_, &Owner)| (check, owner.of.into(), owner.place);
         self.checks.iter().zip(&self.owners).map(placed)
     }
 
@@ -212,13 +211,17 @@ impl<'s> Planned<'s> {
             PolicyMode::Enforce => CheckMode::Enforce,
             PolicyMode::Shadow | PolicyMode::Mark => CheckMode::Shadow,
         };
-        let real = (0..).zip(quotas).map(|(index, quota)| (index, quota, mode));
+        let real = (0..).zip(quotas);
+        let real = real.map(|(index, quota)| (QuotaPlace::Own(index), quota, mode));
+        let penalty = policy.penalty.iter();
+        let penalty = penalty.map(|penalty| (QuotaPlace::Penalty, penalty, mode));
         let tried = (0..).zip(candidates);
-        let tried = tried.map(|(index, quota)| (index, quota, CheckMode::Candidate));
-        for (index, quota, mode) in real.chain(tried) {
+        let tried =
+            tried.map(|(index, quota)| (QuotaPlace::Candidate(index), quota, CheckMode::Candidate));
+        for (place, quota, mode) in real.chain(penalty).chain(tried) {
             self.owners.push(Owner {
                 of,
-                quota: index,
+                place,
                 mode: policy_mode,
             });
             let (quota, series_id) = quota.of_day(day);
@@ -226,7 +229,10 @@ impl<'s> Planned<'s> {
                 quota,
                 series_id,
                 partition_id,
-                cost,
+                cost: match place {
+                    QuotaPlace::Penalty => 0,
+                    QuotaPlace::Own(_) | QuotaPlace::Candidate(_) => cost,
+                },
                 mode,
                 policy: of,
                 on_store_failure: policy.on_store_failure_of(quota),
@@ -236,6 +242,7 @@ impl<'s> Planned<'s> {
 
     /// Notes what each policy did, and what its quotas tell the client.
     pub(super) fn note(&self, verdict: &Verdict, is_degraded: bool, decided: &mut Decided) {
+        let mut is_punished = false;
         for ((owner, check), answer) in self.owners.iter().zip(&self.checks).zip(&verdict.answers) {
             let policy = &mut decided.policies[usize::from(owner.of)];
             let is_candidate = check.mode == CheckMode::Candidate;
@@ -243,8 +250,7 @@ impl<'s> Planned<'s> {
                 policy.is_candidate_refused |= is_candidate;
                 decided.refusing.push(RefusingQuota {
                     of: owner.of,
-                    is_candidate,
-                    quota: owner.quota,
+                    place: owner.place,
                 });
             }
             if is_candidate {
@@ -258,14 +264,27 @@ impl<'s> Planned<'s> {
             // A share of a quota says nothing of the whole.
             let is_whole = verdict.admit && !is_degraded;
             policy.is_near_limit |= is_whole && check.quota.is_nearly_used_up(decision.remaining);
-            if owner.mode != PolicyMode::Shadow {
-                decided.shown.push(ShownDecision {
-                    of: owner.of,
-                    quota: owner.quota.into(),
-                    decision,
-                });
+            match owner.place {
+                QuotaPlace::Own(index) if owner.mode != PolicyMode::Shadow => {
+                    decided.shown.push(ShownDecision {
+                        of: owner.of,
+                        quota: index.into(),
+                        decision,
+                    });
+                }
+                QuotaPlace::Penalty => {
+                    policy.penalty = decision.reset;
+                    is_punished |= !decision.admit;
+                }
+                QuotaPlace::Own(_) | QuotaPlace::Candidate(_) => {}
             }
             decided.is_degraded |= policy.outcome == PolicyOutcome::Unanswered;
+        }
+        if is_punished {
+            for shown in &mut decided.shown {
+                let penalty = decided.policies[usize::from(shown.of)].penalty;
+                shown.decision = shown.decision.while_punished(penalty);
+            }
         }
         self.note_counted(verdict, decided);
     }

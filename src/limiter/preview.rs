@@ -108,21 +108,14 @@ impl<'s> Preview<'s> {
     /// Yields the quotas of the plan, in order.
     pub fn quotas(&self, limiter: &Limiter<'s>) -> impl Iterator<Item = PreviewedQuota<'s>> {
         let snapshot = limiter.snapshot;
-        self.planned.places().map(move |(check, of, quota)| {
-            let policy = &self.decided.policies[of];
-            let is_candidate = check.mode == CheckMode::Candidate;
-            let quotas = if is_candidate {
-                &*snapshot.policies[policy.policy].candidates
-            } else {
-                policy.quotas(snapshot)
-            };
-            PreviewedQuota {
+        self.planned
+            .places()
+            .map(move |(check, of, place)| PreviewedQuota {
                 of,
-                quota: &quotas[quota],
-                is_candidate,
+                quota: self.decided.policies[of].quota(snapshot, place),
+                is_candidate: check.mode == CheckMode::Candidate,
                 partition_id: check.partition_id,
-            }
-        })
+            })
     }
 
     /// Says what the store would answer each quota of the plan.

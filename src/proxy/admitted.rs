@@ -36,6 +36,7 @@ pub(crate) fn admitted(
                 retry,
                 policy: decided.first_refusing(snapshot),
                 violated: &violated,
+                is_punished: decided.is_punished(),
                 too_large: too_large.as_deref(),
             })
         }

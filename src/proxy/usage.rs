@@ -180,12 +180,16 @@ fn told(snapshot: &Snapshot, decided: &Decided, of: usize, result: &PolicyResult
         }
         said
     });
-    Some(json!({
+    let mut said = json!({
         "name": &*policy.name,
         "status": status,
         "unit": &*policy.unit,
         "quotas": quotas.collect::<Vec<_>>(),
-    }))
+    });
+    if result.penalty > Micros(0) {
+        said["penalty"] = result.penalty.secs_ceil().into();
+    }
+    Some(said)
 }
 
 /// A window in seconds, with decimals if it has any.

@@ -30,6 +30,8 @@ pub struct Policy {
     pub on_store_failure: OnStoreFailure,
     /// Quotas that are tried beside the real ones.
     pub candidates: Vec<PolicyQuota>,
+    /// What refuses for a time whoever was refused.
+    pub penalty: Option<PolicyQuota>,
     /// Who tells what a request costs; none: [`AppliedPolicy::cost`](super::AppliedPolicy::cost) says it.
     pub reported_cost: Option<ReportedCost>,
     /// Which answers count.
@@ -275,12 +277,12 @@ impl Policy {
         self.reported_cost.as_ref()?.body()
     }
 
-    /// Returns how many quotas a request is decided by at most; candidates are tried where no override
+    /// Returns how many quotas and penalties a request is decided by at most; candidates are tried where no override
     /// applies.
     pub fn quotas_max(&self) -> usize {
         let own = self.grant.quotas().len() + self.candidates.len();
         let others = self.grants().map(|grant| grant.quotas().len()).max();
-        own.max(others.unwrap_or(0))
+        own.max(others.unwrap_or(0)) + usize::from(self.penalty.is_some())
     }
 
     /// Yields the policy's own grant, and those of its overrides.
@@ -293,9 +295,9 @@ impl Policy {
         [&self.grant].into_iter().chain(others).chain(temporary)
     }
 
-    /// Yields every quota that a client may be counted in, candidates too, and where the store keeps it.
+    /// Yields every quota that a client may be counted in, candidates and penalties too, and where the store keeps it.
     pub fn every_quota(&self) -> impl Iterator<Item = (&Quota, SeriesId)> {
         let quotas = self.grants().flat_map(Grant::quotas);
-        quotas.chain(&self.candidates).flat_map(PolicyQuota::all)
+        (quotas.chain(&self.candidates).chain(&self.penalty)).flat_map(PolicyQuota::all)
     }
 }

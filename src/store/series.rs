@@ -59,6 +59,8 @@ pub enum Shape {
     Calendar(CalendarShape),
     /// One balance.
     Credits,
+    /// The last penalty.
+    Penalty,
 }
 
 impl Shape {
@@ -77,6 +79,7 @@ impl Shape {
             Algorithm::Gcra { .. } => Self::Gcra,
             Algorithm::LeakyBucket { .. } => Self::LeakyBucket,
             Algorithm::Credits { .. } => Self::Credits,
+            Algorithm::Penalty { .. } => Self::Penalty,
         }
     }
 }

@@ -393,7 +393,9 @@ proptest! {
             }
             Algorithm::Calendar(_) => 2 * quota.memory().0,
             Algorithm::FixedWindow | Algorithm::SlidingLog => 2 * quota.window.0,
-            Algorithm::Credits { .. } => unreachable!("no time gives a balance back"),
+            Algorithm::Credits { .. } | Algorithm::Penalty { .. } => {
+                unreachable!("they are no quotas over time")
+            }
         };
         let peek = client.peek(now + Micros(whole_after), 0);
         prop_assert_eq!((peek.remaining, peek.reset), (quota.capacity(), Micros(0)));

@@ -8,6 +8,7 @@ use tollgate::limit::calendar_window::CalendarWindow;
 use tollgate::limit::credits::Credits;
 use tollgate::limit::fixed_window::FixedWindow;
 use tollgate::limit::gcra::Gcra;
+use tollgate::limit::penalty::Penalty;
 use tollgate::limit::plan::{CheckMode, Ledger, OnStoreFailure, Peek, PlanPolicy, SeriesId, Step};
 use tollgate::limit::sliding_log::SlidingLog;
 use tollgate::limit::sliding_window::SlidingWindow;
@@ -26,6 +27,7 @@ pub enum Counter {
     SlidingLog(SlidingLog),
     Gcra(Gcra),
     Credits(Credits),
+    Penalty(Penalty),
 }
 
 /// Calls a method of whichever state a counter holds.
@@ -38,6 +40,7 @@ macro_rules! state {
             Counter::SlidingLog($state) => $call,
             Counter::Gcra($state) => $call,
             Counter::Credits($state) => $call,
+            Counter::Penalty($state) => $call,
         }
     };
 }
@@ -51,6 +54,7 @@ impl Counter {
             Algorithm::SlidingLog => Self::SlidingLog(SlidingLog::default()),
             Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => Self::Gcra(Gcra::default()),
             Algorithm::Credits { .. } => Self::Credits(Credits::default()),
+            Algorithm::Penalty { .. } => Self::Penalty(Penalty::default()),
         }
     }
 
@@ -171,7 +175,12 @@ impl Rows {
             Check {
                 policy: PlanPolicy(self.policies[row]),
                 partition_id: PartitionId::new(self.partition_low.into()),
-                ..check(quota, *mode, SeriesId(series), cost)
+                ..check(
+                    quota,
+                    *mode,
+                    SeriesId(series),
+                    if quota.is_penalty() { 0 } else { cost },
+                )
             }
         };
         of.iter().map(check_of).collect()

@@ -91,6 +91,7 @@ pub struct QuotaRow {
     window_us: u64,
     #[serde(default)]
     initial: u64,
+    growth: Option<u32>,
     buckets: Option<u32>,
     leaving: Option<String>,
     burst: Option<u64>,
@@ -125,6 +126,7 @@ impl Case {
             quota: self.quota.expect("a single case names its quota"),
             window_us: self.window_us.unwrap_or(0),
             initial: 0,
+            growth: None,
             buckets: self.buckets,
             leaving: self.leaving.clone(),
             burst: self.burst,
@@ -174,11 +176,15 @@ impl QuotaRow {
             "credits" => Algorithm::Credits {
                 initial: self.initial,
             },
+            "penalty" => Algorithm::Penalty {
+                length: Micros(self.window_us),
+                growth: self.growth.unwrap_or(1),
+            },
             other => panic!("algorithm = {other:?} is unknown"),
         };
         let quota = Quota {
             limit: match algorithm {
-                Algorithm::Credits { .. } => COUNT_MAX,
+                Algorithm::Credits { .. } | Algorithm::Penalty { .. } => COUNT_MAX,
                 _ => self.quota,
             },
             window: match algorithm {

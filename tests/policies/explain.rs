@@ -53,7 +53,7 @@ fn explain_says_what_is_left_and_spends_nothing() {
             let said = explain(&running, &asked);
             let left = |index: usize| said["policies"][0]["quotas"][index]["left"].clone();
             let expected = json!({
-                "remaining": 3, "next_seconds": 60.0, "reset_seconds": 60.0, "fits": true, "fits_in_seconds": 0.0,
+                "remaining": 3, "debt": 0, "next_seconds": 60.0, "reset_seconds": 60.0, "fits": true, "fits_in_seconds": 0.0,
                 "degraded": false,
             });
             assert_eq!(left(0), expected);

@@ -13,6 +13,7 @@ mod costs;
 mod credits;
 mod explain;
 mod overrides;
+mod penalties;
 mod spread;
 mod stores;
 mod traces;

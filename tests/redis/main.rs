@@ -16,6 +16,7 @@ mod lost_connections;
 mod neighbours;
 mod one_endpoint;
 mod passwords;
+mod penalties;
 mod refunds;
 mod refusals;
 mod servers;

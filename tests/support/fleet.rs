@@ -79,7 +79,7 @@ pub fn lines(quota: &Quota) -> String {
             format!("'sliding-window'\nbuckets = {buckets}\noldest_bucket = '{oldest}'")
         }
         Algorithm::SlidingLog => "'sliding-log'".to_owned(),
-        Algorithm::Calendar(_) | Algorithm::Credits { .. } => {
+        Algorithm::Calendar(_) | Algorithm::Credits { .. } | Algorithm::Penalty { .. } => {
             unreachable!("no fleet has such quotas")
         }
         Algorithm::Gcra { burst } => format!("'gcra'\nburst = {burst}"),

@@ -31,6 +31,7 @@ fn policy(policy: &Policy) -> Value {
             Grant::Blocked => BLOCKED,
         },
         "quotas": quotas.iter().map(quota).collect::<Value>(),
+        "penalty": policy.penalty.as_ref().map(quota),
         "candidates": policy.candidates.iter().map(quota).collect::<Value>(),
         "on_missing": display::word(display::MISSING, &policy.missing),
         "on_store_failure": display::word(display::ON_STORE_FAILURE, &policy.on_store_failure),

@@ -37,6 +37,9 @@ pub(super) fn policy(out: &mut String, policy: &Policy, store: &Settings) {
             *out += "      for clients with a day of their own, it begins on that day\n";
         }
     }
+    if let Some(penalty) = &policy.penalty {
+        quota(out, &penalty.quota, "");
+    }
     for part in &policy.candidates {
         quota(out, &part.quota, "candidate: ");
     }

@@ -43,7 +43,8 @@ pub(super) fn check_arithmetic(
         Algorithm::SlidingLog
         | Algorithm::FixedWindow
         | Algorithm::Calendar(_)
-        | Algorithm::Credits { .. } => {}
+        | Algorithm::Credits { .. }
+        | Algorithm::Penalty { .. } => {}
     }
 }
 

@@ -186,6 +186,9 @@ fn assign(
     for part in &mut policy.candidates {
         number(part, SeriesRole::Candidate);
     }
+    if let Some(penalty) = &mut policy.penalty {
+        number(penalty, SeriesRole::Real);
+    }
 }
 
 /// Gives a quota, and what it is for clients with days of their own, their series.

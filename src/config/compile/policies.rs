@@ -10,8 +10,9 @@ use crate::config::file::{AlgorithmName, File, RawPolicy, Table};
 use crate::config::options::POLICY;
 use crate::config::report::Report;
 use crate::config::value::{GrantText, QuotaSpan, QuotaText};
-use crate::limit::{CalendarUnit, Count};
-use crate::snapshot::{Grant, Policy};
+use crate::limit::plan::SeriesId;
+use crate::limit::{CalendarUnit, Count, Quota};
+use crate::snapshot::{Grant, Policy, PolicyQuota};
 
 /// Compiles `[policies.NAME]`; series ids are not assigned yet.
 pub(super) fn compile(file: &File, report: &mut Report) -> Vec<Policy> {
@@ -29,6 +30,7 @@ fn one(table: &Table<RawPolicy>, file: &File, report: &mut Report) -> Policy {
         reported_cost: costs::reported_cost(table, report),
         counted_answers: costs::counted_answers(table, report),
         refusal: costs::refusal(table, report),
+        penalty: penalty(table, report),
         ..table.value.policy.clone()
     };
     let overrides = overrides::compile(table, &policy, report).map(Arc::new);
@@ -41,6 +43,29 @@ fn one(table: &Table<RawPolicy>, file: &File, report: &mut Report) -> Policy {
     };
     credits::check(table, &policy, file, report);
     policy
+}
+
+/// Compiles the penalty of those that a policy refuses, as one more of what must admit them.
+fn penalty(table: &Table<RawPolicy>, report: &mut Report) -> Option<PolicyQuota> {
+    let raw = &table.value;
+    let Some(length) = raw.penalty else {
+        if let Some(place) = table.place("penalty_growth")
+            && !table.is_incomplete(POLICY.about.title)
+        {
+            let message = "`penalty_growth` is given, but the policy has no penalty";
+            (report.mistake(place, message, "`penalty` as well")).hint("add it, or remove this");
+        }
+        return None;
+    };
+    let quota = Quota::penalty(length.into(), raw.penalty_growth);
+    Some(PolicyQuota {
+        log_name: format!("{}: {}", table.name, display::rate(&quota)).into(),
+        item: quotas::item(&table.name, None),
+        policy_item: Box::default(),
+        series_id: SeriesId(0),
+        own: Box::default(),
+        quota,
+    })
 }
 
 /// Refuses keys that the policy's algorithm has no use for.

@@ -116,7 +116,7 @@ fn check_windows(quotas: &[Text<'_>], report: &mut Report) {
 /// Renders a quota's name as a structured-field string (RFC 9651, section 4.1.6).
 ///
 /// The reader takes no name that would have to be escaped.
-fn item(name: &str, window_text: Option<&str>) -> Box<str> {
+pub(super) fn item(name: &str, window_text: Option<&str>) -> Box<str> {
     match window_text {
         Some(window_text) => format!("\"{name}:{window_text}\"").into(),
         None => format!("\"{name}\"").into(),

@@ -19,6 +19,7 @@ pub fn rate(quota: &Quota) -> String {
             )
         }
         Algorithm::Credits { .. } => CREDITS.to_owned(),
+        Algorithm::Penalty { length, .. } => format!("penalty of {}", span(length)),
         _ => format!("{} per {}", quota.limit, window(quota.window)),
     }
 }
@@ -31,7 +32,7 @@ pub fn algorithm(quota: &Quota) -> Option<&'static str> {
         Algorithm::SlidingLog => AlgorithmName::SlidingLog,
         Algorithm::Gcra { .. } => AlgorithmName::Gcra,
         Algorithm::LeakyBucket { .. } => AlgorithmName::LeakyBucket,
-        Algorithm::Credits { .. } => return None,
+        Algorithm::Credits { .. } | Algorithm::Penalty { .. } => return None,
     };
     Some(word(ALGORITHMS, &name))
 }

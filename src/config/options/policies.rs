@@ -1,10 +1,12 @@
 //! `[policies.NAME]`.
 
+use std::ops::RangeInclusive;
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use http::StatusCode;
 
-use super::kind::{boolean, free_text, list, number, number_or_text, size, text, word};
+use super::kind::{boolean, duration, free_text, list, number, number_or_text, size, text, word};
 use super::overrides::{overrides, overrides_file};
 use super::{Effect, TableSpec, costs, prices, quotas};
 use crate::config::display;
@@ -152,6 +154,14 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
         )
         .sets(|table| &mut table.policy.mode)
         .doc("\"enforce\", \"shadow\" (count and report, never refuse), \"mark\" (shadow, and tell the upstream), or \"off\".")
+        .key("penalty", duration(PENALTIES).or_none("none"))
+        .sets(|table| &mut table.penalty)
+        .doc("How long a client that was refused is refused.")
+        .effect(kept)
+        .key("penalty_growth", number(1..=PENALTY_GROWTH_MAX).or(1))
+        .sets(|table| &mut table.penalty_growth)
+        .doc("How many times longer each further penalty within a day of the last one's end is.")
+        .effect(kept)
         .key(
             "candidate",
             quotas::candidates().or(Vec::new()),
@@ -175,7 +185,7 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
         .doc("A CSV file with more overrides, read again on SIGHUP.")
         .table("refusal", refusal())
         .not_yet("spill")
-        .not_yet("penalty penalty_growth notify consistency overshoot sync_interval")
+        .not_yet("notify consistency overshoot sync_interval")
 });
 
 /// `[policies.NAME.refusal]`
@@ -200,5 +210,9 @@ fn refusal() -> TableSpec<RawPolicy> {
         .doc("The largest random delay added to Retry-After: a duration or a share of the wait, \"5s\" or \"10%\".")
 }
 
+/// How long penalties may be.
+const PENALTIES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(366 * 24);
+/// How many times longer a further penalty may be.
+const PENALTY_GROWTH_MAX: u64 = 100;
 /// Most bytes of a body that may be buffered before the decision.
 const BODY_BUFFERED_MAX: u64 = 1 << 30;

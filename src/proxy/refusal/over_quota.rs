@@ -19,6 +19,8 @@ pub struct OverQuota<'q> {
     pub policy: Option<&'q Policy>,
     /// The quotas that refuse, in the route's order.
     pub violated: &'q [&'q PolicyQuota],
+    /// Whether that policy refuses because it did a while ago.
+    pub is_punished: bool,
     /// Says which quota can never hold what the request reserves, if one cannot: printable ASCII without `"` and `\`.
     pub too_large: Option<&'q str>,
 }
@@ -37,7 +39,7 @@ impl Refusal {
             None => (over.problem(style.status), PROBLEM_JSON),
         };
         Refusal {
-            page: &QUOTA_EXCEEDED,
+            page: over.page(),
             status: style.status,
             retry_after_secs,
             challenge: None,
@@ -48,6 +50,14 @@ impl Refusal {
 }
 
 impl OverQuota<'_> {
+    fn page(&self) -> &'static Page {
+        if self.is_punished {
+            &ABNORMAL_USAGE
+        } else {
+            &QUOTA_EXCEEDED
+        }
+    }
+
     /// Returns by how much more a client waits at most. Clients of calendar quotas would all come back at once.
     fn jitter(&self, style: &RefusalStyle) -> Jitter {
         let is_calendar =
@@ -90,7 +100,12 @@ impl OverQuota<'_> {
             (Some(too_large), _) => body.extend_from_slice(too_large.as_bytes()),
             (None, Some(quota)) => {
                 body.extend_from_slice(quota.log_name.as_bytes());
-                body.extend_from_slice(b" is used up");
+                let end: &[u8] = if quota.quota.is_penalty() {
+                    b" runs"
+                } else {
+                    b" is used up"
+                };
+                body.extend_from_slice(end);
             }
             (None, None) => body.extend_from_slice(b"the quota is used up"),
         }
@@ -102,7 +117,7 @@ impl OverQuota<'_> {
         let list_bytes: usize = violated.clone().map(|item| item.len() + 1).sum();
         // Exactly as large as the body, so that it becomes `Bytes` without another allocation.
         let commas = list_bytes.min(1);
-        let start = QUOTA_EXCEEDED.body;
+        let start = self.page().body;
         let list = BODY_LIST.len() + list_bytes - commas;
         let detail = self.too_large.map(|detail| [DETAIL, detail, DETAIL_END]);
         let detail_bytes: usize = detail.iter().flatten().map(|part| part.len()).sum();
@@ -150,6 +165,21 @@ static QUOTA_EXCEEDED: Page = Page {
     }),
 };
 
+static ABNORMAL_USAGE: Page = Page {
+    reason: Reason::QuotaExceeded,
+    status: StatusCode::TOO_MANY_REQUESTS,
+    connection: Afterwards::Keep,
+    body: concat!(
+        r#"{"type":"https://iana.org/assignments/http-problem-types#abnormal-usage-detected","#,
+        r#""title":"Request not satisfied due to detection of abnormal request pattern","#,
+        r#""status":"#,
+    ),
+    grpc: Some(Grpc {
+        status: "8",
+        message: "Request not satisfied due to detection of abnormal request pattern",
+    }),
+};
+
 /// By how much more clients of calendar quotas wait at most, if their policy does not say.
 const CALENDAR_JITTER: Micros = Micros::from_secs(300);
 
@@ -178,6 +208,7 @@ mod tests {
                 retry: Retry::Never,
                 policy: None,
                 violated: &quotas.iter().collect::<Vec<_>>(),
+                is_punished: false,
                 too_large: None,
             });
             let start = QUOTA_EXCEEDED.body;

@@ -13,6 +13,7 @@ fn every_body_is_json_that_repeats_its_status() {
         retry: Retry::NOW,
         policy: None,
         violated: &[&PolicyQuota::named("a", 1, 1)],
+        is_punished: false,
         too_large: Some("a: reserves 2 requests, quota 1"),
     };
     let others = [

@@ -18,7 +18,7 @@ use super::owned_plan::OwnedPlan;
 use super::remote::Remote;
 use super::settlements::SettlementQueue;
 use crate::clock::{Micros, Timestamp};
-use crate::limit::plan::{CheckMode, OnStoreFailure, RefusingPolicies};
+use crate::limit::plan::{CheckMode, OnStoreFailure, RefusingPolicies, is_punished};
 use crate::limit::{Check, CheckResult, Count, Decision, Retry, Verdict};
 use crate::store::charge::Charge;
 use crate::store::outcome::StoreVerdict;
@@ -167,7 +167,8 @@ impl<'p, 's> PeekedPlan<'p, 's> {
         )
     }
 
-    /// Charges the quotas that count refused requests too, and the candidates that count this one.
+    /// Charges the quotas that count refused requests too, and the candidates that count this one, and begins the
+    /// penalties of those that refuse.
     async fn count_refused(
         &mut self,
         remote: &Remote,
@@ -177,7 +178,13 @@ impl<'p, 's> PeekedPlan<'p, 's> {
         let counting = self.parts.iter().filter_map(|(part, is_answered)| {
             let mut counted = PlanPart::default();
             for (&place, check) in part.places.iter().zip(&part.checks) {
-                if check.quota.count == Count::All || refusals.lets_count(check) {
+                let fits =
+                    |place: usize| self.decisions[place].is_none_or(|decision| decision.admit);
+                if check.quota.is_penalty() {
+                    if is_punished(self.plan, place, fits) {
+                        counted.push(place, Check { cost: 1, ..*check });
+                    }
+                } else if check.quota.count == Count::All || refusals.lets_count(check) {
                     counted.push(place, *check);
                 }
             }

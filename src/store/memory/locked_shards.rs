@@ -104,6 +104,10 @@ impl<'s> LockedShards<'s> {
             };
             return Ok(Some(CheckPlace { held, spot }));
         }
+        // Newcomers without room share a quota, and not the penalty of one of them.
+        if check.quota.is_penalty() {
+            return Ok(None);
+        }
         self.all.note_overflow();
         match (check.on_store_failure, check.mode) {
             (OnStoreFailure::Local, _) => {

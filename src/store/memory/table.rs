@@ -7,6 +7,7 @@ use crate::limit::calendar_window::CalendarWindow;
 use crate::limit::credits::Credits;
 use crate::limit::fixed_window::FixedWindow;
 use crate::limit::gcra::{CompactGcra, Gcra};
+use crate::limit::penalty::Penalty;
 use crate::limit::sliding_log::SlidingLog;
 use crate::limit::sliding_window::SlidingWindow;
 use crate::limit::{Algorithm, Quota};
@@ -23,6 +24,7 @@ pub(super) enum SeriesTable {
     /// For these if no charge comes back.
     CompactGcra(Partitions<CompactGcra>),
     Credits(Partitions<Credits>),
+    Penalty(Partitions<Penalty>),
 }
 
 impl SeriesTable {
@@ -34,6 +36,7 @@ impl SeriesTable {
             Algorithm::SlidingWindow { .. } => Self::SlidingWindow(Partitions::new(*quota)),
             Algorithm::SlidingLog => Self::SlidingLog(Partitions::new(*quota)),
             Algorithm::Credits { .. } => Self::Credits(Partitions::new(*quota)),
+            Algorithm::Penalty { .. } => Self::Penalty(Partitions::new(*quota)),
             Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } if quota.can_come_back => {
                 Self::Gcra(Partitions::new(*quota))
             }
@@ -78,6 +81,7 @@ macro_rules! with_partitions {
             $crate::store::memory::table::SeriesTable::Gcra($partitions) => $body,
             $crate::store::memory::table::SeriesTable::CompactGcra($partitions) => $body,
             $crate::store::memory::table::SeriesTable::Credits($partitions) => $body,
+            $crate::store::memory::table::SeriesTable::Penalty($partitions) => $body,
         }
     };
 }

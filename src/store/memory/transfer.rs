@@ -12,6 +12,7 @@ use crate::limit::calendar_window::CalendarWindow;
 use crate::limit::credits::Credits;
 use crate::limit::fixed_window::FixedWindow;
 use crate::limit::gcra::{CompactGcra, Gcra};
+use crate::limit::penalty::Penalty;
 use crate::limit::plan::SeriesId;
 use crate::limit::sliding_log::SlidingLog;
 use crate::limit::sliding_window::SlidingWindow;
@@ -37,6 +38,7 @@ enum States {
     CompactGcra(Vec<(PartitionId, CompactGcra)>),
     CalendarWindow(Vec<(PartitionId, CalendarWindow)>),
     Credits(Vec<(PartitionId, Credits)>),
+    Penalty(Vec<(PartitionId, Penalty)>),
 }
 
 impl MemoryStore {
@@ -87,6 +89,7 @@ impl MemoryStore {
             }
             States::CompactGcra(states) => self.adopt_all(series_id, quota, states),
             States::Credits(states) => self.adopt_all(series_id, quota, states),
+            States::Penalty(states) => self.adopt_all(series_id, quota, states),
         }
     }
 
@@ -132,6 +135,7 @@ impl SeriesStates {
             States::Gcra(states) => states.len(),
             States::CompactGcra(states) => states.len(),
             States::Credits(states) => states.len(),
+            States::Penalty(states) => states.len(),
         }
     }
 }
@@ -146,6 +150,7 @@ impl States {
             SeriesTable::Gcra(partitions) => Self::Gcra(partitions.copied()),
             SeriesTable::CompactGcra(partitions) => Self::CompactGcra(partitions.copied()),
             SeriesTable::Credits(partitions) => Self::Credits(partitions.copied()),
+            SeriesTable::Penalty(partitions) => Self::Penalty(partitions.copied()),
         }
     }
 }
@@ -175,7 +180,8 @@ adoptable!(
     SlidingLog,
     Gcra,
     CompactGcra,
-    Credits
+    Credits,
+    Penalty
 );
 
 /// The layout of the states: two processes that have different ones pass each other nothing.

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::{CheckMode, SeriesId};
-use tollgate::limit::{Algorithm, CheckResult, Verdict};
+use tollgate::limit::{Algorithm, CheckResult, Quota, Verdict};
 use tollgate::store::redis::wire::{
     self, Call, Intent, Replies, Reply, Script, Settlement, SettlementStep, time_argument,
 };
@@ -37,7 +37,7 @@ proptest! {
     /// microsecond, as if the plan were that alone; what has none stays without.
     #[test]
     fn full_server_decides_exactly_what_it_knows(
-        rows in plans(),
+        rows in plans().prop_filter("penalties are decided without a key, too", has_no_penalty),
         events in proptest::collection::vec((full(), tick(), event()), 1..50),
     ) {
         let server = server().lock();
@@ -150,6 +150,37 @@ fn spread(verdict: Verdict, takes_part: &[bool]) -> Verdict {
         answers: takes_part.iter().map(&mut answer).collect(),
         ..verdict
     }
+}
+
+fn has_no_penalty(rows: &Rows) -> bool {
+    rows.quotas.iter().all(|(quota, _)| !quota.is_penalty())
+}
+
+/// Known clients are decided exactly; a penalty for which there is no memory is none.
+#[test]
+fn full_server_decides_a_plan_whose_penalty_it_cannot_keep() {
+    let server = Server::start();
+    let penalty = Quota::penalty(Micros::from_secs(60), 1);
+    let quotas = [quota_of(Algorithm::FixedWindow, 3), penalty];
+    let mut rows = Rows::from(quotas.map(|quota| (quota, CheckMode::Enforce)).to_vec());
+    rows.policies = vec![0, 0];
+    let mut client = Scripted::on(&server, rows);
+    client.decide(START, 3);
+    set_full(&mut client, true);
+    let admits = |verdict: Verdict| {
+        let admits = |answer: &CheckResult| answer.decision.map(|decision| decision.admit);
+        verdict.answers.iter().map(admits).collect::<Vec<_>>()
+    };
+    assert_eq!(admits(client.decide(START, 1)), [Some(false), Some(true)]);
+    set_full(&mut client, false);
+    assert_eq!(admits(client.decide(START, 1)), [Some(false), Some(false)]);
+    let after_the_window = START + Micros::from_secs(59);
+    set_full(&mut client, true);
+    assert_eq!(
+        admits(client.decide(after_the_window, 1)),
+        [Some(false), Some(false)]
+    );
+    set_full(&mut client, false);
 }
 
 #[test]

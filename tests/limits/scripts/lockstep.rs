@@ -418,6 +418,12 @@ fn quota() -> impl Strategy<Value = Quota> {
         proptest::sample::select(vec![1, 2, 10, 100, 127, 128, 360]),
         proptest::sample::select(oldest.to_vec()),
     );
+    // Longer than a test takes, as windows are.
+    let penalties = (60_000_000_u64..100_000_000_000, 1..4_u32);
+    let penalties = penalties.prop_map(|(length, growth)| Algorithm::Penalty {
+        length: Micros(length),
+        growth,
+    });
     let algorithm = prop_oneof![
         2 => Just(Algorithm::FixedWindow),
         1 => calendars().prop_map(Algorithm::Calendar),
@@ -426,6 +432,7 @@ fn quota() -> impl Strategy<Value = Quota> {
         1 => (1..40_u64).prop_map(|burst| Algorithm::Gcra { burst }),
         1 => (0..20_u64).prop_map(|queue| Algorithm::LeakyBucket { queue }),
         1 => (0..60_u64).prop_map(|initial| Algorithm::Credits { initial }),
+        1 => penalties,
     ];
     let limit = prop_oneof![
         8 => 1..30_u64,
@@ -441,7 +448,10 @@ fn quota() -> impl Strategy<Value = Quota> {
     quota.prop_map(|(limit, window_us, algorithm, count, align)| {
         let never_all = matches!(
             algorithm,
-            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } | Algorithm::Credits { .. }
+            Algorithm::Gcra { .. }
+                | Algorithm::LeakyBucket { .. }
+                | Algorithm::Credits { .. }
+                | Algorithm::Penalty { .. }
         );
         Quota {
             limit,

@@ -78,6 +78,7 @@ fn what_is_commented_out_is_the_default_unless_the_reference_says_there_is_none(
         "upstream echo: health.host the endpoint's → api.example.com",
         "policy per-client: count_status [] → [401, 403]",
         "policy per-client: refund_on [] → [5xx, connect]",
+        "policy per-client: penalty none → 5m, counters kept",
         "policy per-client: candidate [] → [10 per 10s]",
         "policy per-client: overrides 0 → 2",
         "policy per-client: overrides_file none → tests/config/tls/overrides.csv",

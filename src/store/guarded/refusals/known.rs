@@ -43,7 +43,8 @@ impl KnownRefusal {
             StateReply::FixedWindow(_)
             | StateReply::CalendarWindow(_)
             | StateReply::Gcra(_)
-            | StateReply::Credits(_) => true,
+            | StateReply::Credits(_)
+            | StateReply::Penalty(_) => true,
             StateReply::SlidingWindow(window) => window.buckets_in_use() <= BUCKETS_KEPT_MAX,
             StateReply::SlidingLog(_) => false,
         };

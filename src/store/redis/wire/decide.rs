@@ -106,10 +106,12 @@ pub fn refused(
 ) -> Result<SmallVec<[Option<RefusedState>; 4]>, BadReply> {
     let answers = Answers::read(plan, reply)?;
     let refused = |(check, reply): (&Check<'_>, Option<CheckReply>)| {
-        let mut state = reply.filter(|reply| !reply.fits)?.state;
+        let CheckReply { mut state, fits } = reply?;
         let now = answers.now + check.quota.phase(check.partition_id);
         let at = state.arrive(check.quota, now);
-        Some(RefusedState { state, now, at })
+        // A penalty that the plan began refuses from then on.
+        let refuses = !fits || check.quota.is_penalty() && !state.admits(check.quota, 0, at);
+        refuses.then_some(RefusedState { state, now, at })
     };
     Ok(plan.iter().zip(answers.checks).map(refused).collect())
 }

@@ -117,6 +117,7 @@ fn name(series: &Series) -> String {
         Shape::Gcra => write!(name, "gcra"),
         Shape::LeakyBucket => write!(name, "leaky"),
         Shape::Credits => write!(name, "credits"),
+        Shape::Penalty => write!(name, "penalty"),
     };
     written.expect("a string takes all");
     write!(name, ":{}:{}", series.window.0, series.policy).expect("a string takes all");

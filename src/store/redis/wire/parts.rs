@@ -38,6 +38,7 @@ pub(super) const GCRA: Parts = parts!("gcra", "tat, begun, given, reach, is_chan
 pub(super) const CALENDAR: Parts =
     parts!("calendar", "value, current, used, ends, is_new, is_changed");
 const CREDITS: Parts = parts!("credits", "balance");
+const PENALTY: Parts = parts!("penalty", "value, ends, length, is_changed");
 pub(super) const LOG_FUNCTIONS: &str = lua!("sliding_log/functions");
 
 /// The first lines of a script that may create keys, which a full server does not begin to execute.
@@ -98,6 +99,7 @@ pub(super) fn of_all(head: &str, driver: &str) -> String {
         "\nlocal OUTSIDE = \"OUTSIDE \"\n",
         &maker("calendar", "", &CALENDAR),
         &maker("credits", "", &CREDITS),
+        &maker("penalty", "", &PENALTY),
         lua!("algorithms"),
         driver,
     ]

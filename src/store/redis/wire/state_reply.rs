@@ -4,11 +4,12 @@ use smallvec::SmallVec;
 
 use super::bad_reply::BadReply;
 use super::checks::is_long;
-use crate::clock::Timestamp;
+use crate::clock::{Micros, Timestamp};
 use crate::limit::calendar_window::CalendarWindow;
 use crate::limit::credits::Credits;
 use crate::limit::fixed_window::FixedWindow;
 use crate::limit::gcra::Gcra;
+use crate::limit::penalty::Penalty;
 use crate::limit::sliding_log::SlidingLog;
 use crate::limit::sliding_window::SlidingWindow;
 use crate::limit::{Algorithm, Charged, Decision, Quota, State};
@@ -28,6 +29,8 @@ pub enum StateReply {
     Gcra(Gcra),
     /// The whole state.
     Credits(Credits),
+    /// The whole state.
+    Penalty(Penalty),
 }
 
 /// Calls a method of whichever state there is.
@@ -40,6 +43,7 @@ macro_rules! state {
             Self::SlidingLog($state) => $call,
             Self::Gcra($state) => $call,
             Self::Credits($state) => $call,
+            Self::Penalty($state) => $call,
         }
     };
 }
@@ -50,6 +54,10 @@ impl StateReply {
         let mut reader = ReplyReader(bytes);
         let state = match quota.algorithm {
             Algorithm::Credits { .. } if bytes.is_empty() => Self::Credits(Credits::default()),
+            Algorithm::Penalty { .. } if bytes.is_empty() => Self::Penalty(Penalty::default()),
+            Algorithm::Penalty { .. } => {
+                Self::Penalty(Penalty::new(reader.time()?, Micros(reader.number(7)?)))
+            }
             Algorithm::Credits { .. } => {
                 Self::Credits(Credits::new(reader.number(8)?.cast_signed()))
             }
@@ -110,7 +118,7 @@ impl StateReply {
             Self::FixedWindow(window) => window.latest_charge(quota, cost, at),
             Self::CalendarWindow(window) => window.latest_charge(cost, at),
             Self::Gcra(gcra) => gcra.latest_charge(quota, cost, at),
-            Self::SlidingWindow(_) | Self::SlidingLog(_) | Self::Credits(_) => {
+            Self::SlidingWindow(_) | Self::SlidingLog(_) | Self::Credits(_) | Self::Penalty(_) => {
                 Charged::plain(at, cost)
             }
         }

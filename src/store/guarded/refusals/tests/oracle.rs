@@ -7,6 +7,7 @@ use crate::clock::Clock;
 use crate::limit::calendar_window::CalendarWindow;
 use crate::limit::credits::Credits;
 use crate::limit::gcra::Gcra;
+use crate::limit::penalty::Penalty;
 use crate::limit::sliding_log::SlidingLog;
 use crate::limit::sliding_window::SlidingWindow;
 use crate::limit::{Calendar, OldestBucket, State};
@@ -30,6 +31,7 @@ macro_rules! state {
             StateReply::SlidingLog($state) => $call,
             StateReply::Gcra($state) => $call,
             StateReply::Credits($state) => $call,
+            StateReply::Penalty($state) => $call,
         }
     };
 }
@@ -42,6 +44,7 @@ fn new_state(quota: &Quota) -> StateReply {
         Algorithm::SlidingLog => StateReply::SlidingLog(SlidingLog::default()),
         Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => StateReply::Gcra(Gcra::default()),
         Algorithm::Credits { .. } => StateReply::Credits(Credits::default()),
+        Algorithm::Penalty { .. } => StateReply::Penalty(Penalty::default()),
     }
 }
 
