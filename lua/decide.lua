@@ -45,7 +45,9 @@ local function decide(plan, before, checks)
   -- A policy is named by its first check, and its candidate by that number below 0.
   -- refusing = the policy that refuses, 0 if several do; over = those on trial that would have refused; punished =
   -- those of which a quota refuses that may admit the cost at another time.
+  -- spilled = the checks that take what the one before them refuses.
   local refusing, over, punished, policy, peeks, position = nil, {}, {}, 0, {}, 3
+  local spilling, spilled = false, {}
   local number, flags, cost, room, x, y
   for check = 1, checks do
     number, flags, cost, room, x, y, position = unpack(CHECK, plan, position)
@@ -53,10 +55,18 @@ local function decide(plan, before, checks)
       policy = check
     end
     local found = { peek(KEYS[before + check], room, x, y, number, plan) }
-    if found[1] or not (found[2] or CREATES_KEYS) then
+    if flags >= SPILL then
+      spilled[check] = spilling and found[1] and (found[2] or CREATES_KEYS)
+      if spilling and not spilled[check] then
+        refusing = (refusing or policy) == policy and policy or 0
+      end
+      spilling = false
+    elseif found[1] or not (found[2] or CREATES_KEYS) then
       -- It refuses nothing.
     elseif flags % 2 == 0 then
-      refusing = (refusing or policy) == policy and policy or 0
+      -- Whether the check behind it takes the cost is not known yet.
+      spilling = check < checks and string.byte(plan, position + 1) >= SPILL
+      refusing = not spilling and ((refusing or policy) == policy and policy or 0) or refusing
     else
       over[on_trial(flags, policy)] = true
     end
@@ -78,6 +88,8 @@ local function decide(plan, before, checks)
         cost = nil
       elseif number == PENALTY then
         cost = punished[mates(flags, policy)] and 1 or cost
+      elseif flags >= SPILL then
+        cost = spilled[check] and not refusing and cost or 0
       elseif flags < COUNTS_ALL and not fits then
         cost = 0
       elseif flags < COUNTS_ALL and refusing and (flags < CANDIDATE or refusing ~= policy) then

@@ -33,8 +33,8 @@ local KEYS, ARGV, call, pack, unpack, unpack_list =
 -- 9, 10, 11 = sliding-window of 128 buckets and more; 12 = credits, whose room is the cost itself;
 -- 13 = the penalty of its policy.
 -- Flags: 1 = never refuses (in shadow, or a candidate), 2 = begins another policy than the check
--- before, 4 = candidate, 8 = counts refused requests too.
-local CHECK, CANDIDATE, COUNTS_ALL, CREDITS, PENALTY = ">BBI7i8I7I7", 4, 8, 12, 13
+-- before, 4 = candidate, 8 = counts refused requests too, 16 = takes what the check before it refuses.
+local CHECK, CANDIDATE, COUNTS_ALL, SPILL, CREDITS, PENALTY = ">BBI7i8I7I7", 4, 8, 16, 12, 13
 
 -- The time in µs since 1970: the first argument if that is a number, otherwise the server's.
 local now, first = tonumber(ARGV[1]), 2

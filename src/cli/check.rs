@@ -123,7 +123,7 @@ pub fn summary(file_name: &str, loaded: &Loaded) -> String {
         out += "\npolicies\n";
     }
     for one in &snapshot.policies {
-        policies::policy(&mut out, one, &snapshot.store);
+        policies::policy(&mut out, one, snapshot);
     }
     if !warnings.is_empty() {
         out += "\nwarnings\n";

@@ -208,6 +208,8 @@ pub struct RawPolicy {
     pub initial_credits: u64,
     /// `allow_loss`
     pub allow_loss: bool,
+    /// `spill`
+    pub spill: Option<Spanned<String>>,
     /// `penalty`
     pub penalty: Option<Duration>,
     /// `penalty_growth`

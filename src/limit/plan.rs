@@ -63,6 +63,8 @@ pub enum CheckMode {
     /// Is tried in place of its policy's real quotas: counts what it would have admitted, and never
     /// refuses.
     Candidate,
+    /// Takes wholly what the check before it refuses, if it can. Never refuses by itself.
+    Spill,
 }
 
 /// What a policy does when its store cannot answer or cannot hold one more partition.
@@ -152,16 +154,13 @@ pub fn decide(ledger: &mut impl Ledger, plan: &[Check<'_>], verdict: &mut Verdic
     for (index, check) in plan.iter().enumerate() {
         peeks.push(ledger.peek(index, check));
     }
-    let refusals = RefusingPolicies::of(
-        plan.iter()
-            .zip(&peeks)
-            .map(|(check, peek)| (check, peek.admit)),
-    );
+    let fits = |index: usize| peeks[index].admit;
+    let refusals = RefusingPolicies::of(plan, fits);
     let admit = refusals == RefusingPolicies::None;
     verdict.admit = admit;
     for (index, (check, &peek)) in plan.iter().zip(&peeks).enumerate() {
         let mut answer = if check.quota.is_penalty() {
-            let begins = check.cost > 0 || is_punished(plan, index, |other| peeks[other].admit);
+            let begins = check.cost > 0 || is_punished(plan, index, fits);
             let cost = u64::from(begins);
             let answer = ledger.commit(index, &Check { cost, ..*check }, peek, Step::Charge);
             CheckResult {
@@ -170,12 +169,15 @@ pub fn decide(ledger: &mut impl Ledger, plan: &[Check<'_>], verdict: &mut Verdic
             }
         } else {
             let counts_all = check.quota.count == Count::All;
-            let counts =
-                counts_all || (refusals.lets_count(check) && all_admit(plan, &peeks, index));
+            let counts = counts_all
+                || (peek.admit && refusals.lets_count(check) && all_admit(plan, &peeks, index));
             let step = if counts { Step::Charge } else { Step::Leave };
             ledger.commit(index, check, peek, step)
         };
         answer.charged = answer.charged.filter(|_| admit && peek.admit);
+        if !peek.admit && spills(plan, index, fits) {
+            answer.decision = answer.decision.map(Decision::spilled);
+        }
         if let (Some(decision), CheckMode::Enforce) = (&mut answer.decision, check.mode) {
             decision.wait =
                 (answer.charged).map_or(Micros(0), |charged| check.quota.wait(&charged));
@@ -189,12 +191,23 @@ pub fn decide(ledger: &mut impl Ledger, plan: &[Check<'_>], verdict: &mut Verdic
 }
 
 /// Says whether every quota admits that is charged together with the one at `index`, or not at all: those of
-/// its policy that are in the same mode. An enforced one admits, or the plan is refused.
+/// its policy that are in the same mode. An enforced one admits, or the plan is refused, or another one takes it.
 fn all_admit(plan: &[Check<'_>], peeks: &[Peek], index: usize) -> bool {
     let check = &plan[index];
     let is_mate = |other: &Check<'_>| other.policy == check.policy && other.mode == check.mode;
-    check.mode == CheckMode::Enforce
-        || (plan.iter().zip(peeks)).all(|(other, peek)| peek.admit || !is_mate(other))
+    match check.mode {
+        CheckMode::Enforce => true,
+        CheckMode::Spill => !peeks[index - 1].admit,
+        CheckMode::Shadow | CheckMode::Candidate => {
+            (plan.iter().zip(peeks)).all(|(other, peek)| peek.admit || !is_mate(other))
+        }
+    }
+}
+
+/// Says whether another quota takes what the one at `index` refuses; `fits` says in which checks the cost does.
+pub fn spills(plan: &[Check<'_>], index: usize, fits: impl Fn(usize) -> bool) -> bool {
+    let spill = plan.get(index + 1);
+    spill.is_some_and(|spill| spill.mode == CheckMode::Spill) && fits(index + 1)
 }
 
 /// Says whether a quota refuses that the penalty at `index` is for, and may admit the cost at another time; `fits` says
@@ -222,12 +235,15 @@ pub enum RefusingPolicies {
 }
 
 impl RefusingPolicies {
-    /// Finds the policies that refuse, given the checks and whether the cost fits in each.
-    pub fn of<'p, 's: 'p>(checks: impl Iterator<Item = (&'p Check<'s>, bool)>) -> Self {
-        (checks.filter(|(check, fits)| !fits && check.mode == CheckMode::Enforce))
-            .fold(Self::None, |refusals, (check, _)| {
-                refusals.and(check.policy)
-            })
+    /// Finds the policies that refuse a plan; `fits` says in which checks the cost does.
+    pub fn of(plan: &[Check<'_>], fits: impl Fn(usize) -> bool) -> Self {
+        let refuses = |(index, check): &(usize, &Check<'_>)| {
+            check.mode == CheckMode::Enforce && !fits(*index) && !spills(plan, *index, &fits)
+        };
+        let refusing = plan.iter().enumerate().filter(refuses);
+        refusing.fold(Self::None, |refusals, (_, check)| {
+            refusals.and(check.policy)
+        })
     }
 
     /// Adds a policy that refuses.

@@ -138,6 +138,16 @@ impl Retry {
 }
 
 impl Decision {
+    /// Returns what a client is told of a quota if another one took what it refused.
+    #[must_use]
+    pub fn spilled(self) -> Self {
+        Self {
+            admit: true,
+            retry: Retry::NOW,
+            ..self
+        }
+    }
+
     /// Returns what a client is told of a quota whose policy refuses it for a time in any case.
     #[must_use]
     pub fn while_punished(self, penalty: Micros) -> Self {

@@ -8,7 +8,7 @@ use super::context::Limiter;
 use crate::clock::Micros;
 use crate::cost::{MissingCost, PriceRow, Settled};
 use crate::index::PolicyIndex;
-use crate::limit::plan::PlanPolicy;
+use crate::limit::plan::{PlanPolicy, SeriesId};
 use crate::limit::{Decision, PartitionId, Retry};
 use crate::metrics::PolicyOutcome;
 use crate::request::{Facts, redacted};
@@ -50,6 +50,8 @@ pub(super) enum QuotaPlace {
     Candidate(u16),
     /// The penalty.
     Penalty,
+    /// The credits that take what the policy refuses.
+    Spill,
 }
 
 /// What a policy did to a request.
@@ -103,8 +105,9 @@ pub struct Reservation {
 pub(super) struct ShownDecision {
     /// Which of [`Decided::policies`] decided so.
     pub(super) of: PlanPolicy,
-    /// Index among the quotas of the policy, or of its override.
-    pub(super) quota: usize,
+    pub(super) place: QuotaPlace,
+    /// Where the store keeps it.
+    pub(super) series_id: SeriesId,
     pub(super) decision: Decision,
 }
 
@@ -188,7 +191,7 @@ impl Decided {
         let violated = self.refusing.iter().filter(move |one| {
             let is_counted = match one.place {
                 QuotaPlace::Own(_) => true,
-                QuotaPlace::Candidate(_) => false,
+                QuotaPlace::Candidate(_) | QuotaPlace::Spill => false,
                 QuotaPlace::Penalty => {
                     let mut all = self.refusing.iter();
                     !all.any(|other| other.of == one.of && is_own(other))
@@ -208,7 +211,7 @@ impl Decided {
 
     fn info<'s>(&'s self, snapshot: &'s Snapshot, shown: &ShownDecision) -> LimitInfo<'s> {
         LimitInfo {
-            quota: &self.policies[usize::from(shown.of)].quotas(snapshot)[shown.quota],
+            quota: self.policies[usize::from(shown.of)].quota(snapshot, shown.place),
             decision: shown.decision,
         }
     }
@@ -224,7 +227,7 @@ impl Decided {
         self.shown.iter().find_map(|shown| {
             let decision = &self.policies[usize::from(shown.of)];
             let reserved = decision.reservation?.units;
-            let capacity = decision.quotas(snapshot)[shown.quota].quota.capacity();
+            let capacity = decision.quota(snapshot, shown.place).quota.capacity();
             let policy = &snapshot.policies[decision.policy];
             let (name, unit) = (&policy.name, &policy.unit);
             let is_cause = decision.outcome == PolicyOutcome::Refused && reserved > capacity;
@@ -356,6 +359,11 @@ impl PolicyResult {
             QuotaPlace::Penalty => {
                 let penalty = policy.penalty.as_ref();
                 penalty.expect("a plan has the penalties that policies have")
+            }
+            QuotaPlace::Spill => {
+                let spill = policy.spill.map(|index| &snapshot.policies[index]);
+                let own = spill.and_then(|spill| spill.grant.quotas().first());
+                own.expect("a plan has the credits that policies spill to")
             }
         }
     }

@@ -8,6 +8,7 @@
 
 mod context;
 mod decided;
+mod first_cost;
 mod known;
 mod plan;
 mod preflight;
@@ -18,8 +19,9 @@ use std::cell::RefCell;
 
 pub use context::Limiter;
 pub use decided::{Admission, Decided, LimitInfo, PolicyResult, Reservation, tightest};
+pub use first_cost::Reserve;
 pub use known::{Judged, JudgedPolicy, KnownClients, SeenClients, judge};
-pub use plan::{BodyNeeds, Reserve};
+pub use plan::BodyNeeds;
 pub use preview::{PeekedCost, Preview, PreviewedQuota};
 pub use settle::{ResponseFacts, Settler};
 

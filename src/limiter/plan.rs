@@ -2,17 +2,17 @@
 
 use std::cell::RefCell;
 
-use http::HeaderMap;
 use smallvec::SmallVec;
 
 use super::context::Limiter;
 use super::decided::{Admission, Decided, PolicyResult, QuotaPlace, RefusingQuota, ShownDecision};
-use crate::cost::{Numbers, PriceRow, RequestNeed};
+use super::first_cost::{Reserve, cost};
+use crate::cost::RequestNeed;
 use crate::limit::plan::{CheckMode, PlanPolicy};
 use crate::limit::{AnchorDay, Check, CheckResult, Count, PartitionId, Plan, Verdict};
 use crate::metrics::PolicyOutcome;
 use crate::request::{Facts, Identified, LatestPartition};
-use crate::snapshot::{AppliedPolicy, CostSource, Grant, Policy, PolicyMode, PolicyQuota};
+use crate::snapshot::{AppliedPolicy, Grant, Policy, PolicyMode, PolicyQuota};
 
 /// A plan, and for each of its checks what it belongs to.
 #[derive(Debug, Default)]
@@ -39,15 +39,6 @@ struct Owner {
     of: PlanPolicy,
     place: QuotaPlace,
     mode: PolicyMode,
-}
-
-/// What a plan reserves by, where a body tells the cost.
-#[derive(Clone, Copy, Debug)]
-pub enum Reserve<'n> {
-    /// What was read of the request.
-    Read(&'n Numbers),
-    /// What its head says: the smallest reserve that its body could make.
-    Unread(&'n Numbers),
 }
 
 impl<'l> Limiter<'l> {
@@ -121,6 +112,7 @@ impl<'l> Limiter<'l> {
             own.reserve(applied, price_row);
             let day = policy.own_day(own.matched, facts);
             planned.add(decided, own, (policy, applied), quotas, (partition_id, day));
+            planned.spill(self, policy, (facts, partition_id));
         }
         Ok(())
     }
@@ -137,53 +129,6 @@ impl BodyNeeds {
         if mode == PolicyMode::Enforce {
             self.enforced = self.enforced.and(need);
         }
-    }
-}
-
-/// Returns what a request is charged first, and at which prices.
-///
-/// # Errors
-/// What refuses it if its policy refuses: what its client says of the cost is no plain decimal, or has no price.
-fn cost(
-    policy: &Policy,
-    applied: &AppliedPolicy,
-    headers: &HeaderMap,
-    reserve: Option<Reserve<'_>>,
-) -> Result<(u64, PriceRow), Admission> {
-    let index = applied.policy;
-    let is_enforced = policy.mode == Some(PolicyMode::Enforce);
-    match (&applied.body_cost, reserve) {
-        (Some(cost), Some(Reserve::Read(numbers))) => {
-            let row = match cost.price_row(numbers) {
-                Some(row) => row,
-                None if is_enforced => return Err(Admission::UnknownPrice { policy: index }),
-                None => PriceRow::Dearest,
-            };
-            return Ok((cost.reserve(numbers, row), row));
-        }
-        (Some(cost), Some(Reserve::Unread(numbers))) => {
-            return Ok((cost.reserve_at_least(numbers), PriceRow::NoTable));
-        }
-        _ => {}
-    }
-    match header_cost(policy, applied, headers) {
-        None if is_enforced => Err(Admission::BadCost { policy: index }),
-        cost => Ok((cost.unwrap_or(applied.cost), PriceRow::NoTable)),
-    }
-}
-
-/// Returns what a request costs by its head; none if what the client says of it is no plain decimal.
-fn header_cost(policy: &Policy, applied: &AppliedPolicy, headers: &HeaderMap) -> Option<u64> {
-    let reported = policy.reported_cost.as_ref();
-    let Some(reported) = reported.and_then(|reported| reported.header_of(CostSource::Request))
-    else {
-        return Some(applied.cost);
-    };
-    let mut values = headers.get_all(&reported.header).iter();
-    match (values.next(), values.next()) {
-        (None, _) => Some(reported.reserve),
-        (Some(value), None) => reported.read(value.as_bytes()),
-        (Some(_), Some(_)) => None,
     }
 }
 
@@ -231,7 +176,7 @@ impl<'s> Planned<'s> {
                 partition_id,
                 cost: match place {
                     QuotaPlace::Penalty => 0,
-                    QuotaPlace::Own(_) | QuotaPlace::Candidate(_) => cost,
+                    _ => cost,
                 },
                 mode,
                 policy: of,
@@ -240,13 +185,44 @@ impl<'s> Planned<'s> {
         }
     }
 
+    /// Lets credits take what the one quota of the policy refuses that was added last, if it spills.
+    fn spill(
+        &mut self,
+        limiter: &Limiter<'s>,
+        policy: &Policy,
+        (facts, partition_id): (&Facts<'_>, PartitionId),
+    ) {
+        let Some(of) = policy.spill.map(|of| &limiter.snapshot.policies[of]) else {
+            return;
+        };
+        let credits = of.credits_of(facts, partition_id);
+        let (Some(owner), Some(check), Some(credits)) =
+            (self.owners.last(), self.checks.last(), credits)
+        else {
+            return;
+        };
+        let owner = Owner {
+            place: QuotaPlace::Spill,
+            ..*owner
+        };
+        self.checks.push(Check {
+            quota: &credits.quota,
+            series_id: credits.series_id,
+            mode: CheckMode::Spill,
+            on_store_failure: of.on_store_failure_of(&credits.quota),
+            ..*check
+        });
+        self.owners.push(owner);
+    }
+
     /// Notes what each policy did, and what its quotas tell the client.
     pub(super) fn note(&self, verdict: &Verdict, is_degraded: bool, decided: &mut Decided) {
         let mut is_punished = false;
         for ((owner, check), answer) in self.owners.iter().zip(&self.checks).zip(&verdict.answers) {
             let policy = &mut decided.policies[usize::from(owner.of)];
             let is_candidate = check.mode == CheckMode::Candidate;
-            if answer.decision.is_some_and(|decision| !decision.admit) {
+            let is_spill = check.mode == CheckMode::Spill;
+            if answer.decision.is_some_and(|decision| !decision.admit) && !is_spill {
                 policy.is_candidate_refused |= is_candidate;
                 decided.refusing.push(RefusingQuota {
                     of: owner.of,
@@ -256,7 +232,9 @@ impl<'s> Planned<'s> {
             if is_candidate {
                 continue;
             }
-            policy.outcome = worse(policy.outcome, answer, owner.mode, is_degraded);
+            if !is_spill {
+                policy.outcome = worse(policy.outcome, answer, owner.mode, is_degraded);
+            }
             let Some(decision) = answer.decision else {
                 decided.is_degraded |= policy.outcome == PolicyOutcome::Unanswered;
                 continue;
@@ -265,10 +243,11 @@ impl<'s> Planned<'s> {
             let is_whole = verdict.admit && !is_degraded;
             policy.is_near_limit |= is_whole && check.quota.is_nearly_used_up(decision.remaining);
             match owner.place {
-                QuotaPlace::Own(index) if owner.mode != PolicyMode::Shadow => {
+                QuotaPlace::Own(_) | QuotaPlace::Spill if owner.mode != PolicyMode::Shadow => {
                     decided.shown.push(ShownDecision {
                         of: owner.of,
-                        quota: index.into(),
+                        place: owner.place,
+                        series_id: check.series_id,
                         decision,
                     });
                 }
@@ -276,7 +255,7 @@ impl<'s> Planned<'s> {
                     policy.penalty = decision.reset;
                     is_punished |= !decision.admit;
                 }
-                QuotaPlace::Own(_) | QuotaPlace::Candidate(_) => {}
+                _ => {}
             }
             decided.is_degraded |= policy.outcome == PolicyOutcome::Unanswered;
         }

@@ -7,7 +7,8 @@ use smallvec::SmallVec;
 
 use super::context::Limiter;
 use super::decided::{Admission, Decided};
-use super::plan::{Planned, Reserve};
+use super::first_cost::Reserve;
+use super::plan::Planned;
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::{self, CheckMode, Ledger, OnStoreFailure, Peek, Step};
 use crate::limit::{Check, CheckResult, PartitionId, Verdict};

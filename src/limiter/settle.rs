@@ -71,7 +71,7 @@ impl Decided {
         if adjustments.iter().any(|one| *one != Adjustment::NONE) {
             let refund = self.refund(settler, &adjustments);
             let adjustment = |of| adjustments[usize::from(of)];
-            self.adjust(snapshot, settler.store, adjustment, refund);
+            self.adjust(settler.store, adjustment, refund);
         }
     }
 
@@ -102,12 +102,12 @@ impl Decided {
     }
 
     /// Gives back what a request spent that is not delayed because there is no place.
-    pub fn give_back(&mut self, snapshot: &Snapshot, store: &Session) {
+    pub fn give_back(&mut self, store: &Session) {
         for decision in &mut self.policies {
             decision.cost = 0;
         }
         let all = |_| Adjustment::GiveBack(u64::MAX);
-        self.adjust(snapshot, store, all, Refund::default());
+        self.adjust(store, all, Refund::default());
         self.charge = None;
     }
 
@@ -128,7 +128,6 @@ impl Decided {
     /// Adjusts the charge, of which the rest still stands.
     fn adjust(
         &mut self,
-        snapshot: &Snapshot,
         store: &Session,
         adjustment: impl Fn(PlanPolicy) -> Adjustment,
         refund: Refund,
@@ -137,9 +136,7 @@ impl Decided {
             return;
         };
         for shown in &mut self.shown {
-            let series_id =
-                self.policies[usize::from(shown.of)].quotas(snapshot)[shown.quota].series_id;
-            shown.decision = charge.adjusted(series_id, shown.decision, adjustment(shown.of));
+            shown.decision = charge.adjusted(shown.series_id, shown.decision, adjustment(shown.of));
         }
         store.refund_later(charge, adjustment, refund);
     }

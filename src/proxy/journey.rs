@@ -278,10 +278,7 @@ impl Journey<'_> {
     /// Holds an admitted request until its turn.
     async fn delay(&mut self, wait: Micros) -> Result<(), Stop> {
         let Self {
-            client,
-            live,
-            exchange,
-            ..
+            client, exchange, ..
         } = self;
         exchange.record.delayed();
         // Boxed, so that requests that are not delayed do not need room for it.
@@ -296,7 +293,7 @@ impl Journey<'_> {
             Delayed::Full => {
                 exchange.record.not_delayed();
                 let store = &client.worker.store;
-                exchange.decided.give_back(&live.snapshot, store);
+                exchange.decided.give_back(store);
                 Err(Refusal::delayed_full().into())
             }
         }

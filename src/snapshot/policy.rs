@@ -9,6 +9,7 @@ use super::grant::{Grant, PolicyQuota};
 use super::settling::{CostSource, CountedAnswers, ReportedCost};
 use super::temporary::TemporaryOverrides;
 use crate::cost::{BodyCost, NumberSource};
+use crate::index::PolicyIndex;
 use crate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
 use crate::limit::{AnchorDay, Check, PartitionId, Quota};
 use crate::request::{Choice, Facts, Missing, NamedClient, Part, Partition, Patterns};
@@ -30,6 +31,8 @@ pub struct Policy {
     pub on_store_failure: OnStoreFailure,
     /// Quotas that are tried beside the real ones.
     pub candidates: Vec<PolicyQuota>,
+    /// The policy whose credits take what this one's quota refuses.
+    pub spill: Option<PolicyIndex>,
     /// What refuses for a time whoever was refused.
     pub penalty: Option<PolicyQuota>,
     /// Who tells what a request costs; none: [`AppliedPolicy::cost`](super::AppliedPolicy::cost) says it.
@@ -191,6 +194,19 @@ impl Policy {
         self.overrides.is_some() || self.temporary.is_some()
     }
 
+    /// Returns the credits that a request may spend under this policy in another one's place; none if it may not.
+    pub fn credits_of(&self, facts: &Facts<'_>, partition_id: PartitionId) -> Option<&PolicyQuota> {
+        if self.mode != Some(PolicyMode::Enforce) {
+            return None;
+        }
+        let grant = if self.has_overrides() {
+            self.grant_of(self.find_override(facts, partition_id))
+        } else {
+            &self.grant
+        };
+        grant.quotas().iter().find(|part| part.quota.is_balance())
+    }
+
     /// Finds the override that the policy has for a request, whose partition has this id.
     pub fn find_override(&self, facts: &Facts<'_>, partition_id: PartitionId) -> Option<Override> {
         if let Some(temporary) = &self.temporary
@@ -282,7 +298,9 @@ impl Policy {
     pub fn quotas_max(&self) -> usize {
         let own = self.grant.quotas().len() + self.candidates.len();
         let others = self.grants().map(|grant| grant.quotas().len()).max();
-        own.max(others.unwrap_or(0)) + usize::from(self.penalty.is_some())
+        own.max(others.unwrap_or(0))
+            + usize::from(self.penalty.is_some())
+            + usize::from(self.spill.is_some())
     }
 
     /// Yields the policy's own grant, and those of its overrides.

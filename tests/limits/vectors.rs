@@ -208,6 +208,7 @@ impl QuotaRow {
             None | Some("enforce") => CheckMode::Enforce,
             Some("shadow") => CheckMode::Shadow,
             Some("candidate") => CheckMode::Candidate,
+            Some("spill") => CheckMode::Spill,
             Some(other) => panic!("mode = {other:?} is unknown"),
         };
         (quota, mode)

@@ -10,7 +10,12 @@ use crate::snapshot::{Grant, Overrides, Policy, PolicyQuota};
 /// Shows the policies in the file's order.
 pub(in crate::admin) fn policies(state: &AdminState) -> Value {
     let live = state.process.live();
-    let policies = live.snapshot.policies.iter().map(policy);
+    let all = &live.snapshot.policies;
+    let policies = all.iter().map(|one| {
+        let mut said = policy(one);
+        said["spill"] = one.spill.map(|spill| &*all[spill].name).into();
+        said
+    });
     json!({ "policies": policies.collect::<Value>() })
 }
 

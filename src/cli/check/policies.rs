@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use crate::config::value::{BLOCKED, UNLIMITED};
 use crate::config::{display, guarantee, sizing};
 use crate::limit::Quota;
-use crate::snapshot::{Grant, Overrides, Policy, PolicyMode};
-use crate::store::settings::{Location, Settings};
+use crate::snapshot::{Grant, Overrides, Policy, PolicyMode, Snapshot};
+use crate::store::settings::Location;
 
 /// Says whose quota a policy counts.
 pub(super) fn whose(policy: &Policy) -> String {
@@ -17,7 +17,8 @@ pub(super) fn whose(policy: &Policy) -> String {
 }
 
 /// Says what a policy grants and guarantees.
-pub(super) fn policy(out: &mut String, policy: &Policy, store: &Settings) {
+pub(super) fn policy(out: &mut String, policy: &Policy, snapshot: &Snapshot) {
+    let store = &snapshot.store;
     let _ = write!(out, "  {}: {}", policy.name, whose(policy));
     match policy.mode {
         Some(PolicyMode::Enforce) => {}
@@ -39,6 +40,13 @@ pub(super) fn policy(out: &mut String, policy: &Policy, store: &Settings) {
     }
     if let Some(penalty) = &policy.penalty {
         quota(out, &penalty.quota, "");
+    }
+    if let Some(spill) = policy.spill {
+        let name = &snapshot.policies[spill].name;
+        let _ = writeln!(
+            out,
+            "    what it refuses is taken from the credits of {name}"
+        );
     }
     for part in &policy.candidates {
         quota(out, &part.quota, "candidate: ");

@@ -26,6 +26,7 @@ mod route_costs;
 mod route_mistakes;
 mod routes;
 mod rows;
+mod spills;
 mod store;
 mod temporary;
 mod tls;
@@ -66,6 +67,7 @@ pub fn compile(
     let listeners = listeners::compile(file, &mut report);
     let upstreams = upstreams::compile(file, &mut report);
     let mut policies: TiVec<PolicyIndex, _> = policies::compile(file, &mut report).into();
+    spills::compile(file, &mut policies, &mut report);
     let mut routing = routes::compile(file, &policies, &mut report);
     let preflight_policies = cors::preflight_policies(file, &policies, &mut report);
     let store = store::compile(&file.store, &mut report);
@@ -130,7 +132,9 @@ fn reads(
         route
             .policies
             .iter()
-            .map(|applied| &policies[applied.policy])
+            .flat_map(|applied| [Some(applied.policy), policies[applied.policy].spill])
+            .flatten()
+            .map(|policy| &policies[policy])
     };
     let reads = Reads::of(applied().flat_map(Policy::parts), Some(token_header));
     let costs = applied().filter_map(Policy::request_cost_header);

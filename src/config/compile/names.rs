@@ -74,6 +74,16 @@ impl<'f> TableNames<'f> {
         uses
     }
 
+    /// Finds a policy.
+    pub(super) fn policy(
+        &self,
+        name: &Spanned<String>,
+        report: &mut Report,
+    ) -> Option<PolicyIndex> {
+        self.find(&self.policies, name, report)
+            .map(PolicyIndex::from)
+    }
+
     /// Finds the upstream of a route.
     pub(super) fn upstream(
         &self,

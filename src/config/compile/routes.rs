@@ -183,6 +183,7 @@ impl RouteCompiler<'_, '_> {
             (self.report.mistake(&table.span, message, expected))
                 .hint("of several quotas the shortest and the longest window matter most");
         }
+        self.check_spills(table, &uses);
         if let Some(path) = path {
             for use_ in &uses {
                 self.check_params(table, path, use_);
@@ -209,6 +210,23 @@ impl RouteCompiler<'_, '_> {
         });
         let applied = applied.collect();
         (applied, bodies.compile(table, self.report))
+    }
+
+    /// Credits that take what a policy refuses are not asked by themselves as well.
+    fn check_spills(&mut self, table: &Table<RawRoute>, uses: &[PolicyUse]) {
+        let both = uses.iter().find_map(|use_| {
+            let spill = self.policies[use_.policy].spill?;
+            let other = uses.iter().find(|other| other.policy == spill)?;
+            Some((use_.policy, other))
+        });
+        if let Some((policy, credits)) = both {
+            let [name, of] = [policy, credits.policy].map(|index| &self.policies[index].name);
+            let message =
+                format!("policy `{of}` is asked by itself, and takes what `{name}` refuses");
+            let place = credits.span.as_ref().unwrap_or(&table.span);
+            (self.report.mistake(place, message, "one of the two"))
+                .hint(format!("leave out `{of}`: `{name}` spends its credits"));
+        }
     }
 
     /// A partition's `path:PARAM` must be in the path, unless an alternative to it can be there.

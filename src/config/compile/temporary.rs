@@ -71,6 +71,9 @@ pub fn temporary_grant(
     if let Some(mistake) = report.mistakes().first() {
         return Err(mistake.in_a_line());
     }
+    if policy.spill.is_some() && grant.quotas().len() > 1 {
+        return Err("the policy spills to credits, expected one quota".to_owned());
+    }
     check_room(policy, &grant, beside)?;
     let can_come_back = holds_requests(&snapshot.policies) || policy.is_settled();
     if let Grant::Quotas(quotas) = &mut grant {

@@ -154,6 +154,9 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
         )
         .sets(|table| &mut table.policy.mode)
         .doc("\"enforce\", \"shadow\" (count and report, never refuse), \"mark\" (shadow, and tell the upstream), or \"off\".")
+        .key("spill", free_text("credits").spanned().or_none("none"))
+        .sets(|table| &mut table.spill)
+        .doc("The policy whose credits take what this one refuses.")
         .key("penalty", duration(PENALTIES).or_none("none"))
         .sets(|table| &mut table.penalty)
         .doc("How long a client that was refused is refused.")
@@ -184,7 +187,6 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
         .sets(|table| &mut table.overrides_file)
         .doc("A CSV file with more overrides, read again on SIGHUP.")
         .table("refusal", refusal())
-        .not_yet("spill")
         .not_yet("notify consistency overshoot sync_interval")
 });
 

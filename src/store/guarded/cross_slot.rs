@@ -13,12 +13,12 @@ use smallvec::SmallVec;
 
 use super::abandoned::{AwaitedOutcome, LateAnswers};
 use super::fallback::is_closed;
-use super::joined::{JoinedPlan, PlanPart, unavailable};
+use super::joined::{JoinedPlan, PlanPart, fits, unavailable};
 use super::owned_plan::OwnedPlan;
 use super::remote::Remote;
 use super::settlements::SettlementQueue;
 use crate::clock::{Micros, Timestamp};
-use crate::limit::plan::{CheckMode, OnStoreFailure, RefusingPolicies, is_punished};
+use crate::limit::plan::{CheckMode, OnStoreFailure, RefusingPolicies, is_punished, spills};
 use crate::limit::{Check, CheckResult, Count, Decision, Retry, Verdict};
 use crate::store::charge::Charge;
 use crate::store::outcome::StoreVerdict;
@@ -161,10 +161,7 @@ impl<'p, 's> PeekedPlan<'p, 's> {
 
     /// Says which policies refuse.
     fn refusals(&self) -> RefusingPolicies {
-        let fits = |decision: &Option<Decision>| decision.is_none_or(|decision| decision.admit);
-        RefusingPolicies::of(
-            (self.plan.iter().zip(&self.decisions)).map(|(check, of)| (check, fits(of))),
-        )
+        RefusingPolicies::of(self.plan, |index| fits(self.plan, &self.decisions, index))
     }
 
     /// Charges the quotas that count refused requests too, and the candidates that count this one, and begins the
@@ -178,9 +175,8 @@ impl<'p, 's> PeekedPlan<'p, 's> {
         let counting = self.parts.iter().filter_map(|(part, is_answered)| {
             let mut counted = PlanPart::default();
             for (&place, check) in part.places.iter().zip(&part.checks) {
-                let fits =
-                    |place: usize| self.decisions[place].is_none_or(|decision| decision.admit);
                 if check.quota.is_penalty() {
+                    let fits = |index| fits(self.plan, &self.decisions, index);
                     if is_punished(self.plan, place, fits) {
                         counted.push(place, Check { cost: 1, ..*check });
                     }
@@ -204,17 +200,18 @@ impl<'p, 's> PeekedPlan<'p, 's> {
             wait: Micros(0),
             answers: self.plan.iter().map(|_| CheckResult::default()).collect(),
         };
-        let answers = self
-            .plan
-            .iter()
-            .zip(self.decisions)
-            .zip(&mut verdict.answers);
-        for ((check, decision), answer) in answers {
-            let Some(decision) = decision else { continue };
+        let fits = |index| fits(self.plan, &self.decisions, index);
+        for (index, check) in self.plan.iter().enumerate() {
+            let Some(mut decision) = self.decisions[index] else {
+                continue;
+            };
+            if !decision.admit && spills(self.plan, index, fits) {
+                decision = decision.spilled();
+            }
             if check.mode == CheckMode::Enforce && !decision.admit {
                 verdict.retry = verdict.retry.max(decision.retry);
             }
-            *answer = CheckResult {
+            verdict.answers[index] = CheckResult {
                 decision: Some(Decision {
                     wait: Micros(0),
                     ..decision

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::remote::Remote;
 use super::settlements::SettlementQueue;
 use crate::clock::Micros;
-use crate::limit::plan::RefusingPolicies;
+use crate::limit::plan::{CheckMode, RefusingPolicies};
 use crate::limit::{Adjustment, Check, CheckResult, Count, Decision, Plan, Retry, Verdict};
 use crate::store::charge::{Charge, ChargeEntry, Keeper};
 use crate::store::outcome::StoreVerdict;
@@ -157,9 +157,7 @@ impl<'p, 's> JoinedPlan<'p, 's> {
         }
         let admit = self.parts.iter().all(|part| part.verdict.admit);
         let decisions = self.decisions();
-        let fits = |decision: &Option<Decision>| decision.is_none_or(|decision| decision.admit);
-        let checks = (self.plan.iter().zip(&decisions)).map(|(check, of)| (check, fits(of)));
-        let refusals = RefusingPolicies::of(checks);
+        let refusals = RefusingPolicies::of(self.plan, |index| fits(self.plan, &decisions, index));
         let mut joined = Verdict {
             admit,
             retry: Retry::NOW,
@@ -217,6 +215,15 @@ impl DecidedPart {
             entry.charged = None;
         }
         settlements.give_back(remote, back);
+    }
+}
+
+/// Says whether a cost fits in a check of which this was decided: nothing if nobody counts it.
+pub(super) fn fits(plan: &[Check<'_>], decisions: &[Option<Decision>], index: usize) -> bool {
+    match decisions[index] {
+        Some(decision) => decision.admit,
+        // What is not counted takes nothing in another's place.
+        None => plan[index].mode != CheckMode::Spill,
     }
 }
 

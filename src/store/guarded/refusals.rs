@@ -31,7 +31,7 @@ use self::given_back::GivenBack;
 pub(super) use self::interval::Interval;
 use self::known::KnownRefusal;
 use crate::clock::{Micros, Timestamp};
-use crate::limit::plan::{CheckMode, SeriesId};
+use crate::limit::plan::{CheckMode, SeriesId, spills};
 use crate::limit::quota::Count;
 use crate::limit::{Check, CheckResult, Decision, PartitionId, Quota, Retry, Verdict};
 use crate::store::redis::wire::RefusedState;
@@ -112,6 +112,10 @@ impl Refusals {
         let (mut refused, mut due) = (Recollection::new(), Recollection::new());
         let checks = plan.iter().enumerate();
         for (place, check) in checks.filter(|(_, check)| !tries_candidate(plan, check)) {
+            // What another quota may take is refused only if that must refuse it, too.
+            if check.mode != CheckMode::Enforce || self.may_spill(plan, place, now) {
+                continue;
+            }
             self.with(check, now, |entry| {
                 let is_repeated = entry.is_repeated(now);
                 let found = if is_repeated { &mut refused } else { &mut due };
@@ -139,9 +143,16 @@ impl Refusals {
         if cap == Micros(0) || plan.iter().any(counts_refused) {
             return;
         }
-        for (check, refused) in plan.iter().zip(refused) {
+        let refused: SmallVec<[_; 4]> = refused.into_iter().collect();
+        let fits: SmallVec<[bool; 4]> = refused.iter().map(Option::is_none).collect();
+        for ((index, check), refused) in plan.iter().enumerate().zip(refused) {
+            let is_kept = match check.mode {
+                CheckMode::Enforce => !spills(plan, index, |index| fits[index]),
+                CheckMode::Spill => !fits[index - 1],
+                CheckMode::Shadow | CheckMode::Candidate => false,
+            };
             if let Some(refused) = refused
-                && check.mode == CheckMode::Enforce
+                && is_kept
                 && !tries_candidate(plan, check)
             {
                 self.insert(check, refused, asked, cap);
@@ -225,6 +236,17 @@ impl Refusals {
             });
         }
         is_first
+    }
+
+    /// Says whether a quota may take what the check at `place` refuses, as far as this node knows.
+    fn may_spill(&self, plan: &[Check<'_>], place: usize, now: Timestamp) -> bool {
+        let spill = plan.get(place + 1);
+        let Some(spill) = spill.filter(|spill| spill.mode == CheckMode::Spill) else {
+            return false;
+        };
+        let mut is_refused = false;
+        self.with(spill, now, |_| is_refused = true);
+        !is_refused
     }
 
     /// Calls `act` with what is remembered of a check, if it refuses it at `now`.
@@ -311,7 +333,7 @@ impl RememberedRefusal {
 
     /// Says whether a check of the same partition and quota must be refused too.
     fn refuses(&self, check: &Check<'_>, now: Timestamp) -> bool {
-        check.mode == CheckMode::Enforce
+        matches!(check.mode, CheckMode::Enforce | CheckMode::Spill)
             && self.known.refuses(&self.quota, check.cost, self.asked, now)
     }
 

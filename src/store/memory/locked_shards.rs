@@ -224,7 +224,8 @@ impl Ledger for LockedShards<'_> {
         let Some(CheckPlace { held, spot }) = self.places[index] else {
             return Peek {
                 at: now,
-                admit: true,
+                // What is not counted takes nothing in another's place.
+                admit: check.mode != CheckMode::Spill,
             };
         };
         let table = (self.shards[held].shard).table_for(check.series_id, check.quota);

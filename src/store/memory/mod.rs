@@ -48,7 +48,9 @@ use super::outcome::StoreVerdict;
 use super::resets::PartitionResets;
 use super::series::Series;
 use crate::clock::{Clock, Micros, Timestamp};
-use crate::limit::plan::{self, CheckMode, Ledger as _, OnStoreFailure, SeriesId};
+use crate::limit::plan::{
+    self, CheckMode, Ledger as _, OnStoreFailure, RefusingPolicies, SeriesId,
+};
 use crate::limit::{Adjustment, Check, Count, Decision, PartitionId, Verdict};
 use crate::metrics::Usage;
 
@@ -166,10 +168,8 @@ impl MemoryStore {
         locked_shards.place(plan).ok()?;
         let checks = plan.iter().enumerate();
         let does_fit = |(index, check)| locked_shards.peek(index, check).admit;
-        if checks
-            .filter(|(_, check)| check.mode == CheckMode::Enforce)
-            .all(does_fit)
-        {
+        let fits: SmallVec<[bool; 4]> = checks.map(does_fit).collect();
+        if RefusingPolicies::of(plan, |index| fits[index]) == RefusingPolicies::None {
             return None;
         }
         let mut verdict = Verdict::default();

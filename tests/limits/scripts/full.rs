@@ -37,7 +37,7 @@ proptest! {
     /// microsecond, as if the plan were that alone; what has none stays without.
     #[test]
     fn full_server_decides_exactly_what_it_knows(
-        rows in plans().prop_filter("penalties are decided without a key, too", has_no_penalty),
+        rows in plans().prop_filter("what is without a key is left out", can_be_left_out),
         events in proptest::collection::vec((full(), tick(), event()), 1..50),
     ) {
         let server = server().lock();
@@ -152,8 +152,12 @@ fn spread(verdict: Verdict, takes_part: &[bool]) -> Verdict {
     }
 }
 
-fn has_no_penalty(rows: &Rows) -> bool {
-    rows.quotas.iter().all(|(quota, _)| !quota.is_penalty())
+/// Says whether the rest of a plan is decided as if it were that alone: penalties are decided without a key, too, and
+/// what spills belongs together.
+fn can_be_left_out(rows: &Rows) -> bool {
+    let is_alone =
+        |(quota, mode): &(Quota, CheckMode)| !quota.is_penalty() && *mode != CheckMode::Spill;
+    rows.quotas.iter().all(is_alone)
 }
 
 /// Known clients are decided exactly; a penalty for which there is no memory is none.

@@ -387,25 +387,41 @@ pub(super) fn plans() -> impl Strategy<Value = Rows> {
         1 => Just(CheckMode::Shadow),
         2 => Just(CheckMode::Candidate),
     ];
-    let quota = (quota(), mode, any::<bool>());
+    let spill = proptest::option::of(0..60_u64);
+    let quota = (quota(), mode, any::<bool>(), spill);
     let quotas = proptest::collection::vec(quota, 1..5);
     (quotas, any::<u64>()).prop_map(|(quotas, partition_low)| {
-        let mut policy = 0;
-        let policies = quotas.iter().map(|(_, _, begins)| {
-            policy += u16::from(*begins);
-            policy % 4
-        });
+        let (mut policy, mut rows, mut policies) = (0, Vec::new(), Vec::new());
+        for (quota, mode, begins, spill) in quotas {
+            policy += u16::from(begins);
+            rows.push((quota, mode));
+            let credits = spill.filter(|_| mode == CheckMode::Enforce && may_spill(&quota));
+            rows.extend(credits.map(|initial| (credits_of(&quota, initial), CheckMode::Spill)));
+            policies.resize(rows.len(), policy % 4);
+        }
         Rows {
-            policies: policies.collect(),
+            policies,
             partition_low,
-            ..Rows::from(
-                quotas
-                    .iter()
-                    .map(|(quota, mode, _)| (*quota, *mode))
-                    .collect::<Vec<_>>(),
-            )
+            ..Rows::from(rows)
         }
     })
+}
+
+/// Says whether what a quota refuses may be taken by credits.
+fn may_spill(quota: &Quota) -> bool {
+    let is_fixed = matches!(
+        quota.algorithm,
+        Algorithm::FixedWindow | Algorithm::Calendar(_)
+    );
+    is_fixed && quota.count == Count::Admitted
+}
+
+fn credits_of(quota: &Quota, initial: u64) -> Quota {
+    Quota {
+        algorithm: Algorithm::Credits { initial },
+        align: Align::Epoch,
+        ..*quota
+    }
 }
 
 fn quota() -> impl Strategy<Value = Quota> {

@@ -8,7 +8,7 @@ use tollgate::clock::Micros;
 use super::{cook, count, folder, obedient, recipe, with_issuer};
 use crate::stores::on_each_store_text;
 use crate::support::ratelimit::{item, remaining, state};
-use crate::support::{Client, Flow, Recorded, get, secs};
+use crate::support::{Client, Flow, Recorded, TOKEN, get, order, secs};
 
 /// Returns a recipe that listens on a free port, with an upstream that is built in.
 fn built_in(name: &str) -> String {
@@ -156,5 +156,74 @@ fn live_and_test_keys() {
         let is_test = |request: &&Recorded| request.head.fields("tollgate-tier") == ["test_*"];
         let requests = origin.requests();
         assert_eq!(requests[before..].iter().filter(is_test).count(), 10);
+    });
+}
+
+#[test]
+fn allowance() {
+    let text = built_in("allowance").replace("1000 per", "3 per");
+    let text = text.replace(
+        "address = \"off\"",
+        &format!("address = \"127.0.0.1:0\"\ntoken = \"{TOKEN}\""),
+    );
+    on_each_store_text(&text, |running| {
+        let mut client = Client::connect(running.public);
+        let key = "X-Api-Key: a\r\n";
+        assert_eq!(count(&mut client, "/", key, 3, 200), 3);
+        let refused = client.get("/", key);
+        assert_eq!(refused.status, 402);
+        assert!(refused.field("retry-after").is_some());
+        let admin = running.gateway.admin_address().expect("an admin port");
+        let grant = json!({ "policy": "bought", "value": "a", "credits": 2 });
+        assert_eq!(order(admin, "grant", &grant).status, 200);
+        let spilled = client.get("/", key);
+        assert_eq!(spilled.status, 200);
+        assert_eq!(
+            (
+                remaining(&spilled, "allowance"),
+                remaining(&spilled, "bought")
+            ),
+            (0, 1)
+        );
+        assert_eq!(count(&mut client, "/", key, 2, 200), 1);
+        assert_eq!(count(&mut client, "/", "X-Api-Key: b\r\n", 4, 200), 3);
+        // The next month is another quota, before what was bought.
+        running.clock.advance(secs(16 * 86_400));
+        assert_eq!(order(admin, "grant", &grant).status, 200);
+        let of_month = client.get("/", key);
+        assert_eq!(
+            (
+                remaining(&of_month, "allowance"),
+                remaining(&of_month, "bought")
+            ),
+            (2, 2)
+        );
+    });
+}
+
+#[test]
+fn login_penalty() {
+    cook("login-penalty", |running, _| {
+        let mut client = Client::connect(running.public);
+        let mut login = |answer: &str| {
+            client.send(format!(
+                "POST /login HTTP/1.1\r\nHost: a.test\r\nContent-Length: 0\r\nX-Answer: {answer}\r\n\r\n"
+            ));
+            let answer = client.answer();
+            (
+                answer.status,
+                answer.field("retry-after").map(str::to_owned),
+            )
+        };
+        let wait = |secs: &str| (429, Some(secs.to_owned()));
+        // On Redis a failure of before may be given back a little later than the next one is decided.
+        (0..3).for_each(|_| assert_eq!(login("200").0, 200));
+        (0..5).for_each(|_| assert_eq!(login("401").0, 401));
+        assert_eq!(login("200"), wait("900"));
+        running.clock.advance(secs(900));
+        (0..5).for_each(|_| assert_eq!(login("401").0, 401));
+        assert_eq!(login("401"), wait("2700"));
+        running.clock.advance(secs(2700));
+        assert_eq!(login("200").0, 200);
     });
 }

@@ -25,6 +25,9 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
             applies[applied.policy] = true;
         }
     }
+    for spill in snapshot.policies.iter().filter_map(|policy| policy.spill) {
+        applies[spill] = true;
+    }
     for applied in snapshot.preflight_policies.iter().flatten() {
         applies[applied.policy] = true;
     }

@@ -179,6 +179,7 @@ queue = 5
 initial_credits = 5
 allow_loss = true
 penalty = "5m"
+spill = "credits"
 penalty_growth = 2
 partition = ["header:x-api-key | ip", "path:id"]
 on_missing = "refuse"

@@ -92,6 +92,7 @@ fn what_is_commented_out_is_the_default_unless_the_reference_says_there_is_none(
         "policy even: overrides_by the partition → header:x-plan",
         "policy monthly: anchor_day 1, of a week monday → 15, counters start afresh",
         "policy monthly: anchor_by none → jwt:billing_day, counters start afresh",
+        "policy monthly: spill none → prepaid",
         "route /* removed",
         "route checkout added",
         "route POST /chat: stream_end none → message_stop",

@@ -42,6 +42,7 @@ pub fn pack(
             CheckMode::Enforce => 0,
             CheckMode::Shadow => NEVER_REFUSES,
             CheckMode::Candidate => NEVER_REFUSES | CANDIDATE,
+            CheckMode::Spill => NEVER_REFUSES | SPILL,
         };
         if policy.replace(check.policy) != Some(check.policy) {
             argument[flags_at] |= BEGINS_POLICY;
@@ -167,9 +168,10 @@ impl Ledger for Answers {
                 ),
                 admit: reply.fits,
             },
+            // What is not known takes nothing in another's place.
             None => Peek {
                 at: self.now,
-                admit: true,
+                admit: check.mode != CheckMode::Spill,
             },
         }
     }
@@ -198,5 +200,6 @@ fn boolean(reader: &mut ReplyReader<'_>) -> Result<bool, BadReply> {
 const NEVER_REFUSES: u8 = 1;
 const BEGINS_POLICY: u8 = 2;
 const CANDIDATE: u8 = 4;
+const SPILL: u8 = 16;
 /// What a script says of a check instead of whether its cost fits.
 const UNDECIDED: u64 = 2;

@@ -8,6 +8,7 @@ use crate::limit::calendar_window::CalendarWindow;
 use crate::limit::credits::Credits;
 use crate::limit::gcra::Gcra;
 use crate::limit::penalty::Penalty;
+use crate::limit::plan::{RefusingPolicies, spills};
 use crate::limit::sliding_log::SlidingLog;
 use crate::limit::sliding_window::SlidingWindow;
 use crate::limit::{Calendar, OldestBucket, State};
@@ -106,7 +107,11 @@ fn algorithms() -> impl Strategy<Value = Algorithm> {
 }
 
 fn quotas() -> impl Strategy<Value = Vec<(Quota, CheckMode)>> {
-    let mode = prop_oneof![4 => Just(CheckMode::Enforce), 1 => Just(CheckMode::Shadow)];
+    let mode = prop_oneof![
+        4 => Just(CheckMode::Enforce),
+        1 => Just(CheckMode::Shadow),
+        2 => Just(CheckMode::Spill),
+    ];
     let one =
         (algorithms(), 1_u64..8, 1_u64..4, mode).prop_map(|(algorithm, limit, minutes, mode)| {
             let quota = Quota {
@@ -152,17 +157,25 @@ proptest! {
             guarded.clock.advance(Micros(wait_us));
             // A plan of all quotas but one, or of all, of one tier or the other.
             let tier: Vec<_> = quotas.iter().map(|(quota, mode)| (tier(quota, is_larger), *mode)).collect();
-            let plan: Vec<Check<'_>> = (0..).zip(&tier)
+            let mut plan: Vec<Check<'_>> = (0..).zip(&tier)
                 .filter(|(index, _)| *index != skipped || quotas.len() == 1)
                 .map(|(index, (quota, mode))| Check {
                     series_id: SeriesId(index.try_into().expect("a few")), mode: *mode, ..check(quota, cost)
                 })
                 .collect();
+            for index in 0..plan.len() {
+                let is_behind = index > 0 && plan[index - 1].mode == CheckMode::Enforce;
+                if plan[index].mode == CheckMode::Spill && !is_behind {
+                    plan[index].mode = CheckMode::Enforce;
+                }
+            }
             let sent = guarded.clock.now();
             let recalled = guarded.refusals.recall(&plan, true, || sent);
             if let Recalled::Refused(verdict) = recalled {
                 let peeks = guarded.peek(&plan);
-                for ((check, answer), peek) in plan.iter().zip(&verdict.answers).zip(&peeks) {
+                for (index, ((check, answer), peek)) in plan.iter().zip(&verdict.answers).zip(&peeks).enumerate() {
+                    let takes = spills(&plan, index, |index| peeks[index].is_none());
+                    prop_assert!(answer.decision.is_none() || !takes, "{check:?} spills");
                     let Some(found) = answer.decision else { continue };
                     let Some(refused) = peek else {
                         prop_assert!(false, "{check:?} is admitted, and was told {found:?}");
@@ -180,11 +193,12 @@ proptest! {
             }
             guarded.clock.advance(Micros(latency_us));
             let refused = guarded.peek(&plan);
-            let is_refused = plan.iter().zip(&refused)
-                .any(|(check, refused)| check.mode == CheckMode::Enforce && refused.is_some());
-            if !is_refused {
-                let charged = plan.iter().zip(&refused).filter(|(_, refused)| refused.is_none());
-                let charged: Vec<Check<'_>> = charged.map(|(check, _)| *check).collect();
+            let fits = |index: usize| refused[index].is_none();
+            if RefusingPolicies::of(&plan, fits) == RefusingPolicies::None {
+                let is_charged =
+                    |index: &usize| fits(*index) && (plan[*index].mode != CheckMode::Spill || !fits(*index - 1));
+                let charged = (0..plan.len()).filter(is_charged);
+                let charged: Vec<Check<'_>> = charged.map(|index| plan[index]).collect();
                 guarded.charge(&charged);
             }
             guarded.clock.advance(Micros(latency_us));
