@@ -84,6 +84,7 @@ fn cases() -> Vec<(&'static str, Rows)> {
         ("sliding-window, 360 buckets", windows(360, whole)),
         ("calendar", Algorithm::Calendar(month)),
         ("fixed-window, first", Algorithm::FixedWindow),
+        ("credits", Algorithm::Credits { initial: 100 }),
     ];
     let mut cases = Vec::new();
     for (name, algorithm) in algorithms {

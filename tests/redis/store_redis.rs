@@ -64,6 +64,7 @@ fn address(of: std::net::SocketAddr) -> Address {
 pub struct Bench {
     pub store: Store,
     pub clock: Clock,
+    settings: Settings,
 }
 
 impl Bench {
@@ -96,7 +97,11 @@ impl Bench {
                 window: TEN.window,
             });
         }
-        Self { store, clock }
+        Self {
+            store,
+            clock,
+            settings,
+        }
     }
 
     /// A server, and a worker's store on it.
@@ -123,6 +128,16 @@ impl Bench {
     pub fn behind(proxy: &Proxy) -> Self {
         let single = Deployment::Single(address(proxy.address()));
         Self::over(single, Duration::from_millis(300))
+    }
+
+    /// Over a server that has 20 ms for a decision, and whose breaker never opens.
+    pub fn hasty(proxy: &Proxy) -> Self {
+        let single = Deployment::Single(address(proxy.address()));
+        let bench = Self::over(single, Duration::from_millis(20));
+        let mut settings = bench.settings;
+        settings.breaker.failures = u32::MAX;
+        bench.store.reload(&settings);
+        Self { settings, ..bench }
     }
 
     pub fn on_cluster(cluster: &Cluster) -> Self {

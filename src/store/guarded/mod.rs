@@ -176,7 +176,7 @@ impl GuardedSession {
             step,
         });
         let settlements: Vec<Settlement<'_>> = settlements.collect();
-        match self.remote.settle(&settlements).await {
+        match self.remote.adjust(&settlements).await {
             Ok(failed) if failed.is_empty() => {}
             _ => return Err(DirectiveError::Unreachable),
         }

@@ -4,6 +4,8 @@
 //! If the worker stands still, it notices a deadline late. An answer that has arrived by then is
 //! taken: the server must not be blamed for what the worker did.
 
+mod commands;
+
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::ops::Deref;
@@ -14,7 +16,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
-use redis::Value;
 use smallvec::SmallVec;
 
 use super::breaker::Permit;
@@ -28,7 +29,7 @@ use crate::clock::Timestamp;
 use crate::limit::{Check, Decision, PartitionId, Verdict};
 use crate::metrics::BreakerState;
 use crate::store::outcome::PeekedCheck;
-use crate::store::redis::wire::{DirectiveAction, Settlement};
+use crate::store::redis::wire::Settlement;
 use crate::store::redis::{CallError, Caller, GivenUp, LateReader, RedisSession};
 
 /// A worker's way to Redis, guarded; lives on the worker's thread.
@@ -171,9 +172,18 @@ impl Remote {
             .collect()
     }
 
-    /// Settles what one step can settle.
+    /// Settles what one step can settle, as soon as a decision is made.
     pub(super) async fn settle(
         &self,
+        settlements: &[Settlement<'_>],
+    ) -> Result<Vec<(usize, CallError)>, Unanswered> {
+        let timeout = self.store.settings().timeout;
+        self.settle_within(timeout, settlements).await
+    }
+
+    async fn settle_within(
+        &self,
+        timeout: Duration,
         settlements: &[Settlement<'_>],
     ) -> Result<Vec<(usize, CallError)>, Unanswered> {
         let Some(first) = settlements.first() else {
@@ -181,34 +191,9 @@ impl Remote {
         };
         let caller = Caller::new(&|_| None);
         let settling = pin!(self.redis.settle(settlements, &caller));
-        let timeout = self.store.settings().timeout;
         let server = self.server(self.redis.server(first.partition_id));
         self.call(&server, first.partition_id, timeout, &caller, settling)
             .await
-    }
-
-    /// Makes quotas of one partition whole again; returns when.
-    pub(super) async fn reset(&self, resets: &[Settlement<'_>]) -> Result<Timestamp, Unanswered> {
-        let first = resets.first().ok_or(Unanswered::Unsent)?;
-        let caller = Caller::new(&|_| None);
-        let resetting = pin!(self.redis.reset(resets, &caller));
-        let server = self.server(self.redis.server(first.partition_id));
-        self.guard(&server, COMMAND_TIMEOUT, &caller, resetting)
-            .await
-    }
-
-    /// Reads or changes the fleet's set of directives.
-    pub(super) async fn directives(
-        &self,
-        action: DirectiveAction<'_>,
-    ) -> Result<Value, Unanswered> {
-        if !self.redis.is_known() {
-            return Err(Unanswered::Unsent);
-        }
-        let caller = Caller::new(&|_| None);
-        let asking = pin!(self.redis.directives(action, &caller));
-        let server = self.server(self.redis.nodes_server());
-        self.guard(&server, COMMAND_TIMEOUT, &caller, asking).await
     }
 
     /// Does what is needed a few times a second, and not for each request.
@@ -390,7 +375,5 @@ async fn within<F: Future>(
     None
 }
 
-/// How long a reset, and what is done with directives, may take: an operator waits, and no request does.
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(2);
 /// Turns of the runtime that an answer takes from the socket to whoever waits for it.
 const LAST_TURNS: u32 = 4;

@@ -306,7 +306,9 @@ mod tests {
                 align: Align::First,
                 ..quota(Algorithm::FixedWindow, false)
             },
+            quota(Algorithm::Credits { initial: 5 }, false),
+            Quota::penalty(Micros::from_secs(60), 2),
         ];
-        assert_eq!(layout(&since_0_2), "9ed43f61c4494b86");
+        assert_eq!(layout(&since_0_2), "18ea64a4c532780c");
     }
 }

@@ -1,0 +1,224 @@
+//! Histories of balances with failures: what was granted is what was spent and what is left, to the unit.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use futures_util::FutureExt;
+use proptest::prelude::*;
+use proptest::test_runner::{TestCaseError, TestRunner};
+use tollgate::clock::Micros;
+use tollgate::limit::plan::{OnStoreFailure, PlanPolicy, SeriesId};
+use tollgate::limit::quota::COUNT_MAX;
+use tollgate::limit::{Adjustment, Algorithm, Check, Quota};
+use tollgate::store::{Charge, Series, SeriesRole, Session, Shape, StoreVerdict};
+
+use crate::store_redis::{Bench, TEN, check, run};
+use crate::support::redis::{Fault, Proxy, Server};
+
+/// What a newcomer has.
+const INITIAL: u64 = 5;
+const CREDITS: Quota = Quota {
+    limit: COUNT_MAX,
+    window: Micros(0),
+    algorithm: Algorithm::Credits { initial: INITIAL },
+    ..TEN
+};
+
+/// One thing that happens at one of two gateways.
+#[derive(Clone, Debug)]
+enum Event {
+    /// An operator grants so many.
+    Grant(u64),
+    /// A request of that cost, beside a window or not.
+    Request { cost: u64, is_limited: bool },
+    /// The same, whose answer comes too late.
+    Late { cost: u64, is_limited: bool },
+    /// A client that leaves before the answer has come.
+    Leave { cost: u64 },
+    /// What a request cost turns out, or that it does not count.
+    Settle(prop::sample::Index, i64),
+}
+
+/// A gateway, and how it reaches the server.
+struct Gateway {
+    bench: Bench,
+    proxy: Proxy,
+    session: Session,
+    credits: SeriesId,
+}
+
+/// What a request was charged, and still is.
+struct Standing {
+    gateway: usize,
+    charge: Charge,
+    /// Of what its decision charged.
+    charged: u64,
+    /// What was spent without asking since.
+    more: u64,
+}
+
+fn event() -> impl Strategy<Value = (usize, Event)> {
+    let cost = 0..8_u64;
+    let event = prop_oneof![
+        2 => (1..10_u64).prop_map(Event::Grant),
+        6 => (cost.clone(), any::<bool>())
+            .prop_map(|(cost, is_limited)| Event::Request { cost, is_limited }),
+        1 => (cost.clone(), any::<bool>())
+            .prop_map(|(cost, is_limited)| Event::Late { cost, is_limited }),
+        1 => cost.prop_map(|cost| Event::Leave { cost }),
+        4 => (any::<prop::sample::Index>(), -6..6_i64)
+            .prop_map(|(which, units)| Event::Settle(which, units)),
+    ];
+    (0..2_usize, event)
+}
+
+impl Gateway {
+    /// Must be called on the runtime that is to ask.
+    fn start(server: &Server) -> Self {
+        let proxy = Proxy::to(server.address());
+        let bench = Bench::hasty(&proxy);
+        let credits = bench.store.series_id(&Series {
+            policy: Arc::from("credits"),
+            role: SeriesRole::Real,
+            shape: Shape::of(&CREDITS),
+            window: CREDITS.window,
+        });
+        Self {
+            session: bench.store.session(),
+            bench,
+            proxy,
+            credits,
+        }
+    }
+
+    fn plan(&self, client: u128, cost: u64, is_limited: bool) -> Vec<Check<'static>> {
+        let balance = Check {
+            quota: &CREDITS,
+            series_id: self.credits,
+            cost,
+            on_store_failure: OnStoreFailure::Closed,
+            ..check(&TEN, 0, client)
+        };
+        let window = Check {
+            policy: PlanPolicy(1),
+            cost,
+            ..check(&TEN, 0, client)
+        };
+        let window = is_limited.then_some(window);
+        [balance].into_iter().chain(window).collect()
+    }
+
+    /// Decides a request; returns what it was charged, if it was admitted.
+    async fn request(&self, client: u128, cost: u64, is_limited: bool) -> Option<Charge> {
+        // What was refused a moment ago is asked again.
+        self.bench.clock.advance(Micros::from_secs(2));
+        let plan = self.plan(client, cost, is_limited);
+        match self.session.decide(&plan).await {
+            StoreVerdict::Decided {
+                verdict, charge, ..
+            } if verdict.admit => Some(charge),
+            StoreVerdict::Decided { .. } | StoreVerdict::Unavailable { .. } => None,
+        }
+    }
+
+    /// Returns the balance, once all is settled.
+    async fn balance(&self, client: u128) -> i64 {
+        assert_eq!(self.session.finish().await, 0);
+        let peeked = self.session.peek(&self.plan(client, 0, false)).await[0];
+        peeked.remaining.cast_signed() - peeked.debt.cast_signed()
+    }
+}
+
+async fn adds_up(gateways: &[Gateway; 2], client: u128, events: Vec<(usize, Event)>) -> (i64, i64) {
+    let (mut granted, mut standing) = (INITIAL.cast_signed(), Vec::<Standing>::new());
+    for (at, event) in events {
+        let gateway = &gateways[at];
+        let charge = match event {
+            Event::Grant(credits) => {
+                let plan = gateway.plan(client, 0, false);
+                let adjusted = gateway
+                    .session
+                    .adjust(&plan, Adjustment::GiveBack(credits))
+                    .await;
+                adjusted.expect("nothing is wrong with the server");
+                granted += credits.cast_signed();
+                continue;
+            }
+            Event::Request { cost, is_limited } => {
+                (gateway.request(client, cost, is_limited).await).map(|charge| (cost, charge))
+            }
+            Event::Late { cost, is_limited } => {
+                gateway.proxy.set(Fault::BlackHole);
+                let charge = gateway.request(client, cost, is_limited).await;
+                gateway.proxy.set(Fault::None);
+                // The answer comes before those to what is asked from now on.
+                gateway.session.peek(&gateway.plan(client, 0, false)).await;
+                charge.map(|charge| (cost, charge))
+            }
+            Event::Leave { cost } => {
+                let plan = gateway.plan(client, cost, false);
+                // A refusal of a moment ago is known at once; otherwise it has been sent.
+                drop(gateway.session.decide(&plan).now_or_never());
+                None
+            }
+            Event::Settle(which, units) => {
+                if let Some(one) = (!standing.is_empty()).then(|| which.index(standing.len())) {
+                    standing[one].settle(gateways, units);
+                }
+                None
+            }
+        };
+        standing.extend(charge.map(|(charged, charge)| Standing {
+            gateway: at,
+            charge,
+            charged,
+            more: 0,
+        }));
+    }
+    for gateway in gateways {
+        gateway.balance(client).await;
+    }
+    let spent: u64 = standing.iter().map(|one| one.charged + one.more).sum();
+    (
+        granted - spent.cast_signed(),
+        gateways[0].balance(client).await,
+    )
+}
+
+impl Standing {
+    fn settle(&mut self, gateways: &[Gateway; 2], units: i64) {
+        let amount = units.unsigned_abs();
+        let adjustment = if units < 0 {
+            // What was spent more is no charge, and does not come back.
+            self.charged -= amount.min(self.charged);
+            Adjustment::GiveBack(amount)
+        } else {
+            self.more += amount;
+            Adjustment::Spend(amount)
+        };
+        let session = &gateways[self.gateway].session;
+        session.settle_later(&mut self.charge, |_| adjustment);
+    }
+}
+
+#[test]
+fn what_was_granted_is_what_was_spent_and_what_is_left() {
+    static CLIENTS: AtomicU64 = AtomicU64::new(1);
+    let histories = std::env::var("TOLLGATE_HISTORIES").ok();
+    let histories = histories.map_or(40, |count| count.parse().expect("a number"));
+    let server = Server::start();
+    let events = prop::collection::vec(event(), 1..40);
+    let ran = TestRunner::new(ProptestConfig::with_cases(histories)).run(&events, |events| {
+        let client = u128::from(CLIENTS.fetch_add(1, Relaxed)) << 64;
+        let (mut expected, mut found) = (0, 0);
+        run(async {
+            let gateways = [Gateway::start(&server), Gateway::start(&server)];
+            (expected, found) = adds_up(&gateways, client, events).await;
+        });
+        prop_assert_eq!(found, expected);
+        Ok::<(), TestCaseError>(())
+    });
+    if let Err(difference) = ran {
+        panic!("{difference}");
+    }
+}
