@@ -70,7 +70,8 @@ local function decide(plan, before, checks)
     else
       over[on_trial(flags, policy)] = true
     end
-    if not found[1] and room >= 0 and number ~= PENALTY and (found[2] or CREATES_KEYS) then
+    local may_fit = room >= 0 and number ~= PENALTY and flags < SPILL
+    if may_fit and not found[1] and (found[2] or CREATES_KEYS) then
       punished[mates(flags, policy)] = true
     end
     peeks[check] = found
