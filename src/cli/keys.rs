@@ -135,7 +135,9 @@ fn report(report: &Value) -> String {
                     number("reset_seconds")
                 );
             }
-            None => out.push_str(", nothing used"),
+            None if number("remaining") == number("limit") => out.push_str(", nothing used"),
+            // Units in flight come back at no known time.
+            None => {}
         }
         let _ = writeln!(
             out,

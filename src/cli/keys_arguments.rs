@@ -41,7 +41,7 @@ pub enum KeysCommand {
         /// How many credits.
         credits: u64,
     },
-    /// Begins all windows of a client afresh, on every gateway; credits stay.
+    /// Begins all windows of a client afresh, on every gateway; credits and units in flight stay.
     Reset(ClientName),
     /// Refuses clients with 403.
     Block {

@@ -188,6 +188,11 @@ fn law(quota: &Quota) -> String {
         Algorithm::SlidingWindow { buckets, oldest } => sliding_window(quota, buckets, oldest),
         Algorithm::SlidingLog => format!("exact: at most {limit} in any {window}"),
         Algorithm::Penalty { length, growth } => penalty(length, growth),
+        Algorithm::InFlight => {
+            format!(
+                "at most {limit} are held at once; each request holds its cost until it is answered"
+            )
+        }
         Algorithm::Credits { initial } => format!(
             "a balance that no time refills: {initial} at first, more by `tollgate keys grant`"
         ),

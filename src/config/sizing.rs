@@ -5,6 +5,7 @@ use crate::limit::calendar_window::CalendarWindow;
 use crate::limit::credits::Credits;
 use crate::limit::fixed_window::FixedWindow;
 use crate::limit::gcra::{CompactGcra, Gcra};
+use crate::limit::in_flight::InFlight;
 use crate::limit::penalty::Penalty;
 use crate::limit::sliding_log::SlidingLog;
 use crate::limit::sliding_window::SlidingWindow;
@@ -38,6 +39,7 @@ fn bytes(quota: &Quota) -> (u64, u64) {
         Algorithm::FixedWindow => (entry::<FixedWindow>(), entry::<FixedWindow>()),
         Algorithm::Calendar(_) => (entry::<CalendarWindow>(), entry::<CalendarWindow>()),
         Algorithm::Credits { .. } => (entry::<Credits>(), entry::<Credits>()),
+        Algorithm::InFlight => (entry::<InFlight>(), entry::<InFlight>()),
         Algorithm::Penalty { .. } => (0, entry::<Penalty>()),
         Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } if quota.can_come_back => {
             (entry::<Gcra>(), entry::<Gcra>())

@@ -86,13 +86,15 @@ impl QuotaView {
     fn json(&self) -> Value {
         let kind = match self.quota.algorithm {
             Algorithm::Credits { .. } => "credits",
+            Algorithm::InFlight => "in_flight",
             Algorithm::Penalty { .. } => "penalty",
             _ => "quota",
         };
-        let is_windowed = kind == "quota";
+        let is_windowed = self.quota.has_window();
+        let has_limit = is_windowed || self.quota.is_in_flight();
         json!({
             "kind": kind,
-            "limit": is_windowed.then_some(self.quota.limit),
+            "limit": has_limit.then_some(self.quota.limit),
             "window_seconds": is_windowed.then(|| seconds(self.quota.window)),
             "algorithm": display::algorithm(&self.quota),
             "candidate": self.is_candidate,

@@ -220,12 +220,12 @@ impl Display for QuotaView {
             write!(f, ", {algorithm}")?;
         }
         match &self.left {
-            Some(left) if self.quota.is_balance() => write!(f, ": {}", BalanceLeft(left)),
             Some(left) if self.quota.is_penalty() => match left.next {
                 Some(left) => write!(f, ": runs for another {}", display::span(left)),
                 None => f.write_str(": none runs"),
             },
-            Some(left) => write!(f, ": {left}"),
+            Some(left) if self.quota.has_window() => write!(f, ": {left}"),
+            Some(left) => write!(f, ": {}", TimelessLeft(left)),
             None => Ok(()),
         }
     }
@@ -251,10 +251,10 @@ impl Display for LeftView {
     }
 }
 
-/// What is left of a balance.
-struct BalanceLeft<'l>(&'l LeftView);
+/// What is left where no time brings more.
+struct TimelessLeft<'l>(&'l LeftView);
 
-impl Display for BalanceLeft<'_> {
+impl Display for TimelessLeft<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self(left) = self;
         match left.debt {

@@ -140,8 +140,8 @@ pub fn reset_states(
     let named = |policy: &&Policy| directive.text.policy.as_deref() == Some(&*policy.name);
     let quotas = (snapshot.policies.iter().filter(named)).flat_map(Policy::every_quota);
     quotas
-        // Balances stay, so what was charged to them comes back.
-        .filter(|(quota, _)| !quota.is_balance())
+        // What a reset leaves comes back as ever.
+        .filter(|(quota, _)| quota.ends_by_reset())
         .flat_map(|(_, series_id)| {
             let ids = directive.partition_ids();
             ids.map(move |partition_id| (series_id, partition_id))

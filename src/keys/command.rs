@@ -118,6 +118,10 @@ impl Keys<'_> {
                 "{client} spends no quota: it is {grant}"
             )));
         }
+        if quotas.iter().any(|(part, _)| part.quota.is_in_flight()) {
+            let message = "units in flight come back with the answers, and are adjusted by nobody";
+            return Err(KeysError::Wrong(format!("`{policy}`: {message}")));
+        }
         for partition_id in &clients.ids {
             let of = &self.snapshot.policies[index];
             let mut checks: Vec<Check<'_>> = Vec::new();
@@ -164,7 +168,7 @@ impl Keys<'_> {
         Ok((self.report(index, &clients).await, done))
     }
 
-    /// Begins all windows of one client afresh; returns what it had used. Credits stay.
+    /// Begins all windows of one client afresh; returns what it had used. Credits and units in flight stay.
     ///
     /// First every gateway is told, and has the time to hear of it: from then on none gives back what was charged
     /// before. Only then the counters go.
@@ -180,11 +184,12 @@ impl Keys<'_> {
         let windows = || {
             policy
                 .every_quota()
-                .filter(|(quota, _)| !quota.is_balance())
+                .filter(|(quota, _)| quota.ends_by_reset())
         };
         let lifetime = windows().map(|(quota, _)| quota.memory()).max();
         let lifetime = lifetime.ok_or_else(|| {
-            let message = "has credits alone, which a reset leaves as they are: `grant` and `adjust` change them";
+            let message = "has no window that a reset could begin afresh: `grant` and `adjust` change credits, and units in \
+                           flight come back with the answers";
             KeysError::Wrong(format!("`{}` {message}", policy.name))
         })?;
         let directive = |at: Option<Timestamp>| {

@@ -53,7 +53,8 @@ fn after_release(decision: Decision, quota: &Quota, amount: u64) -> Decision {
         Algorithm::FixedWindow
         | Algorithm::Calendar(_)
         | Algorithm::SlidingWindow { .. }
-        | Algorithm::SlidingLog => {
+        | Algorithm::SlidingLog
+        | Algorithm::InFlight => {
             let remaining = decision.remaining.saturating_add(amount).min(quota.limit);
             let is_whole = remaining == quota.limit;
             Decision {
@@ -225,6 +226,7 @@ mod tests {
             Algorithm::Gcra { .. }
             | Algorithm::LeakyBucket { .. }
             | Algorithm::Credits { .. }
+            | Algorithm::InFlight
             | Algorithm::Penalty { .. } => (true, true),
             Algorithm::FixedWindow | Algorithm::Calendar(_) => {
                 (decision.next.is_some(), decision.next.is_some())
@@ -266,7 +268,9 @@ mod tests {
                 Algorithm::SlidingWindow { .. } => run::<SlidingWindow>(&quota, &costs)?,
                 Algorithm::SlidingLog => run::<SlidingLog>(&quota, &costs)?,
                 Algorithm::Credits { .. } => run::<Credits>(&quota, &costs)?,
-                Algorithm::Penalty { .. } => unreachable!("nobody spends of one"),
+                Algorithm::InFlight | Algorithm::Penalty { .. } => {
+                    unreachable!("these are not adjusted")
+                }
                 Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => {
                     run::<Gcra>(&quota, &costs)?;
                 }

@@ -14,6 +14,7 @@ pub mod calendar_window;
 pub mod credits;
 pub mod fixed_window;
 pub mod gcra;
+pub mod in_flight;
 pub mod penalty;
 pub mod sliding_log;
 pub mod sliding_window;

@@ -59,6 +59,8 @@ pub enum Algorithm {
         /// The balance of a client that has never spent and was never granted any.
         initial: u64,
     },
+    /// Units that requests hold until they have been answered. Such a quota has no window.
+    InFlight,
     /// Whoever was refused by another quota of the policy is refused for a time. It has no window, and its `limit` is
     /// [`COUNT_MAX`].
     Penalty {
@@ -233,7 +235,7 @@ impl Quota {
             Algorithm::Calendar(_) => Micros(self.window.0 + DAY.0),
             Algorithm::FixedWindow | Algorithm::SlidingLog => self.window,
             // They count until they come back.
-            Algorithm::Credits { .. } => Micros(COUNT_MAX),
+            Algorithm::Credits { .. } | Algorithm::InFlight => Micros(COUNT_MAX),
             // Nothing is given back of it.
             Algorithm::Penalty { .. } => Micros(0),
         }
@@ -260,6 +262,21 @@ impl Quota {
     /// Says whether it is a balance, of which there is no whole that a share could be left of.
     pub fn is_balance(&self) -> bool {
         matches!(self.algorithm, Algorithm::Credits { .. })
+    }
+
+    /// Says whether requests hold its units, and spend none.
+    pub fn is_in_flight(&self) -> bool {
+        self.algorithm == Algorithm::InFlight
+    }
+
+    /// Says whether time gives its units back.
+    pub fn has_window(&self) -> bool {
+        !self.is_balance() && !self.is_in_flight() && !self.is_penalty()
+    }
+
+    /// Says whether a reset ends what counts: a balance stays, and so do units that requests hold.
+    pub fn ends_by_reset(&self) -> bool {
+        !self.is_balance() && !self.is_in_flight()
     }
 
     /// Says whether it is a penalty, which runs or does not, and is spent by nobody.

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use smallvec::SmallVec;
 
 use super::context::Limiter;
+use super::held::HeldUnits;
+use super::limit_info::{LimitInfo, tightest};
 use crate::clock::Micros;
 use crate::cost::{MissingCost, PriceRow, Settled};
 use crate::index::PolicyIndex;
@@ -24,6 +26,8 @@ pub struct Decided {
     pub(super) shown: SmallVec<[ShownDecision; 2]>,
     /// What an admitted request spent, until that is settled.
     pub(super) charge: Option<Charge>,
+    /// The units in flight that it holds.
+    pub(super) held: Option<Box<HeldUnits>>,
     /// Whether a decision was made without the store that should have made it.
     pub is_degraded: bool,
     /// The overrides that matched, in the form that may be shown: printable ASCII.
@@ -153,15 +157,6 @@ pub enum Admission {
     },
 }
 
-/// A quota, and what a client is told of it.
-#[derive(Clone, Copy, Debug)]
-pub struct LimitInfo<'s> {
-    /// The quota.
-    pub quota: &'s PolicyQuota,
-    /// What it decided.
-    pub decision: Decision,
-}
-
 impl Decided {
     /// Yields what the client is told of the quotas that enforce or mark.
     pub fn infos<'s>(
@@ -200,6 +195,11 @@ impl Decided {
             is_counted && of(one).outcome == PolicyOutcome::Refused
         });
         violated.map(move |one| of(one).quota(snapshot, one.place))
+    }
+
+    /// Ends what the request holds before it ends itself, because it became a connection.
+    pub fn release_held(&mut self) {
+        self.held = None;
     }
 
     /// Whether the policy that refused first does so because its penalty runs.
@@ -372,27 +372,6 @@ impl PolicyResult {
     pub(super) fn quotas<'s>(&self, snapshot: &'s Snapshot) -> &'s [PolicyQuota] {
         let policy = &snapshot.policies[self.policy];
         policy.grant_of(self.matched).quotas()
-    }
-}
-
-/// Returns the quota with the smallest share left; the first one if several are equal. A balance has no share.
-pub fn tightest<'s>(infos: impl Iterator<Item = LimitInfo<'s>>) -> Option<LimitInfo<'s>> {
-    let infos = infos.filter(|info| !info.quota.quota.is_balance());
-    infos.reduce(|least, next| {
-        if next.has_less_left_than(&least) {
-            next
-        } else {
-            least
-        }
-    })
-}
-
-impl LimitInfo<'_> {
-    /// Compares the shares that are left of the quotas' capacities, without a division.
-    fn has_less_left_than(&self, other: &Self) -> bool {
-        let parts = |info: &Self| (info.decision.remaining, info.quota.quota.capacity());
-        let ((left, whole), (other_left, other_whole)) = (parts(self), parts(other));
-        u128::from(left) * u128::from(other_whole) < u128::from(other_left) * u128::from(whole)
     }
 }
 

@@ -9,7 +9,9 @@
 mod context;
 mod decided;
 mod first_cost;
+mod held;
 mod known;
+mod limit_info;
 mod plan;
 mod preflight;
 mod preview;
@@ -18,13 +20,15 @@ mod settle;
 use std::cell::RefCell;
 
 pub use context::Limiter;
-pub use decided::{Admission, Decided, LimitInfo, PolicyResult, Reservation, tightest};
+pub use decided::{Admission, Decided, PolicyResult, Reservation};
 pub use first_cost::Reserve;
 pub use known::{Judged, JudgedPolicy, KnownClients, SeenClients, judge};
+pub use limit_info::{LimitInfo, tightest};
 pub use plan::BodyNeeds;
 pub use preview::{PeekedCost, Preview, PreviewedQuota};
 pub use settle::{ResponseFacts, Settler};
 
+use self::held::HeldUnits;
 use self::plan::Planned;
 use crate::clock::Micros;
 use crate::cost::Numbers;
@@ -32,7 +36,7 @@ use crate::index::PolicyIndex;
 use crate::metrics::PolicyOutcome;
 use crate::request::{Facts, LatestPartition};
 use crate::snapshot::AppliedPolicy;
-use crate::store::{Asked, StoreVerdict};
+use crate::store::{Asked, Session, StoreVerdict};
 
 impl Limiter<'_> {
     /// Decides a request to which these policies apply, and notes in `decided` what each policy did.
@@ -57,7 +61,7 @@ impl Limiter<'_> {
         }
         match self.decide_at_once(&planned, decided) {
             Ok(admission) => admission,
-            Err(asked) => planned.admission(&mut asked.await, decided),
+            Err(asked) => planned.admission(self.store, &mut asked.await, decided),
         }
     }
 
@@ -78,7 +82,7 @@ impl Limiter<'_> {
             return Err(refused);
         }
         if let Some(mut outcome) = self.store.refuse_at_once(&planned.checks) {
-            return Err(planned.admission(&mut outcome, decided));
+            return Err(planned.admission(self.store, &mut outcome, decided));
         }
         *decided = Decided::default();
         Ok(planned.needs)
@@ -110,7 +114,7 @@ impl Limiter<'_> {
     ) -> Result<Admission, Asked<'p>> {
         let mut outcome = StoreVerdict::default();
         match self.store.begin(&planned.checks, &mut outcome) {
-            None => Ok(planned.admission(&mut outcome, decided)),
+            None => Ok(planned.admission(self.store, &mut outcome, decided)),
             Some(asked) => Err(asked),
         }
     }
@@ -118,7 +122,12 @@ impl Limiter<'_> {
 
 impl Planned<'_> {
     /// Notes what came of the plan, and says what that means for the request.
-    fn admission(&self, outcome: &mut StoreVerdict, decided: &mut Decided) -> Admission {
+    fn admission(
+        &self,
+        store: &Session,
+        outcome: &mut StoreVerdict,
+        decided: &mut Decided,
+    ) -> Admission {
         match outcome {
             StoreVerdict::Unavailable { retry } => {
                 self.note_unanswered(decided);
@@ -136,6 +145,7 @@ impl Planned<'_> {
                         retry: verdict.retry,
                     };
                 }
+                decided.held = HeldUnits::take(store, charge);
                 decided.charge = Some(std::mem::take(charge));
                 Admission::Admitted { wait: verdict.wait }
             }

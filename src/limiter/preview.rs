@@ -144,7 +144,8 @@ impl<'s> Preview<'s> {
             return Admission::NOW;
         }
         let mut outcome = self.outcome(limiter, peeked);
-        self.planned.admission(&mut outcome, &mut self.decided)
+        self.planned
+            .admission(limiter.store, &mut outcome, &mut self.decided)
     }
 
     fn outcome(&self, limiter: &Limiter<'_>, peeked: &[PeekedCheck]) -> StoreVerdict {

@@ -37,10 +37,10 @@ pub struct ConfiguredQuota {
     pub policy: Arc<str>,
     /// The quota's name, as clients are told it.
     pub quota: Box<str>,
-    /// Units per window.
+    /// Units per window, or in flight.
     pub units: u64,
-    /// The window.
-    pub window: Micros,
+    /// The window; none of units in flight.
+    pub window: Option<Micros>,
 }
 
 impl Configured {
@@ -74,7 +74,7 @@ impl Configured {
 
 impl ConfiguredState {
     fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
-        let help = "Units per window of each quota, as configured.";
+        let help = "Units of each quota per window, or in flight, as configured.";
         let mut family = gauges(encoder, "policy_quota_units", help)?;
         for one in &self.quotas {
             let labels = [("policy", &*one.policy), ("quota", &*one.quota)];
@@ -82,9 +82,13 @@ impl ConfiguredState {
         }
         let help = "The window of each quota, as configured, in seconds.";
         let mut family = gauges(encoder, "policy_quota_window_seconds", help)?;
-        for one in &self.quotas {
+        for (one, window) in self
+            .quotas
+            .iter()
+            .filter_map(|one| Some((one, one.window?)))
+        {
             let labels = [("policy", &*one.policy), ("quota", &*one.quota)];
-            let seconds = std::time::Duration::from(one.window).as_secs_f64();
+            let seconds = std::time::Duration::from(window).as_secs_f64();
             family.encode_family(&labels)?.encode_gauge(&seconds)?;
         }
         let Some(in_force) = &self.in_force else {

@@ -122,12 +122,12 @@ fn configured_quotas(snapshot: &Snapshot) -> Vec<ConfiguredQuota> {
     let policies = policies.filter(|policy| policy.mode.is_some());
     let quotas = policies.flat_map(|policy| {
         let quotas = policy.grant.quotas().iter();
-        let windows = quotas.filter(|quota| !quota.quota.is_balance());
-        windows.map(|quota| ConfiguredQuota {
+        let bounded = quotas.filter(|quota| !quota.quota.is_balance());
+        bounded.map(|quota| ConfiguredQuota {
             policy: Arc::clone(&policy.name),
             quota: quota.item.trim_matches('"').into(),
             units: quota.quota.limit,
-            window: quota.quota.window,
+            window: quota.quota.has_window().then_some(quota.quota.window),
         })
     });
     quotas.collect()

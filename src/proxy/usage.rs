@@ -169,6 +169,13 @@ fn told(snapshot: &Snapshot, decided: &Decided, of: usize, result: &PolicyResult
                 "debt": info.decision.debt,
             });
         }
+        if quota.is_in_flight() {
+            return json!({
+                "in_flight": true,
+                "limit": quota.limit,
+                "remaining": info.decision.remaining,
+            });
+        }
         let mut said = json!({
             "limit": quota.limit,
             "remaining": info.decision.remaining,

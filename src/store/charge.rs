@@ -61,6 +61,22 @@ impl Charge {
             || (self.late.as_ref()).is_some_and(|late| late.may_be_charged(policy))
     }
 
+    /// Takes out the units in flight, which the request holds until it has been answered.
+    pub fn take_held(&mut self) -> Option<Self> {
+        let is_held = |entry: &ChargeEntry| entry.quota.is_in_flight();
+        if !self.entries.iter().any(is_held) {
+            return None;
+        }
+        let (held, spent) = std::mem::take(&mut self.entries)
+            .into_iter()
+            .partition(is_held);
+        self.entries = spent;
+        Some(Self {
+            entries: held,
+            late: None,
+        })
+    }
+
     /// Leaves out what leaky buckets were charged: whoever leaves while waiting keeps its place spent.
     pub fn without_places(mut self) -> Self {
         self.entries.retain(|entry| !entry.is_place());

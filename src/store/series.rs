@@ -61,6 +61,8 @@ pub enum Shape {
     Credits,
     /// The last penalty.
     Penalty,
+    /// The number of units that requests hold.
+    InFlight,
 }
 
 impl Shape {
@@ -80,6 +82,7 @@ impl Shape {
             Algorithm::LeakyBucket { .. } => Self::LeakyBucket,
             Algorithm::Credits { .. } => Self::Credits,
             Algorithm::Penalty { .. } => Self::Penalty,
+            Algorithm::InFlight => Self::InFlight,
         }
     }
 }

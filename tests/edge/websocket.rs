@@ -53,6 +53,21 @@ fn an_upgrade_is_one_request_to_its_policies() {
 }
 
 #[test]
+fn a_unit_in_flight_is_held_until_the_upgrade_alone() {
+    let server = Server::start(ECHO, &["serve"]);
+    let config = to(&server)
+        .policy("p", "quota = '1 in flight'\npartition = []")
+        .route("/*", "policies = ['p']");
+    let running = start(&config);
+    let held = || {
+        let mut held = Server::talking(ECHO, &["hold", &running.public.port().to_string()]);
+        assert_eq!(held.line(), "held");
+        held
+    };
+    let _tunnels = [held(), held()];
+}
+
+#[test]
 fn a_tunnel_ends_with_the_gateway() {
     let server = Server::start(ECHO, &["serve"]);
     let config = to(&server).top("shutdown_grace = '1s'").route("/*", "");

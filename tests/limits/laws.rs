@@ -393,7 +393,7 @@ proptest! {
             }
             Algorithm::Calendar(_) => 2 * quota.memory().0,
             Algorithm::FixedWindow | Algorithm::SlidingLog => 2 * quota.window.0,
-            Algorithm::Credits { .. } | Algorithm::Penalty { .. } => {
+            Algorithm::Credits { .. } | Algorithm::InFlight | Algorithm::Penalty { .. } => {
                 unreachable!("they are no quotas over time")
             }
         };

@@ -8,6 +8,7 @@ use tollgate::limit::calendar_window::CalendarWindow;
 use tollgate::limit::credits::Credits;
 use tollgate::limit::fixed_window::FixedWindow;
 use tollgate::limit::gcra::Gcra;
+use tollgate::limit::in_flight::InFlight;
 use tollgate::limit::penalty::Penalty;
 use tollgate::limit::plan::{CheckMode, Ledger, OnStoreFailure, Peek, PlanPolicy, SeriesId, Step};
 use tollgate::limit::sliding_log::SlidingLog;
@@ -28,6 +29,7 @@ pub enum Counter {
     Gcra(Gcra),
     Credits(Credits),
     Penalty(Penalty),
+    InFlight(InFlight),
 }
 
 /// Calls a method of whichever state a counter holds.
@@ -41,6 +43,7 @@ macro_rules! state {
             Counter::Gcra($state) => $call,
             Counter::Credits($state) => $call,
             Counter::Penalty($state) => $call,
+            Counter::InFlight($state) => $call,
         }
     };
 }
@@ -55,6 +58,7 @@ impl Counter {
             Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => Self::Gcra(Gcra::default()),
             Algorithm::Credits { .. } => Self::Credits(Credits::default()),
             Algorithm::Penalty { .. } => Self::Penalty(Penalty::default()),
+            Algorithm::InFlight => Self::InFlight(InFlight::default()),
         }
     }
 

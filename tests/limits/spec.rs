@@ -31,12 +31,18 @@ fn memory_store_reproduces_every_vector() {
 
 #[test]
 fn memory_stores_that_pass_their_counters_on_reproduce_every_vector() {
-    run(|rows| PassedOn(InMemory::new(rows)));
+    run_if(has_no_units_in_flight, |rows| PassedOn(InMemory::new(rows)));
 }
 
 #[test]
 fn scripts_reproduce_every_vector_on_redis() {
-    run(Scripted::new);
+    run_if(has_no_units_in_flight, Scripted::new);
+}
+
+/// Units in flight are counted by the process that answers the requests, and nowhere else.
+fn has_no_units_in_flight(rows: &Rows) -> bool {
+    let mut quotas = rows.quotas.iter();
+    !quotas.any(|(quota, _)| quota.is_in_flight())
 }
 
 /// Something that decides plans of fixed quotas, at times that may go back.
@@ -231,6 +237,11 @@ impl Subject for Scripted {
 
 /// Runs every case of every file against a new subject and reports each case's first difference.
 fn run<S: Subject>(subject: impl Fn(Rows) -> S) {
+    run_if(|_| true, subject);
+}
+
+/// As [`run`], for the cases that a subject is for.
+fn run_if<S: Subject>(is_for: impl Fn(&Rows) -> bool, subject: impl Fn(Rows) -> S) {
     let directory = env::var_os("TOLLGATE_SPEC").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/spec"),
         PathBuf::from,
@@ -242,6 +253,9 @@ fn run<S: Subject>(subject: impl Fn(Rows) -> S) {
         let parsed: File = toml::from_str(&text)
             .unwrap_or_else(|error| panic!("{}: not a vector file: {error}", file.display()));
         for case in parsed.case {
+            if !is_for(&case.rows()) {
+                continue;
+            }
             cases += 1;
             if let Err(difference) = run_case(&case, &subject) {
                 failures.push(format!("{}: {}: {difference}", file.display(), case.name));

@@ -176,6 +176,7 @@ impl QuotaRow {
             "credits" => Algorithm::Credits {
                 initial: self.initial,
             },
+            "in-flight" => Algorithm::InFlight,
             "penalty" => Algorithm::Penalty {
                 length: Micros(self.window_us),
                 growth: self.growth.unwrap_or(1),

@@ -12,6 +12,7 @@ mod cookbook;
 mod costs;
 mod credits;
 mod explain;
+mod in_flight;
 mod overrides;
 mod penalties;
 mod spread;

@@ -79,7 +79,10 @@ pub fn lines(quota: &Quota) -> String {
             format!("'sliding-window'\nbuckets = {buckets}\noldest_bucket = '{oldest}'")
         }
         Algorithm::SlidingLog => "'sliding-log'".to_owned(),
-        Algorithm::Calendar(_) | Algorithm::Credits { .. } | Algorithm::Penalty { .. } => {
+        Algorithm::Calendar(_)
+        | Algorithm::Credits { .. }
+        | Algorithm::InFlight
+        | Algorithm::Penalty { .. } => {
             unreachable!("no fleet has such quotas")
         }
         Algorithm::Gcra { burst } => format!("'gcra'\nburst = {burst}"),

@@ -44,6 +44,7 @@ pub(super) fn check_arithmetic(
         | Algorithm::FixedWindow
         | Algorithm::Calendar(_)
         | Algorithm::Credits { .. }
+        | Algorithm::InFlight
         | Algorithm::Penalty { .. } => {}
     }
 }

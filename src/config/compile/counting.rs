@@ -7,6 +7,7 @@ use super::algorithm_key::{check_align, check_key, without_calendar, wrong_day};
 use super::arithmetic::check_arithmetic;
 use super::rows::has_days;
 use crate::clock::Micros;
+use crate::config::display;
 use crate::config::file::{AlgorithmName, RawGrant, RawPolicy, RawQuota, Spanned, Table};
 use crate::config::report::Report;
 use crate::config::value::{CREDITS, QuotaSpan, QuotaText};
@@ -67,7 +68,9 @@ impl<'f> Counting<'f> {
     /// Returns how a quota is counted, but for its arithmetic, which is not checked.
     fn algorithm(&self, raw: &RawQuota, text: &QuotaText) -> AlgorithmName {
         match text.span {
-            QuotaSpan::Calendar(_) | QuotaSpan::Credits => AlgorithmName::FixedWindow,
+            QuotaSpan::Calendar(_) | QuotaSpan::Credits | QuotaSpan::InFlight => {
+                AlgorithmName::FixedWindow
+            }
             QuotaSpan::Window(_) => own(raw.algorithm.as_ref()).unwrap_or(self.policy.algorithm),
         }
     }
@@ -86,6 +89,7 @@ impl<'f> Counting<'f> {
             (QuotaSpan::Credits, _) => Algorithm::Credits {
                 initial: self.initial_credits,
             },
+            (QuotaSpan::InFlight, _) => Algorithm::InFlight,
             (QuotaSpan::Calendar(unit), _) => {
                 let day = self.day(raw, unit, report);
                 Algorithm::Calendar(self.calendar(raw, unit, (day, false)))
@@ -110,7 +114,7 @@ impl<'f> Counting<'f> {
             window: match text.span {
                 QuotaSpan::Window(window) => window,
                 QuotaSpan::Calendar(unit) => unit.longest(),
-                QuotaSpan::Credits => Micros(0),
+                QuotaSpan::Credits | QuotaSpan::InFlight => Micros(0),
             },
             algorithm,
             count: self.policy.count,
@@ -207,6 +211,7 @@ fn check_own_keys((raw, text): (&RawQuota, &QuotaText), name: AlgorithmName, rep
         QuotaSpan::Window(_) => None,
         QuotaSpan::Calendar(unit) => Some(format!("a calendar {}", unit.name())),
         QuotaSpan::Credits => Some(format!("`{CREDITS}`")),
+        QuotaSpan::InFlight => Some(format!("`{}`", display::quota(text))),
     };
     let of_calendars = [
         ("time_zone", span(raw.time_zone.as_ref())),
@@ -223,7 +228,7 @@ fn check_own_keys((raw, text): (&RawQuota, &QuotaText), name: AlgorithmName, rep
         ];
         let of_calendars = of_calendars
             .into_iter()
-            .filter(|_| text.span == QuotaSpan::Credits);
+            .filter(|_| !matches!(text.span, QuotaSpan::Calendar(_)));
         for (key, place) in of_windows.into_iter().chain(of_calendars) {
             let Some(place) = place else { continue };
             let message = format!("`{key}` does not go with {other}");

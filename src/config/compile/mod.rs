@@ -13,6 +13,7 @@ mod costs;
 mod counting;
 mod credits;
 mod hashed;
+mod in_flight;
 mod inventable;
 mod jwt;
 mod listeners;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::algorithm_key::{check_align, check_key, without_calendar, wrong_day};
 use super::rows::has_days;
-use super::{costs, credits, overrides, quotas};
+use super::{costs, credits, in_flight, overrides, quotas};
 use crate::config::display;
 use crate::config::file::{AlgorithmName, File, RawPolicy, Table};
 use crate::config::options::POLICY;
@@ -42,6 +42,7 @@ fn one(table: &Table<RawPolicy>, file: &File, report: &mut Report) -> Policy {
         ..policy
     };
     credits::check(table, &policy, file, report);
+    in_flight::check(table, &policy, file, report);
     policy
 }
 

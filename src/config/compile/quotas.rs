@@ -72,7 +72,7 @@ fn quotas(
         let item = item(name, is_one_of_several.then_some(&text.window_text));
         let rate = match text.span {
             QuotaSpan::Window(_) => format!("{} per {}", text.limit, text.window_text),
-            QuotaSpan::Calendar(_) | QuotaSpan::Credits => display::quota(text),
+            _ => display::quota(text),
         };
         PolicyQuota {
             series_id: SeriesId(0),
@@ -92,12 +92,20 @@ type Text<'f> = (&'f RawQuota, &'f QuotaText, &'f Range<usize>);
 /// Two quotas over one window would share their counters; the larger never refuses anyway.
 fn check_windows(quotas: &[Text<'_>], report: &mut Report) {
     for (at, (_, quota, place)) in quotas.iter().enumerate() {
+        if quota.span == QuotaSpan::InFlight && quotas.len() > 1 {
+            let text = display::quota(quota);
+            let message = format!("`{text}` stands in one list with other quotas");
+            (report.mistake(place, message, format!("`{text}` alone")))
+                .hint("a request can have several policies: write one for each kind of quota");
+            return;
+        }
         let same = |(_, earlier, _): &&Text<'_>| earlier.span == quota.span;
         if let Some((_, earlier, _)) = quotas[..at].iter().find(same) {
             let least = earlier.limit.min(quota.limit);
             let span = match quota.span {
                 QuotaSpan::Window(window) => display::span(window),
                 QuotaSpan::Calendar(unit) => format!("a calendar {}", unit.name()),
+                QuotaSpan::InFlight => continue,
                 QuotaSpan::Credits => {
                     let message =
                         "a client has one balance under a policy, `credits` stands here twice";
@@ -123,8 +131,8 @@ pub(super) fn item(name: &str, window_text: Option<&str>) -> Box<str> {
     }
 }
 
-/// Renders a quota's item of `RateLimit-Policy`; `w` is whole seconds rounded up, and left out of calendars. A
-/// balance has none. Units are requests if
+/// Renders a quota's item of `RateLimit-Policy`; `w` is whole seconds rounded up, and left out of calendars and of units in flight. A balance has
+/// none. Units are requests if
 /// `qu` does not say otherwise, and their name needs no escapes.
 fn policy_item(item: &str, quota: &Quota, unit: &str) -> Box<str> {
     if quota.is_balance() {
@@ -132,10 +140,11 @@ fn policy_item(item: &str, quota: &Quota, unit: &str) -> Box<str> {
     }
     let limit = quota.limit.min(INTEGER_MAX);
     let window = match quota.algorithm {
-        Algorithm::Calendar(_) => String::new(),
+        Algorithm::Calendar(_) | Algorithm::InFlight => String::new(),
         _ => format!(";w={}", quota.window.0.div_ceil(1_000_000)),
     };
     let unit = match unit {
+        REQUESTS if quota.is_in_flight() => ";qu=\"concurrent-requests\"".to_owned(),
         REQUESTS => String::new(),
         unit => format!(";qu=\"{unit}\""),
     };

@@ -49,7 +49,7 @@ fn check(table: &Table<RawPolicy>, policy: &Policy, place: &Range<usize>, report
         (report.mistake(
             place,
             message,
-            "such as `quota = \"1000 per calendar month\"`",
+            "one such as `quota = \"1000 per calendar month\"`",
         ))
         .hint("put rate limits into a policy of their own");
     }

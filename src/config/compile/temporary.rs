@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::counting::Counting;
 use super::overrides::{WINDOWS_MAX, window};
 use super::quotas;
-use super::{holds_requests, number, series};
+use super::{holds_requests, in_flight, number, series};
 use crate::config::file::{File, RawGrant, RawQuota, Spanned};
 use crate::config::report::Report;
 use crate::config::value::grant;
@@ -73,6 +73,11 @@ pub fn temporary_grant(
     }
     if policy.spill.is_some() && grant.quotas().len() > 1 {
         return Err("the policy spills to credits, expected one quota".to_owned());
+    }
+    if !in_flight::fits(policy, &grant) {
+        return Err(
+            "units in flight and other quotas are counted by policies of their own".to_owned(),
+        );
     }
     check_room(policy, &grant, beside)?;
     let can_come_back = holds_requests(&snapshot.policies) || policy.is_settled();

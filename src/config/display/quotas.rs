@@ -19,6 +19,7 @@ pub fn rate(quota: &Quota) -> String {
             )
         }
         Algorithm::Credits { .. } => CREDITS.to_owned(),
+        Algorithm::InFlight => in_flight(quota.limit),
         Algorithm::Penalty { length, .. } => format!("penalty of {}", span(length)),
         _ => format!("{} per {}", quota.limit, window(quota.window)),
     }
@@ -32,7 +33,7 @@ pub fn algorithm(quota: &Quota) -> Option<&'static str> {
         Algorithm::SlidingLog => AlgorithmName::SlidingLog,
         Algorithm::Gcra { .. } => AlgorithmName::Gcra,
         Algorithm::LeakyBucket { .. } => AlgorithmName::LeakyBucket,
-        Algorithm::Credits { .. } | Algorithm::Penalty { .. } => return None,
+        Algorithm::Credits { .. } | Algorithm::InFlight | Algorithm::Penalty { .. } => return None,
     };
     Some(word(ALGORITHMS, &name))
 }
@@ -55,6 +56,7 @@ pub fn window(window: Micros) -> String {
 pub fn quota(quota: &QuotaText) -> String {
     match quota.span {
         QuotaSpan::Credits => CREDITS.to_owned(),
+        QuotaSpan::InFlight => in_flight(quota.limit),
         span => format!("{} per {}", quota.limit, quota_span(span)),
     }
 }
@@ -65,7 +67,12 @@ pub fn quota_span(span: QuotaSpan) -> String {
         QuotaSpan::Window(micros) => window(micros),
         QuotaSpan::Calendar(unit) => format!("calendar {}", unit.name()),
         QuotaSpan::Credits => CREDITS.to_owned(),
+        QuotaSpan::InFlight => "in flight".to_owned(),
     }
+}
+
+fn in_flight(units: u64) -> String {
+    format!("{units} in flight")
 }
 
 /// Writes one of `quota` with how it alone is counted: `240 per hour (buckets 60)`.

@@ -46,12 +46,13 @@ fn counted(text: &str) -> Result<GrantText, ValueError> {
     quota(text).map(GrantText::Quota)
 }
 
-/// A candidate's balance would be one that nobody is granted.
+/// A candidate's balance would be one that nobody is granted, and its units in flight would have to be held by requests
+/// that are refused.
 fn tried(text: &str) -> Result<GrantText, ValueError> {
     let expected = "a quota such as `100 per minute`";
     match quota(text)? {
         QuotaText {
-            span: QuotaSpan::Credits,
+            span: QuotaSpan::Credits | QuotaSpan::InFlight,
             ..
         } => Err(ValueError::new(
             "cannot be tried beside another quota",

@@ -28,24 +28,17 @@ pub enum QuotaSpan {
     Calendar(CalendarUnit),
     /// It has none: units are a balance.
     Credits,
+    /// It has none: requests hold units until they have been answered.
+    InFlight,
 }
 
 /// Parses a quota such as `500 per 2s`, `100 per minute`, `5 per 10 minutes`.
 pub fn quota(text: &str) -> Result<QuotaText, ValueError> {
     let words: Vec<&str> = text.split_whitespace().collect();
+    if let Some(timeless) = timeless(&words) {
+        return timeless;
+    }
     match words[..] {
-        [_, "in", "flight"] => return Err(ValueError::to_come(QUOTAS)),
-        [CREDITS] => {
-            return Ok(QuotaText {
-                limit: COUNT_MAX,
-                span: QuotaSpan::Credits,
-                window_text: CREDITS.to_owned(),
-            });
-        }
-        [_, CREDITS] => {
-            let hint = "`credits`, with `initial_credits = 100` for newcomers, and `tollgate keys grant` for more";
-            return Err(ValueError::new("is not a quota", QUOTAS).hint(hint));
-        }
         [_, "per", .., "month" | "months"] if !words.contains(&"calendar") => {
             let hint = "months differ in length: `per calendar month`, or say how many days: `per 30 days`";
             return Err(ValueError::new("is not a quota", QUOTAS).hint(hint));
@@ -57,16 +50,10 @@ pub fn quota(text: &str) -> Result<QuotaText, ValueError> {
         _ => {}
     }
     let not_a_quota = || ValueError::new("is not a quota", QUOTAS).maybe_hint(quota_hint(text));
-    let [limit, "per", ref window @ ..] = words[..] else {
+    let [units, "per", ref window @ ..] = words[..] else {
         return Err(not_a_quota());
     };
-    let limit = whole(limit).ok_or_else(not_a_quota)?;
-    let Ok(limit @ 1..=COUNT_MAX) = limit.parse() else {
-        let expected = format!("a limit from 1 to {COUNT_MAX}");
-        let wrong = ValueError::new("has a limit that is out of range", expected);
-        let hint = "what admits nothing is `blocked`, in `overrides`".to_owned();
-        return Err(wrong.maybe_hint((limit.trim_matches('0').is_empty()).then_some(hint)));
-    };
+    let limit = limit(units).ok_or_else(not_a_quota)??;
     if let ["calendar", unit @ ..] = window {
         let units = [CalendarUnit::Day, CalendarUnit::Week, CalendarUnit::Month];
         let unit = units.into_iter().find(|known| *unit == [known.name()]);
@@ -101,9 +88,56 @@ pub fn quota(text: &str) -> Result<QuotaText, ValueError> {
     }
 }
 
+/// Parses a quota without a window; none if it is meant to have one.
+fn timeless(words: &[&str]) -> Option<Result<QuotaText, ValueError>> {
+    let not_a_quota = || ValueError::new("is not a quota", QUOTAS);
+    Some(match *words {
+        [units, "in", "flight"] => match limit(units) {
+            None => Err(not_a_quota()),
+            Some(limit) => limit.map(|limit| QuotaText {
+                limit,
+                span: QuotaSpan::InFlight,
+                window_text: "in-flight".to_owned(),
+            }),
+        },
+        [
+            units,
+            "concurrent" | "parallel" | "inflight" | "in-flight",
+            ..,
+        ] => Err(not_a_quota().hint(format!("did you mean `{units} in flight`?"))),
+        [CREDITS] => Ok(QuotaText {
+            limit: COUNT_MAX,
+            span: QuotaSpan::Credits,
+            window_text: CREDITS.to_owned(),
+        }),
+        [_, CREDITS] => {
+            let hint = "`credits`, with `initial_credits = 100` for newcomers, and `tollgate keys grant` for more";
+            Err(not_a_quota().hint(hint))
+        }
+        _ => return None,
+    })
+}
+
+/// Reads how many units a quota has; none if that is no number.
+fn limit(text: &str) -> Option<Result<u64, ValueError>> {
+    let digits = whole(text)?;
+    let Ok(limit @ 1..=COUNT_MAX) = digits.parse() else {
+        let expected = format!("a limit from 1 to {COUNT_MAX}");
+        let wrong = ValueError::new("has a limit that is out of range", expected);
+        let hint = "what admits nothing is `blocked`, in `overrides`".to_owned();
+        let is_nothing = digits.trim_matches('0').is_empty();
+        return Some(Err(wrong.maybe_hint(is_nothing.then_some(hint))));
+    };
+    Some(Ok(limit))
+}
+
 /// What every quota fits.
 pub fn quota_pattern() -> String {
-    format!(r"^\s*{CREDITS}\s*$|{}", windowed_pattern())
+    let units = r"[0-9]([0-9_]*[0-9])?";
+    format!(
+        r"^\s*{CREDITS}\s*$|^\s*{units}\s+in\s+flight\s*$|{}",
+        windowed_pattern()
+    )
 }
 
 /// What every quota with a window fits.
@@ -222,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn quotas_are_bounded_and_the_rest_is_to_come() {
+    fn quotas_are_bounded() {
         for (text, problem) in [
             ("0 per 1s", "has a limit that is out of range"),
             (
@@ -234,7 +268,9 @@ mod tests {
             ("10 per calendar year", "is not a quota"),
             ("10 per calendar", "is not a quota"),
             ("10 per 2 calendar months", "is not a quota"),
-            ("20 in flight", "is not available yet"),
+            ("0 in flight", "has a limit that is out of range"),
+            ("some in flight", "is not a quota"),
+            ("20 concurrent requests", "is not a quota"),
             ("1 per month", "is not a quota"),
         ] {
             assert_eq!(quota(text).expect_err(text).problem, problem, "{text}");

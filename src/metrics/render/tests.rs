@@ -116,7 +116,7 @@ fn configure(metrics: &Metrics, policy: &Arc<str>) {
         policy: Arc::clone(policy),
         quota: "per-client:100ms".into(),
         units: 100,
-        window: Micros(100_000),
+        window: Some(Micros(100_000)),
     }]);
 }
 

@@ -70,8 +70,9 @@ pub(super) fn open(
     protocol: Option<HeaderValue>,
     body: Option<RequestBody>,
     client: &Rc<Client>,
-    exchange: Box<Exchange>,
+    mut exchange: Box<Exchange>,
 ) -> Response<ResponseBody> {
+    exchange.decided.release_held();
     let worker = Rc::clone(&client.worker);
     let timeout = worker.live().snapshot.listeners[client.listener].tunnel_timeout;
     let request = exchange.request().clone();

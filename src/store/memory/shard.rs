@@ -135,7 +135,8 @@ impl Shard {
         }
     }
 
-    /// Takes out the tables of all series but those in `live`, which is sorted.
+    /// Takes out the tables of all series but those in `live`, which is sorted, and those of which requests hold units:
+    /// these come back when the requests end, and the policy may be there again by then.
     ///
     /// The caller drops them after it has unlocked the shard: a table can hold many states.
     pub(super) fn take_all_but(
@@ -146,7 +147,7 @@ impl Shard {
         let mut taken = Vec::new();
         for (series_id, place) in (0..).map(SeriesId).zip(&mut self.tables) {
             if live.binary_search(&series_id).is_err()
-                && let Some(table) = place.take()
+                && let Some(table) = place.take_if(|table| !table.is_held())
             {
                 let bytes = with_partitions!(&*table, partitions => partitions.budgeted_bytes());
                 budget.note(bytes, 0);

@@ -7,6 +7,7 @@ use crate::limit::calendar_window::CalendarWindow;
 use crate::limit::credits::Credits;
 use crate::limit::fixed_window::FixedWindow;
 use crate::limit::gcra::{CompactGcra, Gcra};
+use crate::limit::in_flight::InFlight;
 use crate::limit::penalty::Penalty;
 use crate::limit::sliding_log::SlidingLog;
 use crate::limit::sliding_window::SlidingWindow;
@@ -25,6 +26,7 @@ pub(super) enum SeriesTable {
     CompactGcra(Partitions<CompactGcra>),
     Credits(Partitions<Credits>),
     Penalty(Partitions<Penalty>),
+    InFlight(Partitions<InFlight>),
 }
 
 impl SeriesTable {
@@ -37,6 +39,7 @@ impl SeriesTable {
             Algorithm::SlidingLog => Self::SlidingLog(Partitions::new(*quota)),
             Algorithm::Credits { .. } => Self::Credits(Partitions::new(*quota)),
             Algorithm::Penalty { .. } => Self::Penalty(Partitions::new(*quota)),
+            Algorithm::InFlight => Self::InFlight(Partitions::new(*quota)),
             Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } if quota.can_come_back => {
                 Self::Gcra(Partitions::new(*quota))
             }
@@ -61,6 +64,11 @@ impl SeriesTable {
         }
     }
 
+    /// Says whether requests hold units that are counted here. Their policy may be gone.
+    pub(super) fn is_held(&self) -> bool {
+        matches!(self, Self::InFlight(held) if held.len() > 0)
+    }
+
     #[cold]
     fn widen(&mut self, quota: &Quota, now: Timestamp, budget: &MemoryBudget) {
         if let Self::CompactGcra(compact) = self {
@@ -82,6 +90,7 @@ macro_rules! with_partitions {
             $crate::store::memory::table::SeriesTable::CompactGcra($partitions) => $body,
             $crate::store::memory::table::SeriesTable::Credits($partitions) => $body,
             $crate::store::memory::table::SeriesTable::Penalty($partitions) => $body,
+            $crate::store::memory::table::SeriesTable::InFlight($partitions) => $body,
         }
     };
 }

@@ -51,7 +51,7 @@ impl MemoryStore {
     pub fn part(&self, index: usize) -> Vec<SeriesStates> {
         let shard = self.shards.lock(index);
         let tables = shard.tables();
-        let copied = tables.map(|(series_id, table)| (series_id, States::of(table)));
+        let copied = tables.filter_map(|(series_id, table)| Some((series_id, States::of(table)?)));
         let copied: Vec<_> = copied.collect();
         drop(shard);
         // After the tables: a reload may have added some.
@@ -141,8 +141,9 @@ impl SeriesStates {
 }
 
 impl States {
-    fn of(table: &SeriesTable) -> Self {
-        match table {
+    /// Copies a table; not that of units in flight, which come back to the process that answers the requests.
+    fn of(table: &SeriesTable) -> Option<Self> {
+        Some(match table {
             SeriesTable::FixedWindow(partitions) => Self::FixedWindow(partitions.copied()),
             SeriesTable::CalendarWindow(partitions) => Self::CalendarWindow(partitions.copied()),
             SeriesTable::SlidingWindow(partitions) => Self::SlidingWindow(partitions.copied()),
@@ -151,7 +152,8 @@ impl States {
             SeriesTable::CompactGcra(partitions) => Self::CompactGcra(partitions.copied()),
             SeriesTable::Credits(partitions) => Self::Credits(partitions.copied()),
             SeriesTable::Penalty(partitions) => Self::Penalty(partitions.copied()),
-        }
+            SeriesTable::InFlight(_) => return None,
+        })
     }
 }
 

@@ -169,7 +169,10 @@ impl<'a> Case<'a> {
         let window = micros(self.quota.window.0);
         let sent = self.admitted.iter().map(|request| request.sent);
         match self.quota.algorithm {
-            Algorithm::Calendar(_) | Algorithm::Credits { .. } | Algorithm::Penalty { .. } => {
+            Algorithm::Calendar(_)
+            | Algorithm::Credits { .. }
+            | Algorithm::InFlight
+            | Algorithm::Penalty { .. } => {
                 unreachable!("no fleet has such quotas")
             }
             Algorithm::FixedWindow => self.excess_of_runs(window, 1),

@@ -155,7 +155,10 @@ impl Limiter {
             counting.map(|(_, cost)| cost).sum()
         };
         let spent = match self.quota.algorithm {
-            Algorithm::Calendar(_) | Algorithm::Credits { .. } | Algorithm::Penalty { .. } => {
+            Algorithm::Calendar(_)
+            | Algorithm::Credits { .. }
+            | Algorithm::InFlight
+            | Algorithm::Penalty { .. } => {
                 unreachable!("no fleet has such quotas")
             }
             Algorithm::FixedWindow => sum(&|at| at.div_euclid(age_max) == now.div_euclid(age_max)),

@@ -120,7 +120,7 @@ fn is_looser((own_cost, own): (u64, &Policy), (cost, policy): (u64, &Policy)) ->
                 && policy.reported_cost.is_none()
                 && own.unit == policy.unit;
             let all = own_quotas.iter().chain(quotas);
-            let windowed = all.filter(|part| !part.quota.is_balance());
+            let windowed = all.filter(|part| part.quota.has_window());
             let windows: HashSet<u64> = windowed.map(|part| part.quota.window.0).collect();
             let admits_more = |window: u64| {
                 // Requests are compared, of which each may cost several units: a / b > c / d.
@@ -140,7 +140,7 @@ fn admitted(quotas: &[PolicyQuota], stretch_us: u64) -> u128 {
         match quota.algorithm {
             Algorithm::Gcra { burst } => paced().max(u128::from(burst)),
             Algorithm::LeakyBucket { .. } => paced().max(1),
-            Algorithm::Credits { .. } => u128::MAX,
+            Algorithm::Credits { .. } | Algorithm::InFlight => u128::MAX,
             _ => limit.saturating_mul(stretch_us.div_ceil(quota.window.0).into()),
         }
     };

@@ -50,6 +50,7 @@ pub(super) fn put_check(
             (6, taken_us, room_us, burst_us, 0)
         }
         Algorithm::Credits { initial } => (12, cost, signed(asked), initial, 0),
+        Algorithm::InFlight => unreachable!("the file keeps units in flight in memory"),
         Algorithm::Penalty { length, growth } => (13, cost, 0, length.0, growth.into()),
     };
     argument.extend([algorithm, if counts_all { COUNTS_ALL } else { 0 }]);

@@ -118,6 +118,7 @@ fn name(series: &Series) -> String {
         Shape::LeakyBucket => write!(name, "leaky"),
         Shape::Credits => write!(name, "credits"),
         Shape::Penalty => write!(name, "penalty"),
+        Shape::InFlight => write!(name, "flight"),
     };
     written.expect("a string takes all");
     write!(name, ":{}:{}", series.window.0, series.policy).expect("a string takes all");

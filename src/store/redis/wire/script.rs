@@ -62,7 +62,9 @@ impl Script {
             Algorithm::FixedWindow => Self::CheckFixedWindow,
             Algorithm::Calendar(_) => Self::CheckCalendar,
             Algorithm::SlidingWindow { buckets, .. } if is_long(buckets) => Self::Decide,
-            Algorithm::Credits { .. } | Algorithm::Penalty { .. } => Self::Decide,
+            Algorithm::Credits { .. } | Algorithm::InFlight | Algorithm::Penalty { .. } => {
+                Self::Decide
+            }
             Algorithm::SlidingWindow { .. } => Self::CheckSlidingWindow,
             Algorithm::SlidingLog => Self::CheckSlidingLog,
             Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => Self::CheckGcra,

@@ -54,6 +54,7 @@ impl StateReply {
         let mut reader = ReplyReader(bytes);
         let state = match quota.algorithm {
             Algorithm::Credits { .. } if bytes.is_empty() => Self::Credits(Credits::default()),
+            Algorithm::InFlight => return Err(BadReply),
             Algorithm::Penalty { .. } if bytes.is_empty() => Self::Penalty(Penalty::default()),
             Algorithm::Penalty { .. } => {
                 Self::Penalty(Penalty::new(reader.time()?, Micros(reader.number(7)?)))

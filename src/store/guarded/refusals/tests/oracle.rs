@@ -46,6 +46,7 @@ fn new_state(quota: &Quota) -> StateReply {
         Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => StateReply::Gcra(Gcra::default()),
         Algorithm::Credits { .. } => StateReply::Credits(Credits::default()),
         Algorithm::Penalty { .. } => StateReply::Penalty(Penalty::default()),
+        Algorithm::InFlight => unreachable!("Redis has no such quotas"),
     }
 }
 
