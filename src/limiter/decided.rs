@@ -197,7 +197,7 @@ impl Decided {
         violated.map(move |one| of(one).quota(snapshot, one.place))
     }
 
-    /// Ends what the request holds before it ends itself, because it became a connection.
+    /// Gives back what the request holds before it ends, because its connection changes to another protocol.
     pub fn release_held(&mut self) {
         self.held = None;
     }

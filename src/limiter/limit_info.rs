@@ -12,8 +12,8 @@ pub struct LimitInfo<'s> {
     pub decision: Decision,
 }
 
-/// Returns the quota with the smallest share left; the first one if several are equal. Of those, windows are left
-/// out that no time fills.
+/// Returns the quota with the smallest share left; the first one if several are equal. Those without a
+/// window are left out.
 pub fn tightest<'s>(infos: impl Iterator<Item = LimitInfo<'s>>) -> Option<LimitInfo<'s>> {
     let infos = infos.filter(|info| info.quota.quota.has_window());
     infos.reduce(|least, next| {

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
+use http::{HeaderValue, Method};
 use serde_json::{Value, json};
 
+use crate::support::http2::{self, Http2};
 use crate::support::ratelimit::{item, remaining, state};
 use crate::support::{
     After, Client, Config, Gate, Origin, Running, TOKEN, eventually, get, order, start,
@@ -164,6 +166,25 @@ fn whatever_ends_a_request_its_unit_comes_back() {
             wait_for(&running, 2);
         }
         end(client, &gate);
+        wait_for(&running, 3);
+    }
+}
+
+#[test]
+fn a_stream_that_is_reset_gives_its_unit_back_and_its_connection_stays() {
+    let origin = ending(&Gate::default());
+    let running = start(&config(origin.url(), "3 in flight", ""));
+    let mut client = Http2::connect(running.public, 65_535);
+    for target in ["/mute", "/begun"] {
+        let mut request = http2::request(Method::GET, target);
+        let key = HeaderValue::from_static("alice");
+        request.headers_mut().insert("x-api-key", key);
+        let mut stream = client.begin(request, true);
+        wait_for(&running, 2);
+        if target == "/begun" {
+            assert_eq!(stream.status(), Ok(200));
+        }
+        stream.cancel();
         wait_for(&running, 3);
     }
 }
