@@ -1,6 +1,6 @@
 //! A file's whole way: read, compiled, and every mistake of both in one report.
 
-use super::compile::{compile, warnings};
+use super::compile::{check_store_in_force, compile, warnings};
 use super::file::File;
 use super::fingerprint::fingerprint;
 use super::given::Incomplete;
@@ -12,6 +12,7 @@ use super::text::ConfigText;
 use crate::limit::plan::SeriesId;
 use crate::snapshot::{Admin, Snapshot};
 use crate::store::Series;
+use crate::store::settings::Location;
 
 /// A good file.
 #[derive(Debug)]
@@ -43,13 +44,38 @@ pub fn load<'t>(
     env: &Env<'_>,
     series_id_of: &mut dyn FnMut(&Series) -> SeriesId,
 ) -> Result<Loaded, Report> {
-    let config = config.into();
-    let (file, mut report, included) = read(&config, env);
+    load_beside(None, &config.into(), env, series_id_of)
+}
+
+/// As [`load`], for a gateway that runs: its store stays until it is restarted, whatever the file says.
+pub fn reload<'t>(
+    running: &Location,
+    config: impl Into<ConfigText<'t>>,
+    env: &Env<'_>,
+    series_id_of: &mut dyn FnMut(&Series) -> SeriesId,
+) -> Result<Loaded, Report> {
+    load_beside(Some(running), &config.into(), env, series_id_of)
+}
+
+fn load_beside(
+    running: Option<&Location>,
+    config: &ConfigText<'_>,
+    env: &Env<'_>,
+    series_id_of: &mut dyn FnMut(&Series) -> SeriesId,
+) -> Result<Loaded, Report> {
+    let (file, mut report, included) = read(config, env);
     let hash = fingerprint(config.text, &included, &file);
     let Some((file, snapshot, mut warnings)) = compiled(file, &mut report, series_id_of) else {
         report.assign(&included);
         return Err(report);
     };
+    if let Some(running) = running {
+        check_store_in_force(&file, &snapshot, running, &mut report);
+        if !report.is_empty() {
+            report.assign(&included);
+            return Err(report);
+        }
+    }
     let is_partial = report.leaves_out();
     let (more, given, paths) = report.into_remarks();
     warnings.extend(more);

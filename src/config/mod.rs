@@ -27,7 +27,7 @@ pub mod display;
 pub mod guarantee;
 
 pub use describe::describe;
-pub use load::{Loaded, environment, load, load_admin};
+pub use load::{Loaded, environment, load, load_admin, reload};
 pub use read::matching;
 pub use read_paths::ReadPaths;
 pub use text::{ConfigText, MissingValues};

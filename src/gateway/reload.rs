@@ -14,7 +14,7 @@ use crate::admin::{
 };
 use crate::config::changes::{Changes, changes, keep_until_restart};
 use crate::config::{
-    ConfigText, Loaded, ReadPaths, describe, environment, file::File, load, report::Report,
+    ConfigText, Loaded, ReadPaths, describe, environment, file::File, reload, report::Report,
 };
 use crate::keys::{InForce, InForceParts};
 use crate::limit::plan::SeriesId;
@@ -189,7 +189,9 @@ impl Reloader {
     }
 
     fn load(&self, config: ConfigText<'_>) -> Result<Loaded, Report> {
-        load(config, &environment, &mut |series| {
+        let live = Arc::clone(&self.process.live());
+        let running = &live.snapshot.store.location;
+        reload(running, config, &environment, &mut |series| {
             self.process.store.series_id(series)
         })
     }

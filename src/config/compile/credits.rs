@@ -10,6 +10,7 @@ use crate::config::value::{GrantText, QuotaSpan, StoreUrl};
 use crate::limit::Count;
 use crate::limit::plan::OnStoreFailure;
 use crate::snapshot::{Grant, Policy};
+use crate::store::settings::Location;
 
 /// Checks a policy whose overrides are compiled.
 pub(super) fn check(table: &Table<RawPolicy>, policy: &Policy, file: &File, report: &mut Report) {
@@ -45,11 +46,30 @@ pub(super) fn check(table: &Table<RawPolicy>, policy: &Policy, file: &File, repo
     let is_in_memory = matches!(store.value.url, StoreUrl::Memory)
         && (store.has("url") || !store.is_incomplete(STORE.about.title));
     if is_in_memory && !raw.allow_loss {
-        let message = "credits are kept in this process, and a restart forgets what clients bought";
-        (report.mistake(place, message, "a `url` of Redis in `[store]`"))
-            .hint("to keep them here all the same, say `allow_loss = true`");
+        let hint = "to keep them here all the same, say `allow_loss = true`";
+        refuse_in_memory(place, hint, report);
     }
     inventable::check_initial(table, policy, report);
+}
+
+fn refuse_in_memory(place: &Range<usize>, hint: &str, report: &mut Report) {
+    let message = "credits are kept in this process, and a restart forgets what clients bought";
+    (report.mistake(place, message, "a `url` of Redis in `[store]`")).hint(hint);
+}
+
+/// Refuses a policy whose credits the store in force would lose: another one needs a restart.
+pub(super) fn check_store_in_force(
+    table: &Table<RawPolicy>,
+    policy: &Policy,
+    running: &Location,
+    report: &mut Report,
+) {
+    if let (Some(place), Location::Memory, false) =
+        (first(table, policy), running, table.value.allow_loss)
+    {
+        let hint = "a changed `url` needs a restart, and until then credits would be in memory: restart with this file";
+        refuse_in_memory(place, hint, report);
+    }
 }
 
 /// Refuses a key of an override that grants no credits.

@@ -8,6 +8,7 @@ use crate::config::report::Report;
 use crate::config::value::{CostText, GrantText, QuotaSpan, StoreUrl};
 use crate::limit::Count;
 use crate::snapshot::{Grant, Policy};
+use crate::store::settings::Location;
 
 /// Checks a policy whose overrides are compiled.
 pub(super) fn check(table: &Table<RawPolicy>, policy: &Policy, file: &File, report: &mut Report) {
@@ -43,10 +44,29 @@ pub(super) fn check(table: &Table<RawPolicy>, policy: &Policy, file: &File, repo
     }
     let is_on_redis = !matches!(file.store.value.url, StoreUrl::Memory)
         && !file.store.is_incomplete(STORE.about.title);
-    if let (Some(place), true) = (first(table), is_on_redis) {
+    if is_on_redis {
+        refuse_on_redis(table, "each gateway counts its own requests then", report);
+    }
+}
+
+/// Refuses a policy of units in flight that Redis would have to count.
+fn refuse_on_redis(table: &Table<RawPolicy>, hint: &str, report: &mut Report) {
+    if let Some(place) = first(table) {
         let message = "units in flight on Redis are not available yet";
-        (report.mistake(place, message, "`url = \"memory:\"` in `[store]`"))
-            .hint("each gateway counts its own requests then");
+        (report.mistake(place, message, "`url = \"memory:\"` in `[store]`")).hint(hint);
+    }
+}
+
+/// Refuses a policy that the store in force cannot count: another one needs a restart.
+pub(super) fn check_store_in_force(
+    table: &Table<RawPolicy>,
+    policy: &Policy,
+    running: &Location,
+    report: &mut Report,
+) {
+    if is_in_flight(policy) && matches!(running, Location::Redis(_)) {
+        let hint = "a changed `url` needs a restart, and until then the store is Redis: restart with this file";
+        refuse_on_redis(table, hint, report);
     }
 }
 

@@ -54,7 +54,21 @@ use crate::limit::plan::SeriesId;
 use crate::limit::{Algorithm, Quota};
 use crate::request::{AddressSource, Part, Reads};
 use crate::snapshot::{FieldChanges, Grant, Listener, Policy, PolicyQuota, Route, Snapshot};
+use crate::store::settings::Location;
 use crate::store::{Series, SeriesRole, Shape};
+
+/// Refuses policies that the store in force cannot count, where a good file names another store, which needs a restart.
+pub fn check_store_in_force(
+    file: &File,
+    snapshot: &Snapshot,
+    running: &Location,
+    report: &mut Report,
+) {
+    for (table, policy) in file.policies.iter().zip(&snapshot.policies) {
+        credits::check_store_in_force(table, policy, running, report);
+        in_flight::check_store_in_force(table, policy, running, report);
+    }
+}
 
 /// Compiles a file, or says everything that is wrong with it.
 ///
