@@ -273,6 +273,27 @@ mod tests {
         assert!(usage.bytes <= MEMORY, "{usage:?} instead of {held:?}");
     }
 
+    /// They come back to the process that answers the requests, and would stay held in another one for good.
+    #[test]
+    fn units_in_flight_are_not_passed_on() {
+        let quota = quota(Algorithm::InFlight, true);
+        let store = MemoryStore::new(Clock::manual(START), 1 << 20);
+        let check = Check {
+            policy: PlanPolicy::default(),
+            quota: &quota,
+            series_id: store.series_id(&series(&quota)),
+            partition_id: PartitionId::new(1),
+            cost: 3,
+            mode: CheckMode::Enforce,
+            on_store_failure: OnStoreFailure::Local,
+        };
+        store.decide(&[check]);
+        let look = Check { cost: 0, ..check };
+        assert_eq!(store.peek(&[look])[0].remaining, 7);
+        let mut parts = (0..store.parts()).flat_map(|part| store.part(part));
+        assert_eq!(parts.next(), None);
+    }
+
     /// What is passed between versions of the gateway is these bytes: whoever changes them changes [`VERSION`]. What
     /// no earlier version can ask for may be added at the ends.
     #[test]
