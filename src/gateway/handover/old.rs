@@ -49,8 +49,19 @@ pub struct Upgrader {
     /// Gone once this process no longer listens.
     sockets: Arc<Mutex<Option<PassedSockets>>>,
     drainers: Drainers,
-    /// The new process, while it has not taken over.
-    child: Mutex<Option<Child>>,
+    child: Mutex<NewProcess>,
+}
+
+/// The new process, while it has not taken over.
+#[derive(Debug, Default)]
+enum NewProcess {
+    /// There is none.
+    #[default]
+    None,
+    /// It starts.
+    Started(Child),
+    /// None is to be started any more.
+    Unwanted,
 }
 
 /// A process that has taken over.
@@ -228,11 +239,9 @@ impl Upgrader {
         memory_limit::check_processes(draining.count() + 2, self.process.store.usage().bytes)?;
         drop(drainers);
         let (channel, theirs) = Channel::pair().map_err(ChannelError::System)?;
-        let child = self.start(theirs)?;
-        let id = child.id();
-        *self.child() = Some(child);
+        let id = self.start(theirs)?;
         let taken = self.converse(&channel, || announce(id));
-        let child = self.child().take();
+        let child = std::mem::take(&mut *self.child());
         match taken {
             Ok(version) => Ok(Successor {
                 version,
@@ -240,7 +249,7 @@ impl Upgrader {
                 channel,
             }),
             Err(error) => {
-                if let Some(mut child) = child {
+                if let NewProcess::Started(mut child) = child {
                     let _ = child.kill();
                     let _ = child.wait();
                 }
@@ -249,29 +258,40 @@ impl Upgrader {
         }
     }
 
-    /// Ends a new process that has not taken over.
+    /// Ends a new process that has not taken over, and starts none any more.
     pub fn abort(&self) {
-        if let Some(child) = &mut *self.child() {
-            let _ = child.kill();
+        match &mut *self.child() {
+            NewProcess::Started(child) => {
+                let _ = child.kill();
+            }
+            child => *child = NewProcess::Unwanted,
         }
     }
 
-    fn child(&self) -> MutexGuard<'_, Option<Child>> {
+    fn child(&self) -> MutexGuard<'_, NewProcess> {
         self.child.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start(&self, channel: OwnedFd) -> Result<Child, UpgradeError> {
+    /// Starts the new process, and returns its id.
+    fn start(&self, channel: OwnedFd) -> Result<u32, UpgradeError> {
         let Launch { program, arguments } = &self.launch;
         let mut command = Command::new(program);
         command.args(arguments).env(VARIABLE, PROTOCOL);
         for of_this_process in ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "WATCHDOG_PID"] {
             command.env_remove(of_this_process);
         }
-        let child = command.stdin(channel).spawn();
-        child.map_err(|source| UpgradeError::Start {
+        let mut new = self.child();
+        if matches!(*new, NewProcess::Unwanted) {
+            return Err(UpgradeError::Stopping);
+        }
+        let started = command.stdin(channel).spawn();
+        let child = started.map_err(|source| UpgradeError::Start {
             program: program.display().to_string(),
             source,
-        })
+        })?;
+        let id = child.id();
+        *new = NewProcess::Started(child);
+        Ok(id)
     }
 
     /// Passes everything to the new process; returns its version once it serves.
