@@ -119,7 +119,8 @@ impl Keys<'_> {
             )));
         }
         if quotas.iter().any(|(part, _)| part.quota.is_in_flight()) {
-            let message = "units in flight come back with the answers, and are adjusted by nobody";
+            let message =
+                "units in flight cannot be adjusted: each comes back when its request ends";
             return Err(KeysError::Wrong(format!("`{policy}`: {message}")));
         }
         for partition_id in &clients.ids {
@@ -188,8 +189,8 @@ impl Keys<'_> {
         };
         let lifetime = windows().map(|(quota, _)| quota.memory()).max();
         let lifetime = lifetime.ok_or_else(|| {
-            let message = "has no window that a reset could begin afresh: `grant` and `adjust` change credits, and units in \
-                           flight come back with the answers";
+            let message = "has no window to begin afresh: `grant` and `adjust` change credits, and units in flight come back \
+                           when their requests end";
             KeysError::Wrong(format!("`{}` {message}", policy.name))
         })?;
         let directive = |at: Option<Timestamp>| {

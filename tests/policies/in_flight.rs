@@ -82,8 +82,12 @@ fn a_unit_is_held_until_its_answer_has_ended() {
     wait_for(&running, 2);
     let again = get(running.public, "/", ALICE);
     assert_eq!((again.status, remaining(&again, "p")), (200, 1));
-    // A refusal is remembered by nobody, and nothing is adjusted.
-    for (command, more) in [("adjust", json!({ "units": -1 })), ("reset", json!({}))] {
+    // Nothing of it is corrected by hand, and no other kind of quota takes its place.
+    for (command, more) in [
+        ("adjust", json!({ "units": -1 })),
+        ("reset", json!({})),
+        ("set", json!({ "quota": ["5 per minute"], "for": "1h" })),
+    ] {
         let (status, why) = said(&running, command, &more);
         assert_eq!(status, 400, "{command}: {why}");
     }

@@ -77,7 +77,8 @@ pub(super) fn fits(policy: &Policy, grant: &Grant) -> bool {
     quotas.all(|part| part.quota.is_in_flight() == is_in_flight)
 }
 
-fn is_in_flight(policy: &Policy) -> bool {
+/// Says whether a policy counts units in flight.
+pub(super) fn is_in_flight(policy: &Policy) -> bool {
     let mut quotas = policy.grants().flat_map(Grant::quotas);
     quotas.any(|part| part.quota.is_in_flight())
 }

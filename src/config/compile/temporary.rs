@@ -75,9 +75,12 @@ pub fn temporary_grant(
         return Err("the policy spills to credits, expected one quota".to_owned());
     }
     if !in_flight::fits(policy, &grant) {
-        return Err(
-            "units in flight and other quotas are counted by policies of their own".to_owned(),
-        );
+        let expected = if in_flight::is_in_flight(policy) {
+            "counts units in flight, expected a quota such as `20 in flight`"
+        } else {
+            "counts no units in flight, expected a quota such as `100 per minute`"
+        };
+        return Err(format!("the policy {expected}"));
     }
     check_room(policy, &grant, beside)?;
     let can_come_back = holds_requests(&snapshot.policies) || policy.is_settled();

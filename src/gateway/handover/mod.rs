@@ -9,6 +9,7 @@ mod channel;
 mod message;
 mod new;
 mod old;
+mod pause;
 
 pub use channel::ChannelError;
 pub use new::Predecessor;

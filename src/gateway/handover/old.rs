@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use super::channel::{Channel, ChannelError, DESCRIPTORS_MAX};
 use super::message::{Begin, FromNew, FromOld, PassedAddress};
+use super::pause::Pause;
 use super::{PROTOCOL, READY_WITHIN, STEP_WITHIN, VARIABLE};
 use crate::build_info;
 use crate::gateway::control::Phase;
@@ -308,7 +309,7 @@ impl Upgrader {
             }
             FromNew::Serving => return Err(ChannelError::Nonsense.into()),
         };
-        let _paused = Pause::begin(&self.phase)?;
+        let _paused = Pause::begin(&self.phase).ok_or(UpgradeError::Stopping)?;
         if let Store::Memory(memory) = &self.process.store
             && takes_counters
         {
@@ -357,36 +358,6 @@ impl Upgrader {
         }
         Ok(())
     }
-}
-
-/// New connections are left in the queue as long as this lives, unless the phase has become another one meanwhile.
-struct Pause<'p>(&'p watch::Sender<Phase>);
-
-impl<'p> Pause<'p> {
-    /// Begins one; a process that is told to stop in the meantime stops.
-    fn begin(phase: &'p watch::Sender<Phase>) -> Result<Self, UpgradeError> {
-        if !replace(phase, &Phase::Running, Phase::Paused) {
-            return Err(UpgradeError::Stopping);
-        }
-        Ok(Self(phase))
-    }
-}
-
-impl Drop for Pause<'_> {
-    fn drop(&mut self) {
-        replace(self.0, &Phase::Paused, Phase::Running);
-    }
-}
-
-/// Puts one phase in the place of another one; says whether that was there.
-fn replace(phase: &watch::Sender<Phase>, old: &Phase, new: Phase) -> bool {
-    phase.send_if_modified(|phase| {
-        let is_old = phase == old;
-        if is_old {
-            *phase = new;
-        }
-        is_old
-    })
 }
 
 /// Passes the counters, and what operators ordered.
