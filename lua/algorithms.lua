@@ -4,7 +4,7 @@
 
 local MAKERS =
   { fixed_window, sliding_window, sliding_window, sliding_window, sliding_log, gcra, calendar, fixed_window,
-    long_window, long_window, long_window, credits, penalty }
+    long_window, long_window, long_window, credits, penalty, in_flight }
 local peeks, commits, releases = {}, {}, {}
 
 local function peek(key, room, x, y, number, plan)

@@ -31,10 +31,10 @@ local KEYS, ARGV, call, pack, unpack, unpack_list =
 -- fixed-window; 2, 3, 4 = sliding-window, leaving weighted, whole, dropped; 5 = sliding-log; 6 = gcra;
 -- 7 = calendar, whose windows stand behind all checks; 8 = fixed-window that begins with its first unit;
 -- 9, 10, 11 = sliding-window of 128 buckets and more; 12 = credits, whose room is the cost itself;
--- 13 = the penalty of its policy.
+-- 13 = the penalty of its policy; 14 = in-flight, whose gateway stands behind all checks.
 -- Flags: 1 = never refuses (in shadow, or a candidate), 2 = begins another policy than the check
 -- before, 4 = candidate, 8 = counts refused requests too, 16 = takes what the check before it refuses.
-local CHECK, CANDIDATE, COUNTS_ALL, SPILL, CREDITS, PENALTY = ">BBI7i8I7I7", 4, 8, 16, 12, 13
+local CHECK, CANDIDATE, COUNTS_ALL, SPILL, CREDITS, PENALTY, IN_FLIGHT = ">BBI7i8I7I7", 4, 8, 16, 12, 13, 14
 
 -- The time in µs since 1970: the first argument if that is a number, otherwise the server's.
 local now, first = tonumber(ARGV[1]), 2

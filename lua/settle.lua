@@ -7,7 +7,8 @@
 --           the newest entry, or of what a bucket lacks, whoever charged it), a check (prelude.lua) whose cost
 --           is the amount and whose room is that of a peek, then of the charge that a release gives
 --           back: its time in µs (7), the units that still stand (7) and, of gcra, the debt that it found
---           and what was given back by then, in µs (7 each).
+--           and what was given back by then, in µs (7 each). Of in-flight a release announces how many units
+--           a gateway holds, and its facts are not empty if it is to announce that again.
 -- Reply     per entry a string, or an error if it could not be settled, which leaves the others
 --           alone: time in µs (7 bytes), then facts as in decide.lua. The form for a full server
 --           leaves alone what has no key. The error OUTSIDE, and the server's time in µs, if the windows
@@ -26,7 +27,8 @@ local function settle(key, entry)
   else
     local _, is_known, a, b, c, d, e, f, g = peek(key, room, x, y, number, entry)
     -- What comes back makes a balance that was the initial one another one.
-    if (step == RELEASE or step == RELEASE_NEWEST) and (is_known or number == CREDITS) then
+    local is_written = is_known or number == CREDITS or CREATES_KEYS and number == IN_FLIGHT
+    if (step == RELEASE or step == RELEASE_NEWEST) and is_written then
       local release = releases[number]
       local charge = step == RELEASE and { charged_at, charged, debt, given_then }
       facts = release(key, amount, charge, room, x, y, a, b, c, d, e, f, g)

@@ -11,6 +11,13 @@ use crate::clock::{Micros, Timestamp};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InFlight(u64);
 
+impl InFlight {
+    /// Restores the state with so many units held.
+    pub fn new(units: u64) -> Self {
+        Self(units)
+    }
+}
+
 impl State for InFlight {
     fn arrive(&mut self, _quota: &Quota, now: Timestamp) -> Timestamp {
         now

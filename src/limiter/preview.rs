@@ -11,7 +11,7 @@ use super::first_cost::Reserve;
 use super::plan::Planned;
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::{self, CheckMode, Ledger, OnStoreFailure, Peek, Step};
-use crate::limit::{Check, CheckResult, PartitionId, Verdict};
+use crate::limit::{Check, CheckResult, Decision, PartitionId, Verdict};
 use crate::request::Facts;
 use crate::snapshot::{AppliedPolicy, PolicyQuota};
 use crate::store::{Charge, PeekedCheck, Session, StoreVerdict};
@@ -184,10 +184,10 @@ struct PeekedLedger<'p>(&'p [PeekedCheck]);
 
 impl PeekedLedger<'_> {
     /// Returns what decides a check; none if it would be admitted without being counted.
-    fn answer(&self, index: usize, check: &Check<'_>) -> Option<PeekedCheck> {
+    fn answer(&self, index: usize, check: &Check<'_>) -> Option<Decision> {
         let is_open = check.on_store_failure != OnStoreFailure::Local;
-        let peeked = self.0[index];
-        (!peeked.is_degraded || !is_open).then_some(peeked)
+        let peeked = &self.0[index];
+        (!peeked.is_degraded || !is_open).then_some(peeked.decision)
     }
 }
 
@@ -196,13 +196,13 @@ impl Ledger for PeekedLedger<'_> {
         Peek {
             // Nothing is charged, so no time is needed.
             at: Timestamp(0),
-            admit: (self.answer(index, check)).is_none_or(|peeked| peeked.decision.admit),
+            admit: (self.answer(index, check)).is_none_or(|decision| decision.admit),
         }
     }
 
     fn commit(&mut self, index: usize, check: &Check<'_>, _: Peek, _: Step) -> CheckResult {
         CheckResult {
-            decision: self.answer(index, check).map(|peeked| peeked.decision),
+            decision: self.answer(index, check),
             charged: None,
         }
     }

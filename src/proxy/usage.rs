@@ -80,7 +80,7 @@ impl<'j> Journey<'j> {
             .usage_looks
             .begin(client, &question, process.clock.now())
         {
-            UsageLook::Same(answer) => Ok(SmallVec::from_slice(&answer)),
+            UsageLook::Same(answer) => Ok(answer.into_vec().into()),
             UsageLook::Later => Err(Refusal::usage_too_often().after(LATER).into()),
             UsageLook::New => {
                 let peek = preview.peek(&self.client.worker.store, PeekedCost::Nothing);

@@ -138,6 +138,7 @@ mod tests {
         };
         let is_degraded = false;
         Box::new([PeekedCheck {
+            holders: Vec::new(),
             decision,
             is_degraded,
         }])

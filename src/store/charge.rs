@@ -63,18 +63,23 @@ impl Charge {
 
     /// Takes out the units in flight, which the request holds until it has been answered.
     pub fn take_held(&mut self) -> Option<Self> {
-        let is_held = |entry: &ChargeEntry| entry.quota.is_in_flight();
-        if !self.entries.iter().any(is_held) {
+        if !self.entries.iter().any(ChargeEntry::is_held) {
             return None;
         }
         let (held, spent) = std::mem::take(&mut self.entries)
             .into_iter()
-            .partition(is_held);
+            .partition(ChargeEntry::is_held);
         self.entries = spent;
         Some(Self {
             entries: held,
             late: None,
         })
+    }
+
+    /// Leaves out units in flight, which come back otherwise.
+    pub(super) fn without_units(mut self) -> Self {
+        self.entries.retain(|entry| !entry.is_held());
+        self
     }
 
     /// Leaves out what leaky buckets were charged: whoever leaves while waiting keeps its place spent.
@@ -132,6 +137,7 @@ impl LateCharge {
         if parts.keeps_places {
             entries.retain(|entry| !entry.is_place());
         }
+        entries.retain(|entry| !entry.is_held());
         let mut settled = SmallVec::new();
         for &(policy, adjustment) in &parts.adjustments {
             let adjusted = |of| {
@@ -219,6 +225,11 @@ impl ChargeEntry {
     /// Whether a place in a leaky bucket was charged.
     fn is_place(&self) -> bool {
         matches!(self.quota.algorithm, Algorithm::LeakyBucket { .. })
+    }
+
+    /// Whether units in flight were charged. Who asked for them knows what becomes of them, whatever a late answer says.
+    fn is_held(&self) -> bool {
+        self.quota.is_in_flight()
     }
 
     /// Says that this is to be done where it was charged, whatever was.

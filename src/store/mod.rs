@@ -12,6 +12,7 @@ pub mod settings;
 
 mod charge;
 pub mod directives;
+mod holder;
 mod outcome;
 mod resets;
 mod series;
@@ -22,6 +23,7 @@ pub mod redis;
 
 pub use charge::Charge;
 pub use guarded::GuardedStore;
+pub use holder::{GatewayId, Holder};
 pub use memory::{COUNTERS_VERSION, MemoryStore, SeriesStates};
 pub use outcome::{PeekedCheck, StoreVerdict};
 pub use series::{Series, SeriesRole, Shape};
@@ -120,6 +122,7 @@ impl Session {
                 let own = |decision| PeekedCheck {
                     decision,
                     is_degraded: false,
+                    holders: Vec::new(),
                 };
                 memory.peek(plan).into_iter().map(own).collect()
             }

@@ -1,6 +1,7 @@
 //! What came of asking a store to decide a plan.
 
 use super::charge::Charge;
+use super::holder::Holder;
 use crate::clock::Micros;
 use crate::limit::{Decision, Verdict};
 
@@ -29,12 +30,14 @@ pub enum StoreVerdict {
 }
 
 /// What a check of a plan would be answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeekedCheck {
     /// The answer.
     pub decision: Decision,
     /// Whether the store did not say so: it is what this node would answer in its place.
     pub is_degraded: bool,
+    /// Which gateways of the fleet hold units in flight.
+    pub holders: Vec<Holder>,
 }
 
 impl Default for StoreVerdict {

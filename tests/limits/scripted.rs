@@ -12,8 +12,9 @@ use tollgate::limit::plan::{PlanPolicy, SeriesId};
 use tollgate::limit::{
     Adjustment, Algorithm, Align, Charged, Check, Count, Decision, PartitionId, Quota, Verdict,
 };
+use tollgate::store::GatewayId;
 use tollgate::store::redis::wire::{
-    self, Call, Intent, KeyNames, Packed, PlanError, Replies, Reply, Script, Settlement,
+    self, Asker, Call, Intent, KeyNames, Packed, PlanError, Replies, Reply, Script, Settlement,
     SettlementStep, time_argument,
 };
 
@@ -35,11 +36,18 @@ pub struct Scripted {
     pub charges: Vec<Vec<Option<Charged>>>,
     /// How often it was asked.
     asked: u64,
+    /// Units in flight that are held, by row.
+    held: Vec<u64>,
+    /// The last sequence number that a gateway drew.
+    sequence: u64,
     /// Whether the scripts for a full server are called.
     pub is_full: bool,
     /// The digests of the scripts that are called; [`small_blocks`](Self::small_blocks) names others.
     shas: Vec<String>,
 }
+
+/// The gateway that asks.
+const GATEWAY: GatewayId = GatewayId::new(1);
 
 /// How many entries of a log a block has at most in [`Scripted::small_blocks`].
 pub const SMALL_BLOCK: usize = 8;
@@ -86,6 +94,8 @@ impl Scripted {
             control,
             names,
             partition_id: PartitionId::new(partition | u128::from(rows.partition_low)),
+            held: vec![0; rows.quotas.len()],
+            sequence: 0,
             rows,
             charges: Vec::new(),
             asked: 0,
@@ -133,14 +143,48 @@ impl Scripted {
     /// Asks as gateways do whose clocks differ from the server's: once more if that has other windows.
     fn ask(&mut self, now: Timestamp, plan: &[Check<'_>], intent: Intent) -> Reply {
         let about = self.about(now);
-        let packed = wire::pack(plan, &self.names, intent, || about);
+        let asks = plan.iter().filter(|check| check.quota.is_in_flight());
+        let sequences = asks.map(|_| self.next()).collect::<Vec<_>>();
+        let asker = Asker {
+            gateway: GATEWAY,
+            sequences: if intent == Intent::Peek { &[] } else { &sequences },
+        };
+        let packed = wire::pack(plan, &self.names, intent, asker, || about);
         let reply = self.reply(Some(now), &packed);
         if !reply.is_outside() {
             return reply;
         }
         assert_eq!(reply.time, now);
-        let packed = wire::pack(plan, &self.names, intent, || now);
+        let packed = wire::pack(plan, &self.names, intent, asker, || now);
         self.reply(Some(now), &packed)
+    }
+
+    /// Draws a sequence number, as a gateway does.
+    fn next(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence
+    }
+
+    /// Returns the step that announces how many units of a row are held.
+    fn announcement(&mut self, row: usize) -> SettlementStep {
+        SettlementStep::Announce {
+            gateway: GATEWAY,
+            units: self.held[row],
+            sequence: self.next(),
+        }
+    }
+
+    /// Announces what is held, as a gateway does before its leases end.
+    fn renew(&mut self, now: Timestamp) {
+        let held: Vec<usize> = (self.rows.all().into_iter())
+            .filter(|row| self.held[*row] > 0)
+            .collect();
+        if !held.is_empty() {
+            let steps: Vec<_> = (held.into_iter())
+                .map(|row| (row, self.announcement(row)))
+                .collect();
+            self.take(now, &steps);
+        }
     }
 
     /// Returns the time of a gateway's clock; each is another one's.
@@ -161,11 +205,17 @@ impl Scripted {
 
     /// Decides a plan of some of the rows.
     pub fn decide_some(&mut self, now: Timestamp, of: &[usize], cost: u64) -> Verdict {
+        self.renew(now);
         let rows = self.rows.clone();
         let plan = self.plan_of(&rows, of, cost);
         let reply = self.ask(now, &plan, Intent::Decide);
         let mut verdict = Verdict::default();
         wire::verdict(&plan, &reply, &mut verdict).expect("a reply");
+        for ((row, check), answer) in of.iter().zip(&plan).zip(&verdict.answers) {
+            if check.quota.is_in_flight() && answer.charged.is_some() {
+                self.held[*row] += check.cost;
+            }
+        }
         let charged = verdict.answers.iter().map(|answer| answer.charged);
         self.charges.push(charged.collect());
         verdict
@@ -200,21 +250,28 @@ impl Scripted {
         adjustment: impl Fn(PlanPolicy) -> Adjustment,
     ) -> Vec<Decision> {
         let mut settlements = Vec::new();
-        for (charged, &row) in self.charges[decision].iter_mut().zip(of) {
+        let mut charges = self.charges[decision].clone();
+        for (charged, &row) in charges.iter_mut().zip(of) {
             let Some(charged) = charged else { continue };
             let step = match adjustment(PlanPolicy(self.rows.policies[row])) {
                 Adjustment::GiveBack(amount) => {
                     let (charged_then, amount) = (*charged, amount.min(charged.amount));
                     charged.amount -= amount;
-                    SettlementStep::Release {
-                        charged: charged_then,
-                        amount,
+                    if self.rows.quotas[row].0.is_in_flight() {
+                        self.held[row] -= amount;
+                        self.announcement(row)
+                    } else {
+                        SettlementStep::Release {
+                            charged: charged_then,
+                            amount,
+                        }
                     }
                 }
                 Adjustment::Spend(amount) => SettlementStep::Spend(amount),
             };
             settlements.push((row, step));
         }
+        self.charges[decision] = charges;
         self.take(now, &settlements)
     }
 

@@ -1,17 +1,13 @@
 //! What goes with units in flight: costs that are known at first, and quotas of the same kind.
 
-use std::ops::Range;
-
-use crate::config::file::{File, RawPolicy, RawQuota, Table};
-use crate::config::options::STORE;
+use crate::config::file::{RawPolicy, RawQuota, Table};
 use crate::config::report::Report;
-use crate::config::value::{CostText, GrantText, QuotaSpan, StoreUrl};
+use crate::config::value::{CostText, GrantText, QuotaSpan};
 use crate::limit::Count;
 use crate::snapshot::{Grant, Policy};
-use crate::store::settings::Location;
 
 /// Checks a policy whose overrides are compiled.
-pub(super) fn check(table: &Table<RawPolicy>, policy: &Policy, file: &File, report: &mut Report) {
+pub(super) fn check(table: &Table<RawPolicy>, policy: &Policy, report: &mut Report) {
     if !is_in_flight(policy) {
         return;
     }
@@ -42,32 +38,6 @@ pub(super) fn check(table: &Table<RawPolicy>, policy: &Policy, file: &File, repo
                 .hint("what a request holds is known when it arrives, and comes back when it ends");
         }
     }
-    let is_on_redis = !matches!(file.store.value.url, StoreUrl::Memory)
-        && !file.store.is_incomplete(STORE.about.title);
-    if is_on_redis {
-        refuse_on_redis(table, "each gateway counts its own requests then", report);
-    }
-}
-
-/// Refuses a policy of units in flight that Redis would have to count.
-fn refuse_on_redis(table: &Table<RawPolicy>, hint: &str, report: &mut Report) {
-    if let Some(place) = first(table) {
-        let message = "units in flight on Redis are not available yet";
-        (report.mistake(place, message, "`url = \"memory:\"` in `[store]`")).hint(hint);
-    }
-}
-
-/// Refuses a policy that the store in force cannot count: another one needs a restart.
-pub(super) fn check_store_in_force(
-    table: &Table<RawPolicy>,
-    policy: &Policy,
-    running: &Location,
-    report: &mut Report,
-) {
-    if is_in_flight(policy) && matches!(running, Location::Redis(_)) {
-        let hint = "a changed `url` needs a restart, and until then the store is Redis: restart with this file";
-        refuse_on_redis(table, hint, report);
-    }
 }
 
 /// Says whether all quotas of a grant are of the policy's kind: units in flight, or others.
@@ -85,15 +55,4 @@ pub(super) fn is_in_flight(policy: &Policy) -> bool {
 
 fn is_windowed(quota: &RawQuota) -> bool {
     matches!(&quota.quota, GrantText::Quota(text) if text.span != QuotaSpan::InFlight)
-}
-
-/// Finds where units in flight stand.
-fn first(table: &Table<RawPolicy>) -> Option<&Range<usize>> {
-    let mut quotas = table.value.quotas();
-    let written = quotas.find(
-        |at| matches!(&at.value.quota, GrantText::Quota(text) if text.span == QuotaSpan::InFlight),
-    );
-    written
-        .map(|at| &at.span)
-        .or_else(|| table.place("overrides_file"))
 }

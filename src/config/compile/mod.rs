@@ -66,7 +66,6 @@ pub fn check_store_in_force(
 ) {
     for (table, policy) in file.policies.iter().zip(&snapshot.policies) {
         credits::check_store_in_force(table, policy, running, report);
-        in_flight::check_store_in_force(table, policy, running, report);
     }
 }
 

@@ -42,7 +42,7 @@ fn one(table: &Table<RawPolicy>, file: &File, report: &mut Report) -> Policy {
         ..policy
     };
     credits::check(table, &policy, file, report);
-    in_flight::check(table, &policy, file, report);
+    in_flight::check(table, &policy, report);
     policy
 }
 

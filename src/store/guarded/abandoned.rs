@@ -76,7 +76,10 @@ impl<'a> LateAnswers<'a> {
             let charge = joined::charge(&plan, &verdict);
             match late {
                 Some(late) => settlements.settle(&remote, late.answered(charge), Refund::default()),
-                None => settlements.give_back(&remote, charge.without_places()),
+                None => {
+                    let charge = charge.without_places().without_units();
+                    settlements.give_back(&remote, charge);
+                }
             }
         })
     }

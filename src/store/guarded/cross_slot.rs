@@ -12,6 +12,7 @@ use futures_util::future::join_all;
 use smallvec::SmallVec;
 
 use super::abandoned::{AwaitedOutcome, LateAnswers};
+use super::asks::PlanAsks;
 use super::fallback::is_closed;
 use super::joined::{JoinedPlan, PlanPart, fits, unavailable};
 use super::owned_plan::OwnedPlan;
@@ -85,11 +86,12 @@ async fn decide_parts(
     }
     let refusals = peeked.refusals();
     if refusals != RefusingPolicies::None {
-        peeked.count_refused(remote, refusals, timeout).await;
+        (peeked.count_refused(remote, settlements, refusals, timeout)).await;
         return peeked.refuse();
     }
     let late = LateAnswers::new(remote, settlements);
-    let joined = charge(remote, plan, peeked.parts, timeout, Some(&late)).await;
+    let parts = peeked.parts;
+    let joined = charge(remote, settlements, plan, parts, timeout, Some(&late)).await;
     late.join(joined.finish(remote, settlements))
 }
 
@@ -97,6 +99,7 @@ async fn decide_parts(
 /// that come after the deadline; without it, what they say was charged stays spent.
 async fn charge<'p, 's>(
     remote: &Remote,
+    settlements: &SettlementQueue,
     plan: &'p [Check<'s>],
     parts: Vec<PeekedPart<'s>>,
     timeout: Duration,
@@ -106,20 +109,23 @@ async fn charge<'p, 's>(
     let charging = parts.iter().map(async |(part, is_answered)| {
         let late_reader =
             |given_up| late.map(|late| late.reader(&part.checks, sent, given_up, false));
-        match is_answered {
+        let placed = part.places.iter().copied().zip(&part.checks);
+        let asks = PlanAsks::begin(remote, settlements, placed);
+        let verdict = match is_answered {
             true => (remote
-                .charge(&part.checks, sent, timeout, &late_reader)
+                .charge(&part.checks, asks.sequences(), sent, timeout, &late_reader)
                 .await)
                 .ok(),
             false => None,
-        }
+        };
+        (verdict, asks)
     });
-    let verdicts = join_all(charging).await;
+    let charged = join_all(charging).await;
     let mut joined = JoinedPlan::new(plan);
-    for ((part, _), verdict) in parts.into_iter().zip(verdicts) {
+    for ((part, _), (verdict, asks)) in parts.into_iter().zip(charged) {
         match verdict {
-            Some(verdict) => joined.add_redis(remote, part, verdict),
-            None => joined.add_own(remote, part),
+            Some(verdict) => joined.add_redis(remote, part, verdict, asks),
+            None => joined.add_own(remote, part, asks),
         }
     }
     joined
@@ -169,6 +175,7 @@ impl<'p, 's> PeekedPlan<'p, 's> {
     async fn count_refused(
         &mut self,
         remote: &Remote,
+        settlements: &SettlementQueue,
         refusals: RefusingPolicies,
         timeout: Duration,
     ) {
@@ -186,7 +193,8 @@ impl<'p, 's> PeekedPlan<'p, 's> {
             }
             (!counted.checks.is_empty()).then_some((counted, *is_answered))
         });
-        let charged = charge(remote, self.plan, counting.collect(), timeout, None).await;
+        let counting = counting.collect();
+        let charged = charge(remote, settlements, self.plan, counting, timeout, None).await;
         for (decision, charged) in self.decisions.iter_mut().zip(charged.decisions()) {
             *decision = after_charge(*decision, charged);
         }

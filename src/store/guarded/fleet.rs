@@ -8,14 +8,16 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use super::turn::Turn;
 use crate::clock::{Micros, Timestamp};
+use crate::store::holder::GatewayId;
 
 /// This process among those that share a Redis.
 #[derive(Debug)]
 pub(super) struct Fleet {
     id: Box<str>,
-    /// When this node announces itself next, in microseconds since 1970.
-    due_us: AtomicU64,
+    /// Announcing this node.
+    turn: Turn,
     /// The number of nodes in force; 0 before Redis was first reached.
     seen: AtomicU32,
     /// Since when Redis has given a lower number, in microseconds since 1970; 0 if it does not.
@@ -29,7 +31,7 @@ impl Fleet {
         let hex = blake3::Hash::from_bytes(digest).to_hex();
         Self {
             id: hex[..ID_CHARS].into(),
-            due_us: AtomicU64::new(0),
+            turn: Turn::default(),
             seen: AtomicU32::new(0),
             fewer_since_us: AtomicU64::new(0),
         }
@@ -40,16 +42,15 @@ impl Fleet {
         &self.id
     }
 
+    /// Returns the number by which its units in flight are known: the first digits of the name.
+    pub(super) fn gateway(&self) -> GatewayId {
+        let digits = u64::from_str_radix(&self.id[..GATEWAY_CHARS], 16);
+        GatewayId::new(digits.expect("a name is of hex digits"))
+    }
+
     /// Says whether the caller should announce this node now. No other caller is told so for [`EVERY`].
     pub(super) fn take_turn(&self, now: Timestamp) -> bool {
-        let due_us = self.due_us.load(Relaxed);
-        let next_us = (now + EVERY).0;
-        // A clock that was set back must not silence the node.
-        let is_due = now.0 >= due_us || due_us > next_us;
-        is_due
-            && (self.due_us)
-                .compare_exchange(due_us, next_us, Relaxed, Relaxed)
-                .is_ok()
+        self.turn.take(now, EVERY)
     }
 
     /// Notes the number that Redis gave.
@@ -71,6 +72,8 @@ impl Fleet {
 
 /// Hex digits of a node's name.
 const ID_CHARS: usize = 32;
+/// How many of them are the number of a gateway.
+const GATEWAY_CHARS: usize = 13;
 /// How often a node announces itself.
 const EVERY: Micros = Micros::from_secs(5);
 /// How long a node counts after it announced itself: two announcements in a row may be lost.
@@ -81,22 +84,6 @@ mod tests {
     use super::*;
 
     const START: Timestamp = Timestamp(1_700_000_000_000_000);
-
-    #[test]
-    fn one_of_many_announces_the_node_each_time() {
-        let fleet = Fleet::new(&[1; 32]);
-        assert!(fleet.take_turn(START));
-        assert!(!fleet.take_turn(START));
-        assert!(!fleet.take_turn(START + EVERY - Micros(1)));
-        assert!(fleet.take_turn(START + EVERY));
-    }
-
-    #[test]
-    fn clock_that_was_set_back_does_not_silence_a_node() {
-        let fleet = Fleet::new(&[1; 32]);
-        assert!(fleet.take_turn(START));
-        assert!(fleet.take_turn(START - Micros::from_secs(3_600)));
-    }
 
     #[test]
     fn node_that_never_reached_redis_counts_itself() {

@@ -5,6 +5,7 @@
 
 use smallvec::SmallVec;
 
+use super::asks::PlanAsks;
 use super::remote::Remote;
 use super::settlements::SettlementQueue;
 use crate::clock::Micros;
@@ -87,7 +88,14 @@ impl<'p, 's> JoinedPlan<'p, 's> {
     }
 
     /// Adds a part that Redis decided. What it has no memory for is decided here.
-    pub(super) fn add_redis(&mut self, remote: &Remote, part: PlanPart<'_>, verdict: Verdict) {
+    pub(super) fn add_redis(
+        &mut self,
+        remote: &Remote,
+        part: PlanPart<'_>,
+        verdict: Verdict,
+        mut asks: PlanAsks<'_>,
+    ) {
+        asks.answered(part.places.iter().copied(), &verdict.answers);
         let Verdict {
             admit,
             retry,
@@ -117,21 +125,31 @@ impl<'p, 's> JoinedPlan<'p, 's> {
             is_degraded: false,
         });
         if !here.checks.is_empty() {
-            self.add_own(remote, here);
+            self.add_own(remote, here, asks);
         }
     }
 
     /// Adds a part that is decided here, in place of Redis.
-    pub(super) fn add_own(&mut self, remote: &Remote, part: PlanPart<'_>) {
+    pub(super) fn add_own(
+        &mut self,
+        remote: &Remote,
+        part: PlanPart<'_>,
+        mut asks: PlanAsks<'_>,
+    ) {
         match remote.store().fallback().decide(&part.checks) {
             StoreVerdict::Decided {
-                verdict, charge, ..
-            } => self.parts.push(DecidedPart {
-                places: part.places,
                 verdict,
-                charge,
-                is_degraded: true,
-            }),
+                mut charge,
+                ..
+            } => {
+                asks.answered_here(part.places.iter().copied(), &verdict, &mut charge);
+                self.parts.push(DecidedPart {
+                    places: part.places,
+                    verdict,
+                    charge,
+                    is_degraded: true,
+                });
+            }
             StoreVerdict::Unavailable { .. } => self.is_unavailable = true,
         }
     }
@@ -212,6 +230,11 @@ impl DecidedPart {
                 *decision = all.adjusted(*decision, &entry.quota, charged.amount);
                 back.entries.push(*entry);
             }
+            entry.charged = None;
+        }
+        // What is held here in place of Redis stands behind what was decided.
+        for entry in entries {
+            back.entries.push(*entry);
             entry.charged = None;
         }
         settlements.give_back(remote, back);

@@ -8,6 +8,8 @@
 //! ([`abandoned`]).
 
 mod abandoned;
+mod announcements;
+mod asks;
 mod balances;
 mod breaker;
 mod counters;
@@ -16,6 +18,7 @@ mod deadlines;
 mod distance;
 mod fallback;
 mod fleet;
+mod holdings;
 mod joined;
 mod owned_plan;
 mod refusals;
@@ -23,6 +26,7 @@ mod remote;
 mod servers;
 mod settlements;
 mod store;
+mod turn;
 
 pub(crate) use refusals::Recalled;
 pub use store::GuardedStore;
@@ -31,10 +35,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use smallvec::SmallVec;
 
 use self::abandoned::LateAnswers;
+use self::asks::PlanAsks;
 use self::balances::EvictableBalances;
 use self::counters::Unanswered;
 use self::joined::{JoinedPlan, PlanPart, decided, unavailable};
@@ -63,6 +68,8 @@ impl GuardedSession {
         let remote = Rc::new(Remote::open(store));
         let settlements: Rc<SettlementQueue> = Rc::default();
         tokio::task::spawn_local(Rc::clone(&settlements).attend(Rc::downgrade(&remote)));
+        let announcements = Rc::clone(&settlements.announcements);
+        tokio::task::spawn_local(announcements.attend(Rc::downgrade(&remote)));
         Self {
             remote,
             settlements,
@@ -101,8 +108,10 @@ impl GuardedSession {
         let sent = self.remote.store().clock.now();
         let late = LateAnswers::new(&self.remote, &self.settlements);
         let late_reader = |given_up| Some(late.reader(plan, sent, given_up, true));
+        let mut asks = PlanAsks::begin(&self.remote, &self.settlements, plan.iter().enumerate());
         let mut verdict = Verdict::default();
-        let deciding = (self.remote).decide(plan, sent, &late_reader, &mut verdict);
+        let sequences = asks.sequences();
+        let deciding = (self.remote).decide(plan, sequences, sent, &late_reader, &mut verdict);
         match deciding.await {
             Ok(())
                 if verdict
@@ -110,18 +119,26 @@ impl GuardedSession {
                     .iter()
                     .all(|answer| answer.decision.is_some()) =>
             {
+                asks.answered(0.., &verdict.answers);
                 decided(plan, verdict)
             }
-            Ok(()) => self.join(plan, verdict),
-            Err(Unanswered::CrossSlot) => apart().await,
-            Err(_) => late.join(self.remote.store().fallback().decide(plan)),
+            Ok(()) => self.join(plan, verdict, asks),
+            Err(Unanswered::CrossSlot) => {
+                drop(asks);
+                apart().await
+            }
+            Err(_) => {
+                let mut outcome = self.remote.store().fallback().decide(plan);
+                asks.decided_here(&mut outcome);
+                late.join(outcome)
+            }
         }
     }
 
     /// Decides here what a full Redis has no keys for.
-    fn join(&self, plan: &[Check<'_>], verdict: Verdict) -> StoreVerdict {
+    fn join(&self, plan: &[Check<'_>], verdict: Verdict, asks: PlanAsks<'_>) -> StoreVerdict {
         let mut joined = JoinedPlan::new(plan);
-        joined.add_redis(&self.remote, PlanPart::whole(plan), verdict);
+        joined.add_redis(&self.remote, PlanPart::whole(plan), verdict, asks);
         joined.finish(&self.remote, &self.settlements)
     }
 
@@ -232,12 +249,19 @@ impl GuardedSession {
 
     /// Waits until what is to be settled has been, for at most [`FINISH_MAX`]; returns how many charges have not.
     pub(super) async fn finish(&self) -> usize {
-        self.settlements.finish(FINISH_MAX).await
+        let announced = self.settlements.announcements.finish(FINISH_MAX);
+        let (unsettled, unannounced) = join(self.settlements.finish(FINISH_MAX), announced).await;
+        unsettled + unannounced
     }
 
     /// Does what is needed a few times a second, and not for each request.
     pub(super) fn tick(&self) {
         self.remote.tick();
+        let store = self.remote.store();
+        if store.holdings.take_turn(store.clock.now()) {
+            let announcements = Rc::clone(&self.settlements.announcements);
+            tokio::task::spawn_local(announcements.renew(Rc::clone(&self.remote)));
+        }
     }
 }
 

@@ -37,3 +37,13 @@ pub(super) static ANY_QUOTA: Quota = Quota {
     align: Align::Epoch,
     can_come_back: true,
 };
+
+/// Units in flight, where their number does not matter.
+pub(super) static ANY_UNITS: Quota = Quota {
+    limit: 1,
+    window: Micros(0),
+    algorithm: Algorithm::InFlight,
+    count: Count::Admitted,
+    align: Align::Epoch,
+    can_come_back: true,
+};

@@ -11,7 +11,8 @@
 //! refused quota, partition and `cap`.
 //!
 //! Plans with a quota that counts refused requests are not answered from here: Redis must count each.
-//! Nor are quotas remembered whose policy tries a candidate, which may count what they refuse.
+//! Nor are quotas remembered whose policy tries a candidate, which may count what they refuse, or units in flight, which
+//! may come back at any time.
 //!
 //! Refusals are spread over [`SHARDS`] locks. While none is remembered, a look-up is a relaxed load.
 
@@ -154,6 +155,7 @@ impl Refusals {
             if let Some(refused) = refused
                 && is_kept
                 && !tries_candidate(plan, check)
+                && !check.quota.is_in_flight()
             {
                 self.insert(check, refused, asked, cap);
             }

@@ -29,7 +29,7 @@ use crate::clock::Timestamp;
 use crate::limit::{Check, Decision, PartitionId, Verdict};
 use crate::metrics::BreakerState;
 use crate::store::outcome::PeekedCheck;
-use crate::store::redis::wire::Settlement;
+use crate::store::redis::wire::{self, Asker, Reply, Settlement};
 use crate::store::redis::{CallError, Caller, GivenUp, LateReader, RedisSession};
 
 /// A worker's way to Redis, guarded; lives on the worker's thread.
@@ -92,6 +92,14 @@ impl Remote {
         self.server(server).evicts_all()
     }
 
+    /// Says who asks for units in flight, with these sequence numbers.
+    fn asker<'a>(&self, sequences: &'a [u64]) -> Asker<'a> {
+        Asker {
+            gateway: self.store.holdings.gateway(),
+            sequences,
+        }
+    }
+
     /// Lets Redis decide a plan that one step can decide. If it refuses, that is remembered.
     ///
     /// The verdict is new, and is where it stays: it is large. `late_reader` returns who reads the reply
@@ -99,6 +107,7 @@ impl Remote {
     pub(super) async fn decide(
         &self,
         plan: &[Check<'_>],
+        sequences: &[u64],
         sent: Timestamp,
         late_reader: &dyn Fn(GivenUp) -> Option<LateReader>,
         verdict: &mut Verdict,
@@ -106,7 +115,8 @@ impl Remote {
         let caller = Caller::new(late_reader);
         let timeout = self.store.settings().timeout;
         let reply = {
-            let deciding = pin!(self.redis.decide(plan, &caller, verdict));
+            let asker = self.asker(sequences);
+            let deciding = pin!(self.redis.decide(plan, asker, &caller, verdict));
             self.ask(plan, sent, timeout, &caller, deciding).await?
         };
         if !verdict.admit {
@@ -119,6 +129,7 @@ impl Remote {
     pub(super) async fn charge(
         &self,
         plan: &[Check<'_>],
+        sequences: &[u64],
         sent: Timestamp,
         timeout: Duration,
         late_reader: &dyn Fn(GivenUp) -> Option<LateReader>,
@@ -129,7 +140,8 @@ impl Remote {
         }
         let (caller, mut verdict) = (Caller::new(late_reader), Verdict::default());
         {
-            let deciding = pin!(self.redis.decide(plan, &caller, &mut verdict));
+            let asker = self.asker(sequences);
+            let deciding = pin!(self.redis.decide(plan, asker, &caller, &mut verdict));
             self.ask(plan, sent, timeout, &caller, deciding).await?;
         }
         Ok(verdict)
@@ -141,17 +153,26 @@ impl Remote {
         self: &Rc<Self>,
         plan: &[Check<'_>],
     ) -> Result<SmallVec<[Option<Decision>; 4]>, Unanswered> {
+        let (peeks, _) = self.peek_whole(plan).await?;
+        Ok(peeks)
+    }
+
+    /// As [`peek`](Self::peek), and returns the reply as it is.
+    async fn peek_whole(
+        self: &Rc<Self>,
+        plan: &[Check<'_>],
+    ) -> Result<(SmallVec<[Option<Decision>; 4]>, Reply), Unanswered> {
         let sent = self.store.clock.now();
         let late_reader = |_| Some(self.peek_reader(plan, sent));
         let caller = Caller::new(&late_reader);
-        let peeking = pin!(self.redis.peek(plan, &caller));
+        let peeking = pin!(self.redis.peek(plan, self.asker(&[]), &caller));
         let timeout = self.store.settings().timeout;
         let (peeks, reply) = self.ask(plan, sent, timeout, &caller, peeking).await?;
         let refuses = |peek: &Option<Decision>| peek.is_some_and(|decision| !decision.admit);
         if peeks.iter().any(refuses) {
             self.store.remember(plan, &reply, sent);
         }
-        Ok(peeks)
+        Ok((peeks, reply))
     }
 
     /// Returns what a plan that one step can decide would be answered, by Redis or in its place.
@@ -159,15 +180,19 @@ impl Remote {
         self: &Rc<Self>,
         plan: &[Check<'_>],
     ) -> SmallVec<[PeekedCheck; 4]> {
-        let by_redis = self.peek(plan).await;
-        let by_redis = by_redis.unwrap_or_else(|_| plan.iter().map(|_| None).collect());
+        let (by_redis, mut holders) = match self.peek_whole(plan).await {
+            Ok((by_redis, reply)) => (by_redis, wire::holders(plan, &reply).unwrap_or_default()),
+            Err(_) => (plan.iter().map(|_| None).collect(), SmallVec::new()),
+        };
+        holders.resize(plan.len(), Vec::new());
         let is_whole = by_redis.iter().all(Option::is_some);
         let own = (!is_whole).then(|| self.store.fallback().peek(plan));
         let own = own.unwrap_or_default();
-        (by_redis.iter().enumerate())
-            .map(|(index, decision)| PeekedCheck {
+        (by_redis.iter().zip(holders).enumerate())
+            .map(|(index, (decision, holders))| PeekedCheck {
                 decision: decision.unwrap_or_else(|| own[index]),
                 is_degraded: decision.is_none(),
+                holders,
             })
             .collect()
     }
@@ -186,13 +211,35 @@ impl Remote {
         timeout: Duration,
         settlements: &[Settlement<'_>],
     ) -> Result<Vec<(usize, CallError)>, Unanswered> {
+        let caller = Caller::new(&|_| None);
+        let settling = pin!(self.redis.settle(settlements, &caller));
+        (self.settle_by(settlements, timeout, &caller, settling)).await
+    }
+
+    /// Announces how many units in flight this gateway holds, in one call; says of each whether it is to be announced
+    /// again.
+    pub(super) async fn announce_units(
+        &self,
+        announcements: &[Settlement<'_>],
+    ) -> Result<Vec<Result<bool, CallError>>, Unanswered> {
+        let caller = Caller::new(&|_| None);
+        let announcing = pin!(self.redis.announce_units(announcements, &caller));
+        let timeout = self.store.settings().timeout;
+        (self.settle_by(announcements, timeout, &caller, announcing)).await
+    }
+
+    async fn settle_by<T>(
+        &self,
+        settlements: &[Settlement<'_>],
+        timeout: Duration,
+        caller: &Caller<'_>,
+        call: Pin<&mut impl Future<Output = Result<Vec<T>, CallError>>>,
+    ) -> Result<Vec<T>, Unanswered> {
         let Some(first) = settlements.first() else {
             return Ok(Vec::new());
         };
-        let caller = Caller::new(&|_| None);
-        let settling = pin!(self.redis.settle(settlements, &caller));
         let server = self.server(self.redis.server(first.partition_id));
-        self.call(&server, first.partition_id, timeout, &caller, settling)
+        self.call(&server, first.partition_id, timeout, caller, call)
             .await
     }
 

@@ -17,7 +17,9 @@ use smallvec::SmallVec;
 use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::announcements::AnnouncementQueue;
 use super::counters::Unanswered;
+use super::holdings::HoldingKey;
 use super::remote::Remote;
 use crate::clock::{Micros, Timestamp};
 use crate::limit::Adjustment;
@@ -36,6 +38,8 @@ pub(super) struct SettlementQueue {
     sending: Cell<usize>,
     /// What replies that nobody waits for say was charged, until they come; none: it comes back.
     late: RefCell<Slab<Option<Rc<LateCharge>>>>,
+    /// Of units in flight Redis is told otherwise.
+    pub(super) announcements: Rc<AnnouncementQueue>,
     filled: Notify,
     /// Notified when all that was due has been sent and answered, and when a late reply has come.
     emptied: Notify,
@@ -70,11 +74,12 @@ impl SettlementQueue {
         refund: Refund,
     ) {
         let is_here = |entry: &SettledEntry| entry.keeper == Keeper::Memory;
-        let (here, entries): (SmallVec<[_; 2]>, SmallVec<_>) =
+        let (here, mut entries): (SmallVec<[_; 2]>, SmallVec<[SettledEntry; 2]>) =
             settled.into_iter().partition(is_here);
         if !here.is_empty() {
             remote.store().memory.settle(&here);
         }
+        entries.retain(|entry| !self.ends(remote, entry));
         if entries.is_empty() {
             return refund.count();
         }
@@ -90,6 +95,21 @@ impl SettlementQueue {
         };
         self.due.borrow_mut().push_back(due);
         self.filled.notify_one();
+    }
+
+    /// Gives units in flight back; says whether the entry is of such.
+    fn ends(&self, remote: &Remote, entry: &SettledEntry) -> bool {
+        if let (true, Adjustment::GiveBack(units)) =
+            (entry.quota.is_in_flight(), entry.adjustment)
+        {
+            let (series_id, partition_id) = (entry.series_id, entry.partition_id);
+            let key = HoldingKey {
+                series_id,
+                partition_id,
+            };
+            self.announcements.end(remote, key, units);
+        }
+        entry.quota.is_in_flight()
     }
 
     /// Gives back all of a charge.

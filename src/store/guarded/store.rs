@@ -11,6 +11,7 @@ use crossbeam_utils::CachePadded;
 use super::counters::Counters;
 use super::fallback::Fallback;
 use super::fleet::Fleet;
+use super::holdings::Holdings;
 use super::refusals::{Interval, Refusals};
 use super::servers::Servers;
 use crate::clock::{Clock, Micros, Timestamp};
@@ -39,6 +40,8 @@ pub struct GuardedStore {
     pub(super) resets: PartitionResets,
     pub(super) servers: Arc<Servers>,
     pub(super) fleet: Fleet,
+    /// Units in flight that this gateway's requests hold.
+    pub(super) holdings: Holdings,
     /// The key of the partition ids in `memory`; nobody outside knows it.
     secret: [u8; 32],
     /// What each worker counts.
@@ -71,6 +74,7 @@ impl GuardedStore {
             shared.note(series_id, &series);
         }
         let servers = Servers::new(settings.breaker, clock.clone());
+        let fleet = Fleet::new(secret);
         Self {
             clock,
             settings: ArcSwap::from_pointee(LiveSettings::new(redis, settings)),
@@ -80,7 +84,8 @@ impl GuardedStore {
             refusals: Refusals::new(),
             resets: PartitionResets::default(),
             servers: Arc::new(servers),
-            fleet: Fleet::new(secret),
+            holdings: Holdings::new(fleet.gateway()),
+            fleet,
             secret: blake3::derive_key(
                 "tollgate 2026-11 partition_ids of this node's own counts",
                 secret,

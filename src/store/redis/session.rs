@@ -14,7 +14,7 @@ use super::pipeline::Caller;
 use super::primaries::Primaries;
 use super::reply::list;
 use super::shared::RedisShared;
-use super::wire::{self, DirectiveAction, Intent, KeyNames, Reply, Settlement};
+use super::wire::{self, Asker, DirectiveAction, Intent, KeyNames, Reply, Settlement};
 use crate::clock::{Micros, Timestamp};
 use crate::limit::{Check, Decision, PartitionId, Verdict};
 use crate::store::settings::RedisSettings;
@@ -86,10 +86,11 @@ impl RedisSession {
     pub(crate) async fn decide(
         &self,
         plan: &[Check<'_>],
+        asker: Asker<'_>,
         caller: &Caller<'_>,
         verdict: &mut Verdict,
     ) -> Result<Reply, CallError> {
-        let reply = self.ask(plan, Intent::Decide, caller).await?;
+        let reply = self.ask(plan, Intent::Decide, asker, caller).await?;
         wire::verdict(plan, &reply, verdict)?;
         Ok(reply)
     }
@@ -101,9 +102,10 @@ impl RedisSession {
     pub(crate) async fn peek(
         &self,
         plan: &[Check<'_>],
+        asker: Asker<'_>,
         caller: &Caller<'_>,
     ) -> Result<(SmallVec<[Option<Decision>; 4]>, Reply), CallError> {
-        let reply = self.ask(plan, Intent::Peek, caller).await?;
+        let reply = self.ask(plan, Intent::Peek, asker, caller).await?;
         Ok((wire::peeks(plan, &reply)?, reply))
     }
 
@@ -113,15 +115,16 @@ impl RedisSession {
         &self,
         plan: &[Check<'_>],
         intent: Intent,
+        asker: Asker<'_>,
         caller: &Caller<'_>,
     ) -> Result<Reply, CallError> {
         let (names, clock) = (&self.shared.names, &self.shared.clock);
-        let packed = wire::pack(plan, names, intent, || clock.now());
+        let packed = wire::pack(plan, names, intent, asker, || clock.now());
         let reply = self.primaries.decide(packed, caller).await?;
         if !reply.is_outside() {
             return Ok(reply);
         }
-        let packed = wire::pack(plan, names, intent, || reply.time);
+        let packed = wire::pack(plan, names, intent, asker, || reply.time);
         self.primaries.decide(packed, caller).await
     }
 
@@ -159,6 +162,26 @@ impl RedisSession {
             }
         }
         Ok(failed)
+    }
+
+    /// Announces how many units in flight this gateway holds; says of each whether it is to be announced again, or
+    /// why it cannot be.
+    ///
+    /// # Errors
+    /// How the call ended.
+    pub(crate) async fn announce_units(
+        &self,
+        announcements: &[Settlement<'_>],
+        caller: &Caller<'_>,
+    ) -> Result<Vec<Result<bool, CallError>>, CallError> {
+        let reply = self.settle_at(announcements, caller, None).await?;
+        let read = |entry: &Value| match entry {
+            Value::ServerError(error) => Err(CallError::from_server(error)),
+            Value::BulkString(entry) => Ok(wire::is_outdated(entry)?),
+            _ => Err(CallError::BadReply),
+        };
+        let entries = list(&reply).ok_or(CallError::BadReply)?;
+        Ok(entries.iter().map(read).collect())
     }
 
     /// Settles what one step can settle, on a server whose time is about `about`, or about this process's.

@@ -44,7 +44,8 @@ impl KnownRefusal {
             | StateReply::CalendarWindow(_)
             | StateReply::Gcra(_)
             | StateReply::Credits(_)
-            | StateReply::Penalty(_) => true,
+            | StateReply::Penalty(_)
+            | StateReply::InFlight(_) => true,
             StateReply::SlidingWindow(window) => window.buckets_in_use() <= BUCKETS_KEPT_MAX,
             StateReply::SlidingLog(_) => false,
         };

@@ -4,6 +4,7 @@ use crate::clock::{Micros, Timestamp};
 use crate::limit::calendar::Windows;
 use crate::limit::sliding_window::BUCKETS_MAX;
 use crate::limit::{Algorithm, Align, Count, OldestBucket, Quota};
+use crate::store::holder::GatewayId;
 
 /// Appends one enforced check as `lua/prelude.lua` describes it: its room is what may be used already
 /// for `asked` to fit.
@@ -50,7 +51,8 @@ pub(super) fn put_check(
             (6, taken_us, room_us, burst_us, 0)
         }
         Algorithm::Credits { initial } => (12, cost, signed(asked), initial, 0),
-        Algorithm::InFlight => unreachable!("the file keeps units in flight in memory"),
+        // Who asks is put in behind all checks.
+        Algorithm::InFlight => (14, cost, room, 0, 0),
         Algorithm::Penalty { length, growth } => (13, cost, 0, length.0, growth.into()),
     };
     argument.extend([algorithm, if counts_all { COUNTS_ALL } else { 0 }]);
@@ -89,6 +91,23 @@ pub(super) fn put_calendars<'q>(
     }
 }
 
+/// Appends which gateway asks for so many units in flight, or announces them, behind all checks, and puts where that
+/// stands and the sequence number into its check, which stands at `at`.
+pub(super) fn put_gateway(
+    argument: &mut Vec<u8>,
+    at: usize,
+    gateway: GatewayId,
+    units: u64,
+    sequence: u64,
+) {
+    let place = argument.len() as u64 + 1;
+    for (offset, number) in [(CHECK_X, place), (CHECK_Y, sequence.min(NUMBER_MAX))] {
+        argument[at + offset..at + offset + 7].copy_from_slice(&number.to_be_bytes()[1..]);
+    }
+    put_number(argument, gateway.number());
+    put_number(argument, units);
+}
+
 /// Returns a number that may be subtracted; [`NUMBER_MAX`] if it is larger.
 fn signed(number: u64) -> i64 {
     number.min(NUMBER_MAX).cast_signed()
@@ -113,5 +132,7 @@ const COUNTS_ALL: u8 = 8;
 pub(super) const CHECK_BYTES: usize = 31;
 /// Where in a check its x stands.
 const CHECK_X: usize = 17;
+/// Where in a check its y stands.
+const CHECK_Y: usize = 24;
 /// The largest number that is sent, which a double just holds. Any larger one means the same.
 const NUMBER_MAX: u64 = 1 << 53;

@@ -3,14 +3,15 @@
 use smallvec::SmallVec;
 
 use super::bad_reply::BadReply;
-use super::checks::{CHECK_BYTES, put_calendars, put_check};
+use super::checks::{CHECK_BYTES, put_calendars, put_check, put_gateway};
 use super::message::{Packed, Reply};
 use super::names::KeyNames;
 use super::script::Script;
-use super::state_reply::{ReplyReader, StateReply};
+use super::state_reply::{self, ReplyReader, StateReply};
 use crate::clock::Timestamp;
 use crate::limit::plan::{self, CheckMode, Ledger, Peek, Step};
 use crate::limit::{Check, CheckResult, Decision, Verdict};
+use crate::store::holder::{GatewayId, Holder};
 
 /// What the script is to do with a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,12 +22,22 @@ pub enum Intent {
     Peek,
 }
 
+/// Which gateway asks for units in flight; for plans without them, the default.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asker<'a> {
+    /// The gateway.
+    pub gateway: GatewayId,
+    /// The sequence number of each check of units in flight, in their order; a plan that is peeked at needs none.
+    pub sequences: &'a [u64],
+}
+
 /// Packs a plan of at most [`CHECKS_MAX`](plan::CHECKS_MAX) checks; `now` says about which time the server has, if
 /// that matters.
 pub fn pack(
     plan: &[Check<'_>],
     names: &KeyNames,
     intent: Intent,
+    asker: Asker<'_>,
     now: impl Fn() -> Timestamp,
 ) -> Packed {
     let mut argument = Vec::with_capacity(2 + plan.len() * CHECK_BYTES);
@@ -49,6 +60,15 @@ pub fn pack(
         }
     }
     put_calendars(&mut argument, 2, plan.iter().map(|check| check.quota), &now);
+    let mut sequences = asker.sequences.iter();
+    for (index, check) in plan.iter().enumerate() {
+        if check.quota.is_in_flight() {
+            // What only looks asks after all that was announced.
+            let sequence = sequences.next().copied().unwrap_or(u64::MAX);
+            let at = 2 + index * CHECK_BYTES;
+            put_gateway(&mut argument, at, asker.gateway, check.cost, sequence);
+        }
+    }
     Packed {
         script: Script::for_plan(plan),
         keys: (plan.iter())
@@ -87,6 +107,26 @@ pub fn peeks(
         answers.commit(index, check, peek, Step::Leave).decision
     };
     Ok(plan.iter().enumerate().map(peek).collect())
+}
+
+/// Returns the gateways that hold units in flight, of each check of a plan that was peeked at.
+///
+/// # Errors
+/// If this script gives no such reply.
+pub fn holders(plan: &[Check<'_>], reply: &Reply) -> Result<SmallVec<[Vec<Holder>; 4]>, BadReply> {
+    let mut reader = ReplyReader(&reply.plan);
+    reader.number(1)?;
+    let mut all = SmallVec::new();
+    for check in plan {
+        reader.number(1)?;
+        let length = reader.length()?;
+        let facts = reader.bytes(length)?;
+        all.push(match check.quota.is_in_flight() && !facts.is_empty() {
+            true => state_reply::holders(facts)?,
+            false => Vec::new(),
+        });
+    }
+    Ok(all)
 }
 
 /// A quota's state when a script refused a check.

@@ -16,12 +16,12 @@ mod settle;
 mod state_reply;
 
 pub use bad_reply::BadReply;
-pub use decide::{Intent, RefusedState, pack, peeks, refused, verdict};
+pub use decide::{Asker, Intent, RefusedState, holders, pack, peeks, refused, verdict};
 pub use directives::{DirectiveAction, directive_count, directive_set, directives};
 pub use message::{Packed, PlanError, Replies, Reply, time_argument};
 pub use names::KeyNames;
 pub use script::Script;
 pub use settle::{
-    Call, Settlement, SettlementStep, announce, nodes, outside_at, settle, settled_at,
+    Call, Settlement, SettlementStep, announce, is_outdated, nodes, outside_at, settle, settled_at,
 };
 pub use state_reply::StateReply;

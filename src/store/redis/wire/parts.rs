@@ -39,6 +39,10 @@ pub(super) const CALENDAR: Parts =
     parts!("calendar", "value, current, used, ends, is_new, is_changed");
 const CREDITS: Parts = parts!("credits", "balance");
 const PENALTY: Parts = parts!("penalty", "value, ends, length, is_changed");
+const IN_FLIGHT: Parts = parts!(
+    "in_flight",
+    "rows, gateway, others, own, announced, highest, is_counted"
+);
 pub(super) const LOG_FUNCTIONS: &str = lua!("sliding_log/functions");
 
 /// The first lines of a script that may create keys, which a full server does not begin to execute.
@@ -100,6 +104,7 @@ pub(super) fn of_all(head: &str, driver: &str) -> String {
         &maker("calendar", "", &CALENDAR),
         &maker("credits", "", &CREDITS),
         &maker("penalty", "", &PENALTY),
+        &maker("in_flight", "", &IN_FLIGHT),
         lua!("algorithms"),
         driver,
     ]

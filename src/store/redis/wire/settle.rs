@@ -4,7 +4,7 @@
 use redis::Value;
 
 use super::bad_reply::BadReply;
-use super::checks::{put_calendars, put_check, put_number};
+use super::checks::{put_calendars, put_check, put_gateway, put_number};
 use super::message::time_argument;
 use super::names::KeyNames;
 use super::script::Script;
@@ -12,6 +12,7 @@ use super::state_reply::ReplyReader;
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::SeriesId;
 use crate::limit::{Charged, PartitionId, Quota};
+use crate::store::holder::GatewayId;
 
 /// What happens to one quota of one partition after its decision.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +43,15 @@ pub enum SettlementStep {
     Spend(u64),
     /// Makes the quota whole.
     Reset,
+    /// Notes how many units in flight a gateway holds.
+    Announce {
+        /// The gateway.
+        gateway: GatewayId,
+        /// How many it holds.
+        units: u64,
+        /// What orders this among what the gateway announces and asks for.
+        sequence: u64,
+    },
 }
 
 /// A call of a script, as it is.
@@ -83,6 +93,17 @@ pub fn settled_at(entry: &[u8]) -> Result<Timestamp, BadReply> {
     ReplyReader(entry).time()
 }
 
+/// Says whether an entry that announced units in flight is to be announced again, because it was older than what the
+/// server had seen.
+///
+/// # Errors
+/// If this script gives no such reply.
+pub fn is_outdated(entry: &[u8]) -> Result<bool, BadReply> {
+    let mut reader = ReplyReader(entry);
+    reader.time()?;
+    Ok(!reader.0.is_empty())
+}
+
 /// Returns the server's time, if it says with this error that the windows of a calendar that were sent are not those
 /// around it.
 pub fn outside_at(error: &str) -> Option<Timestamp> {
@@ -116,6 +137,7 @@ fn argument(settlement: &Settlement<'_>, now: &impl Fn() -> Timestamp) -> Vec<u8
         SettlementStep::Spend(amount) => (2, nothing, amount),
         SettlementStep::Reset => (3, nothing, 0),
         SettlementStep::ReleaseNewest(amount) => (4, nothing, amount),
+        SettlementStep::Announce { units, .. } => (1, nothing, units),
     };
     let mut argument = vec![step];
     let phase = settlement.quota.phase(settlement.partition_id);
@@ -125,5 +147,11 @@ fn argument(settlement: &Settlement<'_>, now: &impl Fn() -> Timestamp) -> Vec<u8
         put_number(&mut argument, number);
     }
     put_calendars(&mut argument, 1, [settled].into_iter(), now);
+    if let SettlementStep::Announce {
+        gateway, sequence, ..
+    } = settlement.step
+    {
+        put_gateway(&mut argument, 1, gateway, 0, sequence);
+    }
     argument
 }

@@ -9,10 +9,12 @@ use crate::limit::calendar_window::CalendarWindow;
 use crate::limit::credits::Credits;
 use crate::limit::fixed_window::FixedWindow;
 use crate::limit::gcra::Gcra;
+use crate::limit::in_flight::InFlight;
 use crate::limit::penalty::Penalty;
 use crate::limit::sliding_log::SlidingLog;
 use crate::limit::sliding_window::SlidingWindow;
 use crate::limit::{Algorithm, Charged, Decision, Quota, State};
+use crate::store::holder::{GatewayId, Holder};
 
 /// The state of one check after a step, as a script replied it.
 #[derive(Clone, Debug)]
@@ -31,6 +33,8 @@ pub enum StateReply {
     Credits(Credits),
     /// The whole state.
     Penalty(Penalty),
+    /// The units of all gateways.
+    InFlight(InFlight),
 }
 
 /// Calls a method of whichever state there is.
@@ -44,6 +48,7 @@ macro_rules! state {
             Self::Gcra($state) => $call,
             Self::Credits($state) => $call,
             Self::Penalty($state) => $call,
+            Self::InFlight($state) => $call,
         }
     };
 }
@@ -54,7 +59,12 @@ impl StateReply {
         let mut reader = ReplyReader(bytes);
         let state = match quota.algorithm {
             Algorithm::Credits { .. } if bytes.is_empty() => Self::Credits(Credits::default()),
-            Algorithm::InFlight => return Err(BadReply),
+            Algorithm::InFlight if bytes.is_empty() => Self::InFlight(InFlight::default()),
+            Algorithm::InFlight => {
+                let held = InFlight::new(reader.number(7)?);
+                reader.bytes(reader.0.len())?;
+                Self::InFlight(held)
+            }
             Algorithm::Penalty { .. } if bytes.is_empty() => Self::Penalty(Penalty::default()),
             Algorithm::Penalty { .. } => {
                 Self::Penalty(Penalty::new(reader.time()?, Micros(reader.number(7)?)))
@@ -119,9 +129,11 @@ impl StateReply {
             Self::FixedWindow(window) => window.latest_charge(quota, cost, at),
             Self::CalendarWindow(window) => window.latest_charge(cost, at),
             Self::Gcra(gcra) => gcra.latest_charge(quota, cost, at),
-            Self::SlidingWindow(_) | Self::SlidingLog(_) | Self::Credits(_) | Self::Penalty(_) => {
-                Charged::plain(at, cost)
-            }
+            Self::SlidingWindow(_)
+            | Self::SlidingLog(_)
+            | Self::Credits(_)
+            | Self::Penalty(_)
+            | Self::InFlight(_) => Charged::plain(at, cost),
         }
     }
 }
@@ -190,6 +202,22 @@ fn sliding_log(reader: &mut ReplyReader<'_>) -> Result<SlidingLog, BadReply> {
         return Err(BadReply);
     }
     Ok(SlidingLog::new(entries))
+}
+
+/// Reads which gateways hold units, behind how many all hold.
+pub(super) fn holders(facts: &[u8]) -> Result<Vec<Holder>, BadReply> {
+    let mut reader = ReplyReader(facts);
+    reader.number(7)?;
+    let mut holders = Vec::new();
+    while !reader.0.is_empty() {
+        let gateway = GatewayId::new(reader.number(7)?);
+        let units = reader.number(7)?;
+        reader.bytes(21)?;
+        if units > 0 {
+            holders.push(Holder { gateway, units });
+        }
+    }
+    Ok(holders)
 }
 
 /// Reads big-endian numbers.

@@ -33,6 +33,7 @@ macro_rules! state {
             StateReply::Gcra($state) => $call,
             StateReply::Credits($state) => $call,
             StateReply::Penalty($state) => $call,
+            StateReply::InFlight($state) => $call,
         }
     };
 }
@@ -46,7 +47,7 @@ fn new_state(quota: &Quota) -> StateReply {
         Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => StateReply::Gcra(Gcra::default()),
         Algorithm::Credits { .. } => StateReply::Credits(Credits::default()),
         Algorithm::Penalty { .. } => StateReply::Penalty(Penalty::default()),
-        Algorithm::InFlight => unreachable!("Redis has no such quotas"),
+        Algorithm::InFlight => unreachable!("units in flight are not remembered"),
     }
 }
 

@@ -1,0 +1,166 @@
+//! Units in flight that a plan asks Redis for.
+//!
+//! They count as held from the moment they are asked for. If Redis grants them, they are the request's charge. If Redis
+//! refuses them, or the client leaves, they come back. If Redis does not answer and the request goes on without it, it
+//! holds them all the same: Redis is told when it can be.
+
+use super::holdings::HoldingKey;
+use super::remote::Remote;
+use super::settlements::SettlementQueue;
+use crate::clock::Timestamp;
+use crate::limit::{Charged, Check, CheckResult, Verdict};
+use crate::store::charge::{Charge, ChargeEntry, Keeper};
+use crate::store::outcome::StoreVerdict;
+
+/// What one plan, or a part of one, asks for; what is not granted when this is dropped comes back.
+pub(super) struct PlanAsks<'a> {
+    remote: &'a Remote,
+    settlements: &'a SettlementQueue,
+    asks: Vec<UnitsAsked>,
+    /// The sequence numbers, in the order of the checks.
+    sequences: Vec<u64>,
+}
+
+/// What one check asks for.
+struct UnitsAsked {
+    /// The place of the check in the plan.
+    place: usize,
+    sequence: u64,
+    /// What is charged if it is granted.
+    entry: ChargeEntry,
+    units: u64,
+}
+
+impl<'a> PlanAsks<'a> {
+    /// Begins to ask for the units of these checks, each with its place in the plan; most plans have none.
+    pub(super) fn begin<'c>(
+        remote: &'a Remote,
+        settlements: &'a SettlementQueue,
+        checks: impl Iterator<Item = (usize, &'c Check<'c>)>,
+    ) -> Self {
+        let (mut asks, mut sequences) = (Vec::new(), Vec::new());
+        for (place, check) in checks.filter(|(_, check)| check.quota.is_in_flight()) {
+            let (series_id, partition_id) = (check.series_id, check.partition_id);
+            let key = HoldingKey {
+                series_id,
+                partition_id,
+            };
+            let sequence = remote.store().holdings.ask(key, check.cost);
+            sequences.push(sequence);
+            asks.push(UnitsAsked {
+                place,
+                sequence,
+                entry: ChargeEntry {
+                    quota: *check.quota,
+                    policy: check.policy,
+                    series_id,
+                    partition_id,
+                    charged: Some(Charged::plain(Timestamp(0), check.cost)),
+                    keeper: Keeper::Redis,
+                },
+                units: check.cost,
+            });
+        }
+        Self {
+            remote,
+            settlements,
+            asks,
+            sequences,
+        }
+    }
+
+    /// Returns the sequence numbers, in the order of the checks.
+    pub(super) fn sequences(&self) -> &[u64] {
+        &self.sequences
+    }
+
+    /// Notes what Redis answered the checks at these places. What it was not asked about stays as it is.
+    pub(super) fn answered(
+        &mut self,
+        places: impl Iterator<Item = usize>,
+        answers: &[CheckResult],
+    ) {
+        if self.asks.is_empty() {
+            return;
+        }
+        for (place, answer) in places.zip(answers) {
+            let asked = self.asks.iter().position(|ask| ask.place == place);
+            let (Some(index), Some(_)) = (asked, answer.decision) else {
+                continue;
+            };
+            let ask = self.asks.remove(index);
+            if answer.charged.is_none() {
+                // Unless it was announced meanwhile, nobody else knows of it.
+                self.take_back(&ask, ask.sequence);
+            }
+        }
+    }
+
+    /// Notes what the checks at these places were answered here, in place of Redis. What the request holds then is put
+    /// into its charge.
+    pub(super) fn answered_here(
+        &mut self,
+        places: impl Iterator<Item = usize>,
+        verdict: &Verdict,
+        charge: &mut Charge,
+    ) {
+        if self.asks.is_empty() {
+            return;
+        }
+        for (place, answer) in places.zip(&verdict.answers) {
+            let asked = self.asks.iter().position(|ask| ask.place == place);
+            // What nobody counts is held, too.
+            let is_held = verdict.admit && (answer.charged.is_some() || answer.decision.is_none());
+            if let (Some(index), true) = (asked, is_held) {
+                let ask = self.asks.remove(index);
+                self.announce(&ask);
+                charge.entries.push(ask.entry);
+            }
+        }
+    }
+
+    /// As [`answered_here`](Self::answered_here), for a whole plan.
+    pub(super) fn decided_here(&mut self, outcome: &mut StoreVerdict) {
+        if let StoreVerdict::Decided {
+            verdict, charge, ..
+        } = outcome
+        {
+            self.answered_here(0.., verdict, charge);
+        }
+    }
+
+    /// Takes back what was asked for; it is announced if anything after `since` was.
+    fn take_back(&self, ask: &UnitsAsked, since: u64) {
+        if ask.units == 0 {
+            return;
+        }
+        let announced = self.remote.store().holdings.end(ask.entry.key(), ask.units);
+        if announced >= since {
+            self.announce(ask);
+        }
+    }
+
+    fn announce(&self, ask: &UnitsAsked) {
+        if ask.units > 0 {
+            (self.settlements.announcements).announce(self.remote, ask.entry.key());
+        }
+    }
+}
+
+impl Drop for PlanAsks<'_> {
+    fn drop(&mut self) {
+        for ask in std::mem::take(&mut self.asks) {
+            // Redis may have granted it, or may yet.
+            self.take_back(&ask, 0);
+        }
+    }
+}
+
+impl ChargeEntry {
+    fn key(&self) -> HoldingKey {
+        HoldingKey {
+            series_id: self.series_id,
+            partition_id: self.partition_id,
+        }
+    }
+}
