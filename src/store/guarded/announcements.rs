@@ -14,10 +14,11 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::holdings::HoldingKey;
+use super::holdings::{HoldingKey, Holdings};
 use super::owned_plan::ANY_UNITS;
 use super::remote::Remote;
 use crate::clock::{Micros, Timestamp};
+use crate::store::redis::CallError;
 use crate::store::redis::wire::{Settlement, SettlementStep};
 
 /// Whose numbers a worker is to announce, at most [`ANNOUNCEMENTS_MAX`].
@@ -45,6 +46,7 @@ impl AnnouncementQueue {
             due.insert(key);
             self.filled.notify_one();
         } else if !due.contains(&key) {
+            remote.store().holdings.put_off(key);
             remote.counters().settlement_dropped();
         }
     }
@@ -127,35 +129,33 @@ impl AnnouncementQueue {
     /// Makes one call; returns what is to be announced again.
     async fn call(&self, remote: &Remote, keys: &[HoldingKey]) -> Vec<HoldingKey> {
         let holdings = &remote.store().holdings;
-        let announcement = |key: &HoldingKey| {
-            let (units, sequence) = holdings.announce(*key);
-            Settlement {
-                quota: &ANY_UNITS,
-                series_id: key.series_id,
-                partition_id: key.partition_id,
-                step: SettlementStep::Announce {
-                    gateway: holdings.gateway(),
-                    units,
-                    sequence,
-                },
+        let (mut announcing, mut announcements) = (Vec::new(), Vec::new());
+        for key in keys {
+            if let Some((units, sequence)) = holdings.announce(*key) {
+                announcing.push(AnnouncedKey { holdings, key: *key });
+                announcements.push(Settlement {
+                    quota: &ANY_UNITS,
+                    series_id: key.series_id,
+                    partition_id: key.partition_id,
+                    step: SettlementStep::Announce {
+                        gateway: holdings.gateway(),
+                        units,
+                        sequence,
+                    },
+                });
             }
-        };
-        let announcements: Vec<Settlement<'_>> = keys.iter().map(announcement).collect();
+        }
         let Ok(answers) = remote.announce_units(&announcements).await else {
-            return keys.to_vec();
+            return announcing.iter().map(|announced| announced.key).collect();
         };
         let mut again = Vec::new();
-        for (key, answer) in keys.iter().zip(answers) {
+        for (AnnouncedKey { key, .. }, answer) in announcing.iter().zip(answers) {
             match answer {
                 Ok(false) => {}
                 // Newer asks were faster, on another connection.
                 Ok(true) => self.announce(remote, *key),
                 Err(error) => {
-                    let now = remote.store().clock.now();
-                    if now >= self.next_log.get() {
-                        self.next_log.set(now + LOG_EVERY);
-                        tracing::warn!(%error, "Redis cannot note how many units a client's requests hold");
-                    }
+                    self.log_failed(remote, &error);
                     if !error.is_of_the_plan() {
                         again.push(*key);
                     }
@@ -163,6 +163,15 @@ impl AnnouncementQueue {
             }
         }
         again
+    }
+
+    /// Says that a server could not take a number, at most once in [`LOG_EVERY`].
+    fn log_failed(&self, remote: &Remote, error: &CallError) {
+        let now = remote.store().clock.now();
+        if now >= self.next_log.get() {
+            self.next_log.set(now + LOG_EVERY);
+            tracing::warn!(%error, "Redis cannot note how many units in flight a client's requests hold");
+        }
     }
 
     /// Takes whose numbers are announced next.
@@ -173,6 +182,18 @@ impl AnnouncementQueue {
             due.remove(key);
         }
         next
+    }
+}
+
+/// A client whose number is announced, until that is answered or given up.
+struct AnnouncedKey<'h> {
+    holdings: &'h Holdings,
+    key: HoldingKey,
+}
+
+impl Drop for AnnouncedKey<'_> {
+    fn drop(&mut self) {
+        self.holdings.announced(self.key);
     }
 }
 

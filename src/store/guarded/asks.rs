@@ -4,10 +4,12 @@
 //! refuses them, or the client leaves, they come back. If Redis does not answer and the request goes on without it, it
 //! holds them all the same: Redis is told when it can be.
 
-use super::holdings::HoldingKey;
+use std::time::Duration;
+
+use super::holdings::{HoldingKey, UnitsAnswer};
 use super::remote::Remote;
 use super::settlements::SettlementQueue;
-use crate::clock::Timestamp;
+use crate::clock::{Timestamp, monotonic};
 use crate::limit::{Charged, Check, CheckResult, Verdict};
 use crate::store::charge::{Charge, ChargeEntry, Keeper};
 use crate::store::outcome::StoreVerdict;
@@ -40,12 +42,7 @@ impl<'a> PlanAsks<'a> {
     ) -> Self {
         let (mut asks, mut sequences) = (Vec::new(), Vec::new());
         for (place, check) in checks.filter(|(_, check)| check.quota.is_in_flight()) {
-            let (series_id, partition_id) = (check.series_id, check.partition_id);
-            let key = HoldingKey {
-                series_id,
-                partition_id,
-            };
-            let sequence = remote.store().holdings.ask(key, check.cost);
+            let sequence = remote.store().holdings.ask(key_of(check), check.cost);
             sequences.push(sequence);
             asks.push(UnitsAsked {
                 place,
@@ -53,8 +50,8 @@ impl<'a> PlanAsks<'a> {
                 entry: ChargeEntry {
                     quota: *check.quota,
                     policy: check.policy,
-                    series_id,
-                    partition_id,
+                    series_id: check.series_id,
+                    partition_id: check.partition_id,
                     charged: Some(Charged::plain(Timestamp(0), check.cost)),
                     keeper: Keeper::Redis,
                 },
@@ -89,10 +86,12 @@ impl<'a> PlanAsks<'a> {
                 continue;
             };
             let ask = self.asks.remove(index);
-            if answer.charged.is_none() {
-                // Unless it was announced meanwhile, nobody else knows of it.
-                self.take_back(&ask, ask.sequence);
-            }
+            let granted = match answer.charged {
+                Some(_) => UnitsAnswer::Granted,
+                None => UnitsAnswer::Refused,
+            };
+            let free = answer.decision.map(|decision| decision.remaining);
+            self.settle(&ask, granted, free);
         }
     }
 
@@ -113,7 +112,7 @@ impl<'a> PlanAsks<'a> {
             let is_held = verdict.admit && (answer.charged.is_some() || answer.decision.is_none());
             if let (Some(index), true) = (asked, is_held) {
                 let ask = self.asks.remove(index);
-                self.announce(&ask);
+                self.settle(&ask, UnitsAnswer::Kept, None);
                 charge.entries.push(ask.entry);
             }
         }
@@ -129,20 +128,12 @@ impl<'a> PlanAsks<'a> {
         }
     }
 
-    /// Takes back what was asked for; it is announced if anything after `since` was.
-    fn take_back(&self, ask: &UnitsAsked, since: u64) {
-        if ask.units == 0 {
-            return;
-        }
-        let announced = self.remote.store().holdings.end(ask.entry.key(), ask.units);
-        if announced >= since {
-            self.announce(ask);
-        }
-    }
-
-    fn announce(&self, ask: &UnitsAsked) {
-        if ask.units > 0 {
-            (self.settlements.announcements).announce(self.remote, ask.entry.key());
+    /// Notes what became of an ask, and has that announced if it is to be.
+    fn settle(&self, ask: &UnitsAsked, answer: UnitsAnswer, free: Option<u64>) {
+        let key = ask.entry.key();
+        let asked = (key, ask.units, ask.sequence);
+        if (self.remote.store().holdings).answered(asked, answer, free) {
+            (self.settlements.announcements).announce(self.remote, key);
         }
     }
 }
@@ -151,8 +142,40 @@ impl Drop for PlanAsks<'_> {
     fn drop(&mut self) {
         for ask in std::mem::take(&mut self.asks) {
             // Redis may have granted it, or may yet.
-            self.take_back(&ask, 0);
+            self.settle(&ask, UnitsAnswer::Lost, None);
         }
+    }
+}
+
+/// Waits, before a plan is sent, until what ended before it is announced where that may decide it, for at most half of
+/// the time that a decision may take; returns what is left of that.
+pub(super) async fn wait_for_announcements(remote: &Remote, plan: &[Check<'_>]) -> Duration {
+    let timeout = remote.store().settings().timeout;
+    if !plan.iter().any(|check| check.quota.is_in_flight()) {
+        return timeout;
+    }
+    // Boxed, so that other plans need no room for it.
+    Box::pin(wait_within(remote, plan, timeout)).await
+}
+
+async fn wait_within(remote: &Remote, plan: &[Check<'_>], timeout: Duration) -> Duration {
+    let holdings = &remote.store().holdings;
+    let waiting = async {
+        for check in plan.iter().filter(|check| check.quota.is_in_flight()) {
+            while let Some(announced) = holdings.before_asking(key_of(check), check.cost) {
+                announced.await;
+            }
+        }
+    };
+    let began = monotonic();
+    let _ = tokio::time::timeout(timeout / 2, waiting).await;
+    timeout.saturating_sub(monotonic().saturating_duration_since(began))
+}
+
+fn key_of(check: &Check<'_>) -> HoldingKey {
+    HoldingKey {
+        series_id: check.series_id,
+        partition_id: check.partition_id,
     }
 }
 

@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 use smallvec::SmallVec;
 
 use super::abandoned::{AwaitedOutcome, LateAnswers};
-use super::asks::PlanAsks;
+use super::asks::{self, PlanAsks};
 use super::fallback::is_closed;
 use super::joined::{JoinedPlan, PlanPart, fits, unavailable};
 use super::owned_plan::OwnedPlan;
@@ -79,6 +79,7 @@ async fn decide_parts(
         // The plan is lost, so the other parts need not be asked.
         return unavailable(remote);
     }
+    asks::wait_for_announcements(remote, plan).await;
     let mut peeked = PeekedPlan::peek(remote, plan, parts).await;
     let timeout = remaining(remote, began);
     if peeked.is_lost {
@@ -113,7 +114,7 @@ async fn charge<'p, 's>(
         let asks = PlanAsks::begin(remote, settlements, placed);
         let verdict = match is_answered {
             true => (remote
-                .charge(&part.checks, asks.sequences(), sent, timeout, &late_reader)
+                .charge((&part.checks, asks.sequences()), (sent, timeout), &late_reader)
                 .await)
                 .ok(),
             false => None,

@@ -105,13 +105,14 @@ impl GuardedSession {
         if cross_slot::is_cross_slot(&self.remote, plan) {
             return apart().await;
         }
+        let timeout = asks::wait_for_announcements(&self.remote, plan).await;
         let sent = self.remote.store().clock.now();
         let late = LateAnswers::new(&self.remote, &self.settlements);
         let late_reader = |given_up| Some(late.reader(plan, sent, given_up, true));
         let mut asks = PlanAsks::begin(&self.remote, &self.settlements, plan.iter().enumerate());
         let mut verdict = Verdict::default();
-        let sequences = asks.sequences();
-        let deciding = (self.remote).decide(plan, sequences, sent, &late_reader, &mut verdict);
+        let asked = (plan, asks.sequences());
+        let deciding = (self.remote).decide(asked, (sent, timeout), &late_reader, &mut verdict);
         match deciding.await {
             Ok(())
                 if verdict

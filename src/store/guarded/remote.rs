@@ -100,20 +100,19 @@ impl Remote {
         }
     }
 
-    /// Lets Redis decide a plan that one step can decide. If it refuses, that is remembered.
+    /// Lets Redis decide a plan that one step can decide, with the sequence numbers of what it asks for in flight,
+    /// within `timeout`. If it refuses, that is remembered.
     ///
     /// The verdict is new, and is where it stays: it is large. `late_reader` returns who reads the reply
     /// if this is given up.
     pub(super) async fn decide(
         &self,
-        plan: &[Check<'_>],
-        sequences: &[u64],
-        sent: Timestamp,
+        (plan, sequences): (&[Check<'_>], &[u64]),
+        (sent, timeout): (Timestamp, Duration),
         late_reader: &dyn Fn(GivenUp) -> Option<LateReader>,
         verdict: &mut Verdict,
     ) -> Result<(), Unanswered> {
         let caller = Caller::new(late_reader);
-        let timeout = self.store.settings().timeout;
         let reply = {
             let asker = self.asker(sequences);
             let deciding = pin!(self.redis.decide(plan, asker, &caller, verdict));
@@ -125,13 +124,11 @@ impl Remote {
         Ok(())
     }
 
-    /// As [`decide`](Self::decide), within `timeout`; a refusal is not remembered.
+    /// As [`decide`](Self::decide); a refusal is not remembered.
     pub(super) async fn charge(
         &self,
-        plan: &[Check<'_>],
-        sequences: &[u64],
-        sent: Timestamp,
-        timeout: Duration,
+        (plan, sequences): (&[Check<'_>], &[u64]),
+        (sent, timeout): (Timestamp, Duration),
         late_reader: &dyn Fn(GivenUp) -> Option<LateReader>,
     ) -> Result<Verdict, Unanswered> {
         if timeout.is_zero() {
