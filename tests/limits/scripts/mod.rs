@@ -2,5 +2,6 @@
 
 mod batches;
 mod full;
+mod in_flight;
 mod lockstep;
 mod state;
