@@ -8,7 +8,7 @@
 --           is the amount and whose room is that of a peek, then of the charge that a release gives
 --           back: its time in µs (7), the units that still stand (7) and, of gcra, the debt that it found
 --           and what was given back by then, in µs (7 each). Of in-flight a release announces how many units
---           a gateway holds, and its facts are not empty if it is to announce that again.
+--           a gateway holds, and its facts are those of in_flight/release.lua.
 -- Reply     per entry a string, or an error if it could not be settled, which leaves the others
 --           alone: time in µs (7 bytes), then facts as in decide.lua. The form for a full server
 --           leaves alone what has no key. The error OUTSIDE, and the server's time in µs, if the windows

@@ -1,10 +1,11 @@
 
--- Notes how many units a gateway holds. The facts say whether it is to say so again: this is older than what was seen.
+-- Notes how many units a gateway holds. The facts say whether it is to say so again (1 byte: this is older than what
+-- was seen), and how many all hold (7).
 local function release(key, amount, charge, room, x, y, rows, gateway, others, own, announced, highest)
   if y < highest then
-    return "\1"
+    return pack(">BI7", 1, others + own)
   end
   local row = pack(">I7I7I7I7I7", gateway, amount, y, y, now + 15000000)
   call("SET", key, rows .. row, "PX", "16001")
-  return ""
+  return pack(">BI7", 0, others + amount)
 end

@@ -139,6 +139,15 @@ fn report(report: &Value) -> String {
             // Units in flight come back at no known time.
             None => {}
         }
+        for (index, holder) in items(quota, "held_by").enumerate() {
+            let (before, gateway) = (
+                if index == 0 { "; held: " } else { ", " },
+                text(holder, "gateway"),
+            );
+            let this = if holder["this"] == true { " (this one)" } else { "" };
+            let units = holder["units"].as_u64().unwrap_or_default();
+            let _ = write!(out, "{before}{units} by gateway {gateway}{this}");
+        }
         let _ = writeln!(
             out,
             "; a cost of {} is refused now",

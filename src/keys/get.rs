@@ -5,12 +5,13 @@ use super::client::NamedClients;
 use super::context::Keys;
 use super::directive::hex;
 use super::error::KeysError;
-use super::report::{ClientReport, QuotaReport, directive_report};
+use super::report::{ClientReport, HolderReport, QuotaReport, directive_report};
 use crate::config::value::BLOCKED;
 use crate::index::PolicyIndex;
 use crate::limit::plan::SeriesId;
 use crate::limit::{Algorithm, PartitionId, Quota};
 use crate::snapshot::{Grant, PolicyQuota};
+use crate::store::Holder;
 
 impl Keys<'_> {
     /// Says what one client has left.
@@ -87,6 +88,12 @@ impl Keys<'_> {
         let policy = &self.snapshot.policies[index];
         let (quotas, grant, notes) = self.quotas(index, clients);
         let (mut reports, mut is_degraded) = (Vec::new(), false);
+        let own = self.store.gateway();
+        let holder = |holder: &Holder| HolderReport {
+            gateway: holder.gateway.to_string(),
+            is_this: Some(holder.gateway) == own,
+            units: holder.units,
+        };
         for (quota, is_candidate) in quotas {
             for (one, partition_id) in (self.counted(index, quota, clients).await.into_iter())
                 .flat_map(|one| clients.ids.iter().map(move |id| (one, *id)))
@@ -104,6 +111,7 @@ impl Keys<'_> {
                         debt: decision.debt,
                         next_seconds: decision.next.map(|next| next.0.div_ceil(US_PER_S)),
                         reset_seconds: decision.reset.0.div_ceil(US_PER_S),
+                        held_by: peeked.holders.iter().map(holder).collect(),
                     });
                 }
             }

@@ -49,6 +49,20 @@ pub struct QuotaReport {
     pub next_seconds: Option<u64>,
     /// Seconds until it is whole.
     pub reset_seconds: u64,
+    /// Which gateways that share a Redis hold units in flight.
+    pub held_by: Vec<HolderReport>,
+}
+
+/// What the requests of one gateway hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HolderReport {
+    /// The gateway, as `/api/store` names it there.
+    pub gateway: String,
+    /// Whether it is this one.
+    #[serde(rename = "this")]
+    pub is_this: bool,
+    /// Units.
+    pub units: u64,
 }
 
 /// What is in force for a time.

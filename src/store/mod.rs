@@ -325,6 +325,14 @@ impl Store {
         }
     }
 
+    /// Returns by which number gateways that share a Redis know this one.
+    pub fn gateway(&self) -> Option<GatewayId> {
+        match self {
+            Self::Memory(_) => None,
+            Self::Redis(store) => Some(store.gateway()),
+        }
+    }
+
     /// Returns how many servers the workers have connections to.
     pub fn servers(&self) -> usize {
         match self {

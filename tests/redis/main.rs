@@ -11,6 +11,7 @@ mod exactness;
 mod full;
 mod gate;
 mod history;
+mod holdings;
 mod in_flight;
 mod keys;
 mod late;

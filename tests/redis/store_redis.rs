@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -88,7 +89,10 @@ impl Bench {
             ..Settings::default()
         };
         let memory = Arc::new(MemoryStore::new(clock.clone(), 1 << 20));
-        let store = Store::open(&settings, memory, clock.clone(), &[9; 32]);
+        // Each is another gateway.
+        static GATEWAYS: AtomicU8 = AtomicU8::new(0);
+        let secret = [GATEWAYS.fetch_add(1, Relaxed); 32];
+        let store = Store::open(&settings, memory, clock.clone(), &secret);
         for name in ["a", "b", "c"] {
             store.series_id(&Series {
                 policy: Arc::from(name),
@@ -132,8 +136,13 @@ impl Bench {
 
     /// Over a server that has 20 ms for a decision, and whose breaker never opens.
     pub fn hasty(proxy: &Proxy) -> Self {
+        Self::tireless(proxy, Duration::from_millis(20), Clock::manual(START))
+    }
+
+    /// Over a server that has so long for a decision, and whose breaker never opens.
+    pub fn tireless(proxy: &Proxy, timeout: Duration, clock: Clock) -> Self {
         let single = Deployment::Single(address(proxy.address()));
-        let bench = Self::over(single, Duration::from_millis(20));
+        let bench = Self::by_clock(single, timeout, clock);
         let mut settings = bench.settings;
         settings.breaker.failures = u32::MAX;
         bench.store.reload(&settings);

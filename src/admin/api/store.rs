@@ -17,6 +17,7 @@ pub(in crate::admin) fn store(state: &AdminState) -> Value {
         "full": usage.is_full,
         "overflowed": usage.overflowed,
         "coarsened": usage.coarsened,
+        "gateway": state.process.store.gateway().map(|gateway| gateway.to_string()),
         "redis": usage.redis.as_deref().map(redis),
     })
 }

@@ -19,9 +19,9 @@ use super::owned_plan::ANY_UNITS;
 use super::remote::Remote;
 use crate::clock::{Micros, Timestamp};
 use crate::store::redis::CallError;
-use crate::store::redis::wire::{Settlement, SettlementStep};
+use crate::store::redis::wire::{AnnouncementReply, Settlement, SettlementStep};
 
-/// Whose numbers a worker is to announce, at most [`ANNOUNCEMENTS_MAX`].
+/// Whose numbers a worker is to announce: at most [`ANNOUNCEMENTS_MAX`], and those who hold any.
 #[derive(Debug, Default)]
 pub(super) struct AnnouncementQueue {
     due: RefCell<HashSet<HoldingKey>>,
@@ -87,14 +87,10 @@ impl AnnouncementQueue {
         }
     }
 
-    /// Announces all that this gateway holds again.
-    pub(super) async fn renew(self: Rc<Self>, remote: Rc<Remote>) {
-        let holdings = &remote.store().holdings;
-        for keys in holdings.keys().chunks(ANNOUNCED_TOGETHER_MAX) {
-            if !self.send(&remote, keys).await.is_empty() {
-                return holdings.renewal.hurry();
-            }
-        }
+    /// Has all that this gateway holds announced again.
+    pub(super) fn renew(&self, remote: &Remote) {
+        self.due.borrow_mut().extend(remote.store().holdings.keys());
+        self.filled.notify_one();
     }
 
     /// Waits until all that is due has been announced; returns for how many clients it has not after `timeout`.
@@ -151,9 +147,15 @@ impl AnnouncementQueue {
         let mut again = Vec::new();
         for (AnnouncedKey { key, .. }, answer) in announcing.iter().zip(answers) {
             match answer {
-                Ok(false) => {}
-                // Newer asks were faster, on another connection.
-                Ok(true) => self.announce(remote, *key),
+                Ok(AnnouncementReply { is_outdated, held }) => {
+                    if let Some(held) = held {
+                        holdings.note_held(*key, held);
+                    }
+                    if is_outdated {
+                        // Newer asks were faster, on another connection.
+                        self.announce(remote, *key);
+                    }
+                }
                 Err(error) => {
                     self.log_failed(remote, &error);
                     if !error.is_of_the_plan() {
@@ -197,7 +199,7 @@ impl Drop for AnnouncedKey<'_> {
     }
 }
 
-/// Most clients of a worker whose numbers wait to be announced.
+/// Most clients of a worker whose numbers wait to be announced because requests end.
 const ANNOUNCEMENTS_MAX: usize = 4_096;
 /// Most batches of a worker that are announced at the same time. What ends meanwhile waits, and is fewer calls.
 const BATCHES_MAX: usize = 8;

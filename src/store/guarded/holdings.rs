@@ -33,7 +33,7 @@ pub(super) struct Holdings {
     /// The last sequence number, of whatever client and worker.
     sequence: AtomicU64,
     /// Announcing all of it again.
-    pub(super) renewal: Turn,
+    renewal: Turn,
 }
 
 type HoldingShard = HashMap<HoldingKey, Holding>;
@@ -54,6 +54,8 @@ struct Holding {
     asking: u32,
     /// For how many of the units.
     asked: u64,
+    /// How many units there are.
+    limit: u64,
     /// How many units were free when Redis answered last.
     free: u64,
     /// The sequence number of the last announcement.
@@ -101,17 +103,19 @@ impl Holdings {
         let mut shard = self.shard(key);
         let holding = shard.get_mut(&key)?;
         let is_settled = !holding.is_due && holding.announcing == 0;
-        if is_settled || holding.free >= holding.asked.saturating_add(units) {
+        // Even nothing may be refused.
+        if is_settled || holding.free >= holding.asked.saturating_add(units.max(1)) {
             return None;
         }
         let all_announced = holding.all_announced.get_or_insert_default();
         Some(Arc::clone(all_announced).notified_owned())
     }
 
-    /// Adds units that a request asks for; returns the sequence number that it asks with.
-    pub(super) fn ask(&self, key: HoldingKey, units: u64) -> u64 {
+    /// Adds units of so many that a request asks for; returns the sequence number that it asks with.
+    pub(super) fn ask(&self, key: HoldingKey, units: u64, limit: u64) -> u64 {
         let mut shard = self.shard(key);
         let holding = shard.entry(key).or_default();
+        holding.limit = limit;
         holding.units += units;
         holding.asking += 1;
         holding.asked += units;
@@ -168,6 +172,13 @@ impl Holdings {
         holding.announcing += 1;
         holding.announced = self.next();
         Some((holding.units, holding.announced))
+    }
+
+    /// Notes how many units all gateways hold.
+    pub(super) fn note_held(&self, key: HoldingKey, held: u64) {
+        if let Some(holding) = self.shard(key).get_mut(&key) {
+            holding.free = holding.limit.saturating_sub(held);
+        }
     }
 
     /// Notes that an announcement was answered, or will not be.
@@ -227,6 +238,7 @@ impl Default for Holding {
             units: 0,
             asking: 0,
             asked: 0,
+            limit: u64::MAX,
             free: u64::MAX,
             announced: 0,
             is_due: false,
@@ -284,8 +296,8 @@ mod tests {
     #[test]
     fn what_is_announced_has_what_is_asked_for_in_it_and_nothing_is_kept_of_what_has_ended() {
         let holdings = holdings();
-        let first = holdings.ask(key(1), 2);
-        let other = holdings.ask(key(2), 5);
+        let first = holdings.ask(key(1), 2, 9);
+        let other = holdings.ask(key(2), 5, 9);
         assert!(other > first, "one counter for all clients");
         let (units, announced) = holdings.announce(key(1)).expect("nothing is known");
         assert_eq!(units, 2);
@@ -297,7 +309,7 @@ mod tests {
         assert!(refused(first), "it was announced");
         assert_eq!(holdings.announce(key(1)).map(|(units, _)| units), Some(0));
         holdings.announced(key(1));
-        let again = holdings.ask(key(1), 2);
+        let again = holdings.ask(key(1), 2, 9);
         assert!(!refused(again), "nobody knows of it");
         assert!(!holdings.answered((key(2), 5, other), UnitsAnswer::Granted, Some(9)));
         assert_eq!(holdings.keys(), [key(2)]);
@@ -308,7 +320,7 @@ mod tests {
         assert!(is_empty(&holdings));
         // What is lost may be held as far as Redis knows, and what is kept may not.
         for (answer, units) in [(UnitsAnswer::Lost, 0), (UnitsAnswer::Kept, 3)] {
-            let sequence = holdings.ask(key(3), 3);
+            let sequence = holdings.ask(key(3), 3, 9);
             assert!(holdings.answered((key(3), 3, sequence), answer, None));
             let announced = holdings.announce(key(3)).map(|(units, _)| units);
             assert_eq!(announced, Some(units));
@@ -320,23 +332,25 @@ mod tests {
     async fn while_few_units_are_free_asks_and_announcements_wait_for_each_other() {
         let holdings = holdings();
         let grant = |free| {
-            let sequence = holdings.ask(key(1), 1);
+            let sequence = holdings.ask(key(1), 1, 9);
             holdings.answered((key(1), 1, sequence), UnitsAnswer::Granted, Some(free));
         };
         let waits = |units| holdings.before_asking(key(1), units).is_some();
         grant(2);
         assert!(!waits(9), "nothing is to be announced");
         holdings.end(key(1), 1);
-        assert!(!waits(2), "as many are free");
+        assert!(!waits(2) && !waits(0), "as many are free");
         let waiting = holdings.before_asking(key(1), 3).expect("fewer are free");
         let (_, _) = holdings.announce(key(1)).expect("nobody asks");
         assert!(waits(3), "it is under way");
+        holdings.note_held(key(1), 4);
+        assert!(waits(6) && !waits(5), "others hold 4 of 9");
         holdings.announced(key(1));
         waiting.await;
         assert!(!waits(3));
 
         grant(0);
-        let sequence = holdings.ask(key(1), 1);
+        let sequence = holdings.ask(key(1), 1, 9);
         holdings.end(key(1), 1);
         assert_eq!(holdings.announce(key(1)), None, "Redis may refuse what is asked for");
         assert!(waits(1));

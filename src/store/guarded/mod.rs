@@ -260,8 +260,7 @@ impl GuardedSession {
         self.remote.tick();
         let store = self.remote.store();
         if store.holdings.take_turn(store.clock.now()) {
-            let announcements = Rc::clone(&self.settlements.announcements);
-            tokio::task::spawn_local(announcements.renew(Rc::clone(&self.remote)));
+            self.settlements.announcements.renew(&self.remote);
         }
     }
 }

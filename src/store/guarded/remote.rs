@@ -29,7 +29,7 @@ use crate::clock::Timestamp;
 use crate::limit::{Check, Decision, PartitionId, Verdict};
 use crate::metrics::BreakerState;
 use crate::store::outcome::PeekedCheck;
-use crate::store::redis::wire::{self, Asker, Reply, Settlement};
+use crate::store::redis::wire::{self, AnnouncementReply, Asker, Reply, Settlement};
 use crate::store::redis::{CallError, Caller, GivenUp, LateReader, RedisSession};
 
 /// A worker's way to Redis, guarded; lives on the worker's thread.
@@ -213,12 +213,11 @@ impl Remote {
         (self.settle_by(settlements, timeout, &caller, settling)).await
     }
 
-    /// Announces how many units in flight this gateway holds, in one call; says of each whether it is to be announced
-    /// again.
+    /// Announces how many units in flight this gateway holds, in one call.
     pub(super) async fn announce_units(
         &self,
         announcements: &[Settlement<'_>],
-    ) -> Result<Vec<Result<bool, CallError>>, Unanswered> {
+    ) -> Result<Vec<Result<AnnouncementReply, CallError>>, Unanswered> {
         let caller = Caller::new(&|_| None);
         let announcing = pin!(self.redis.announce_units(announcements, &caller));
         let timeout = self.store.settings().timeout;

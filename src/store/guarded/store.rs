@@ -18,6 +18,7 @@ use crate::clock::{Clock, Micros, Timestamp};
 use crate::limit::plan::SeriesId;
 use crate::limit::{Check, PartitionId};
 use crate::metrics::{RedisUsage, ServerUsage, Usage};
+use crate::store::holder::GatewayId;
 use crate::store::memory::MemoryStore;
 use crate::store::redis::wire::{self, Reply};
 use crate::store::redis::{Observers, RedisSession, RedisShared};
@@ -146,6 +147,11 @@ impl GuardedStore {
             redis: Some(Box::new(usage)),
             ..self.memory.usage()
         }
+    }
+
+    /// Returns the number of this gateway.
+    pub(crate) fn gateway(&self) -> GatewayId {
+        self.holdings.gateway()
     }
 
     /// Returns how many servers sessions use, or will first.

@@ -23,11 +23,6 @@ impl Turn {
                 .compare_exchange(due_us, next_us, Relaxed, Relaxed)
                 .is_ok()
     }
-
-    /// Lets the next caller do it.
-    pub(super) fn hurry(&self) {
-        self.due_us.store(0, Relaxed);
-    }
 }
 
 #[cfg(test)]
@@ -44,9 +39,6 @@ mod tests {
         assert!(!turn.take(START, EVERY));
         assert!(!turn.take(START + EVERY - Micros(1), EVERY));
         assert!(turn.take(START + EVERY, EVERY));
-        turn.hurry();
-        assert!(turn.take(START + EVERY, EVERY));
-        assert!(!turn.take(START + EVERY, EVERY));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::pipeline::Caller;
 use super::primaries::Primaries;
 use super::reply::list;
 use super::shared::RedisShared;
-use super::wire::{self, Asker, DirectiveAction, Intent, KeyNames, Reply, Settlement};
+use super::wire::{self, AnnouncementReply, Asker, DirectiveAction, Intent, KeyNames, Reply, Settlement};
 use crate::clock::{Micros, Timestamp};
 use crate::limit::{Check, Decision, PartitionId, Verdict};
 use crate::store::settings::RedisSettings;
@@ -164,8 +164,8 @@ impl RedisSession {
         Ok(failed)
     }
 
-    /// Announces how many units in flight this gateway holds; says of each whether it is to be announced again, or
-    /// why it cannot be.
+    /// Announces how many units in flight this gateway holds; returns of each what the server says, or why it cannot
+    /// note it.
     ///
     /// # Errors
     /// How the call ended.
@@ -173,11 +173,11 @@ impl RedisSession {
         &self,
         announcements: &[Settlement<'_>],
         caller: &Caller<'_>,
-    ) -> Result<Vec<Result<bool, CallError>>, CallError> {
+    ) -> Result<Vec<Result<AnnouncementReply, CallError>>, CallError> {
         let reply = self.settle_at(announcements, caller, None).await?;
         let read = |entry: &Value| match entry {
             Value::ServerError(error) => Err(CallError::from_server(error)),
-            Value::BulkString(entry) => Ok(wire::is_outdated(entry)?),
+            Value::BulkString(entry) => Ok(wire::announced(entry)?),
             _ => Err(CallError::BadReply),
         };
         let entries = list(&reply).ok_or(CallError::BadReply)?;

@@ -156,10 +156,11 @@ impl Lua {
         };
         let call = wire::settle(&[announcement], &self.0.names, Some(now), || now);
         match self.0.call(&call).list() {
-            [Value::Bytes(entry)] => match wire::is_outdated(entry).expect("a reply") {
-                true => Outdated,
-                false => Noted,
-            },
+            [Value::Bytes(entry)] => {
+                let reply = wire::announced(entry).expect("a reply");
+                assert_eq!(reply.held, Some(self.held(now).0));
+                if reply.is_outdated { Outdated } else { Noted }
+            }
             reply => panic!("no reply: {reply:?}"),
         }
     }

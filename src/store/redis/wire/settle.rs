@@ -93,15 +93,34 @@ pub fn settled_at(entry: &[u8]) -> Result<Timestamp, BadReply> {
     ReplyReader(entry).time()
 }
 
-/// Says whether an entry that announced units in flight is to be announced again, because it was older than what the
-/// server had seen.
+/// What the server says to a gateway that announces how many units in flight it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnnouncementReply {
+    /// Whether it is to be announced again, because it was older than what the server had seen.
+    pub is_outdated: bool,
+    /// How many units all gateways hold; none if a full server counts none.
+    pub held: Option<u64>,
+}
+
+/// Reads what was announced.
 ///
 /// # Errors
 /// If this script gives no such reply.
-pub fn is_outdated(entry: &[u8]) -> Result<bool, BadReply> {
+pub fn announced(entry: &[u8]) -> Result<AnnouncementReply, BadReply> {
     let mut reader = ReplyReader(entry);
     reader.time()?;
-    Ok(!reader.0.is_empty())
+    if reader.0.is_empty() {
+        return Ok(AnnouncementReply {
+            is_outdated: false,
+            held: None,
+        });
+    }
+    let reply = AnnouncementReply {
+        is_outdated: reader.number(1)? != 0,
+        held: Some(reader.number(7)?),
+    };
+    reader.end()?;
+    Ok(reply)
 }
 
 /// Returns the server's time, if it says with this error that the windows of a calendar that were sent are not those
