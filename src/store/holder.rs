@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-/// Names a gateway of a fleet: drawn when its process starts, so a restarted one is another.
+use crate::chance;
+
+/// Names a gateway of a fleet: drawn when its process starts, so one that is restarted, or that another process hands
+/// over to, is another gateway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct GatewayId(u64);
 
@@ -16,6 +19,11 @@ pub struct Holder {
 }
 
 impl GatewayId {
+    /// Draws an id.
+    pub fn draw() -> Self {
+        Self::new(chance::below(1 << BITS))
+    }
+
     /// Makes an id of the low bits of a number.
     pub const fn new(number: u64) -> Self {
         Self(number & ((1 << BITS) - 1))

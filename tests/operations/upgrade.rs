@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 
 use crate::admin::api::assert_described;
-use crate::support::generations::TOKEN;
+use crate::support::TOKEN;
 use crate::support::process::free_address;
 use crate::support::{Client, Config, Gate, Generations, Origin, eventually, get};
 

@@ -13,7 +13,7 @@ use crate::support::{Client, Fleet, Metered, eventually, get};
 
 const LIMIT: u64 = 100;
 /// Requests at once on one key.
-const CROWD: usize = 1_000;
+pub const CROWD: usize = 1_000;
 /// Gateways that share one store.
 const GATEWAYS: usize = 3;
 /// A whole week, in which nothing ages while a test runs.
@@ -23,16 +23,16 @@ const PATIENT: &str = "timeout = '10s'\nrefusal_cache = '1s'";
 
 /// What became of a crowd's requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Tally {
-    admitted: usize,
+pub struct Tally {
+    pub admitted: usize,
     /// Admitted, but not answered yet: in the queue of a leaky bucket.
-    held: usize,
-    refused: usize,
-    other: usize,
+    pub held: usize,
+    pub refused: usize,
+    pub other: usize,
 }
 
 /// One request of a crowd, on a connection of its own.
-struct Asker {
+pub struct Asker {
     stream: TcpStream,
     answer: Vec<u8>,
 }
@@ -60,25 +60,31 @@ fn request(quota: usize) -> String {
     format!("GET /{quota} HTTP/1.1\r\nHost: a.test\r\n{CLIENT}: key-{quota}\r\n\r\n")
 }
 
-/// Sends a crowd's requests to all gateways at once and returns what became of them.
+/// Sends a crowd's requests to all gateways at once.
 #[track_caller]
-fn ask_at_once(fleet: &Fleet, quota: usize) -> Tally {
+pub fn crowd(fleet: &Fleet, request: &str) -> Vec<Asker> {
     static DESCRIPTORS: Once = Once::new();
     DESCRIPTORS.call_once(|| {
         let descriptors = rlimit::increase_nofile_limit(u64::MAX).expect("a limit");
         assert!(descriptors > 2 * CROWD as u64, "too few descriptors");
     });
-    eventually("nobody is held any more who asked before", || {
-        (held(fleet) == 0).then_some(())
-    });
     let gateways = fleet.addresses();
     let mut askers: Vec<Asker> = (0..CROWD)
         .map(|number| Asker::connect(gateways[number % gateways.len()]))
         .collect();
-    let request = request(quota);
     for asker in &mut askers {
-        asker.send(&request);
+        asker.send(request);
     }
+    askers
+}
+
+/// Sends a crowd's requests to all gateways at once and returns what became of them.
+#[track_caller]
+fn ask_at_once(fleet: &Fleet, quota: usize) -> Tally {
+    eventually("nobody is held any more who asked before", || {
+        (held(fleet) == 0).then_some(())
+    });
+    let mut askers = crowd(fleet, &request(quota));
     eventually("every request is answered or held", || {
         let now = tally(&mut askers);
         (now.held == held(fleet)).then_some(now)
@@ -102,7 +108,8 @@ fn holdable(quota: usize) -> usize {
     }
 }
 
-fn tally(askers: &mut [Asker]) -> Tally {
+/// Says what has become of a crowd's requests.
+pub fn tally(askers: &mut [Asker]) -> Tally {
     let mut tally = Tally::default();
     for asker in askers {
         match asker.status() {

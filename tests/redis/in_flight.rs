@@ -1,88 +1,183 @@
-//! Units in flight that gateways share: of each gateway one number, which it announces.
+//! Units in flight that gateways share, as their clients and operators see it.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
-use std::time::{Duration, Instant};
 
+use serde_json::{Value, json};
+
+use crate::exactness::{CROWD, Tally, crowd, tally};
 use crate::support::fleet::{CLIENT, Fleet};
-use crate::support::origin::{After, Origin};
-use crate::support::redis::Server;
-use crate::support::{Client, Config, TOKEN, get};
+use crate::support::origin::{After, Gate, Origin};
+use crate::support::redis::{Cluster, Server, listed};
+use crate::support::{Client, Config, Generations, Process, TOKEN, eventually, get, order};
 
 const ALICE: &str = "X-Api-Key: alice\r\n";
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-fn config(url: &str, upstream: &str, quota: &str) -> Config {
-    let policy = format!("quota = '{quota}'\npartition = ['header:{CLIENT}']");
-    Config::to(upstream)
-        .policy("p", &policy)
-        .route("/*", "policies = ['p']")
+fn config(url: &str, upstream: impl AsRef<str>, quota: &str) -> Config {
+    let policy =
+        format!("quota = '{quota}'\npartition = ['header:{CLIENT}']\non_store_failure = 'closed'");
+    Config::limited(upstream, &policy)
         .with(&format!(
             "[log]\naccess = 'off'\nformat = 'json'\n[store]\nurl = '{url}'\ntimeout = '10s'"
         ))
-        .admin_token(TOKEN)
 }
 
-#[test]
-fn experiment() {
+/// Returns what a gateway says of Alice's quota.
+fn quota(gateway: &Process) -> Value {
+    let content = json!({ "policy": "p", "value": "alice" });
+    let answer = order(gateway.admin, "get", &content);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.json()["quotas"][0].clone()
+}
+
+#[track_caller]
+fn wait_for_free(gateway: &Process, units: u64) {
+    eventually("the units are free", || {
+        (quota(gateway)["remaining"] == units).then_some(())
+    });
+}
+
+/// Returns the number by which others know a gateway.
+fn id(gateway: &Process) -> String {
+    let mut client = Client::connect(gateway.admin);
+    let store = client.ask("GET /api/store HTTP/1.1\r\nHost: localhost\r\n\r\n").json();
+    store["gateway"].as_str().expect("it is on Redis").to_owned()
+}
+
+/// An origin that notes how many requests it has at once, and lets them through with the gate.
+fn counting(gate: &Gate) -> (Origin, Arc<AtomicUsize>) {
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let counted = (Arc::clone(&now), Arc::clone(&most));
+    let (gate, counted) = (gate.clone(), Arc::clone(&most));
     let origin = Origin::scripted(move |exchange| {
-        let (now, most) = &counted;
-        most.fetch_max(now.fetch_add(1, SeqCst) + 1, SeqCst);
+        counted.fetch_max(now.fetch_add(1, SeqCst) + 1, SeqCst);
         exchange.read_body()?;
-        thread::sleep(Duration::from_millis(5));
+        gate.wait();
+        thread::yield_now();
+        // Before the answer: the gateway may admit another as soon as it has this one.
         now.fetch_sub(1, SeqCst);
         exchange.write(OK)?;
         Ok(After::Keep)
     });
-    let server = Server::start();
-    let url = format!("redis://{}", server.address());
-    let fleet = Fleet::of(3, &config(&url, origin.url().as_ref(), "20 in flight"));
-    let addresses = fleet.addresses();
-    let policy = format!("quota = '20 in flight'\npartition = ['header:{CLIENT}']");
-    let fleetm = Fleet::of(1, &Config::to(origin.url().as_ref() as &str).policy("p", &policy).route("/*", "policies = ['p']").with("[log]\naccess = 'off'").admin_token(TOKEN));
-    let mut refused = 0;
-    for n in 0..20 {
-        refused += usize::from(get(addresses[0], "/", "X-Api-Key: bob\r\n").status == 429 && n >= 0);
-    }
-    println!("q=20 sequential refused {refused}");
-    for (count, fleet) in [(30, &fleet), (60, &fleet), (100, &fleet), (30, &fleetm), (60, &fleetm), (100, &fleetm)] {
-    let addresses = fleet.addresses();
-    let n = addresses.len();
-    let (mut ok, mut no) = (0, 0);
-    let began = Instant::now();
-    let until = began + Duration::from_secs(3);
-    thread::scope(|scope| {
-        let addresses = &addresses; let ask = move |i: usize| {
-            let mut client = Client::connect(addresses[i % n]);
-            let (mut ok, mut no) = (0, 0);
-            while Instant::now() < until {
-                match client.get("/", ALICE).status { 200 => ok += 1, _ => no += 1 }
-            }
-            (ok, no)
-        };
-        let clients: Vec<_> = (0..count).map(|i| scope.spawn(move || ask(i))).collect();
-        for client in clients {
-            let (a, b) = client.join().expect("answers");
-            ok += a; no += b;
-        }
+    (origin, most)
+}
+
+fn three_gateways_hold_exactly_what_there_is(url: &str) {
+    const UNITS: usize = 20;
+    let gate = Gate::default();
+    let (origin, most) = counting(&gate);
+    let config = config(url, origin.url(), &format!("{UNITS} in flight")).admin_token(TOKEN);
+    let fleet = Fleet::of(3, &config);
+    let [one, ..] = &*fleet.gateways else {
+        panic!("there are three");
+    };
+    let mut askers = crowd(&fleet, &format!("GET / HTTP/1.1\r\nHost: a\r\n{ALICE}\r\n"));
+    let tallied = |admitted, held| Tally {
+        admitted,
+        held,
+        refused: CROWD - UNITS,
+        ..Tally::default()
+    };
+    eventually("all but those who hold a unit are refused", || {
+        (tally(&mut askers) == tallied(0, UNITS)).then_some(())
     });
-    println!("{n} gateways, {count} clients: admitted {ok} refused {no} most {}", most.load(SeqCst));
+    let said = quota(one);
+    let holders = said["held_by"].as_array().expect("a list");
+    let units: Option<u64> = holders.iter().map(|one| one["units"].as_u64()).sum();
+    assert_eq!((units, &said["remaining"]), (Some(20), &json!(0)), "{said}");
+    let known: HashSet<String> = fleet.gateways.iter().map(id).collect();
+    assert_eq!(known.len(), 3);
+    for holder in holders {
+        let id = holder["gateway"].as_str().expect("a number");
+        assert!(known.contains(id), "{said}");
+        assert_eq!(holder["this"], *id == self::id(one), "{said}");
     }
-    thread::sleep(Duration::from_millis(100));
-    let fleet1 = Fleet::of(1, &config(&url, origin.url().as_ref(), "1 in flight"));
-    let mut refused = 0;
-    for _ in 0..2000 {
-        refused += usize::from(get(fleet1.addresses()[0], "/", "X-Api-Key: eve\r\n").status == 429);
+    gate.open();
+    eventually("who held a unit is answered", || {
+        (tally(&mut askers) == tallied(UNITS, 0)).then_some(())
+    });
+    wait_for_free(one, 20);
+    assert_eq!(quota(one)["held_by"], json!([]));
+
+    // While units come back and are taken again.
+    let gateways = fleet.addresses();
+    let admitted: usize = thread::scope(|scope| {
+        let ask = |number: usize| {
+            let mut client = Client::connect(gateways[number % gateways.len()]);
+            let answers = (0..20).map(|_| client.get("/", ALICE).status);
+            answers.filter(|status| *status == 200).count()
+        };
+        let clients: Vec<_> = (0..60).map(|number| scope.spawn(move || ask(number))).collect();
+        let admitted = clients.into_iter().map(|client| client.join().expect("answers"));
+        admitted.sum()
+    });
+    let most = most.load(SeqCst);
+    assert!(most <= UNITS, "{most} at once");
+    assert!(admitted >= UNITS, "{admitted} admitted");
+    wait_for_free(one, 20);
+}
+
+#[test]
+fn three_gateways_hold_exactly_what_there_is_on_one_redis() {
+    let server = Server::start();
+    three_gateways_hold_exactly_what_there_is(&format!("redis://{}", server.address()));
+}
+
+#[test]
+fn three_gateways_hold_exactly_what_there_is_on_a_cluster() {
+    let cluster = Cluster::start(3, 0);
+    let url = format!("redis+cluster://{}", listed(&cluster.addresses()));
+    three_gateways_hold_exactly_what_there_is(&url);
+}
+
+/// The new process is another gateway; what the old one's requests hold counts until they end.
+#[test]
+fn a_hand_over_counts_what_both_processes_hold() {
+    let (server, gate) = (Server::start(), Gate::default());
+    let (origin, _) = counting(&gate);
+    let url = format!("redis://{}", server.address());
+    let generations = Generations::start(&config(&url, origin.url(), "2 in flight"));
+    let gateway = &generations.first;
+    let request = format!("GET / HTTP/1.1\r\nHost: a\r\n{ALICE}\r\n");
+    let mut before = Client::connect(gateway.public);
+    before.send(&request);
+    origin.wait_for_requests(1);
+    generations.upgraded();
+    let mut after = Client::connect(gateway.public);
+    after.send(&request);
+    origin.wait_for_requests(2);
+    assert_eq!(get(gateway.public, "/", ALICE).status, 429);
+    let held_by = quota(gateway)["held_by"].clone();
+    let mut this: Vec<bool> = (held_by.as_array().expect("a list").iter())
+        .map(|one| one["this"] == true)
+        .collect();
+    this.sort_unstable();
+    assert_eq!(this, [false, true], "{held_by}");
+    gate.open();
+    for client in [&mut before, &mut after] {
+        assert_eq!(client.answer().status, 200);
     }
-    println!("q=1 sequential refused {refused} of 2000");
-    let mut refused = 0;
-    let mut client = Client::connect(fleet1.addresses()[0]);
-    for _ in 0..2000 {
-        refused += usize::from(client.get("/", "X-Api-Key: mal\r\n").status == 429);
-    }
-    println!("q=1 sequential on one connection refused {refused} of 2000");
-    println!("{:?}", server.info("commandstats"));
+    wait_for_free(gateway, 2);
+}
+
+/// A gateway that is told to end says so.
+#[test]
+fn a_gateway_that_ends_leaves_nothing_held() {
+    let (server, gate) = (Server::start(), Gate::default());
+    let (origin, _) = counting(&gate);
+    let url = format!("redis://{}", server.address());
+    let mut fleet = Fleet::of(2, &config(&url, origin.url(), "2 in flight").admin_token(TOKEN));
+    let mut ended = fleet.gateways.remove(0);
+    let mut client = Client::connect(ended.public);
+    let fields = format!("{ALICE}Connection: close\r\n");
+    client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
+    origin.wait_for_requests(1);
+    wait_for_free(&fleet.gateways[0], 1);
+    ended.signal("TERM");
+    gate.open();
+    assert_eq!(client.answer().status, 200);
+    assert!(ended.wait().success());
+    assert_eq!(quota(&fleet.gateways[0])["remaining"], 2);
 }

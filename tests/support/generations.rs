@@ -9,11 +9,8 @@ use std::process::{Command, Output};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
-use super::Config;
+use super::{Config, TOKEN};
 use super::process::{Process, command, with_descriptors};
-
-/// The token of the admin port.
-pub const TOKEN: &str = "0123456789abcdef";
 
 /// The first process, and those that come after it; all are killed when dropped.
 pub struct Generations {

@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::turn::Turn;
 use crate::clock::{Micros, Timestamp};
-use crate::store::holder::GatewayId;
 
 /// This process among those that share a Redis.
 #[derive(Debug)]
@@ -42,12 +41,6 @@ impl Fleet {
         &self.id
     }
 
-    /// Returns the number by which its units in flight are known: the first digits of the name.
-    pub(super) fn gateway(&self) -> GatewayId {
-        let digits = u64::from_str_radix(&self.id[..GATEWAY_CHARS], 16);
-        GatewayId::new(digits.expect("a name is of hex digits"))
-    }
-
     /// Says whether the caller should announce this node now. No other caller is told so for [`EVERY`].
     pub(super) fn take_turn(&self, now: Timestamp) -> bool {
         self.turn.take(now, EVERY)
@@ -72,8 +65,6 @@ impl Fleet {
 
 /// Hex digits of a node's name.
 const ID_CHARS: usize = 32;
-/// How many of them are the number of a gateway.
-const GATEWAY_CHARS: usize = 13;
 /// How often a node announces itself.
 const EVERY: Micros = Micros::from_secs(5);
 /// How long a node counts after it announced itself: two announcements in a row may be lost.

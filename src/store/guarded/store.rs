@@ -75,7 +75,6 @@ impl GuardedStore {
             shared.note(series_id, &series);
         }
         let servers = Servers::new(settings.breaker, clock.clone());
-        let fleet = Fleet::new(secret);
         Self {
             clock,
             settings: ArcSwap::from_pointee(LiveSettings::new(redis, settings)),
@@ -85,8 +84,9 @@ impl GuardedStore {
             refusals: Refusals::new(),
             resets: PartitionResets::default(),
             servers: Arc::new(servers),
-            holdings: Holdings::new(fleet.gateway()),
-            fleet,
+            fleet: Fleet::new(secret),
+            // Another one in each process, so also after a hand-over.
+            holdings: Holdings::new(GatewayId::draw()),
             secret: blake3::derive_key(
                 "tollgate 2026-11 partition_ids of this node's own counts",
                 secret,
