@@ -6,9 +6,12 @@ use serde_json::json;
 use tollgate::clock::Micros;
 
 use super::{cook, count, folder, obedient, recipe, with_issuer};
-use crate::stores::on_each_store_text;
+use crate::stores::{on_each_store_text, redis};
+use crate::support::gateway::start_text;
 use crate::support::ratelimit::{item, remaining, state};
-use crate::support::{Client, Flow, Recorded, TOKEN, get, order, secs};
+use crate::support::{
+    Client, Flow, Gate, Origin, Recorded, Running, TOKEN, eventually, get, order, secs,
+};
 
 /// Returns a recipe that listens on a free port, with an upstream that is built in.
 fn built_in(name: &str) -> String {
@@ -226,4 +229,86 @@ fn login_penalty() {
         running.clock.advance(secs(2700));
         assert_eq!(login("200").0, 200);
     });
+}
+
+/// Has so many requests in progress, with these fields.
+fn begin(running: &Running, target: &str, fields: &str, count: usize) -> Vec<Client> {
+    let begun = (0..count).map(|_| {
+        let mut client = Client::connect(running.public);
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n{fields}\r\n"));
+        client
+    });
+    begun.collect()
+}
+
+#[test]
+fn at_once() {
+    on_each_gated("at-once", |running, origin, gate| {
+        let (alice, bob) = ("X-Api-Key: alice\r\n", "X-Api-Key: bob\r\n");
+        let mut held = begin(running, "/", alice, 20);
+        origin.wait_for_requests(20);
+        let mut client = Client::connect(running.public);
+        for _ in 0..90 {
+            let refused = client.get("/", alice);
+            assert_eq!((refused.status, refused.field("retry-after")), (429, None));
+            assert_eq!(refused.problem()["violated-policies"], json!(["at-once"]));
+        }
+        held.extend(begin(running, "/", bob, 1));
+        origin.wait_for_requests(21);
+        gate.open();
+        for client in &mut held {
+            assert_eq!(client.answer().status, 200);
+        }
+        // Those that were refused are not of the hundred.
+        let last = eventually("a unit has come back", || {
+            let answer = client.get("/", alice);
+            (answer.status == 200).then_some(answer)
+        });
+        assert_eq!(remaining(&last, "rate"), 79);
+        assert_eq!(client.get("/", "").status, 401);
+    });
+}
+
+#[test]
+fn tenants_at_once() {
+    on_each_gated("tenants-at-once", |running, origin, gate| {
+        let fields = |user: &str| format!("X-Tenant: t\r\nX-User: {user}\r\n");
+        let mut client = Client::connect(running.public);
+        let mut refused = |target: &str, user: &str| {
+            let answer = client.get(target, &fields(user));
+            assert_eq!(answer.status, 429, "{user}");
+            answer.problem()["violated-policies"].clone()
+        };
+        let mut held = begin(running, "/reports/1", &fields("a"), 1);
+        origin.wait_for_requests(1);
+        assert_eq!(refused("/reports/1", "a"), json!(["user"]));
+        held.extend(begin(running, "/", &fields("a"), 1));
+        origin.wait_for_requests(2);
+        assert_eq!(refused("/", "a"), json!(["user"]));
+        for (user, sent) in [("b", 7), ("c", 12), ("d", 17)] {
+            held.extend(begin(running, "/", &fields(user), 5));
+            origin.wait_for_requests(sent);
+        }
+        assert_eq!(refused("/", "e"), json!(["tenant"]));
+        assert_eq!(refused("/", "d"), json!(["tenant", "user"]));
+        held.extend(begin(running, "/", "X-Tenant: other\r\nX-User: a\r\n", 1));
+        gate.open();
+        for client in &mut held {
+            assert_eq!(client.answer().status, 200);
+        }
+        eventually("the units have come back", || {
+            (client.get("/reports/1", &fields("e")).status == 200).then_some(())
+        });
+    });
+}
+
+/// Runs a recipe on each store, with an origin that answers once the gate is open.
+fn on_each_gated(name: &str, taste: impl Fn(&Running, &Origin, &Gate)) {
+    for store in [String::new(), redis()] {
+        println!("on {store:?}");
+        let gate = Gate::default();
+        let origin = Origin::behind(&gate);
+        let text = format!("{}\n{store}", recipe(name, &origin));
+        taste(&start_text(&text), &origin, &gate);
+    }
 }
