@@ -11,13 +11,16 @@
 //! and one over two partitions two peeks and two charges: what that takes all servers is printed
 //! beside what one server takes that is reached in the same way.
 //!
+//! Units in flight are asked for and come back: how many calls that takes a request (bar: 2), and Redis' CPU time beside
+//! that of a fixed window's decision, which takes one; and how many calls announce again what a thousand clients hold.
+//!
 //! A flood of refused requests, each with another second partition, must cost Redis about one call a
 //! second.
 //!
 //! Bytes are Redis' own `MEMORY USAGE`: name, value and expiry of one key.
 //!
 //! No call may take long, whatever the log: the hard steps are timed by Redis' own `SLOWLOG`, one by one. A word
-//! after `--` runs that alone (`-- log`).
+//! after `--` runs that alone (`-- log`, `-- in-flight`).
 //!
 //! Needs `redis-server` and `taskset`.
 
@@ -57,8 +60,13 @@ fn main() {
     let folder = tempfile::tempdir().expect("a folder for the socket");
     pin_this_process(0);
     let server = Server::start(folder.path());
-    if std::env::args().any(|word| word == "log") {
-        return print_long_logs(&server);
+    for (section, print) in [
+        ("log", print_long_logs as fn(&Server)),
+        ("in-flight", print_in_flight),
+    ] {
+        if std::env::args().any(|word| word == section) {
+            return print(&server);
+        }
     }
     println!("µs of CPU time per decision: here, Redis; decisions per second of Redis");
     print!("{:>19}", "");
@@ -74,6 +82,7 @@ fn main() {
         }
         println!();
     }
+    print_in_flight(&server);
     print_cluster(folder.path());
     print_flood(&server);
     println!("\nbytes per key: after one cost, and after one in each tenth of a window");
@@ -87,6 +96,49 @@ fn main() {
         println!("sliding-log, {entries} entries: {per_entry:.1} bytes per entry (bar: 16)");
     }
     print_long_logs(&server);
+}
+
+/// Prints what a request takes that holds a unit and gives it back.
+fn print_in_flight(server: &Server) {
+    println!(
+        "\nunits in flight: µs of CPU time per request, here and of Redis; calls per request (bar: 2); a window's in Redis"
+    );
+    let bench = |algorithm| Bench::new(server.deployment(), algorithm, 1 << 40, Clock::system());
+    let (units, window) = (bench(Algorithm::InFlight), bench(Algorithm::FixedWindow));
+    for batch in BATCHES {
+        let rounds: Vec<[f64; 4]> = (0..ROUNDS)
+            .map(|_| {
+                let calls = server.calls();
+                let (here, there) = units.round(&[server], 1, batch);
+                let calls = (server.calls() - calls) as f64 / DECISIONS as f64;
+                [here, there, calls, window.round(&[server], 1, batch).1]
+            })
+            .collect();
+        let of = |figure: usize| median(rounds.iter().map(|round| round[figure]).collect());
+        println!(
+            "{:>19}{:>12.2}{:>8.2}{:>8.2}{:>8.2}",
+            format!("{batch} at once"),
+            of(0),
+            of(1),
+            of(2),
+            of(3)
+        );
+    }
+    let clock = Clock::manual(Timestamp(1_800_000_000_000_000));
+    let bench = Bench::new(server.deployment(), Algorithm::InFlight, 9, clock.clone());
+    bench.runtime.block_on(async {
+        for client in 0..KEYS {
+            assert_admitted(&bench.decide(&[partition_id(client as u64)]).await);
+        }
+        bench.session.tick();
+        bench.session.finish().await;
+        clock.advance(Micros::from_secs(6));
+        let (calls, cpu) = (server.calls(), server.cpu());
+        bench.session.tick();
+        assert_eq!(bench.session.finish().await, 0);
+        let (calls, cpu) = (server.calls() - calls, server.cpu() - cpu);
+        println!("what {KEYS} clients hold is announced again in {calls} calls and {cpu:?} of Redis, every 5 s");
+    });
 }
 
 /// Prints how long calls on long logs take at most.
@@ -451,8 +503,10 @@ impl Bench {
                 });
                 for outcome in join_all(asked).await {
                     assert_admitted(&outcome);
+                    self.end(outcome);
                 }
             }
+            self.session.finish().await;
         });
         let there = cpu().saturating_sub(before.1);
         let here = cpu_ns().unwrap_or(0) - before.0;
@@ -471,6 +525,15 @@ impl Bench {
             cost: 1,
             mode: CheckMode::Enforce,
             on_store_failure: OnStoreFailure::Closed,
+        }
+    }
+
+    /// Gives back what a request holds, if it holds any.
+    fn end(&self, outcome: StoreVerdict) {
+        if let StoreVerdict::Decided { mut charge, .. } = outcome
+            && let Some(mut held) = charge.take_held()
+        {
+            (self.session).settle_later(&mut held, |_| Adjustment::GiveBack(u64::MAX));
         }
     }
 

@@ -13,6 +13,7 @@ use tollgate::limit::plan::{OnStoreFailure, PlanPolicy, SeriesId};
 use tollgate::limit::{Algorithm, Check, Quota};
 use tollgate::store::{Charge, Series, SeriesRole, Session, Shape, StoreVerdict};
 
+use crate::gate::calls;
 use crate::store_redis::{Bench, EVERYTHING, ONE, check, run};
 use crate::support::START;
 use crate::support::redis::{Cluster, Fault, Proxy, Server};
@@ -213,6 +214,40 @@ fn what_is_held_is_renewed_for_as_long_as_it_is_held() {
         worker.settle_later(&mut { held }, |_| EVERYTHING);
         worker.finish().await;
         assert_eq!(other.free(1).await, (LIMIT, vec![]));
+    });
+}
+
+#[test]
+fn a_unit_takes_two_calls_and_what_is_due_together_is_announced_together() {
+    const CLIENTS: u128 = 130;
+    let (server, clock) = (Server::start(), Clock::manual(START));
+    run(async {
+        let gateway = Gateway::start(&server, &clock, PATIENT);
+        let end = gateway.request(0, 1).await.expect("all is free");
+        gateway.end(end);
+        gateway.session.tick();
+        gateway.settled().await;
+        let before = calls(&server);
+        let mut held = Vec::new();
+        for client in 0..CLIENTS {
+            held.extend(gateway.request(client, 1).await);
+        }
+        assert_eq!(calls(&server) - before, 130);
+        // The node announces itself, too.
+        clock.advance(Micros::from_secs(5));
+        gateway.session.tick();
+        gateway.settled().await;
+        assert_eq!(calls(&server) - before, 130 + 3 + 1);
+        held.into_iter().for_each(|charge| gateway.end(charge));
+        gateway.settled().await;
+        assert_eq!(calls(&server) - before, 130 + 3 + 1 + 3);
+        // One after the other.
+        for client in 0..CLIENTS {
+            let held = gateway.request(client, 1).await.expect("all is free");
+            gateway.end(held);
+            gateway.settled().await;
+        }
+        assert_eq!(calls(&server) - before, 130 + 3 + 1 + 3 + 2 * 130);
     });
 }
 
