@@ -107,52 +107,7 @@ fn report(report: &Value) -> String {
         let _ = writeln!(out, "  {grant}");
     }
     for quota in items(report, "quotas") {
-        let number = |key: &str| quota[key].as_u64().unwrap_or_default();
-        let candidate = if quota["candidate"] == true {
-            " (candidate)"
-        } else {
-            ""
-        };
-        let name = text(quota, "quota");
-        if quota["limit"].is_null() {
-            let _ = match number("debt") {
-                0 => writeln!(out, "  {name}: {} left", number("remaining")),
-                debt => writeln!(out, "  {name}: {debt} owed"),
-            };
-            continue;
-        }
-        let _ = write!(
-            out,
-            "  {name}{candidate}: {} of {} left",
-            number("remaining"),
-            number("limit")
-        );
-        match quota["next_seconds"].as_u64() {
-            Some(next) => {
-                let _ = write!(
-                    out,
-                    ", more in {next}s, all in {}s",
-                    number("reset_seconds")
-                );
-            }
-            None if number("remaining") == number("limit") => out.push_str(", nothing used"),
-            // Units in flight come back at no known time.
-            None => {}
-        }
-        for (index, holder) in items(quota, "held_by").enumerate() {
-            let (before, gateway) = (
-                if index == 0 { "; held: " } else { ", " },
-                text(holder, "gateway"),
-            );
-            let this = if holder["this"] == true { " (this one)" } else { "" };
-            let units = holder["units"].as_u64().unwrap_or_default();
-            let _ = write!(out, "{before}{units} by gateway {gateway}{this}");
-        }
-        let _ = writeln!(
-            out,
-            "; a cost of {} is refused now",
-            number("remaining") + 1
-        );
+        what_is_left(quota, &mut out);
     }
     if let Some(seconds) = report["penalty_seconds"].as_u64() {
         let _ = writeln!(
@@ -165,6 +120,60 @@ fn report(report: &Value) -> String {
     }
     notes(report, &mut out);
     out
+}
+
+/// Prints what a quota has left.
+fn what_is_left(quota: &Value, out: &mut String) {
+    let number = |key: &str| quota[key].as_u64().unwrap_or_default();
+    let candidate = if quota["candidate"] == true {
+        " (candidate)"
+    } else {
+        ""
+    };
+    let name = text(quota, "quota");
+    if quota["limit"].is_null() {
+        let _ = match number("debt") {
+            0 => writeln!(out, "  {name}: {} left", number("remaining")),
+            debt => writeln!(out, "  {name}: {debt} owed"),
+        };
+        return;
+    }
+    let _ = write!(
+        out,
+        "  {name}{candidate}: {} of {} left",
+        number("remaining"),
+        number("limit")
+    );
+    match quota["next_seconds"].as_u64() {
+        Some(next) => {
+            let _ = write!(
+                out,
+                ", more in {next}s, all in {}s",
+                number("reset_seconds")
+            );
+        }
+        None if number("remaining") == number("limit") => out.push_str(", nothing used"),
+        // Units in flight come back at no known time.
+        None => {}
+    }
+    for (index, holder) in items(quota, "held_by").enumerate() {
+        let (before, gateway) = (
+            if index == 0 { "; held: " } else { ", " },
+            text(holder, "gateway"),
+        );
+        let this = if holder["this"] == true {
+            " (this one)"
+        } else {
+            ""
+        };
+        let units = holder["units"].as_u64().unwrap_or_default();
+        let _ = write!(out, "{before}{units} by gateway {gateway}{this}");
+    }
+    let _ = writeln!(
+        out,
+        "; a cost of {} is refused now",
+        number("remaining") + 1
+    );
 }
 
 /// Prints what is in force for a time.

@@ -14,8 +14,8 @@ use tollgate::limit::{
 };
 use tollgate::store::GatewayId;
 use tollgate::store::redis::wire::{
-    self, Asker, Call, Intent, KeyNames, Packed, PlanError, Replies, Reply, Script, Settlement,
-    SettlementStep, time_argument,
+    self, AskingGateway, Call, Intent, KeyNames, Packed, PlanError, Replies, Reply, Script,
+    Settlement, SettlementStep, time_argument,
 };
 
 use crate::ledger::Rows;
@@ -145,9 +145,13 @@ impl Scripted {
         let about = self.about(now);
         let asks = plan.iter().filter(|check| check.quota.is_in_flight());
         let sequences = asks.map(|_| self.next()).collect::<Vec<_>>();
-        let asker = Asker {
+        let asker = AskingGateway {
             gateway: GATEWAY,
-            sequences: if intent == Intent::Peek { &[] } else { &sequences },
+            sequences: if intent == Intent::Peek {
+                &[]
+            } else {
+                &sequences
+            },
         };
         let packed = wire::pack(plan, &self.names, intent, asker, || about);
         let reply = self.reply(Some(now), &packed);

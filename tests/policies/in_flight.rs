@@ -233,13 +233,11 @@ fn a_reload_that_drops_the_policy_loses_no_unit_and_grants_none() {
 /// A store that the file names is there after a restart; until then the policy would be counted by the one in force.
 #[test]
 fn a_reload_is_refused_whose_policies_the_store_in_force_cannot_count() {
-    for (before, after, problem) in [
-        (
-            Config::limited("builtin:echo", "quota = '100 per hour'"),
-            Config::limited("builtin:echo", "quota = 'credits'").with(&redis()),
-            "credits are kept in this process",
-        ),
-    ] {
+    for (before, after, problem) in [(
+        Config::limited("builtin:echo", "quota = '100 per hour'"),
+        Config::limited("builtin:echo", "quota = 'credits'").with(&redis()),
+        "credits are kept in this process",
+    )] {
         let mut running = start(&before);
         let refused = running.gateway.reload(&after.text());
         let report = refused.expect_err("a restart is needed");

@@ -238,7 +238,9 @@ fn a_unit_takes_two_calls_and_what_is_due_together_is_announced_together() {
         gateway.session.tick();
         gateway.settled().await;
         assert_eq!(calls(&server) - before, 130 + 3 + 1);
-        held.into_iter().for_each(|charge| gateway.end(charge));
+        for charge in held {
+            gateway.end(charge);
+        }
         gateway.settled().await;
         assert_eq!(calls(&server) - before, 130 + 3 + 1 + 3);
         // One after the other.
@@ -339,7 +341,12 @@ fn a_plan_over_several_slots_holds_its_units_or_none() {
                 };
                 assert!(!verdict.admit);
             }
-            let left = session.peek(&[Check { cost: 0, ..refused[1] }]).await;
+            let left = session
+                .peek(&[Check {
+                    cost: 0,
+                    ..refused[1]
+                }])
+                .await;
             assert_eq!((free().await, left[0].remaining), (2, 1));
             session.settle_later(&mut held, |_| EVERYTHING);
             assert_eq!(free().await, LIMIT);
@@ -407,7 +414,10 @@ struct History<'s> {
 
 impl History<'_> {
     fn held(&self, client: u128, is_meant: impl Fn(&Held) -> bool) -> u64 {
-        let held = self.held.iter().filter(|one| one.client == client && is_meant(one));
+        let held = self
+            .held
+            .iter()
+            .filter(|one| one.client == client && is_meant(one));
         held.map(|one| one.units).sum()
     }
 
@@ -426,7 +436,8 @@ impl History<'_> {
 
     /// Says whether Redis knows of all that is held and of nothing else.
     fn is_exact(&self) -> bool {
-        self.dead_until.is_none_or(|until| self.clock.now() >= until)
+        self.dead_until
+            .is_none_or(|until| self.clock.now() >= until)
     }
 
     async fn happen(&mut self, at: usize, client: u128, event: Event) {
@@ -464,9 +475,8 @@ impl History<'_> {
                 let plan = [gateway.check(client, cost)];
                 let mut deciding = Box::pin(gateway.session.decide(&plan));
                 for _ in 0..cost * 7 {
-                    if (&mut deciding).now_or_never().is_some() {
-                        panic!("nobody answers so soon");
-                    }
+                    let decided = (&mut deciding).now_or_never();
+                    assert!(decided.is_none(), "nobody answers so soon");
                     tokio::task::yield_now().await;
                 }
                 drop(deciding);

@@ -19,10 +19,9 @@ const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 fn config(url: &str, upstream: impl AsRef<str>, quota: &str) -> Config {
     let policy =
         format!("quota = '{quota}'\npartition = ['header:{CLIENT}']\non_store_failure = 'closed'");
-    Config::limited(upstream, &policy)
-        .with(&format!(
-            "[log]\naccess = 'off'\nformat = 'json'\n[store]\nurl = '{url}'\ntimeout = '10s'"
-        ))
+    Config::limited(upstream, &policy).with(&format!(
+        "[log]\naccess = 'off'\nformat = 'json'\n[store]\nurl = '{url}'\ntimeout = '10s'"
+    ))
 }
 
 /// Returns what a gateway says of Alice's quota.
@@ -43,8 +42,13 @@ fn wait_for_free(gateway: &Process, units: u64) {
 /// Returns the number by which others know a gateway.
 fn id(gateway: &Process) -> String {
     let mut client = Client::connect(gateway.admin);
-    let store = client.ask("GET /api/store HTTP/1.1\r\nHost: localhost\r\n\r\n").json();
-    store["gateway"].as_str().expect("it is on Redis").to_owned()
+    let store = client
+        .ask("GET /api/store HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .json();
+    store["gateway"]
+        .as_str()
+        .expect("it is on Redis")
+        .to_owned()
 }
 
 /// An origin that notes how many requests it has at once, and lets them through with the gate.
@@ -109,8 +113,12 @@ fn three_gateways_hold_exactly_what_there_is(url: &str) {
             let answers = (0..20).map(|_| client.get("/", ALICE).status);
             answers.filter(|status| *status == 200).count()
         };
-        let clients: Vec<_> = (0..60).map(|number| scope.spawn(move || ask(number))).collect();
-        let admitted = clients.into_iter().map(|client| client.join().expect("answers"));
+        let clients: Vec<_> = (0..60)
+            .map(|number| scope.spawn(move || ask(number)))
+            .collect();
+        let admitted = clients
+            .into_iter()
+            .map(|client| client.join().expect("answers"));
         admitted.sum()
     });
     let most = most.load(SeqCst);
@@ -168,7 +176,10 @@ fn a_gateway_that_ends_leaves_nothing_held() {
     let (server, gate) = (Server::start(), Gate::default());
     let (origin, _) = counting(&gate);
     let url = format!("redis://{}", server.address());
-    let mut fleet = Fleet::of(2, &config(&url, origin.url(), "2 in flight").admin_token(TOKEN));
+    let mut fleet = Fleet::of(
+        2,
+        &config(&url, origin.url(), "2 in flight").admin_token(TOKEN),
+    );
     let mut ended = fleet.gateways.remove(0);
     let mut client = Client::connect(ended.public);
     let fields = format!("{ALICE}Connection: close\r\n");

@@ -9,8 +9,8 @@ use std::process::{Command, Output};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
-use super::{Config, TOKEN};
 use super::process::{Process, command, with_descriptors};
+use super::{Config, TOKEN};
 
 /// The first process, and those that come after it; all are killed when dropped.
 pub struct Generations {

@@ -74,12 +74,10 @@ impl<'a> LateAnswers<'a> {
                 remote.store().remember(&plan, &reply, sent);
             }
             let charge = joined::charge(&plan, &verdict);
-            match late {
-                Some(late) => settlements.settle(&remote, late.answered(charge), Refund::default()),
-                None => {
-                    let charge = charge.without_places().without_units();
-                    settlements.give_back(&remote, charge);
-                }
+            if let Some(late) = late {
+                settlements.settle(&remote, late.answered(charge), Refund::default());
+            } else {
+                settlements.give_back(&remote, charge.without_places().without_units());
             }
         })
     }

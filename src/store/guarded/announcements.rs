@@ -128,7 +128,10 @@ impl AnnouncementQueue {
         let (mut announcing, mut announcements) = (Vec::new(), Vec::new());
         for key in keys {
             if let Some((units, sequence)) = holdings.announce(*key) {
-                announcing.push(AnnouncedKey { holdings, key: *key });
+                announcing.push(AnnouncedKey {
+                    holdings,
+                    key: *key,
+                });
                 announcements.push(Settlement {
                     quota: &ANY_UNITS,
                     series_id: key.series_id,

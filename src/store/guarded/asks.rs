@@ -42,7 +42,8 @@ impl<'a> PlanAsks<'a> {
     ) -> Self {
         let (mut asks, mut sequences) = (Vec::new(), Vec::new());
         for (place, check) in checks.filter(|(_, check)| check.quota.is_in_flight()) {
-            let sequence = (remote.store().holdings).ask(key_of(check), check.cost, check.quota.limit);
+            let sequence =
+                (remote.store().holdings).ask(key_of(check), check.cost, check.quota.limit);
             sequences.push(sequence);
             asks.push(UnitsAsked {
                 place,

@@ -114,7 +114,11 @@ async fn charge<'p, 's>(
         let asks = PlanAsks::begin(remote, settlements, placed);
         let verdict = match is_answered {
             true => (remote
-                .charge((&part.checks, asks.sequences()), (sent, timeout), &late_reader)
+                .charge(
+                    (&part.checks, asks.sequences()),
+                    (sent, timeout),
+                    &late_reader,
+                )
                 .await)
                 .ok(),
             false => None,

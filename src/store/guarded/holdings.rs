@@ -221,7 +221,8 @@ impl Holdings {
     }
 
     fn shard(&self, key: HoldingKey) -> MutexGuard<'_, HoldingShard> {
-        lock(&self.shards[self.hasher.hash_one(key) as usize % SHARDS])
+        let shard = self.hasher.hash_one(key) % SHARDS as u64;
+        lock(&self.shards[usize::try_from(shard).expect("there are few")])
     }
 }
 
@@ -303,9 +304,8 @@ mod tests {
         assert_eq!(units, 2);
         assert!(announced > other);
         holdings.announced(key(1));
-        let refused = |sequence| {
-            holdings.answered((key(1), 2, sequence), UnitsAnswer::Refused, Some(0))
-        };
+        let refused =
+            |sequence| holdings.answered((key(1), 2, sequence), UnitsAnswer::Refused, Some(0));
         assert!(refused(first), "it was announced");
         assert_eq!(holdings.announce(key(1)).map(|(units, _)| units), Some(0));
         holdings.announced(key(1));
@@ -352,10 +352,17 @@ mod tests {
         grant(0);
         let sequence = holdings.ask(key(1), 1, 9);
         holdings.end(key(1), 1);
-        assert_eq!(holdings.announce(key(1)), None, "Redis may refuse what is asked for");
+        assert_eq!(
+            holdings.announce(key(1)),
+            None,
+            "Redis may refuse what is asked for"
+        );
         assert!(waits(1));
         let asked = (key(1), 1, sequence);
-        assert!(holdings.answered(asked, UnitsAnswer::Refused, Some(0)), "the last one announces it");
+        assert!(
+            holdings.answered(asked, UnitsAnswer::Refused, Some(0)),
+            "the last one announces it"
+        );
         holdings.put_off(key(1));
         assert!(!waits(1) && is_empty(&holdings));
     }

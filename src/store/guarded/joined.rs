@@ -130,12 +130,7 @@ impl<'p, 's> JoinedPlan<'p, 's> {
     }
 
     /// Adds a part that is decided here, in place of Redis.
-    pub(super) fn add_own(
-        &mut self,
-        remote: &Remote,
-        part: PlanPart<'_>,
-        mut asks: PlanAsks<'_>,
-    ) {
+    pub(super) fn add_own(&mut self, remote: &Remote, part: PlanPart<'_>, mut asks: PlanAsks<'_>) {
         match remote.store().fallback().decide(&part.checks) {
             StoreVerdict::Decided {
                 verdict,

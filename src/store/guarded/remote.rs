@@ -5,6 +5,7 @@
 //! taken: the server must not be blamed for what the worker did.
 
 mod commands;
+mod peeks;
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -16,20 +17,17 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
-use smallvec::SmallVec;
 
 use super::breaker::Permit;
 use super::counters::{Counters, Unanswered};
 use super::deadlines::{Deadlines, DecisionDeadline};
 use super::fleet::LIFETIME;
-use super::owned_plan::OwnedPlan;
 use super::servers::{Server, WorkerServers};
 use super::store::GuardedStore;
 use crate::clock::Timestamp;
-use crate::limit::{Check, Decision, PartitionId, Verdict};
+use crate::limit::{Check, PartitionId, Verdict};
 use crate::metrics::BreakerState;
-use crate::store::outcome::PeekedCheck;
-use crate::store::redis::wire::{self, AnnouncementReply, Asker, Reply, Settlement};
+use crate::store::redis::wire::{AnnouncementReply, AskingGateway, Settlement};
 use crate::store::redis::{CallError, Caller, GivenUp, LateReader, RedisSession};
 
 /// A worker's way to Redis, guarded; lives on the worker's thread.
@@ -93,8 +91,8 @@ impl Remote {
     }
 
     /// Says who asks for units in flight, with these sequence numbers.
-    fn asker<'a>(&self, sequences: &'a [u64]) -> Asker<'a> {
-        Asker {
+    fn asking<'a>(&self, sequences: &'a [u64]) -> AskingGateway<'a> {
+        AskingGateway {
             gateway: self.store.holdings.gateway(),
             sequences,
         }
@@ -114,8 +112,8 @@ impl Remote {
     ) -> Result<(), Unanswered> {
         let caller = Caller::new(late_reader);
         let reply = {
-            let asker = self.asker(sequences);
-            let deciding = pin!(self.redis.decide(plan, asker, &caller, verdict));
+            let asking = self.asking(sequences);
+            let deciding = pin!(self.redis.decide(plan, asking, &caller, verdict));
             self.ask(plan, sent, timeout, &caller, deciding).await?
         };
         if !verdict.admit {
@@ -137,61 +135,11 @@ impl Remote {
         }
         let (caller, mut verdict) = (Caller::new(late_reader), Verdict::default());
         {
-            let asker = self.asker(sequences);
-            let deciding = pin!(self.redis.decide(plan, asker, &caller, &mut verdict));
+            let asking = self.asking(sequences);
+            let deciding = pin!(self.redis.decide(plan, asking, &caller, &mut verdict));
             self.ask(plan, sent, timeout, &caller, deciding).await?;
         }
         Ok(verdict)
-    }
-
-    /// Returns what Redis would answer a plan that one step can decide: nothing for a check that it has
-    /// no memory for. If a check refuses, that is remembered.
-    pub(super) async fn peek(
-        self: &Rc<Self>,
-        plan: &[Check<'_>],
-    ) -> Result<SmallVec<[Option<Decision>; 4]>, Unanswered> {
-        let (peeks, _) = self.peek_whole(plan).await?;
-        Ok(peeks)
-    }
-
-    /// As [`peek`](Self::peek), and returns the reply as it is.
-    async fn peek_whole(
-        self: &Rc<Self>,
-        plan: &[Check<'_>],
-    ) -> Result<(SmallVec<[Option<Decision>; 4]>, Reply), Unanswered> {
-        let sent = self.store.clock.now();
-        let late_reader = |_| Some(self.peek_reader(plan, sent));
-        let caller = Caller::new(&late_reader);
-        let peeking = pin!(self.redis.peek(plan, self.asker(&[]), &caller));
-        let timeout = self.store.settings().timeout;
-        let (peeks, reply) = self.ask(plan, sent, timeout, &caller, peeking).await?;
-        let refuses = |peek: &Option<Decision>| peek.is_some_and(|decision| !decision.admit);
-        if peeks.iter().any(refuses) {
-            self.store.remember(plan, &reply, sent);
-        }
-        Ok((peeks, reply))
-    }
-
-    /// Returns what a plan that one step can decide would be answered, by Redis or in its place.
-    pub(super) async fn peek_anywhere(
-        self: &Rc<Self>,
-        plan: &[Check<'_>],
-    ) -> SmallVec<[PeekedCheck; 4]> {
-        let (by_redis, mut holders) = match self.peek_whole(plan).await {
-            Ok((by_redis, reply)) => (by_redis, wire::holders(plan, &reply).unwrap_or_default()),
-            Err(_) => (plan.iter().map(|_| None).collect(), SmallVec::new()),
-        };
-        holders.resize(plan.len(), Vec::new());
-        let is_whole = by_redis.iter().all(Option::is_some);
-        let own = (!is_whole).then(|| self.store.fallback().peek(plan));
-        let own = own.unwrap_or_default();
-        (by_redis.iter().zip(holders).enumerate())
-            .map(|(index, (decision, holders))| PeekedCheck {
-                decision: decision.unwrap_or_else(|| own[index]),
-                is_degraded: decision.is_none(),
-                holders,
-            })
-            .collect()
     }
 
     /// Settles what one step can settle, as soon as a decision is made.
@@ -269,18 +217,6 @@ impl Remote {
             let now = self.store.clock.now();
             fleet.saw(u32::try_from(count).unwrap_or(u32::MAX), now);
         }
-    }
-
-    /// Returns who remembers what a late reply refuses.
-    fn peek_reader(self: &Rc<Self>, plan: &[Check<'_>], sent: Timestamp) -> LateReader {
-        let (owned, remote) = (OwnedPlan::of(plan), Rc::downgrade(self));
-        Box::new(move |reply| {
-            if let Some(remote) = remote.upgrade() {
-                let plan = owned.plan();
-                remote.note_late(&plan, sent);
-                remote.store.remember(&plan, &reply, sent);
-            }
-        })
     }
 
     /// Asks about a plan, and counts how it went.

@@ -99,8 +99,7 @@ impl SettlementQueue {
 
     /// Gives units in flight back; says whether the entry is of such.
     fn ends(&self, remote: &Remote, entry: &SettledEntry) -> bool {
-        if let (true, Adjustment::GiveBack(units)) =
-            (entry.quota.is_in_flight(), entry.adjustment)
+        if let (true, Adjustment::GiveBack(units)) = (entry.quota.is_in_flight(), entry.adjustment)
         {
             let (series_id, partition_id) = (entry.series_id, entry.partition_id);
             let key = HoldingKey {

@@ -14,7 +14,9 @@ use super::pipeline::Caller;
 use super::primaries::Primaries;
 use super::reply::list;
 use super::shared::RedisShared;
-use super::wire::{self, AnnouncementReply, Asker, DirectiveAction, Intent, KeyNames, Reply, Settlement};
+use super::wire::{
+    self, AnnouncementReply, AskingGateway, DirectiveAction, Intent, KeyNames, Reply, Settlement,
+};
 use crate::clock::{Micros, Timestamp};
 use crate::limit::{Check, Decision, PartitionId, Verdict};
 use crate::store::settings::RedisSettings;
@@ -86,11 +88,11 @@ impl RedisSession {
     pub(crate) async fn decide(
         &self,
         plan: &[Check<'_>],
-        asker: Asker<'_>,
+        asking: AskingGateway<'_>,
         caller: &Caller<'_>,
         verdict: &mut Verdict,
     ) -> Result<Reply, CallError> {
-        let reply = self.ask(plan, Intent::Decide, asker, caller).await?;
+        let reply = self.ask(plan, Intent::Decide, asking, caller).await?;
         wire::verdict(plan, &reply, verdict)?;
         Ok(reply)
     }
@@ -102,10 +104,10 @@ impl RedisSession {
     pub(crate) async fn peek(
         &self,
         plan: &[Check<'_>],
-        asker: Asker<'_>,
+        asking: AskingGateway<'_>,
         caller: &Caller<'_>,
     ) -> Result<(SmallVec<[Option<Decision>; 4]>, Reply), CallError> {
-        let reply = self.ask(plan, Intent::Peek, asker, caller).await?;
+        let reply = self.ask(plan, Intent::Peek, asking, caller).await?;
         Ok((wire::peeks(plan, &reply)?, reply))
     }
 
@@ -115,16 +117,16 @@ impl RedisSession {
         &self,
         plan: &[Check<'_>],
         intent: Intent,
-        asker: Asker<'_>,
+        asking: AskingGateway<'_>,
         caller: &Caller<'_>,
     ) -> Result<Reply, CallError> {
         let (names, clock) = (&self.shared.names, &self.shared.clock);
-        let packed = wire::pack(plan, names, intent, asker, || clock.now());
+        let packed = wire::pack(plan, names, intent, asking, || clock.now());
         let reply = self.primaries.decide(packed, caller).await?;
         if !reply.is_outside() {
             return Ok(reply);
         }
-        let packed = wire::pack(plan, names, intent, asker, || reply.time);
+        let packed = wire::pack(plan, names, intent, asking, || reply.time);
         self.primaries.decide(packed, caller).await
     }
 

@@ -9,7 +9,8 @@ use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::{CheckMode, SeriesId};
 use tollgate::limit::{Algorithm, CheckResult, Quota, Verdict};
 use tollgate::store::redis::wire::{
-    self, Asker, Call, Intent, Replies, Reply, Script, Settlement, SettlementStep, time_argument,
+    self, AskingGateway, Call, Intent, Replies, Reply, Script, Settlement, SettlementStep,
+    time_argument,
 };
 
 use super::lockstep::{Tick, is_sound, peeks, plans, tick};
@@ -262,7 +263,7 @@ fn decide(script: Script, now: Timestamp, plans: &[(&Scripted, u64)]) -> Call {
             &client.plan(&client.rows, *cost),
             &client.names,
             Intent::Decide,
-            Asker::default(),
+            AskingGateway::default(),
             || now,
         )
     });

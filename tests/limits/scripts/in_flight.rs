@@ -7,7 +7,7 @@ use tollgate::clock::Timestamp;
 use tollgate::limit::plan::CheckMode;
 use tollgate::limit::{Algorithm, Check, Quota, Verdict};
 use tollgate::store::GatewayId;
-use tollgate::store::redis::wire::{self, Asker, Intent, Settlement, SettlementStep};
+use tollgate::store::redis::wire::{self, AskingGateway, Intent, Settlement, SettlementStep};
 
 use crate::scripted::{Scripted, quota_of, series_id};
 use crate::support::redis::Value;
@@ -108,12 +108,7 @@ impl Lua {
         Self(Scripted::new(quotas))
     }
 
-    fn take(
-        &mut self,
-        now: Timestamp,
-        (gateway, sequence): (u64, u64),
-        message: Message,
-    ) -> Reply {
+    fn take(&mut self, now: Timestamp, (gateway, sequence): (u64, u64), message: Message) -> Reply {
         let (rows, gateway) = (self.0.rows.clone(), GatewayId::new(gateway));
         let (cost, checks) = match message {
             Ask(units) => (units, 1),
@@ -126,7 +121,7 @@ impl Lua {
             other.cost = 2;
         }
         let sequences = &[sequence];
-        let asker = Asker { gateway, sequences };
+        let asker = AskingGateway { gateway, sequences };
         let packed = wire::pack(&plan, &self.0.names, Intent::Decide, asker, || now);
         let reply = self.0.reply(Some(now), &packed);
         let mut verdict = Verdict::default();
@@ -170,7 +165,7 @@ impl Lua {
         let rows = self.0.rows.clone();
         let plan = [self.0.plan(&rows, 0)[0]];
         let pack = |plan: &[Check<'_>], names: &_| {
-            wire::pack(plan, names, Intent::Peek, Asker::default(), || now)
+            wire::pack(plan, names, Intent::Peek, AskingGateway::default(), || now)
         };
         let packed = pack(&plan, &self.0.names);
         let reply = self.0.reply(Some(now), &packed);
@@ -285,7 +280,11 @@ fn what_gateways_ask_for_and_announce_is_counted_once_in_whatever_order_it_arriv
         {
             let (now, from) = (Timestamp(START.0 + at_us), (gateway, sequence));
             let by_model = model.take(*quota, now.0, from, message);
-            assert_eq!((by_model, model.held(now.0)), (reply, held), "{what}, step {number}: model");
+            assert_eq!(
+                (by_model, model.held(now.0)),
+                (reply, held),
+                "{what}, step {number}: model"
+            );
             let by_lua = lua.take(now, from, message);
             let found = (by_lua, lua.held(now).0);
             assert_eq!(found, (reply, held), "{what}, step {number}");

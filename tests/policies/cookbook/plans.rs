@@ -235,7 +235,9 @@ fn login_penalty() {
 fn begin(running: &Running, target: &str, fields: &str, count: usize) -> Vec<Client> {
     let begun = (0..count).map(|_| {
         let mut client = Client::connect(running.public);
-        client.send(format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n{fields}\r\n"));
+        client.send(format!(
+            "GET {target} HTTP/1.1\r\nHost: a.test\r\n{fields}\r\n"
+        ));
         client
     });
     begun.collect()

@@ -24,7 +24,7 @@ pub enum Intent {
 
 /// Which gateway asks for units in flight; for plans without them, the default.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Asker<'a> {
+pub struct AskingGateway<'a> {
     /// The gateway.
     pub gateway: GatewayId,
     /// The sequence number of each check of units in flight, in their order; a plan that is peeked at needs none.
@@ -37,7 +37,7 @@ pub fn pack(
     plan: &[Check<'_>],
     names: &KeyNames,
     intent: Intent,
-    asker: Asker<'_>,
+    asking: AskingGateway<'_>,
     now: impl Fn() -> Timestamp,
 ) -> Packed {
     let mut argument = Vec::with_capacity(2 + plan.len() * CHECK_BYTES);
@@ -60,13 +60,13 @@ pub fn pack(
         }
     }
     put_calendars(&mut argument, 2, plan.iter().map(|check| check.quota), &now);
-    let mut sequences = asker.sequences.iter();
+    let mut sequences = asking.sequences.iter();
     for (index, check) in plan.iter().enumerate() {
         if check.quota.is_in_flight() {
             // What only looks asks after all that was announced.
             let sequence = sequences.next().copied().unwrap_or(u64::MAX);
             let at = 2 + index * CHECK_BYTES;
-            put_gateway(&mut argument, at, asker.gateway, check.cost, sequence);
+            put_gateway(&mut argument, at, asking.gateway, check.cost, sequence);
         }
     }
     Packed {
@@ -121,9 +121,10 @@ pub fn holders(plan: &[Check<'_>], reply: &Reply) -> Result<SmallVec<[Vec<Holder
         reader.number(1)?;
         let length = reader.length()?;
         let facts = reader.bytes(length)?;
-        all.push(match check.quota.is_in_flight() && !facts.is_empty() {
-            true => state_reply::holders(facts)?,
-            false => Vec::new(),
+        all.push(if check.quota.is_in_flight() && !facts.is_empty() {
+            state_reply::holders(facts)?
+        } else {
+            Vec::new()
         });
     }
     Ok(all)

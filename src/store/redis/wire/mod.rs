@@ -16,13 +16,13 @@ mod settle;
 mod state_reply;
 
 pub use bad_reply::BadReply;
-pub use decide::{Asker, Intent, RefusedState, holders, pack, peeks, refused, verdict};
+pub use decide::{AskingGateway, Intent, RefusedState, holders, pack, peeks, refused, verdict};
 pub use directives::{DirectiveAction, directive_count, directive_set, directives};
 pub use message::{Packed, PlanError, Replies, Reply, time_argument};
 pub use names::KeyNames;
 pub use script::Script;
 pub use settle::{
-    AnnouncementReply, Call, Settlement, SettlementStep, announce, announced, nodes, outside_at, settle,
-    settled_at,
+    AnnouncementReply, Call, Settlement, SettlementStep, announce, announced, nodes, outside_at,
+    settle, settled_at,
 };
 pub use state_reply::StateReply;

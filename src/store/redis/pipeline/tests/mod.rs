@@ -30,7 +30,9 @@ use crate::store::redis::connect::{DialEndpoint, DialTarget};
 use crate::store::redis::observer::Unobserved;
 use crate::store::redis::servers::{self, Server};
 use crate::store::redis::shared::RedisShared;
-use crate::store::redis::wire::{self, Asker, Intent, KeyNames, Settlement, SettlementStep};
+use crate::store::redis::wire::{
+    self, AskingGateway, Intent, KeyNames, Settlement, SettlementStep,
+};
 use crate::store::series::{Series, SeriesRole, Shape};
 use crate::store::settings::Address;
 
@@ -261,7 +263,13 @@ fn plan_of(quota: &Quota, key: &str, amount: u64) -> Packed {
     };
     Packed {
         keys: [key.as_bytes().into()].into_iter().collect(),
-        ..wire::pack(&[check], &names(), Intent::Decide, Asker::default(), || Timestamp(0))
+        ..wire::pack(
+            &[check],
+            &names(),
+            Intent::Decide,
+            AskingGateway::default(),
+            || Timestamp(0),
+        )
     }
 }
 
