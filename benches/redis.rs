@@ -136,7 +136,7 @@ fn print_in_flight(server: &Server) {
         let (calls, cpu) = (server.calls(), server.cpu());
         bench.session.tick();
         assert_eq!(bench.session.finish().await, 0);
-        let (calls, cpu) = (server.calls() - calls, server.cpu() - cpu);
+        let (calls, cpu) = (server.calls() - calls, server.cpu().saturating_sub(cpu));
         println!("what {KEYS} clients hold is announced again in {calls} calls and {cpu:?} of Redis, every 5 s");
     });
 }
