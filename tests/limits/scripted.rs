@@ -254,8 +254,8 @@ impl Scripted {
         adjustment: impl Fn(PlanPolicy) -> Adjustment,
     ) -> Vec<Decision> {
         let mut settlements = Vec::new();
-        let mut charges = self.charges[decision].clone();
-        for (charged, &row) in charges.iter_mut().zip(of) {
+        let mut standing = self.charges[decision].clone();
+        for (charged, &row) in standing.iter_mut().zip(of) {
             let Some(charged) = charged else { continue };
             let step = match adjustment(PlanPolicy(self.rows.policies[row])) {
                 Adjustment::GiveBack(amount) => {
@@ -275,7 +275,7 @@ impl Scripted {
             };
             settlements.push((row, step));
         }
-        self.charges[decision] = charges;
+        self.charges[decision] = standing;
         self.take(now, &settlements)
     }
 

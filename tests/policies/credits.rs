@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::stores::on_each_store;
+use super::stores::{on_each_store, redis};
 use crate::support::ratelimit::{item, policy, remaining, state};
-use crate::support::{Client, Config, Origin, Running, TOKEN, eventually, get, order, secs};
+use crate::support::{Client, Config, Origin, Running, TOKEN, eventually, get, order, secs, start};
 
 /// A policy of credits by key, with those lines.
 fn prepaid(endpoint: impl AsRef<str>, lines: &str) -> Config {
@@ -157,4 +157,18 @@ fn what_does_not_count_comes_back_to_the_balance() {
             });
         }
     });
+}
+
+/// A store that the file names is there after a restart; until then the balances would be in memory.
+#[test]
+fn a_reload_is_refused_while_the_store_in_force_forgets_balances() {
+    let mut running = start(&Config::limited("builtin:echo", "quota = '100 per hour'"));
+    let after = Config::limited("builtin:echo", "quota = 'credits'").with(&redis());
+    let refused = running.gateway.reload(&after.text());
+    let report = refused.expect_err("a restart is needed");
+    let report = report.render("gateway.toml", &after.text(), false);
+    let problem = "credits are kept in this process";
+    assert!(report.contains(problem), "{report}");
+    assert_eq!(get(running.public, "/", "").status, 200);
+    start(&after);
 }

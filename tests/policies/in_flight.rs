@@ -7,7 +7,7 @@ use std::thread;
 use http::{HeaderValue, Method};
 use serde_json::{Value, json};
 
-use super::stores::{on_each_store, redis};
+use super::stores::on_each_store;
 use crate::support::http2::{self, Http2};
 use crate::support::ratelimit::{item, remaining, state};
 use crate::support::{
@@ -228,24 +228,6 @@ fn a_reload_that_drops_the_policy_loses_no_unit_and_grants_none() {
         assert_eq!(client.answer().status, 200);
     }
     wait_for(&running, 3);
-}
-
-/// A store that the file names is there after a restart; until then the policy would be counted by the one in force.
-#[test]
-fn a_reload_is_refused_whose_policies_the_store_in_force_cannot_count() {
-    for (before, after, problem) in [(
-        Config::limited("builtin:echo", "quota = '100 per hour'"),
-        Config::limited("builtin:echo", "quota = 'credits'").with(&redis()),
-        "credits are kept in this process",
-    )] {
-        let mut running = start(&before);
-        let refused = running.gateway.reload(&after.text());
-        let report = refused.expect_err("a restart is needed");
-        let report = report.render("gateway.toml", &after.text(), false);
-        assert!(report.contains(problem), "{report}");
-        assert_eq!(get(running.public, "/", "").status, 200);
-        start(&after);
-    }
 }
 
 #[test]

@@ -186,95 +186,97 @@ fn in_flight(limit: u64) -> Quota {
 /// When, which gateway, its sequence number, what, the answer, and how many units are held then.
 type Step = (u64, u64, u64, Message, Reply, u64);
 
+/// What a case is about, the quota, and what happens.
+const CASES: &[(&str, u64, &[Step])] = &[
+    (
+        "gateways share the quota",
+        3,
+        &[
+            (0, 1, 1, Ask(2), Admitted, 2),
+            (0, 2, 1, Ask(2), Refused, 2),
+            (0, 2, 2, Ask(1), Admitted, 3),
+            (0, 3, 1, Ask(1), Refused, 3),
+            (0, 3, 2, Ask(0), Admitted, 3),
+            (1, 1, 2, Announce(0), Noted, 1),
+            (1, 3, 3, Ask(2), Admitted, 3),
+        ],
+    ),
+    (
+        "what another quota refuses holds nothing",
+        3,
+        &[
+            (0, 1, 1, AskInVain(2), Admitted, 0),
+            (0, 1, 2, Ask(3), Admitted, 3),
+            (0, 1, 3, AskInVain(1), Refused, 3),
+        ],
+    ),
+    (
+        "an announcement that is older than what was seen changes nothing",
+        3,
+        &[
+            (0, 1, 1, Ask(1), Admitted, 1),
+            (0, 1, 3, Ask(1), Admitted, 2),
+            (0, 1, 2, Announce(0), Outdated, 2),
+            (0, 1, 4, Announce(1), Noted, 1),
+        ],
+    ),
+    (
+        "an ask that is older than the last announcement is in its number",
+        3,
+        &[
+            (0, 1, 2, Announce(2), Noted, 2),
+            (0, 1, 1, Ask(2), Admitted, 2),
+            (0, 2, 1, Ask(1), Admitted, 3),
+            (0, 1, 4, Announce(3), Noted, 4),
+            (0, 1, 3, Ask(1), Refused, 4),
+            (0, 1, 5, Announce(2), Noted, 3),
+        ],
+    ),
+    (
+        "an ask that was given up, and announced as such, adds nothing however late it comes",
+        3,
+        &[
+            (0, 1, 2, Announce(0), Noted, 0),
+            (14 * S, 1, 1, Ask(3), Admitted, 0),
+        ],
+    ),
+    (
+        "who says nothing for a lease holds nothing, and says again what it holds",
+        3,
+        &[
+            (0, 1, 1, Ask(2), Admitted, 2),
+            (0, 2, 1, Ask(1), Admitted, 3),
+            (5 * S, 2, 2, Announce(1), Noted, 3),
+            (LEASE_US - 1, 3, 1, Ask(1), Refused, 3),
+            (LEASE_US, 3, 2, Ask(2), Admitted, 3),
+            (16 * S, 1, 2, Announce(2), Noted, 5),
+            (16 * S, 3, 3, Ask(1), Refused, 5),
+            (17 * S, 1, 3, Announce(0), Noted, 3),
+        ],
+    ),
+    (
+        "a clock that is set back ends no lease and lengthens none",
+        3,
+        &[
+            (3600 * S, 1, 1, Ask(2), Admitted, 2),
+            (0, 2, 1, Ask(2), Refused, 2),
+            (0, 2, 2, Ask(1), Admitted, 3),
+            (LEASE_US, 3, 1, Ask(3), Admitted, 3),
+        ],
+    ),
+    (
+        "gateways may have other numbers for a time: each one's own holds for what it admits",
+        3,
+        &[
+            (0, 1, 1, Announce(7), Noted, 7),
+            (0, 2, 1, Ask(1), Refused, 7),
+        ],
+    ),
+];
+
 #[test]
 fn what_gateways_ask_for_and_announce_is_counted_once_in_whatever_order_it_arrives() {
-    let cases: &[(&str, u64, &[Step])] = &[
-        (
-            "gateways share the quota",
-            3,
-            &[
-                (0, 1, 1, Ask(2), Admitted, 2),
-                (0, 2, 1, Ask(2), Refused, 2),
-                (0, 2, 2, Ask(1), Admitted, 3),
-                (0, 3, 1, Ask(1), Refused, 3),
-                (0, 3, 2, Ask(0), Admitted, 3),
-                (1, 1, 2, Announce(0), Noted, 1),
-                (1, 3, 3, Ask(2), Admitted, 3),
-            ],
-        ),
-        (
-            "what another quota refuses holds nothing",
-            3,
-            &[
-                (0, 1, 1, AskInVain(2), Admitted, 0),
-                (0, 1, 2, Ask(3), Admitted, 3),
-                (0, 1, 3, AskInVain(1), Refused, 3),
-            ],
-        ),
-        (
-            "an announcement that is older than what was seen changes nothing",
-            3,
-            &[
-                (0, 1, 1, Ask(1), Admitted, 1),
-                (0, 1, 3, Ask(1), Admitted, 2),
-                (0, 1, 2, Announce(0), Outdated, 2),
-                (0, 1, 4, Announce(1), Noted, 1),
-            ],
-        ),
-        (
-            "an ask that is older than the last announcement is in its number",
-            3,
-            &[
-                (0, 1, 2, Announce(2), Noted, 2),
-                (0, 1, 1, Ask(2), Admitted, 2),
-                (0, 2, 1, Ask(1), Admitted, 3),
-                (0, 1, 4, Announce(3), Noted, 4),
-                (0, 1, 3, Ask(1), Refused, 4),
-                (0, 1, 5, Announce(2), Noted, 3),
-            ],
-        ),
-        (
-            "an ask that was given up, and announced as such, adds nothing however late it comes",
-            3,
-            &[
-                (0, 1, 2, Announce(0), Noted, 0),
-                (14 * S, 1, 1, Ask(3), Admitted, 0),
-            ],
-        ),
-        (
-            "who says nothing for a lease holds nothing, and says again what it holds",
-            3,
-            &[
-                (0, 1, 1, Ask(2), Admitted, 2),
-                (0, 2, 1, Ask(1), Admitted, 3),
-                (5 * S, 2, 2, Announce(1), Noted, 3),
-                (LEASE_US - 1, 3, 1, Ask(1), Refused, 3),
-                (LEASE_US, 3, 2, Ask(2), Admitted, 3),
-                (16 * S, 1, 2, Announce(2), Noted, 5),
-                (16 * S, 3, 3, Ask(1), Refused, 5),
-                (17 * S, 1, 3, Announce(0), Noted, 3),
-            ],
-        ),
-        (
-            "a clock that is set back ends no lease and lengthens none",
-            3,
-            &[
-                (3600 * S, 1, 1, Ask(2), Admitted, 2),
-                (0, 2, 1, Ask(2), Refused, 2),
-                (0, 2, 2, Ask(1), Admitted, 3),
-                (LEASE_US, 3, 1, Ask(3), Admitted, 3),
-            ],
-        ),
-        (
-            "gateways may have other numbers for a time: each one's own holds for what it admits",
-            3,
-            &[
-                (0, 1, 1, Announce(7), Noted, 7),
-                (0, 2, 1, Ask(1), Refused, 7),
-            ],
-        ),
-    ];
-    for (what, quota, steps) in cases {
+    for (what, quota, steps) in CASES {
         let (mut lua, mut model) = (Lua::new(*quota), Model::default());
         for (number, &(at_us, gateway, sequence, message, reply, held)) in steps.iter().enumerate()
         {
