@@ -24,7 +24,8 @@ use crate::limit::PartitionId;
 use crate::limit::plan::SeriesId;
 use crate::store::holder::GatewayId;
 
-/// What this gateway holds, shared by its workers.
+/// What this gateway holds, shared by its workers: of no more clients than have requests in progress, or whose last one
+/// has just ended.
 #[derive(Debug)]
 pub(super) struct Holdings {
     gateway: GatewayId,
