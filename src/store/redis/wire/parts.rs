@@ -39,7 +39,7 @@ pub(super) const CALENDAR: Parts =
     parts!("calendar", "value, current, used, ends, is_new, is_changed");
 const CREDITS: Parts = parts!("credits", "balance");
 const PENALTY: Parts = parts!("penalty", "value, ends, length, is_changed");
-const IN_FLIGHT: Parts = parts!(
+pub(super) const IN_FLIGHT: Parts = parts!(
     "in_flight",
     "rows, gateway, others, own, announced, highest, is_counted"
 );

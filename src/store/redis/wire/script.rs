@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use super::checks::is_long;
 use super::parts::{
-    CALENDAR, CREATING, EXISTING, FIXED_WINDOW, GCRA, LOG_FUNCTIONS, SHORT_WINDOW, SLIDING_LOG,
-    SLIDING_WINDOW, lua, of_all, of_one, with,
+    CALENDAR, CREATING, EXISTING, FIXED_WINDOW, GCRA, IN_FLIGHT, LOG_FUNCTIONS, SHORT_WINDOW,
+    SLIDING_LOG, SLIDING_WINDOW, lua, of_all, of_one, with,
 };
 use crate::limit::{Algorithm, Check};
 
@@ -25,6 +25,8 @@ pub enum Script {
     CheckSlidingLog,
     /// As `Decide`, for a plan of one check of gcra or leaky-bucket.
     CheckGcra,
+    /// As `Decide`, for a plan of one check of units in flight.
+    CheckInFlight,
     /// Gives units back, spends more, or resets. A full server answers OOM and executes nothing.
     Settle,
     /// Announces a node, and counts the nodes; a full server too.
@@ -39,13 +41,14 @@ pub enum Script {
 
 impl Script {
     /// All scripts.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Decide,
         Self::CheckFixedWindow,
         Self::CheckCalendar,
         Self::CheckSlidingWindow,
         Self::CheckSlidingLog,
         Self::CheckGcra,
+        Self::CheckInFlight,
         Self::Settle,
         Self::Announce,
         Self::Directives,
@@ -62,9 +65,8 @@ impl Script {
             Algorithm::FixedWindow => Self::CheckFixedWindow,
             Algorithm::Calendar(_) => Self::CheckCalendar,
             Algorithm::SlidingWindow { buckets, .. } if is_long(buckets) => Self::Decide,
-            Algorithm::Credits { .. } | Algorithm::InFlight | Algorithm::Penalty { .. } => {
-                Self::Decide
-            }
+            Algorithm::Credits { .. } | Algorithm::Penalty { .. } => Self::Decide,
+            Algorithm::InFlight => Self::CheckInFlight,
             Algorithm::SlidingWindow { .. } => Self::CheckSlidingWindow,
             Algorithm::SlidingLog => Self::CheckSlidingLog,
             Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => Self::CheckGcra,
@@ -80,7 +82,8 @@ impl Script {
             | Self::CheckCalendar
             | Self::CheckSlidingWindow
             | Self::CheckSlidingLog
-            | Self::CheckGcra => Some(Self::DecideExisting),
+            | Self::CheckGcra
+            | Self::CheckInFlight => Some(Self::DecideExisting),
             Self::Settle => Some(Self::SettleExisting),
             Self::Announce | Self::Directives | Self::DecideExisting | Self::SettleExisting => None,
         }
@@ -114,6 +117,7 @@ fn text(script: Script) -> String {
         Script::CheckSlidingWindow => with(SHORT_WINDOW, &of_one("", &SLIDING_WINDOW)),
         Script::CheckSlidingLog => of_one(LOG_FUNCTIONS, &SLIDING_LOG),
         Script::CheckGcra => of_one("", &GCRA),
+        Script::CheckInFlight => of_one("", &IN_FLIGHT),
         Script::Settle => of_all(CREATING, lua!("settle")),
         Script::Announce => lua!("announce").to_owned(),
         Script::Directives => lua!("directives").to_owned(),
