@@ -8,17 +8,18 @@
 
 local is_known = call("GET", key)
 local gateway, asked = unpack(">I7I7", plan, x)
-local rows, others, own, announced, highest = "", 0, 0, 0, 0
+local rows, others, own, announced, highest, is_changed = "", 0, 0, 0, 0, false
+local latest = now + 15000000
 for at = 1, #(is_known or ""), 35 do
   local holder, units, last, seen, ends = unpack(">I7I7I7I7I7", is_known, at)
+  -- A lease of a clock that was ahead is no longer than any other.
+  is_changed = is_changed or ends > latest
   if holder == gateway and ends > now then
     own, announced, highest = units, last, seen
   elseif ends > now then
     others = others + units
-    -- A lease of a clock that was ahead is no longer than any other.
-    rows = rows .. pack(">I7I7I7I7I7", holder, units, last, seen, math.min(ends, now + 15000000))
+    rows = rows .. pack(">I7I7I7I7I7", holder, units, last, seen, math.min(ends, latest))
   end
 end
 -- What the gateway announced after it asked has the units in it.
-local is_counted = y < announced
-local fits = others + own - (is_counted and asked or 0) <= room
+local fits = others + own - (y < announced and asked or 0) <= room

@@ -6,10 +6,12 @@
 
 use std::time::Duration;
 
+use super::counters::Unanswered;
 use super::holdings::{HoldingKey, UnitsAnswer};
 use super::remote::Remote;
 use super::settlements::SettlementQueue;
 use crate::clock::{Timestamp, monotonic};
+use crate::limit::plan::CheckMode;
 use crate::limit::{Charged, Check, CheckResult, Verdict};
 use crate::store::charge::{Charge, ChargeEntry, Keeper};
 use crate::store::outcome::StoreVerdict;
@@ -21,6 +23,8 @@ pub(super) struct PlanAsks<'a> {
     asks: Vec<UnitsAsked>,
     /// The sequence numbers, in the order of the checks.
     sequences: Vec<u64>,
+    /// Whether Redis is known not to have been asked.
+    is_unsent: bool,
 }
 
 /// What one check asks for.
@@ -40,10 +44,10 @@ impl<'a> PlanAsks<'a> {
         settlements: &'a SettlementQueue,
         checks: impl Iterator<Item = (usize, &'c Check<'c>)>,
     ) -> Self {
-        let (mut asks, mut sequences) = (Vec::new(), Vec::new());
+        let (mut asks, mut sequences, store) = (Vec::new(), Vec::new(), remote.store());
         for (place, check) in checks.filter(|(_, check)| check.quota.is_in_flight()) {
-            let sequence =
-                (remote.store().holdings).ask(key_of(check), check.cost, check.quota.limit);
+            let (key, limit, now) = (key_of(check), check.quota.limit, store.clock.now());
+            let sequence = store.holdings.ask(key, check.cost, limit, now);
             sequences.push(sequence);
             asks.push(UnitsAsked {
                 place,
@@ -64,7 +68,16 @@ impl<'a> PlanAsks<'a> {
             settlements,
             asks,
             sequences,
+            is_unsent: false,
         }
+    }
+
+    /// Notes that there is no answer, and why.
+    pub(super) fn unanswered(&mut self, why: Unanswered) {
+        self.is_unsent = matches!(
+            why,
+            Unanswered::Unsent | Unanswered::Unasked | Unanswered::CrossSlot
+        );
     }
 
     /// Returns the sequence numbers, in the order of the checks.
@@ -133,7 +146,8 @@ impl<'a> PlanAsks<'a> {
     fn settle(&self, ask: &UnitsAsked, answer: UnitsAnswer, free: Option<u64>) {
         let key = ask.entry.key();
         let asked = (key, ask.units, ask.sequence);
-        if (self.remote.store().holdings).answered(asked, answer, free) {
+        let store = self.remote.store();
+        if (store.holdings).answered(asked, answer, free, store.clock.now()) {
             (self.settlements.announcements).announce(self.remote, key);
         }
     }
@@ -142,35 +156,49 @@ impl<'a> PlanAsks<'a> {
 impl Drop for PlanAsks<'_> {
     fn drop(&mut self) {
         for ask in std::mem::take(&mut self.asks) {
-            // Redis may have granted it, or may yet.
-            self.settle(&ask, UnitsAnswer::Lost, None);
+            // Redis may have granted what it was asked for, or may yet.
+            let answer = if self.is_unsent {
+                UnitsAnswer::Refused
+            } else {
+                UnitsAnswer::Lost
+            };
+            self.settle(&ask, answer, None);
         }
     }
 }
 
-/// Waits, before a plan is sent, until what ended before it is announced where that may decide it, for at most half of
-/// the time that a decision may take; returns what is left of that.
-pub(super) async fn wait_for_announcements(remote: &Remote, plan: &[Check<'_>]) -> Duration {
+/// Waits, before a plan is sent, until what ended before it is announced where that may decide it; returns what is left
+/// of the time that a decision may take, which is enough for so many round trips, and at least half of it.
+pub(super) async fn wait_for_announcements(
+    remote: &Remote,
+    plan: &[Check<'_>],
+    round_trips: u32,
+) -> Duration {
     let timeout = remote.store().settings().timeout;
     if !plan.iter().any(|check| check.quota.is_in_flight()) {
         return timeout;
     }
+    let needed = remote.round_trip(&plan[0]) * (round_trips + 1);
+    let longest = timeout.saturating_sub(needed).min(timeout / 2);
     // Boxed, so that other plans need no room for it.
-    Box::pin(wait_within(remote, plan, timeout)).await
+    timeout.saturating_sub(Box::pin(wait_for(remote, plan, longest)).await)
 }
 
-async fn wait_within(remote: &Remote, plan: &[Check<'_>], timeout: Duration) -> Duration {
+/// Waits at most so long; returns how long it did.
+async fn wait_for(remote: &Remote, plan: &[Check<'_>], longest: Duration) -> Duration {
     let holdings = &remote.store().holdings;
+    let decides =
+        |check: &&Check<'_>| check.quota.is_in_flight() && check.mode == CheckMode::Enforce;
     let waiting = async {
-        for check in plan.iter().filter(|check| check.quota.is_in_flight()) {
+        for check in plan.iter().filter(decides) {
             while let Some(announced) = holdings.before_asking(key_of(check), check.cost) {
                 announced.await;
             }
         }
     };
     let began = monotonic();
-    let _ = tokio::time::timeout(timeout / 2, waiting).await;
-    timeout.saturating_sub(monotonic().saturating_duration_since(began))
+    let _ = tokio::time::timeout(longest, waiting).await;
+    monotonic().saturating_duration_since(began)
 }
 
 fn key_of(check: &Check<'_>) -> HoldingKey {

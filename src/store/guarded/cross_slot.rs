@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 
 use super::abandoned::{AwaitedOutcome, LateAnswers};
 use super::asks::{self, PlanAsks};
+use super::counters::Unanswered;
 use super::fallback::is_closed;
 use super::joined::{JoinedPlan, PlanPart, fits, unavailable};
 use super::owned_plan::OwnedPlan;
@@ -79,8 +80,8 @@ async fn decide_parts(
         // The plan is lost, so the other parts need not be asked.
         return unavailable(remote);
     }
-    asks::wait_for_announcements(remote, plan).await;
-    let mut peeked = PeekedPlan::peek(remote, plan, parts).await;
+    let timeout = asks::wait_for_announcements(remote, plan, 2).await;
+    let mut peeked = PeekedPlan::peek(remote, plan, parts, timeout).await;
     let timeout = remaining(remote, began);
     if peeked.is_lost {
         return unavailable(remote);
@@ -111,18 +112,14 @@ async fn charge<'p, 's>(
         let late_reader =
             |given_up| late.map(|late| late.reader(&part.checks, sent, given_up, false));
         let placed = part.places.iter().copied().zip(&part.checks);
-        let asks = PlanAsks::begin(remote, settlements, placed);
-        let verdict = match is_answered {
-            true => (remote
-                .charge(
-                    (&part.checks, asks.sequences()),
-                    (sent, timeout),
-                    &late_reader,
-                )
-                .await)
-                .ok(),
-            false => None,
+        let mut asks = PlanAsks::begin(remote, settlements, placed);
+        let charged = if *is_answered {
+            let asked = (&part.checks[..], asks.sequences());
+            remote.charge(asked, (sent, timeout), &late_reader).await
+        } else {
+            Err(Unanswered::Unsent)
         };
+        let verdict = charged.map_err(|why| asks.unanswered(why)).ok();
         (verdict, asks)
     });
     let charged = join_all(charging).await;
@@ -137,8 +134,14 @@ async fn charge<'p, 's>(
 }
 
 impl<'p, 's> PeekedPlan<'p, 's> {
-    async fn peek(remote: &Rc<Remote>, plan: &'p [Check<'s>], parts: Vec<PlanPart<'s>>) -> Self {
-        let peeks = join_all(parts.iter().map(|part| remote.peek(&part.checks))).await;
+    async fn peek(
+        remote: &Rc<Remote>,
+        plan: &'p [Check<'s>],
+        parts: Vec<PlanPart<'s>>,
+        timeout: Duration,
+    ) -> Self {
+        let peeks = parts.iter().map(|part| remote.peek(&part.checks, timeout));
+        let peeks = join_all(peeks).await;
         let mut peeked = Self {
             plan,
             parts: Vec::with_capacity(parts.len()),

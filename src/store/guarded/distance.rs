@@ -11,6 +11,8 @@ use crate::clock::{Micros, Timestamp};
 pub(super) struct Distance {
     /// Of this period, in microseconds; [`u64::MAX`] if there was none.
     fastest_us: AtomicU64,
+    /// Of the latest period with an answer; 0 if there was none.
+    latest_us: AtomicU64,
     /// When this period began, in microseconds since 1970.
     began_us: AtomicU64,
     /// Whether two round trips took longer than the timeout, in the latest period with an answer.
@@ -24,6 +26,7 @@ impl Distance {
     pub(super) fn new(now: Timestamp) -> Self {
         Self {
             fastest_us: AtomicU64::new(u64::MAX),
+            latest_us: AtomicU64::new(0),
             began_us: AtomicU64::new(now.0),
             is_far: AtomicBool::new(false),
         }
@@ -34,6 +37,17 @@ impl Distance {
         if took.0 < self.fastest_us.load(Relaxed) {
             self.fastest_us.fetch_min(took.0, Relaxed);
         }
+    }
+
+    /// Returns how long an answer takes at least; nothing if that is not known yet.
+    pub(super) fn round_trip(&self) -> Duration {
+        let (latest_us, fastest_us) = (self.latest_us.load(Relaxed), self.fastest_us.load(Relaxed));
+        let known_us = if fastest_us == u64::MAX {
+            latest_us
+        } else {
+            fastest_us
+        };
+        Duration::from_micros(known_us)
     }
 
     /// Says whether a decision's time is too short for two round trips.
@@ -51,6 +65,7 @@ impl Distance {
         if fastest_us == u64::MAX {
             return;
         }
+        self.latest_us.store(fastest_us, Relaxed);
         let round_trip = Duration::from_micros(fastest_us);
         let is_far = timeout < round_trip.saturating_mul(2);
         if self.is_far.swap(is_far, Relaxed) == is_far {

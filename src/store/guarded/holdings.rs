@@ -23,6 +23,7 @@ use crate::clock::{Micros, Timestamp};
 use crate::limit::PartitionId;
 use crate::limit::plan::SeriesId;
 use crate::store::holder::GatewayId;
+use crate::store::redis::wire::AnnouncementReply;
 
 /// What this gateway holds, shared by its workers: of no more clients than have requests in progress, or whose last one
 /// has just ended.
@@ -33,8 +34,8 @@ pub(super) struct Holdings {
     hasher: RandomState,
     /// The last sequence number, of whatever client and worker.
     sequence: AtomicU64,
-    /// Announcing all of it again.
-    renewal: Turn,
+    /// Looking for what is to be announced again.
+    search: Turn,
 }
 
 type HoldingShard = HashMap<HoldingKey, Holding>;
@@ -61,8 +62,12 @@ struct Holding {
     free: u64,
     /// The sequence number of the last announcement.
     announced: u64,
-    /// Whether the number is to be announced.
+    /// When Redis last took the number, or a part of it.
+    renewed_at: Timestamp,
+    /// Whether the number waits to be announced.
     is_due: bool,
+    /// Since when Redis could not be told the number; none if it knows.
+    missed_since: Option<Timestamp>,
     /// How many announcements of it are under way.
     announcing: u32,
     /// Notified when none is due or under way, if anybody waits for that.
@@ -90,7 +95,7 @@ impl Holdings {
             shards: (0..SHARDS).map(|_| CachePadded::default()).collect(),
             hasher: RandomState::new(),
             sequence: AtomicU64::new(0),
-            renewal: Turn::default(),
+            search: Turn::default(),
         }
     }
 
@@ -113,9 +118,9 @@ impl Holdings {
     }
 
     /// Adds units of so many that a request asks for; returns the sequence number that it asks with.
-    pub(super) fn ask(&self, key: HoldingKey, units: u64, limit: u64) -> u64 {
+    pub(super) fn ask(&self, key: HoldingKey, units: u64, limit: u64, now: Timestamp) -> u64 {
         let mut shard = self.shard(key);
-        let holding = shard.entry(key).or_default();
+        let holding = shard.entry(key).or_insert_with(|| Holding::new(now));
         holding.limit = limit;
         holding.units += units;
         holding.asking += 1;
@@ -130,6 +135,7 @@ impl Holdings {
         (key, units, sequence): (HoldingKey, u64, u64),
         answer: UnitsAnswer,
         free: Option<u64>,
+        now: Timestamp,
     ) -> bool {
         let mut shard = self.shard(key);
         let Some(holding) = shard.get_mut(&key) else {
@@ -147,25 +153,28 @@ impl Holdings {
         if let UnitsAnswer::Refused | UnitsAnswer::Lost = answer {
             holding.units -= units;
         }
-        let is_due = holding.is_due && !holding.is_held_back();
+        if answer == UnitsAnswer::Granted {
+            holding.renewed_at = now;
+        }
+        let is_due = holding.is_due && !holding.is_held_back(now);
         forget_unless_needed(&mut shard, key);
         is_due
     }
 
     /// Takes out units of a request that has ended. The number is to be announced.
-    pub(super) fn end(&self, key: HoldingKey, units: u64) {
+    pub(super) fn end(&self, key: HoldingKey, units: u64, now: Timestamp) {
         let mut shard = self.shard(key);
-        let holding = shard.entry(key).or_default();
+        let holding = shard.entry(key).or_insert_with(|| Holding::new(now));
         holding.units = holding.units.saturating_sub(units);
         holding.is_due = true;
     }
 
     /// Returns what is to be announced of a client: how many units its requests hold, and the sequence number. None if
     /// that waits for requests that ask: then the last of them has it announced.
-    pub(super) fn announce(&self, key: HoldingKey) -> Option<(u64, u64)> {
+    pub(super) fn announce(&self, key: HoldingKey, now: Timestamp) -> Option<(u64, u64)> {
         let mut shard = self.shard(key);
-        let holding = shard.entry(key).or_default();
-        if holding.is_held_back() {
+        let holding = shard.entry(key).or_insert_with(|| Holding::new(now));
+        if holding.is_held_back(now) {
             holding.is_due = true;
             return None;
         }
@@ -175,14 +184,22 @@ impl Holdings {
         Some((holding.units, holding.announced))
     }
 
-    /// Notes how many units all gateways hold.
-    pub(super) fn note_held(&self, key: HoldingKey, held: u64) {
+    /// Notes what Redis answered an announcement.
+    pub(super) fn note(&self, key: HoldingKey, reply: AnnouncementReply, now: Timestamp) {
         if let Some(holding) = self.shard(key).get_mut(&key) {
-            holding.free = holding.limit.saturating_sub(held);
+            if let Some(held) = reply.held {
+                holding.free = holding.limit.saturating_sub(held);
+            }
+            if reply.is_outdated {
+                holding.is_due = true;
+            } else {
+                holding.renewed_at = now;
+                holding.missed_since = None;
+            }
         }
     }
 
-    /// Notes that an announcement was answered, or will not be.
+    /// Notes that an announcement is not under way any more.
     pub(super) fn announced(&self, key: HoldingKey) {
         let mut shard = self.shard(key);
         if let Some(holding) = shard.get_mut(&key) {
@@ -191,29 +208,54 @@ impl Holdings {
         }
     }
 
-    /// Notes that a client's number is not announced for now, although it is due.
-    pub(super) fn put_off(&self, key: HoldingKey) {
+    /// Notes that Redis could not be told a client's number. It is found by the next search.
+    pub(super) fn missed(&self, key: HoldingKey, now: Timestamp) {
         let mut shard = self.shard(key);
+        let is_full = shard.len() > SHARD_MAX;
         if let Some(holding) = shard.get_mut(&key) {
             holding.is_due = false;
+            if holding.units > 0 || !is_full {
+                holding.missed_since.get_or_insert(now);
+            }
             forget_unless_needed(&mut shard, key);
         }
     }
 
-    /// Returns whose units are held.
-    pub(super) fn keys(&self) -> Vec<HoldingKey> {
-        let mut keys = Vec::new();
-        for shard in &self.shards {
-            let shard = lock(shard);
-            let held = shard.iter().filter(|(_, holding)| holding.units > 0);
-            keys.extend(held.map(|(key, _)| *key));
+    /// Returns whose numbers are to be announced again: those that Redis could not be told, and those that it was told
+    /// a while ago. Returns nothing if that was looked for less than [`SEARCHED_EVERY`] ago.
+    pub(super) fn overdue(&self, now: Timestamp) -> Vec<HoldingKey> {
+        if !self.search.take(now, SEARCHED_EVERY) {
+            return Vec::new();
         }
-        keys
+        let is_old =
+            |holding: &Holding| holding.units > 0 && now.since(holding.renewed_at) >= RENEWED_AFTER;
+        self.search(now, |holding| {
+            holding.missed_since.is_some() || is_old(holding)
+        })
     }
 
-    /// Says whether the caller should announce all of it again. No other caller is told so for [`RENEWED_EVERY`].
-    pub(super) fn take_turn(&self, now: Timestamp) -> bool {
-        self.renewal.take(now, RENEWED_EVERY)
+    /// Returns whose numbers Redis could not be told.
+    pub(super) fn all_missed(&self, now: Timestamp) -> Vec<HoldingKey> {
+        self.search(now, |holding| holding.missed_since.is_some())
+    }
+
+    /// Returns those of which nothing is under way and that are meant; forgets what ended so long ago that Redis has
+    /// forgotten it, too.
+    fn search(&self, now: Timestamp, is_meant: impl Fn(&Holding) -> bool) -> Vec<HoldingKey> {
+        let mut found = Vec::new();
+        for shard in &self.shards {
+            let mut shard = lock(shard);
+            shard.retain(|key, holding| {
+                let is_idle = holding.announcing == 0 && !holding.is_due;
+                if is_idle && is_meant(holding) {
+                    found.push(*key);
+                }
+                let is_over = |since: Timestamp| now.since(since) >= LEASE;
+                let is_needed = holding.units > 0 || holding.asking > 0 || !is_idle;
+                is_needed || !holding.missed_since.is_some_and(is_over)
+            });
+        }
+        found
     }
 
     /// Draws a sequence number; whoever does has the client's shard locked.
@@ -228,14 +270,7 @@ impl Holdings {
 }
 
 impl Holding {
-    /// Says whether an announcement waits until those that ask are answered.
-    fn is_held_back(&self) -> bool {
-        self.asking > 0 && self.free < self.asked
-    }
-}
-
-impl Default for Holding {
-    fn default() -> Self {
+    fn new(now: Timestamp) -> Self {
         Self {
             units: 0,
             asking: 0,
@@ -243,10 +278,17 @@ impl Default for Holding {
             limit: u64::MAX,
             free: u64::MAX,
             announced: 0,
+            renewed_at: now,
             is_due: false,
+            missed_since: None,
             announcing: 0,
             all_announced: None,
         }
+    }
+
+    /// Says whether an announcement waits until those that ask are answered; not for so long that its lease ends.
+    fn is_held_back(&self, now: Timestamp) -> bool {
+        self.asking > 0 && self.free < self.asked && now.since(self.renewed_at) < RENEWED_AFTER
     }
 }
 
@@ -261,7 +303,7 @@ fn forget_unless_needed(shard: &mut HoldingShard, key: HoldingKey) {
     if let Some(all_announced) = holding.all_announced.take() {
         all_announced.notify_waiters();
     }
-    if holding.units == 0 && holding.asking == 0 {
+    if holding.units == 0 && holding.asking == 0 && holding.missed_since.is_none() {
         shard.remove(&key);
     }
 }
@@ -272,99 +314,14 @@ fn lock(shard: &Mutex<HoldingShard>) -> MutexGuard<'_, HoldingShard> {
 
 /// Number of shards, each with a lock of its own.
 const SHARDS: usize = 64;
-/// How often all of it is announced again. In Redis it counts for three times as long (`lua/in_flight/peek.lua`), so
-/// two in a row may be lost.
-const RENEWED_EVERY: Micros = Micros::from_secs(5);
+/// Most clients of a shard, if Redis is to be told of one that holds nothing any more; otherwise its lease tells it.
+const SHARD_MAX: usize = 1_024;
+/// How often it is looked for what is to be announced again.
+const SEARCHED_EVERY: Micros = Micros::from_secs(1);
+/// After how long a number is announced again, so every 5 s at the latest.
+const RENEWED_AFTER: Micros = Micros::from_secs(4);
+/// How long Redis counts a number (`lua/in_flight/peek.lua`).
+const LEASE: Micros = Micros::from_secs(15);
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn key(bits: u128) -> HoldingKey {
-        HoldingKey {
-            series_id: SeriesId(0),
-            partition_id: PartitionId::new(bits),
-        }
-    }
-
-    fn holdings() -> Holdings {
-        Holdings::new(GatewayId::new(7))
-    }
-
-    fn is_empty(holdings: &Holdings) -> bool {
-        (holdings.shards.iter()).all(|shard| lock(shard).is_empty())
-    }
-
-    #[test]
-    fn what_is_announced_has_what_is_asked_for_in_it_and_nothing_is_kept_of_what_has_ended() {
-        let holdings = holdings();
-        let first = holdings.ask(key(1), 2, 9);
-        let other = holdings.ask(key(2), 5, 9);
-        assert!(other > first, "one counter for all clients");
-        let (units, announced) = holdings.announce(key(1)).expect("nothing is known");
-        assert_eq!(units, 2);
-        assert!(announced > other);
-        holdings.announced(key(1));
-        let refused =
-            |sequence| holdings.answered((key(1), 2, sequence), UnitsAnswer::Refused, Some(0));
-        assert!(refused(first), "it was announced");
-        assert_eq!(holdings.announce(key(1)).map(|(units, _)| units), Some(0));
-        holdings.announced(key(1));
-        let again = holdings.ask(key(1), 2, 9);
-        assert!(!refused(again), "nobody knows of it");
-        assert!(!holdings.answered((key(2), 5, other), UnitsAnswer::Granted, Some(9)));
-        assert_eq!(holdings.keys(), [key(2)]);
-        holdings.end(key(2), 5);
-        assert!(holdings.keys().is_empty() && !is_empty(&holdings));
-        assert_eq!(holdings.announce(key(2)).map(|(units, _)| units), Some(0));
-        holdings.announced(key(2));
-        assert!(is_empty(&holdings));
-        // What is lost may be held as far as Redis knows, and what is kept may not.
-        for (answer, units) in [(UnitsAnswer::Lost, 0), (UnitsAnswer::Kept, 3)] {
-            let sequence = holdings.ask(key(3), 3, 9);
-            assert!(holdings.answered((key(3), 3, sequence), answer, None));
-            let announced = holdings.announce(key(3)).map(|(units, _)| units);
-            assert_eq!(announced, Some(units));
-            holdings.announced(key(3));
-        }
-    }
-
-    #[tokio::test]
-    async fn while_few_units_are_free_asks_and_announcements_wait_for_each_other() {
-        let holdings = holdings();
-        let grant = |free| {
-            let sequence = holdings.ask(key(1), 1, 9);
-            holdings.answered((key(1), 1, sequence), UnitsAnswer::Granted, Some(free));
-        };
-        let waits = |units| holdings.before_asking(key(1), units).is_some();
-        grant(2);
-        assert!(!waits(9), "nothing is to be announced");
-        holdings.end(key(1), 1);
-        assert!(!waits(2) && !waits(0), "as many are free");
-        let waiting = holdings.before_asking(key(1), 3).expect("fewer are free");
-        let (_, _) = holdings.announce(key(1)).expect("nobody asks");
-        assert!(waits(3), "it is under way");
-        holdings.note_held(key(1), 4);
-        assert!(waits(6) && !waits(5), "others hold 4 of 9");
-        holdings.announced(key(1));
-        waiting.await;
-        assert!(!waits(3));
-
-        grant(0);
-        let sequence = holdings.ask(key(1), 1, 9);
-        holdings.end(key(1), 1);
-        assert_eq!(
-            holdings.announce(key(1)),
-            None,
-            "Redis may refuse what is asked for"
-        );
-        assert!(waits(1));
-        let asked = (key(1), 1, sequence);
-        assert!(
-            holdings.answered(asked, UnitsAnswer::Refused, Some(0)),
-            "the last one announces it"
-        );
-        holdings.put_off(key(1));
-        assert!(!waits(1) && is_empty(&holdings));
-    }
-}
+mod tests;

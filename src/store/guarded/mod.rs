@@ -35,7 +35,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{join, join_all};
+use futures_util::future::join_all;
 use smallvec::SmallVec;
 
 use self::abandoned::LateAnswers;
@@ -105,7 +105,7 @@ impl GuardedSession {
         if cross_slot::is_cross_slot(&self.remote, plan) {
             return apart().await;
         }
-        let timeout = asks::wait_for_announcements(&self.remote, plan).await;
+        let timeout = asks::wait_for_announcements(&self.remote, plan, 1).await;
         let sent = self.remote.store().clock.now();
         let late = LateAnswers::new(&self.remote, &self.settlements);
         let late_reader = |given_up| Some(late.reader(plan, sent, given_up, true));
@@ -125,10 +125,12 @@ impl GuardedSession {
             }
             Ok(()) => self.join(plan, verdict, asks),
             Err(Unanswered::CrossSlot) => {
+                asks.unanswered(Unanswered::CrossSlot);
                 drop(asks);
                 apart().await
             }
-            Err(_) => {
+            Err(why) => {
+                asks.unanswered(why);
                 let mut outcome = self.remote.store().fallback().decide(plan);
                 asks.decided_here(&mut outcome);
                 late.join(outcome)
@@ -250,18 +252,16 @@ impl GuardedSession {
 
     /// Waits until what is to be settled has been, for at most [`FINISH_MAX`]; returns how many charges have not.
     pub(super) async fn finish(&self) -> usize {
-        let announced = self.settlements.announcements.finish(FINISH_MAX);
-        let (unsettled, unannounced) = join(self.settlements.finish(FINISH_MAX), announced).await;
-        unsettled + unannounced
+        let unsettled = self.settlements.finish(FINISH_MAX).await;
+        // What is settled may end units.
+        let announcements = &self.settlements.announcements;
+        unsettled + announcements.finish(&self.remote, FINISH_MAX).await
     }
 
     /// Does what is needed a few times a second, and not for each request.
     pub(super) fn tick(&self) {
         self.remote.tick();
-        let store = self.remote.store();
-        if store.holdings.take_turn(store.clock.now()) {
-            self.settlements.announcements.renew(&self.remote);
-        }
+        self.settlements.announcements.renew(&self.remote);
     }
 }
 

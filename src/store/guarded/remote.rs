@@ -78,6 +78,12 @@ impl Remote {
         self.redis.is_cross_slot(one, other)
     }
 
+    /// Returns how long the server that has a check's partition takes to answer at least.
+    pub(super) fn round_trip(&self, check: &Check<'_>) -> Duration {
+        let server = self.redis.server(check.partition_id);
+        self.server(server).distance.round_trip()
+    }
+
     /// Says whether Redis would not be asked about this check now.
     pub(super) fn is_barred(&self, check: &Check<'_>) -> bool {
         let server = self.redis.server(check.partition_id);

@@ -64,29 +64,33 @@ impl Model {
         let held = self.held(now_us);
         let row = self.0.get(&gateway).filter(|row| row.ends_us > now_us);
         let mut row = row.copied().unwrap_or_default();
+        let latest_us = now_us + LEASE_US;
         let reply = match message {
             Announce(_) if sequence < row.highest => return Outdated,
+            // The announcement has it in its number.
+            Ask(_) | AskInVain(_) if sequence < row.announced && held <= quota => Admitted,
+            Ask(_) | AskInVain(_) if sequence < row.announced => Refused,
+            Ask(units) | AskInVain(units) if held + units > quota => Refused,
+            Ask(_) | AskInVain(_) => Admitted,
+            Announce(_) => Noted,
+        };
+        // A lease of a clock that was ahead is no longer than any other.
+        let is_cut = self.0.values().any(|row| row.ends_us > latest_us);
+        match message {
             Announce(units) => {
                 (row.units, row.announced, row.highest) = (units, sequence, sequence);
-                Noted
             }
-            // The announcement has it in its number.
-            Ask(_) | AskInVain(_) if sequence < row.announced => {
-                return if held <= quota { Admitted } else { Refused };
-            }
-            Ask(units) | AskInVain(units) if held + units > quota => return Refused,
-            Ask(0) | AskInVain(_) => return Admitted,
-            Ask(units) => {
+            Ask(units) if reply == Admitted && units > 0 && sequence >= row.announced => {
                 row.units += units;
                 row.highest = row.highest.max(sequence);
-                Admitted
             }
-        };
-        row.ends_us = now_us + LEASE_US;
+            _ if is_cut => {}
+            _ => return reply,
+        }
+        row.ends_us = latest_us;
         self.0.retain(|_, row| row.ends_us > now_us);
-        // A lease of a clock that was ahead is no longer than any other.
         for row in self.0.values_mut() {
-            row.ends_us = row.ends_us.min(now_us + LEASE_US);
+            row.ends_us = row.ends_us.min(latest_us);
         }
         self.0.insert(gateway, row);
         reply

@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 use std::rc::Rc;
+use std::time::Duration;
 
 use smallvec::SmallVec;
 
@@ -20,8 +21,9 @@ impl Remote {
     pub(in crate::store::guarded) async fn peek(
         self: &Rc<Self>,
         plan: &[Check<'_>],
+        timeout: Duration,
     ) -> Result<SmallVec<[Option<Decision>; 4]>, Unanswered> {
-        let (peeks, _) = self.peek_whole(plan).await?;
+        let (peeks, _) = self.peek_whole(plan, timeout).await?;
         Ok(peeks)
     }
 
@@ -29,12 +31,12 @@ impl Remote {
     async fn peek_whole(
         self: &Rc<Self>,
         plan: &[Check<'_>],
+        timeout: Duration,
     ) -> Result<(SmallVec<[Option<Decision>; 4]>, Reply), Unanswered> {
         let sent = self.store.clock.now();
         let late_reader = |_| Some(self.peek_reader(plan, sent));
         let caller = Caller::new(&late_reader);
         let peeking = pin!(self.redis.peek(plan, self.asking(&[]), &caller));
-        let timeout = self.store.settings().timeout;
         let (peeks, reply) = self.ask(plan, sent, timeout, &caller, peeking).await?;
         let refuses = |peek: &Option<Decision>| peek.is_some_and(|decision| !decision.admit);
         if peeks.iter().any(refuses) {
@@ -48,7 +50,8 @@ impl Remote {
         self: &Rc<Self>,
         plan: &[Check<'_>],
     ) -> SmallVec<[PeekedCheck; 4]> {
-        let (by_redis, mut holders) = match self.peek_whole(plan).await {
+        let timeout = self.store.settings().timeout;
+        let (by_redis, mut holders) = match self.peek_whole(plan, timeout).await {
             Ok((by_redis, reply)) => (by_redis, wire::holders(plan, &reply).unwrap_or_default()),
             Err(_) => (plan.iter().map(|_| None).collect(), SmallVec::new()),
         };

@@ -41,7 +41,7 @@ const CREDITS: Parts = parts!("credits", "balance");
 const PENALTY: Parts = parts!("penalty", "value, ends, length, is_changed");
 pub(super) const IN_FLIGHT: Parts = parts!(
     "in_flight",
-    "rows, gateway, others, own, announced, highest, is_counted"
+    "rows, gateway, others, own, announced, highest, is_changed"
 );
 pub(super) const LOG_FUNCTIONS: &str = lua!("sliding_log/functions");
 
