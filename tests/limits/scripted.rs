@@ -145,21 +145,18 @@ impl Scripted {
         let about = self.about(now);
         let asks = plan.iter().filter(|check| check.quota.is_in_flight());
         let sequences = asks.map(|_| self.next()).collect::<Vec<_>>();
-        let asker = AskingGateway {
+        let asking = AskingGateway {
             gateway: GATEWAY,
-            sequences: if intent == Intent::Peek {
-                &[]
-            } else {
-                &sequences
-            },
+            sequences,
         };
-        let packed = wire::pack(plan, &self.names, intent, asker, || about);
+        let asking = (intent == Intent::Decide).then_some(&asking);
+        let packed = wire::pack(plan, &self.names, intent, asking, || about);
         let reply = self.reply(Some(now), &packed);
         if !reply.is_outside() {
             return reply;
         }
         assert_eq!(reply.time, now);
-        let packed = wire::pack(plan, &self.names, intent, asker, || now);
+        let packed = wire::pack(plan, &self.names, intent, asking, || now);
         self.reply(Some(now), &packed)
     }
 

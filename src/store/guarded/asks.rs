@@ -15,14 +15,17 @@ use crate::limit::plan::CheckMode;
 use crate::limit::{Charged, Check, CheckResult, Verdict};
 use crate::store::charge::{Charge, ChargeEntry, Keeper};
 use crate::store::outcome::StoreVerdict;
+use crate::store::redis::wire::AskingGateway;
 
-/// What one plan, or a part of one, asks for; what is not granted when this is dropped comes back.
-pub(super) struct PlanAsks<'a> {
+/// What one plan, or a part of one, asks for, if that is anything; what is not granted when this is dropped comes back.
+pub(super) struct PlanAsks<'a>(Option<Box<OpenAsks<'a>>>);
+
+/// What was asked for, and is not answered.
+struct OpenAsks<'a> {
     remote: &'a Remote,
     settlements: &'a SettlementQueue,
     asks: Vec<UnitsAsked>,
-    /// The sequence numbers, in the order of the checks.
-    sequences: Vec<u64>,
+    asking: AskingGateway,
     /// Whether Redis is known not to have been asked.
     is_unsent: bool,
 }
@@ -37,19 +40,41 @@ struct UnitsAsked {
     units: u64,
 }
 
+/// Says whether a plan asks for units in flight.
+pub(super) fn has_units(plan: &[Check<'_>]) -> bool {
+    plan.iter().any(|check| check.quota.is_in_flight())
+}
+
 impl<'a> PlanAsks<'a> {
-    /// Begins to ask for the units of these checks, each with its place in the plan; most plans have none.
-    pub(super) fn begin<'c>(
+    /// Begins to ask for the units of these checks, which have these places in the plan.
+    pub(super) fn begin(
         remote: &'a Remote,
         settlements: &'a SettlementQueue,
-        checks: impl Iterator<Item = (usize, &'c Check<'c>)>,
+        plan: &[Check<'_>],
+        places: impl Iterator<Item = usize>,
     ) -> Self {
-        let (mut asks, mut sequences, store) = (Vec::new(), Vec::new(), remote.store());
-        for (place, check) in checks.filter(|(_, check)| check.quota.is_in_flight()) {
-            let (key, limit, now) = (key_of(check), check.quota.limit, store.clock.now());
-            let sequence = store.holdings.ask(key, check.cost, limit, now);
-            sequences.push(sequence);
-            asks.push(UnitsAsked {
+        if !has_units(plan) {
+            return Self(None);
+        }
+        let holdings = &remote.store().holdings;
+        let mut open = OpenAsks {
+            remote,
+            settlements,
+            asks: Vec::new(),
+            asking: AskingGateway {
+                gateway: holdings.gateway(),
+                sequences: Vec::new(),
+            },
+            is_unsent: false,
+        };
+        for (place, check) in places.zip(plan) {
+            if !check.quota.is_in_flight() {
+                continue;
+            }
+            let (key, limit, now) = (key_of(check), check.quota.limit, remote.store().clock.now());
+            let sequence = holdings.ask(key, check.cost, limit, now);
+            open.asking.sequences.push(sequence);
+            open.asks.push(UnitsAsked {
                 place,
                 sequence,
                 entry: ChargeEntry {
@@ -63,26 +88,22 @@ impl<'a> PlanAsks<'a> {
                 units: check.cost,
             });
         }
-        Self {
-            remote,
-            settlements,
-            asks,
-            sequences,
-            is_unsent: false,
-        }
+        Self(Some(Box::new(open)))
     }
 
     /// Notes that there is no answer, and why.
     pub(super) fn unanswered(&mut self, why: Unanswered) {
-        self.is_unsent = matches!(
-            why,
-            Unanswered::Unsent | Unanswered::Unasked | Unanswered::CrossSlot
-        );
+        if let Some(open) = &mut self.0 {
+            open.is_unsent = matches!(
+                why,
+                Unanswered::Unsent | Unanswered::Unasked | Unanswered::CrossSlot
+            );
+        }
     }
 
-    /// Returns the sequence numbers, in the order of the checks.
-    pub(super) fn sequences(&self) -> &[u64] {
-        &self.sequences
+    /// Returns who asks; none if nobody does.
+    pub(super) fn asking(&self) -> Option<&AskingGateway> {
+        self.0.as_ref().map(|open| &open.asking)
     }
 
     /// Notes what Redis answered the checks at these places. What it was not asked about stays as it is.
@@ -91,21 +112,21 @@ impl<'a> PlanAsks<'a> {
         places: impl Iterator<Item = usize>,
         answers: &[CheckResult],
     ) {
-        if self.asks.is_empty() {
+        let Some(open) = &mut self.0 else {
             return;
-        }
+        };
         for (place, answer) in places.zip(answers) {
-            let asked = self.asks.iter().position(|ask| ask.place == place);
+            let asked = open.asks.iter().position(|ask| ask.place == place);
             let (Some(index), Some(_)) = (asked, answer.decision) else {
                 continue;
             };
-            let ask = self.asks.remove(index);
+            let ask = open.asks.remove(index);
             let granted = match answer.charged {
                 Some(_) => UnitsAnswer::Granted,
                 None => UnitsAnswer::Refused,
             };
             let free = answer.decision.map(|decision| decision.remaining);
-            self.settle(&ask, granted, free);
+            open.settle(&ask, granted, free);
         }
     }
 
@@ -117,16 +138,16 @@ impl<'a> PlanAsks<'a> {
         verdict: &Verdict,
         charge: &mut Charge,
     ) {
-        if self.asks.is_empty() {
+        let Some(open) = &mut self.0 else {
             return;
-        }
+        };
         for (place, answer) in places.zip(&verdict.answers) {
-            let asked = self.asks.iter().position(|ask| ask.place == place);
+            let asked = open.asks.iter().position(|ask| ask.place == place);
             // What nobody counts is held, too.
             let is_held = verdict.admit && (answer.charged.is_some() || answer.decision.is_none());
             if let (Some(index), true) = (asked, is_held) {
-                let ask = self.asks.remove(index);
-                self.settle(&ask, UnitsAnswer::Kept, None);
+                let ask = open.asks.remove(index);
+                open.settle(&ask, UnitsAnswer::Kept, None);
                 charge.entries.push(ask.entry);
             }
         }
@@ -141,7 +162,9 @@ impl<'a> PlanAsks<'a> {
             self.answered_here(0.., verdict, charge);
         }
     }
+}
 
+impl OpenAsks<'_> {
     /// Notes what became of an ask, and has that announced if it is to be.
     fn settle(&self, ask: &UnitsAsked, answer: UnitsAnswer, free: Option<u64>) {
         let key = ask.entry.key();
@@ -153,7 +176,7 @@ impl<'a> PlanAsks<'a> {
     }
 }
 
-impl Drop for PlanAsks<'_> {
+impl Drop for OpenAsks<'_> {
     fn drop(&mut self) {
         for ask in std::mem::take(&mut self.asks) {
             // Redis may have granted what it was asked for, or may yet.
@@ -167,21 +190,21 @@ impl Drop for PlanAsks<'_> {
     }
 }
 
-/// Waits, before a plan is sent, until what ended before it is announced where that may decide it; returns what is left
-/// of the time that a decision may take, which is enough for so many round trips, and at least half of it.
+/// Waits, before a plan is sent, until what ended before it is announced where that may decide it;
+/// returns what is left of the time that a decision may take, which is enough for so many round trips, and at least half
+/// of it.
 pub(super) async fn wait_for_announcements(
     remote: &Remote,
     plan: &[Check<'_>],
     round_trips: u32,
 ) -> Duration {
     let timeout = remote.store().settings().timeout;
-    if !plan.iter().any(|check| check.quota.is_in_flight()) {
+    let Some(check) = plan.iter().find(|check| check.quota.is_in_flight()) else {
         return timeout;
-    }
-    let needed = remote.round_trip(&plan[0]) * (round_trips + 1);
+    };
+    let needed = remote.round_trip(check) * (round_trips + 1);
     let longest = timeout.saturating_sub(needed).min(timeout / 2);
-    // Boxed, so that other plans need no room for it.
-    timeout.saturating_sub(Box::pin(wait_for(remote, plan, longest)).await)
+    timeout.saturating_sub(wait_for(remote, plan, longest).await)
 }
 
 /// Waits at most so long; returns how long it did.

@@ -111,10 +111,10 @@ async fn charge<'p, 's>(
     let charging = parts.iter().map(async |(part, is_answered)| {
         let late_reader =
             |given_up| late.map(|late| late.reader(&part.checks, sent, given_up, false));
-        let placed = part.places.iter().copied().zip(&part.checks);
-        let mut asks = PlanAsks::begin(remote, settlements, placed);
+        let places = part.places.iter().copied();
+        let mut asks = PlanAsks::begin(remote, settlements, &part.checks, places);
         let charged = if *is_answered {
-            let asked = (&part.checks[..], asks.sequences());
+            let asked = (&part.checks[..], asks.asking());
             remote.charge(asked, (sent, timeout), &late_reader).await
         } else {
             Err(Unanswered::Unsent)

@@ -105,13 +105,16 @@ impl GuardedSession {
         if cross_slot::is_cross_slot(&self.remote, plan) {
             return apart().await;
         }
-        let timeout = asks::wait_for_announcements(&self.remote, plan, 1).await;
+        let mut timeout = self.remote.store().settings().timeout;
+        if asks::has_units(plan) {
+            timeout = Box::pin(asks::wait_for_announcements(&self.remote, plan, 1)).await;
+        }
         let sent = self.remote.store().clock.now();
         let late = LateAnswers::new(&self.remote, &self.settlements);
         let late_reader = |given_up| Some(late.reader(plan, sent, given_up, true));
-        let mut asks = PlanAsks::begin(&self.remote, &self.settlements, plan.iter().enumerate());
+        let mut asks = PlanAsks::begin(&self.remote, &self.settlements, plan, 0..);
         let mut verdict = Verdict::default();
-        let asked = (plan, asks.sequences());
+        let asked = (plan, asks.asking());
         let deciding = (self.remote).decide(asked, (sent, timeout), &late_reader, &mut verdict);
         match deciding.await {
             Ok(())

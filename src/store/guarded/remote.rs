@@ -96,29 +96,20 @@ impl Remote {
         self.server(server).evicts_all()
     }
 
-    /// Says who asks for units in flight, with these sequence numbers.
-    fn asking<'a>(&self, sequences: &'a [u64]) -> AskingGateway<'a> {
-        AskingGateway {
-            gateway: self.store.holdings.gateway(),
-            sequences,
-        }
-    }
-
-    /// Lets Redis decide a plan that one step can decide, with the sequence numbers of what it asks for in flight,
-    /// within `timeout`. If it refuses, that is remembered.
+    /// Lets Redis decide a plan that one step can decide, with what it asks for in flight, within `timeout`. If it refuses,
+    /// that is remembered.
     ///
     /// The verdict is new, and is where it stays: it is large. `late_reader` returns who reads the reply
     /// if this is given up.
     pub(super) async fn decide(
         &self,
-        (plan, sequences): (&[Check<'_>], &[u64]),
+        (plan, asking): (&[Check<'_>], Option<&AskingGateway>),
         (sent, timeout): (Timestamp, Duration),
         late_reader: &dyn Fn(GivenUp) -> Option<LateReader>,
         verdict: &mut Verdict,
     ) -> Result<(), Unanswered> {
         let caller = Caller::new(late_reader);
         let reply = {
-            let asking = self.asking(sequences);
             let deciding = pin!(self.redis.decide(plan, asking, &caller, verdict));
             self.ask(plan, sent, timeout, &caller, deciding).await?
         };
@@ -131,7 +122,7 @@ impl Remote {
     /// As [`decide`](Self::decide); a refusal is not remembered.
     pub(super) async fn charge(
         &self,
-        (plan, sequences): (&[Check<'_>], &[u64]),
+        (plan, asking): (&[Check<'_>], Option<&AskingGateway>),
         (sent, timeout): (Timestamp, Duration),
         late_reader: &dyn Fn(GivenUp) -> Option<LateReader>,
     ) -> Result<Verdict, Unanswered> {
@@ -141,7 +132,6 @@ impl Remote {
         }
         let (caller, mut verdict) = (Caller::new(late_reader), Verdict::default());
         {
-            let asking = self.asking(sequences);
             let deciding = pin!(self.redis.decide(plan, asking, &caller, &mut verdict));
             self.ask(plan, sent, timeout, &caller, deciding).await?;
         }

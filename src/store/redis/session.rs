@@ -88,7 +88,7 @@ impl RedisSession {
     pub(crate) async fn decide(
         &self,
         plan: &[Check<'_>],
-        asking: AskingGateway<'_>,
+        asking: Option<&AskingGateway>,
         caller: &Caller<'_>,
         verdict: &mut Verdict,
     ) -> Result<Reply, CallError> {
@@ -104,10 +104,9 @@ impl RedisSession {
     pub(crate) async fn peek(
         &self,
         plan: &[Check<'_>],
-        asking: AskingGateway<'_>,
         caller: &Caller<'_>,
     ) -> Result<(SmallVec<[Option<Decision>; 4]>, Reply), CallError> {
-        let reply = self.ask(plan, Intent::Peek, asking, caller).await?;
+        let reply = self.ask(plan, Intent::Peek, None, caller).await?;
         Ok((wire::peeks(plan, &reply)?, reply))
     }
 
@@ -117,7 +116,7 @@ impl RedisSession {
         &self,
         plan: &[Check<'_>],
         intent: Intent,
-        asking: AskingGateway<'_>,
+        asking: Option<&AskingGateway>,
         caller: &Caller<'_>,
     ) -> Result<Reply, CallError> {
         let (names, clock) = (&self.shared.names, &self.shared.clock);

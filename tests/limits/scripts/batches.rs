@@ -3,7 +3,7 @@
 use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::CheckMode;
 use tollgate::limit::{Algorithm, Align, Check, Count, PartitionId, Quota, Verdict};
-use tollgate::store::redis::wire::{self, AskingGateway, Call, Intent, Packed, Replies};
+use tollgate::store::redis::wire::{self, Call, Intent, Packed, Replies};
 
 use crate::in_memory::algorithms;
 use crate::scripted::{Scripted, quota_of};
@@ -22,7 +22,7 @@ fn packed_apart(scripted: &Scripted, cost: u64) -> Vec<Packed> {
             std::slice::from_ref(ask),
             &scripted.names,
             Intent::Decide,
-            AskingGateway::default(),
+            None,
             || Timestamp(0),
         )
     };
@@ -67,7 +67,7 @@ fn plan_with_a_foreign_key_fails_alone_and_spends_nothing() {
         &scripted.plan(&quotas, 1),
         &scripted.names,
         Intent::Decide,
-        AskingGateway::default(),
+        None,
         || Timestamp(0),
     );
     let mut batch = packed_apart(&scripted, 1);
@@ -152,13 +152,9 @@ fn quota_that_a_plan_names_twice_is_charged_once() {
     let quota = quota_of(Algorithm::FixedWindow, 3);
     let mut scripted = Scripted::new(vec![(quota, CheckMode::Enforce)]);
     let ask = scripted.plan(&scripted.rows, 1)[0];
-    let packed = wire::pack(
-        &[ask, ask],
-        &scripted.names,
-        Intent::Decide,
-        AskingGateway::default(),
-        || Timestamp(0),
-    );
+    let packed = wire::pack(&[ask, ask], &scripted.names, Intent::Decide, None, || {
+        Timestamp(0)
+    });
     scripted.reply(Some(START), &packed);
     assert_eq!(scripted.peek(START, 0)[0].remaining, 2);
 }
@@ -170,13 +166,9 @@ fn what_is_no_reply_is_an_error() {
         let mut scripted = Scripted::new(vec![(quota, mode)]);
         let quotas = scripted.rows.clone();
         let plan = scripted.plan(&quotas, 1);
-        let packed = wire::pack(
-            &plan,
-            &scripted.names,
-            Intent::Decide,
-            AskingGateway::default(),
-            || Timestamp(0),
-        );
+        let packed = wire::pack(&plan, &scripted.names, Intent::Decide, None, || {
+            Timestamp(0)
+        });
         let good = scripted.reply_to_all(Some(START), &[packed]);
         assert!(read(&plan, &good).is_some());
         assert_eq!(read(&plan, &[&good[..], b"x"].concat()), None);

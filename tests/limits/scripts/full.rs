@@ -9,8 +9,7 @@ use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::{CheckMode, SeriesId};
 use tollgate::limit::{Algorithm, CheckResult, Quota, Verdict};
 use tollgate::store::redis::wire::{
-    self, AskingGateway, Call, Intent, Replies, Reply, Script, Settlement, SettlementStep,
-    time_argument,
+    self, Call, Intent, Replies, Reply, Script, Settlement, SettlementStep, time_argument,
 };
 
 use super::lockstep::{Tick, is_sound, peeks, plans, tick};
@@ -263,7 +262,7 @@ fn decide(script: Script, now: Timestamp, plans: &[(&Scripted, u64)]) -> Call {
             &client.plan(&client.rows, *cost),
             &client.names,
             Intent::Decide,
-            AskingGateway::default(),
+            None,
             || now,
         )
     });

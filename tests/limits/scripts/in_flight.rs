@@ -124,9 +124,9 @@ impl Lua {
         if let [_, other] = &mut plan[..] {
             other.cost = 2;
         }
-        let sequences = &[sequence];
-        let asker = AskingGateway { gateway, sequences };
-        let packed = wire::pack(&plan, &self.0.names, Intent::Decide, asker, || now);
+        let sequences = vec![sequence];
+        let asking = AskingGateway { gateway, sequences };
+        let packed = wire::pack(&plan, &self.0.names, Intent::Decide, Some(&asking), || now);
         let reply = self.0.reply(Some(now), &packed);
         let mut verdict = Verdict::default();
         wire::verdict(&plan, &reply, &mut verdict).expect("a reply");
@@ -168,9 +168,8 @@ impl Lua {
     fn held(&mut self, now: Timestamp) -> (u64, BTreeMap<u64, u64>) {
         let rows = self.0.rows.clone();
         let plan = [self.0.plan(&rows, 0)[0]];
-        let pack = |plan: &[Check<'_>], names: &_| {
-            wire::pack(plan, names, Intent::Peek, AskingGateway::default(), || now)
-        };
+        let pack =
+            |plan: &[Check<'_>], names: &_| wire::pack(plan, names, Intent::Peek, None, || now);
         let packed = pack(&plan, &self.0.names);
         let reply = self.0.reply(Some(now), &packed);
         let left = wire::peeks(&plan, &reply).expect("a reply")[0].expect("it is decided");

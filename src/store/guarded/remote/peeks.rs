@@ -36,7 +36,7 @@ impl Remote {
         let sent = self.store.clock.now();
         let late_reader = |_| Some(self.peek_reader(plan, sent));
         let caller = Caller::new(&late_reader);
-        let peeking = pin!(self.redis.peek(plan, self.asking(&[]), &caller));
+        let peeking = pin!(self.redis.peek(plan, &caller));
         let (peeks, reply) = self.ask(plan, sent, timeout, &caller, peeking).await?;
         let refuses = |peek: &Option<Decision>| peek.is_some_and(|decision| !decision.admit);
         if peeks.iter().any(refuses) {

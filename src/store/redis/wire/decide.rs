@@ -22,29 +22,30 @@ pub enum Intent {
     Peek,
 }
 
-/// Which gateway asks for units in flight; for plans without them, the default.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct AskingGateway<'a> {
+/// Which gateway asks for units in flight.
+#[derive(Clone, Debug)]
+pub struct AskingGateway {
     /// The gateway.
     pub gateway: GatewayId,
-    /// The sequence number of each check of units in flight, in their order; a plan that is peeked at needs none.
-    pub sequences: &'a [u64],
+    /// The sequence number of each check of units in flight, in their order.
+    pub sequences: Vec<u64>,
 }
 
-/// Packs a plan of at most [`CHECKS_MAX`](plan::CHECKS_MAX) checks; `now` says about which time the server has, if
-/// that matters.
+/// Packs a plan of at most [`CHECKS_MAX`](plan::CHECKS_MAX) checks. `asking` is needed only to decide one with units in
+/// flight; `now` says about which time the server has, if that matters.
 pub fn pack(
     plan: &[Check<'_>],
     names: &KeyNames,
     intent: Intent,
-    asking: AskingGateway<'_>,
+    asking: Option<&AskingGateway>,
     now: impl Fn() -> Timestamp,
 ) -> Packed {
     let mut argument = Vec::with_capacity(2 + plan.len() * CHECK_BYTES);
     let checks = u8::try_from(plan.len()).expect("the file bounds a plan");
     argument.extend([u8::from(intent == Intent::Peek), checks]);
-    let mut policy = None;
+    let (mut policy, mut has_units) = (None, false);
     for check in plan {
+        has_units |= check.quota.is_in_flight();
         let flags_at = argument.len() + 1;
         let phase = check.quota.phase(check.partition_id);
         let asked = check.cost;
@@ -60,14 +61,8 @@ pub fn pack(
         }
     }
     put_calendars(&mut argument, 2, plan.iter().map(|check| check.quota), &now);
-    let mut sequences = asking.sequences.iter();
-    for (index, check) in plan.iter().enumerate() {
-        if check.quota.is_in_flight() {
-            // What only looks asks after all that was announced.
-            let sequence = sequences.next().copied().unwrap_or(u64::MAX);
-            let at = 2 + index * CHECK_BYTES;
-            put_gateway(&mut argument, at, asking.gateway, check.cost, sequence);
-        }
+    if has_units {
+        put_units(&mut argument, plan, asking);
     }
     Packed {
         script: Script::for_plan(plan),
@@ -75,6 +70,18 @@ pub fn pack(
             .map(|check| names.key(check.series_id, check.partition_id))
             .collect(),
         argument,
+    }
+}
+
+/// Appends who asks for the units in flight of a plan. What only looks asks after all that was announced.
+fn put_units(argument: &mut Vec<u8>, plan: &[Check<'_>], asking: Option<&AskingGateway>) {
+    let gateway = asking.map_or_else(GatewayId::default, |asking| asking.gateway);
+    let mut sequences = asking.map_or(&[][..], |asking| &asking.sequences).iter();
+    let checks = plan.iter().enumerate();
+    for (index, check) in checks.filter(|(_, check)| check.quota.is_in_flight()) {
+        let sequence = sequences.next().copied().unwrap_or(u64::MAX);
+        let at = 2 + index * CHECK_BYTES;
+        put_gateway(argument, at, gateway, check.cost, sequence);
     }
 }
 

@@ -25,7 +25,7 @@ use crate::store::redis::observer::Unobserved;
 use crate::store::redis::pipeline::{Grouping, PipelineState};
 use crate::store::redis::servers::{self, Encryption, Server};
 use crate::store::redis::watch::Watch;
-use crate::store::redis::wire::{self, AskingGateway, Intent, KeyNames};
+use crate::store::redis::wire::{self, Intent, KeyNames};
 use crate::store::series::{Series, SeriesRole, Shape};
 use crate::store::settings::{Deployment, Password};
 
@@ -125,13 +125,7 @@ impl Bench {
     /// Spends one unit of each quota of a partition.
     async fn decide(&self, partition_id: u128, quotas: usize) -> Result<(), CallError> {
         let plan = self.plan(partition_id, quotas, 1);
-        let part = wire::pack(
-            &plan,
-            &self.names,
-            Intent::Decide,
-            AskingGateway::default(),
-            || Timestamp(0),
-        );
+        let part = wire::pack(&plan, &self.names, Intent::Decide, None, || Timestamp(0));
         let reply = self.cluster.decide(&part, &Caller::new(&|_| None)).await?;
         let mut verdict = Verdict::default();
         wire::verdict(&plan, &reply, &mut verdict).expect("a verdict");
@@ -142,13 +136,7 @@ impl Bench {
     /// Returns what was spent of each quota of a partition.
     async fn spent(&self, partition_id: u128) -> [u64; 2] {
         let plan = self.plan(partition_id, 2, 0);
-        let part = wire::pack(
-            &plan,
-            &self.names,
-            Intent::Peek,
-            AskingGateway::default(),
-            || Timestamp(0),
-        );
+        let part = wire::pack(&plan, &self.names, Intent::Peek, None, || Timestamp(0));
         let reply = self
             .cluster
             .decide(&part, &Caller::new(&|_| None))

@@ -30,9 +30,7 @@ use crate::store::redis::connect::{DialEndpoint, DialTarget};
 use crate::store::redis::observer::Unobserved;
 use crate::store::redis::servers::{self, Server};
 use crate::store::redis::shared::RedisShared;
-use crate::store::redis::wire::{
-    self, AskingGateway, Intent, KeyNames, Settlement, SettlementStep,
-};
+use crate::store::redis::wire::{self, Intent, KeyNames, Settlement, SettlementStep};
 use crate::store::series::{Series, SeriesRole, Shape};
 use crate::store::settings::Address;
 
@@ -263,13 +261,7 @@ fn plan_of(quota: &Quota, key: &str, amount: u64) -> Packed {
     };
     Packed {
         keys: [key.as_bytes().into()].into_iter().collect(),
-        ..wire::pack(
-            &[check],
-            &names(),
-            Intent::Decide,
-            AskingGateway::default(),
-            || Timestamp(0),
-        )
+        ..wire::pack(&[check], &names(), Intent::Decide, None, || Timestamp(0))
     }
 }
 
