@@ -1,18 +1,16 @@
 //! Histories of balances with failures: what was granted is what was spent and what is left, to the unit.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use futures_util::FutureExt;
 use proptest::prelude::*;
-use proptest::test_runner::{TestCaseError, TestRunner};
 use tollgate::clock::Micros;
 use tollgate::limit::plan::{OnStoreFailure, PlanPolicy, SeriesId};
 use tollgate::limit::quota::COUNT_MAX;
 use tollgate::limit::{Adjustment, Algorithm, Check, Quota};
 use tollgate::store::{Charge, Series, SeriesRole, Session, Shape, StoreVerdict};
 
-use crate::store_redis::{Bench, TEN, check, run};
+use crate::store_redis::{Bench, TEN, check, histories, run};
 use crate::support::redis::{Fault, Proxy, Server};
 
 /// What a newcomer has.
@@ -203,22 +201,14 @@ impl Standing {
 
 #[test]
 fn what_was_granted_is_what_was_spent_and_what_is_left() {
-    static CLIENTS: AtomicU64 = AtomicU64::new(1);
-    let histories = std::env::var("TOLLGATE_HISTORIES").ok();
-    let histories = histories.map_or(40, |count| count.parse().expect("a number"));
     let server = Server::start();
-    let events = prop::collection::vec(event(), 1..40);
-    let ran = TestRunner::new(ProptestConfig::with_cases(histories)).run(&events, |events| {
-        let client = u128::from(CLIENTS.fetch_add(1, Relaxed)) << 64;
+    histories(event(), |client, events| {
         let (mut expected, mut found) = (0, 0);
         run(async {
             let gateways = [Gateway::start(&server), Gateway::start(&server)];
             (expected, found) = adds_up(&gateways, client, events).await;
         });
         prop_assert_eq!(found, expected);
-        Ok::<(), TestCaseError>(())
+        Ok(())
     });
-    if let Err(difference) = ran {
-        panic!("{difference}");
-    }
 }

@@ -2,19 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use proptest::prelude::*;
-use proptest::test_runner::{TestCaseError, TestRunner};
 use tollgate::clock::{Clock, Micros};
 use tollgate::limit::plan::{OnStoreFailure, PlanPolicy, SeriesId};
 use tollgate::limit::{Algorithm, Check, Quota};
 use tollgate::store::{Charge, Series, SeriesRole, Session, Shape, StoreVerdict};
 
 use crate::gate::calls;
-use crate::store_redis::{Bench, EVERYTHING, ONE, check, run};
+use crate::store_redis::{Bench, EVERYTHING, ONE, check, histories, run};
 use crate::support::START;
 use crate::support::redis::{Cluster, Fault, Proxy, Server};
 
@@ -562,19 +560,11 @@ async fn nothing_is_left(
 
 #[test]
 fn after_every_history_nothing_is_held_and_no_more_than_there_is_was() {
-    static CLIENTS: AtomicU64 = AtomicU64::new(1);
-    let histories = std::env::var("TOLLGATE_HISTORIES").ok();
-    let histories = histories.map_or(40, |count| count.parse().expect("a number"));
     let server = Server::start();
-    let events = prop::collection::vec(event(), 1..40);
-    let ran = TestRunner::new(ProptestConfig::with_cases(histories)).run(&events, |events| {
-        let clients = u128::from(CLIENTS.fetch_add(1, Relaxed)) << 64;
+    histories(event(), |clients, events| {
         let mut found = Vec::new();
         run(async { found = nothing_is_left(&server, clients, events).await });
         prop_assert_eq!(found, vec![(LIMIT, vec![]); 6]);
-        Ok::<(), TestCaseError>(())
+        Ok(())
     });
-    if let Err(difference) = ran {
-        panic!("{difference}");
-    }
 }

@@ -3,9 +3,12 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use proptest::prelude::*;
+use proptest::test_runner::{TestCaseError, TestRunner};
 use tokio::runtime::{Builder, LocalOptions};
 use tollgate::clock::{Clock, Micros};
 use tollgate::limit::plan::{CHECKS_MAX, CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
@@ -44,6 +47,25 @@ pub fn run(test: impl Future<Output = ()>) {
     let mut runtime = Builder::new_current_thread();
     let runtime = (runtime.enable_all()).build_local(LocalOptions::default());
     runtime.expect("a runtime").block_on(test);
+}
+
+/// Tells histories of up to 39 events, each of clients that no other one has, numbered from its own number on; as many as
+/// `$TOLLGATE_HISTORIES` says, or 40. Says which is the shortest one that goes wrong.
+pub fn histories<E: Strategy>(
+    event: E,
+    tell: impl Fn(u128, Vec<E::Value>) -> Result<(), TestCaseError>,
+) {
+    static CLIENTS: AtomicU64 = AtomicU64::new(1);
+    let count = std::env::var("TOLLGATE_HISTORIES").ok();
+    let count = count.map_or(40, |count| count.parse().expect("a number"));
+    let events = prop::collection::vec(event, 1..40);
+    let ran = TestRunner::new(ProptestConfig::with_cases(count)).run(&events, |events| {
+        let client = u128::from(CLIENTS.fetch_add(1, Relaxed)) << 64;
+        tell(client, events)
+    });
+    if let Err(difference) = ran {
+        panic!("{difference}");
+    }
 }
 
 /// Gives back up to `amount` of a charge, and waits until that is done.

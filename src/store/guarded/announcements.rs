@@ -64,7 +64,9 @@ impl AnnouncementQueue {
         let mut overdue = self.overdue.borrow_mut();
         if overdue.is_empty() {
             *overdue = store.holdings.overdue(store.clock.now());
-            self.filled.notify_one();
+            if !overdue.is_empty() {
+                self.filled.notify_one();
+            }
         }
     }
 

@@ -34,6 +34,7 @@ struct OpenAsks<'a> {
 struct UnitsAsked {
     /// The place of the check in the plan.
     place: usize,
+    key: HoldingKey,
     sequence: u64,
     /// What is charged if it is granted.
     entry: ChargeEntry,
@@ -71,11 +72,12 @@ impl<'a> PlanAsks<'a> {
             if !check.quota.is_in_flight() {
                 continue;
             }
-            let (key, limit, now) = (key_of(check), check.quota.limit, remote.store().clock.now());
-            let sequence = holdings.ask(key, check.cost, limit, now);
+            let (key, now) = (HoldingKey::of(check), remote.store().clock.now());
+            let sequence = holdings.ask(key, check.cost, check.quota.limit, now);
             open.asking.sequences.push(sequence);
             open.asks.push(UnitsAsked {
                 place,
+                key,
                 sequence,
                 entry: ChargeEntry {
                     quota: *check.quota,
@@ -143,7 +145,7 @@ impl<'a> PlanAsks<'a> {
         };
         for (place, answer) in places.zip(&verdict.answers) {
             let asked = open.asks.iter().position(|ask| ask.place == place);
-            // What nobody counts is held, too.
+            // What an `open` policy lets through uncounted is held, too.
             let is_held = verdict.admit && (answer.charged.is_some() || answer.decision.is_none());
             if let (Some(index), true) = (asked, is_held) {
                 let ask = open.asks.remove(index);
@@ -167,11 +169,10 @@ impl<'a> PlanAsks<'a> {
 impl OpenAsks<'_> {
     /// Notes what became of an ask, and has that announced if it is to be.
     fn settle(&self, ask: &UnitsAsked, answer: UnitsAnswer, free: Option<u64>) {
-        let key = ask.entry.key();
-        let asked = (key, ask.units, ask.sequence);
+        let asked = (ask.key, ask.units, ask.sequence);
         let store = self.remote.store();
         if (store.holdings).answered(asked, answer, free, store.clock.now()) {
-            (self.settlements.announcements).announce(self.remote, key);
+            (self.settlements.announcements).announce(self.remote, ask.key);
         }
     }
 }
@@ -190,9 +191,8 @@ impl Drop for OpenAsks<'_> {
     }
 }
 
-/// Waits, before a plan is sent, until what ended before it is announced where that may decide it;
-/// returns what is left of the time that a decision may take, which is enough for so many round trips, and at least half
-/// of it.
+/// Waits, before a plan is sent, until what ended before it is announced, where that may decide it. Returns what is left
+/// of the time that a decision may take: enough for so many round trips, and at least half of it.
 pub(super) async fn wait_for_announcements(
     remote: &Remote,
     plan: &[Check<'_>],
@@ -214,7 +214,7 @@ async fn wait_for(remote: &Remote, plan: &[Check<'_>], longest: Duration) -> Dur
         |check: &&Check<'_>| check.quota.is_in_flight() && check.mode == CheckMode::Enforce;
     let waiting = async {
         for check in plan.iter().filter(decides) {
-            while let Some(announced) = holdings.before_asking(key_of(check), check.cost) {
+            while let Some(announced) = holdings.before_asking(HoldingKey::of(check), check.cost) {
                 announced.await;
             }
         }
@@ -222,20 +222,4 @@ async fn wait_for(remote: &Remote, plan: &[Check<'_>], longest: Duration) -> Dur
     let began = monotonic();
     let _ = tokio::time::timeout(longest, waiting).await;
     monotonic().saturating_duration_since(began)
-}
-
-fn key_of(check: &Check<'_>) -> HoldingKey {
-    HoldingKey {
-        series_id: check.series_id,
-        partition_id: check.partition_id,
-    }
-}
-
-impl ChargeEntry {
-    fn key(&self) -> HoldingKey {
-        HoldingKey {
-            series_id: self.series_id,
-            partition_id: self.partition_id,
-        }
-    }
 }

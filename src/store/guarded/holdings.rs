@@ -20,8 +20,8 @@ use tokio::sync::futures::OwnedNotified;
 
 use super::turn::Turn;
 use crate::clock::{Micros, Timestamp};
-use crate::limit::PartitionId;
 use crate::limit::plan::SeriesId;
+use crate::limit::{Check, PartitionId};
 use crate::store::holder::GatewayId;
 use crate::store::redis::wire::AnnouncementReply;
 
@@ -87,6 +87,16 @@ pub(super) enum UnitsAnswer {
     Kept,
 }
 
+impl HoldingKey {
+    /// Returns where a check asks.
+    pub(super) fn of(check: &Check<'_>) -> Self {
+        Self {
+            series_id: check.series_id,
+            partition_id: check.partition_id,
+        }
+    }
+}
+
 impl Holdings {
     /// Makes those of a gateway.
     pub(super) fn new(gateway: GatewayId) -> Self {
@@ -109,7 +119,7 @@ impl Holdings {
         let mut shard = self.shard(key);
         let holding = shard.get_mut(&key)?;
         let is_settled = !holding.is_due && holding.announcing == 0;
-        // Even nothing may be refused.
+        // A request of cost 0 may be refused, too.
         if is_settled || holding.free >= holding.asked.saturating_add(units.max(1)) {
             return None;
         }

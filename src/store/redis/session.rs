@@ -178,7 +178,7 @@ impl RedisSession {
         let reply = self.settle_at(announcements, caller, None).await?;
         let read = |entry: &Value| match entry {
             Value::ServerError(error) => Err(CallError::from_server(error)),
-            Value::BulkString(entry) => Ok(wire::announced(entry)?),
+            Value::BulkString(entry) => Ok(wire::announcement_reply(entry)?),
             _ => Err(CallError::BadReply),
         };
         let entries = list(&reply).ok_or(CallError::BadReply)?;

@@ -156,7 +156,7 @@ impl Lua {
         let call = wire::settle(&[announcement], &self.0.names, Some(now), || now);
         match self.0.call(&call).list() {
             [Value::Bytes(entry)] => {
-                let reply = wire::announced(entry).expect("a reply");
+                let reply = wire::announcement_reply(entry).expect("a reply");
                 assert_eq!(reply.held, Some(self.held(now).0));
                 if reply.is_outdated { Outdated } else { Noted }
             }

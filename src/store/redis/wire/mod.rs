@@ -22,7 +22,7 @@ pub use message::{Packed, PlanError, Replies, Reply, time_argument};
 pub use names::KeyNames;
 pub use script::Script;
 pub use settle::{
-    AnnouncementReply, Call, Settlement, SettlementStep, announce, announced, nodes, outside_at,
-    settle, settled_at,
+    AnnouncementReply, Call, Settlement, SettlementStep, announce, announcement_reply, nodes,
+    outside_at, settle, settled_at,
 };
 pub use state_reply::StateReply;

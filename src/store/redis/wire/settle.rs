@@ -106,7 +106,7 @@ pub struct AnnouncementReply {
 ///
 /// # Errors
 /// If this script gives no such reply.
-pub fn announced(entry: &[u8]) -> Result<AnnouncementReply, BadReply> {
+pub fn announcement_reply(entry: &[u8]) -> Result<AnnouncementReply, BadReply> {
     let mut reader = ReplyReader(entry);
     reader.time()?;
     if reader.0.is_empty() {
