@@ -54,21 +54,25 @@ local function replace(key, view, number, block, amount)
     .. sub(view.index, number * ENTRY_BYTES + 1)
 end
 
--- Returns the number of the block that has the newest such entry, the block, and the place of the entry.
-local function find_entry(key, view, charged_at, entry)
+-- Returns the number of the block that has the newest entry which begins so and has at least so many units, the
+-- block, the place of the entry, and its units.
+local function find_entry(key, view, charged_at, beginning, least)
   for number = view.blocks, 1, -1 do
     local before = number > 1 and unpack(ENTRY, view.index, (number - 2) * ENTRY_BYTES + 1) or 0
     if before <= charged_at then
       local block = block_of(key, view, number)
-      local place, found = (number == 1 and view.place or 1) - 1, nil
+      local place, found, found_units = (number == 1 and view.place or 1) - 1, nil, nil
       repeat
-        place = string.find(block, entry, place + 1, true)
+        place = string.find(block, beginning, place + 1, true)
         if place and place % ENTRY_BYTES == 1 then
-          found = place
+          local _, units = unpack(ENTRY, block, place)
+          if units >= least then
+            found, found_units = place, units
+          end
         end
       until not place
       if found or before < charged_at then
-        return number, block, found
+        return number, block, found, found_units
       end
     end
   end
@@ -84,12 +88,16 @@ local function release(key, amount, charge, room, window, limit, view)
     write(key, view, window)
   end
   if view.sum > 0 and charged_at >= view.oldest then
-    -- What still stands of a charge is its entry: time and units find it.
+    -- What still stands of a charge is its entry: time and units find it. Of units that were charged ahead for several
+    -- requests it is a part of one of that time.
     amount = min(amount, charged)
-    local number, block, place =
-      find_entry(key, view, charged_at, pack(ENTRY, charged_at, charged))
+    local number, block, place, units =
+      find_entry(key, view, charged_at, pack(ENTRY, charged_at, charged), charged)
+    if not place then
+      number, block, place, units = find_entry(key, view, charged_at, pack(">I7", charged_at), charged)
+    end
     if place then
-      local kept = amount < charged and pack(ENTRY, charged_at, charged - amount) or ""
+      local kept = amount < units and pack(ENTRY, charged_at, units - amount) or ""
       block = sub(block, 1, place - 1) .. kept .. sub(block, place + ENTRY_BYTES)
       view.sum = view.sum - amount
       if view.sum > 0 then

@@ -303,6 +303,30 @@ mod tests {
         assert_eq!(reset, Micros::from_secs(2 * 5 * 86_400));
     }
 
+    #[test]
+    fn units_taken_of_a_charge_are_what_charges_of_their_own_would_have_been() {
+        let quota = Quota {
+            limit: 100,
+            algorithm: Algorithm::Gcra { burst: 100 },
+            ..FIVE_A_SECOND
+        };
+        for spent_before in [0, 40] {
+            let (mut at_once, now) = (Gcra::default(), Timestamp(1_700_000_000_000_000));
+            at_once.charge(&quota, spent_before, now);
+            let mut one_by_one = at_once;
+            let mut charged = at_once.charge(&quota, 10, now);
+            for amount in [1, 0, 7, 2] {
+                let own = one_by_one.charge(&quota, amount, now);
+                assert_eq!(
+                    quota.take(&mut charged, amount),
+                    own,
+                    "{spent_before} {amount}"
+                );
+            }
+            assert_eq!((charged.amount, at_once), (0, one_by_one));
+        }
+    }
+
     proptest! {
         /// The compact state decides what the whole one decides as long as time moves on, and gives back no
         /// more.

@@ -223,6 +223,19 @@ impl Quota {
         }
     }
 
+    /// Takes the first units out of what was charged at once for several requests, as if they had been charged by
+    /// themselves right before the rest.
+    #[must_use]
+    pub fn take(&self, charged: &mut Charged, amount: u64) -> Charged {
+        let taken = Charged { amount, ..*charged };
+        charged.amount -= amount;
+        if let Algorithm::Gcra { .. } = self.algorithm {
+            let length_us = self.interval_us().saturating_mul(amount);
+            charged.debt = Micros(charged.debt.0.saturating_add(length_us));
+        }
+        taken
+    }
+
     /// Returns how long a charge counts at most: a window and a bucket, or until a bucket that is as far ahead as
     /// it may be is full again. After that it makes no difference any more to settle it.
     pub fn memory(&self) -> Micros {

@@ -178,13 +178,16 @@ impl State for SlidingLog {
 
     fn release(&mut self, _quota: &Quota, charged: Charged, amount: u64, _at: Timestamp) {
         // A charge is found by its time and by the units that still stand; among several entries that
-        // agree in both it does not matter which.
+        // agree in both it does not matter which. What was charged ahead for several requests is a part of one.
         let dead = self.dead;
-        let found = (self.live().iter())
-            .rposition(|entry| entry.at == charged.at && entry.units == charged.amount);
+        let live = self.live().iter();
+        let is_its = |entry: &LogEntry| entry.at == charged.at && entry.units >= charged.amount;
+        let found = (live.clone())
+            .rposition(|entry| is_its(entry) && entry.units == charged.amount)
+            .or_else(|| live.clone().rposition(is_its));
         if let Some(live_index) = found {
             let entry = &mut self.entries[dead + live_index];
-            let amount = amount.min(entry.units);
+            let amount = amount.min(charged.amount);
             entry.units -= amount;
             self.sum -= amount;
             if entry.units == 0 {
@@ -312,6 +315,17 @@ mod tests {
         assert_eq!((entries(&log), log.sum), (vec![(7, 2), (7, 1)], 3));
         log.release(&TEN_A_SECOND, five(5), 5, Timestamp(8));
         assert_eq!(entries(&log), [(7, 2), (7, 1)]);
+    }
+
+    #[test]
+    fn release_of_a_part_shortens_an_entry_that_holds_it() {
+        let mut log = log_of(&TEN_A_SECOND, &[(6, 9), (7, 5), (7, 1)]);
+        let part = |units| Charged::plain(Timestamp(7), units);
+        log.release(&TEN_A_SECOND, part(2), 2, Timestamp(8));
+        log.release(&TEN_A_SECOND, part(1), 1, Timestamp(8));
+        assert_eq!(entries(&log), [(6, 9), (7, 3)]);
+        log.release(&TEN_A_SECOND, part(4), 4, Timestamp(8));
+        assert_eq!((entries(&log), log.sum), (vec![(6, 9), (7, 3)], 12));
     }
 
     #[test]

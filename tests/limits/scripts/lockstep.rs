@@ -22,6 +22,8 @@ enum Event {
     JustFits,
     /// Settles an earlier charge: what each policy gets back, or pays more.
     Settle(proptest::sample::Index, [(bool, Cost); 4]),
+    /// Takes units out of an earlier charge, as requests do that spend what was charged for several of them.
+    Part(proptest::sample::Index, Cost),
     Spend(Spend),
     /// Gives back of the newest charge.
     ReleaseNewest(Cost),
@@ -168,7 +170,14 @@ fn agree_with(
                     }
                 }
             }
-            Event::Settle(..) => {}
+            Event::Part(index, cost) if !charges.is_empty() => {
+                let (decision, amount) = (index.index(charges.len()), cost.of(first));
+                for charges in [&mut charges, &mut lua.charges] {
+                    let part = take_part(&mut charges[decision], rows, amount);
+                    charges.push(part);
+                }
+            }
+            Event::Settle(..) | Event::Part(..) => {}
             Event::Resize(limit) => {
                 for rows in [&mut rust.rows, &mut lua.rows] {
                     (rows.quotas.iter_mut()).for_each(|(quota, _)| resize(quota, limit));
@@ -194,6 +203,17 @@ fn agree_with(
         prop_assert!(is_sound(&mut lua, index), "quota {index}");
     }
     Ok(())
+}
+
+/// Takes units out of what a decision charged each quota.
+fn take_part(charged: &mut [Option<Charged>], rows: &Rows, amount: u64) -> Vec<Option<Charged>> {
+    let quotas = rows.quotas.iter().map(|(quota, _)| quota);
+    let parts = charged.iter_mut().zip(quotas).map(|(charged, quota)| {
+        let charged = charged.as_mut()?;
+        let amount = amount.min(charged.amount);
+        Some(quota.take(charged, amount))
+    });
+    parts.collect()
 }
 
 /// Gives a unit or more back, or spends them.
@@ -343,6 +363,8 @@ fn event() -> impl Strategy<Value = Event> {
         4 => Just(Event::JustFits),
         6 => any::<(proptest::sample::Index, [(bool, Cost); 4])>()
             .prop_map(|(index, amounts)| Event::Settle(index, amounts)),
+        3 => any::<(proptest::sample::Index, Cost)>()
+            .prop_map(|(index, cost)| Event::Part(index, cost)),
         4 => (1..=LIMIT_MAX).prop_map(Event::Resize),
         2 => any::<Cost>().prop_map(|cost| Event::Spend(Spend::Cost(cost))),
         1 => prop_oneof![Just(1 << 31), (1_u64 << 50)..(1 << 53), Just(u64::MAX)]
@@ -374,6 +396,8 @@ fn steady_event() -> impl Strategy<Value = Event> {
         6 => (0..1000_u64).prop_map(|permille| Event::Peek(Cost::Permille(permille))),
         9 => (any::<proptest::sample::Index>(), 1..3_u64)
             .prop_map(|(index, units)| Event::Settle(index, [(true, Cost::Units(units)); 4])),
+        3 => any::<proptest::sample::Index>()
+            .prop_map(|index| Event::Part(index, Cost::Units(1))),
         1 => (1..20_u64).prop_map(|units| Event::Spend(Spend::Cost(Cost::Units(units)))),
         2 => (1..5_u64).prop_map(|units| Event::ReleaseNewest(Cost::Units(units))),
         1 => (1..=LIMIT_MAX).prop_map(Event::Resize),
