@@ -43,7 +43,7 @@ use tokio::runtime::LocalRuntime;
 use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
 use tollgate::limit::{
-    Adjustment, Algorithm, Align, Check, Count, OldestBucket, PartitionId, Quota,
+    Adjustment, Algorithm, Align, Check, Consistency, Count, OldestBucket, PartitionId, Quota,
 };
 use tollgate::store::settings::{Address, Deployment, Location, RedisSettings};
 use tollgate::store::{
@@ -525,6 +525,7 @@ impl Bench {
             cost: 1,
             mode: CheckMode::Enforce,
             on_store_failure: OnStoreFailure::Closed,
+            consistency: Consistency::Exact,
         }
     }
 

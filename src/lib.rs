@@ -54,6 +54,7 @@
 //! | peek | to ask what a check would be answered, and spend nothing |
 //! | grant | what a policy lets a client do: spend quotas, everything, or nothing |
 //! | charge | what a decision spent and where: the only thing that can be settled (given back, or followed by more) |
+//! | lease | the units of a client's quota that this gateway has bought ahead and not spent |
 //! | holding | the units in flight that one client's requests hold at this gateway, a number that it announces to Redis |
 //! | directive | what an operator ordered for a client, until a time: an override, a block, or a reset |
 //! | preview | a plan that is made to be looked at, and never decided |

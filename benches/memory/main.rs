@@ -24,7 +24,9 @@ use std::{env, thread};
 
 use tollgate::clock::{Clock, Micros};
 use tollgate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
-use tollgate::limit::{Algorithm, Align, Check, Count, OldestBucket, PartitionId, Plan, Quota};
+use tollgate::limit::{
+    Algorithm, Align, Check, Consistency, Count, OldestBucket, PartitionId, Plan, Quota,
+};
 use tollgate::metrics::Usage;
 use tollgate::store::{MemoryStore, Series, SeriesRole, Session, Shape, Store, StoreVerdict};
 
@@ -134,6 +136,7 @@ impl Bench {
                 cost: 1,
                 mode: CheckMode::Enforce,
                 on_store_failure: OnStoreFailure::Local,
+                consistency: Consistency::Exact,
             });
         }
         let decision = pin!(session.decide(&plan));

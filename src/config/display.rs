@@ -18,13 +18,13 @@ pub use self::quotas::{
     algorithm, anchor_day, anchor_time, grant, own_keys, quota, quota_span, rate, raw_quota,
     window, zone,
 };
-use super::file::{AlgorithmName, BalanceName, ForwardPath, RawEndpoint, Spanned};
+use super::file::{AlgorithmName, BalanceName, ConsistencyName, ForwardPath, RawEndpoint, Spanned};
 use super::value::{Encryption, RefundOn, StoreUrl};
 use crate::access_log::AccessLog;
 use crate::clock::Micros;
 use crate::cost::{BodyFormat, Take};
 use crate::limit::plan::OnStoreFailure;
-use crate::limit::{Align, Count, OldestBucket};
+use crate::limit::{Align, Count, OldestBucket, Overshoot};
 use crate::logging::LogFormat;
 use crate::request::{AddressSource, Choice, ClientNames, Missing, Part, Partition};
 use crate::snapshot::{EncodedSlash, Endpoint, Jitter, PolicyMode, RateLimitHeaders, StatusRange};
@@ -108,6 +108,11 @@ pub const ON_STORE_FAILURE: &[(&str, OnStoreFailure)] = &[
     ("local", OnStoreFailure::Local),
     ("open", OnStoreFailure::Open),
     ("closed", OnStoreFailure::Closed),
+];
+/// `consistency`
+pub const CONSISTENCIES: &[(&str, ConsistencyName)] = &[
+    ("exact", ConsistencyName::Exact),
+    ("leased", ConsistencyName::Leased),
 ];
 /// `on_missing`
 pub const MISSING: &[(&str, Missing)] = &[
@@ -217,6 +222,20 @@ pub fn jitter(jitter: &Jitter) -> String {
         Jitter::Time(most) => span(*most),
         Jitter::Percent(percent) => format!("{percent}%"),
     }
+}
+
+/// Writes `overshoot`.
+pub fn overshoot(overshoot: &Overshoot) -> String {
+    format!("{}%", decimal(u64::from(overshoot.0), PPM_PER_PERCENT))
+}
+
+/// Writes how many calls a request takes, if the next units are bought whenever half of so many are left.
+pub fn calls(held: u64) -> String {
+    let hundredths = (200 + held / 2) / held.max(1);
+    if hundredths == 0 {
+        return "less than 0.01".to_owned();
+    }
+    decimal(hundredths, 100)
 }
 
 /// Writes a field's value.
@@ -330,6 +349,8 @@ fn decimal(value: u64, unit: u64) -> String {
     format!("{whole}.{}", fraction.trim_end_matches('0'))
 }
 
+/// One percent in parts per million.
+const PPM_PER_PERCENT: u64 = 10_000;
 const SECOND_US: u64 = 1_000_000;
 const MINUTE_US: u64 = 60 * SECOND_US;
 const HOUR_US: u64 = 60 * MINUTE_US;

@@ -27,7 +27,7 @@ pub use self::upstream::{BalanceName, RawEndpoint, RawUpstream};
 use super::value::{CostText, RefundOn, StoreUrl, Zone};
 use crate::cost::{Amount, NumberSource};
 use crate::index::{ListenerIndex, PolicyIndex, RouteIndex, UpstreamIndex};
-use crate::limit::{Align, AnchorDay, Count, OldestBucket};
+use crate::limit::{Align, AnchorDay, Count, OldestBucket, Overshoot};
 use crate::request::Choice;
 use crate::request::jwt::{SigningAlgorithm, TokenRules};
 use crate::snapshot::{self, Admin, General, Listener, Log, StatusRange};
@@ -208,6 +208,10 @@ pub struct RawPolicy {
     pub initial_credits: u64,
     /// `allow_loss`
     pub allow_loss: bool,
+    /// `consistency`
+    pub consistency: ConsistencyName,
+    /// `overshoot`
+    pub overshoot: Overshoot,
     /// `spill`
     pub spill: Option<Spanned<String>>,
     /// `penalty`
@@ -252,6 +256,16 @@ pub struct RawPolicy {
     pub overrides_file: Option<OverridesFile>,
     /// What the snapshot has of it, but for name, quotas and overrides.
     pub policy: snapshot::Policy,
+}
+
+/// A value of `consistency`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ConsistencyName {
+    /// `exact`
+    #[default]
+    Exact,
+    /// `leased`
+    Leased,
 }
 
 impl RawPolicy {

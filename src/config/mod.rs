@@ -25,6 +25,7 @@ pub mod changes;
 mod describe;
 pub mod display;
 pub mod guarantee;
+pub mod overshoot;
 
 pub use describe::describe;
 pub use load::{Loaded, environment, load, load_admin, reload};

@@ -28,7 +28,9 @@ pub use address::{
     ADMIN_PATTERN, LISTEN_PATTERN, NETWORK_PATTERN, SOURCE_PATTERN, admin_address, client_address,
     listen_address, network,
 };
-pub use amount::{bytes_text, ratio, ratio_from_0, size, size_pattern};
+pub use amount::{
+    OVERSHOOT_PATTERN, bytes_text, overshoot, ratio, ratio_from_0, size, size_pattern,
+};
 pub use calendar::{
     ANCHOR_TIME_PATTERN, Zone, ZoneSource, anchor_by, anchor_day, anchor_day_pattern, anchor_time,
     zone,

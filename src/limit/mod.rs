@@ -20,12 +20,14 @@ pub mod sliding_log;
 pub mod sliding_window;
 
 pub mod adjustment;
+pub mod consistency;
 pub mod partition_id;
 pub mod plan;
 
 pub use adjustment::Adjustment;
 pub use calendar::{AnchorDay, Calendar, CalendarShape, CalendarUnit};
 pub use charged::Charged;
+pub use consistency::{Consistency, Overshoot};
 pub use partition_id::PartitionId;
 pub use plan::{Check, CheckResult, Plan, Verdict};
 pub use quota::{Algorithm, Align, Count, Decision, OldestBucket, Quota, Retry};

@@ -7,6 +7,7 @@
 use smallvec::SmallVec;
 
 use super::charged::Charged;
+use super::consistency::Consistency;
 use super::partition_id::PartitionId;
 use super::quota::{Count, Decision, Quota, Retry};
 use crate::clock::{Micros, Timestamp};
@@ -29,6 +30,8 @@ pub struct Check<'s> {
     pub mode: CheckMode,
     /// What happens when the store cannot keep this quota's state.
     pub on_store_failure: OnStoreFailure,
+    /// How exactly gateways that share the store keep it.
+    pub consistency: Consistency,
 }
 
 /// Which of a plan's policies, counted from 0; another index than the file's.

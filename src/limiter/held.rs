@@ -38,7 +38,7 @@ mod tests {
     use super::*;
     use crate::clock::{Clock, Micros, Timestamp};
     use crate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
-    use crate::limit::{Algorithm, Align, Check, Count, PartitionId, Quota};
+    use crate::limit::{Algorithm, Align, Check, Consistency, Count, PartitionId, Quota};
     use crate::store::{MemoryStore, Store, StoreVerdict};
 
     #[test]
@@ -61,6 +61,7 @@ mod tests {
             cost: 1,
             mode: CheckMode::Enforce,
             on_store_failure: OnStoreFailure::Local,
+            consistency: Consistency::Exact,
         };
         let ask = || match store.decide(&[check]).now_or_never() {
             Some(StoreVerdict::Decided {

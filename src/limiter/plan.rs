@@ -181,6 +181,7 @@ impl<'s> Planned<'s> {
                 mode,
                 policy: of,
                 on_store_failure: policy.on_store_failure_of(quota),
+                consistency: policy.consistency,
             });
         }
     }

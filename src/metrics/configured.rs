@@ -41,6 +41,8 @@ pub struct ConfiguredQuota {
     pub units: u64,
     /// The window; none of units in flight.
     pub window: Option<Micros>,
+    /// By how many units clients may exceed it because gateways hold units ahead; none if none do.
+    pub overshoot: Option<u64>,
 }
 
 impl Configured {
@@ -90,6 +92,16 @@ impl ConfiguredState {
             let labels = [("policy", &*one.policy), ("quota", &*one.quota)];
             let seconds = std::time::Duration::from(window).as_secs_f64();
             family.encode_family(&labels)?.encode_gauge(&seconds)?;
+        }
+        let help = "Units by which clients may exceed a leased quota at most, as configured.";
+        let mut family = gauges(encoder, "policy_quota_overshoot_units", help)?;
+        for (one, units) in self
+            .quotas
+            .iter()
+            .filter_map(|one| Some((one, one.overshoot?)))
+        {
+            let labels = [("policy", &*one.policy), ("quota", &*one.quota)];
+            family.encode_family(&labels)?.encode_gauge(&units)?;
         }
         let Some(in_force) = &self.in_force else {
             return Ok(());

@@ -28,11 +28,12 @@ pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, usage: &Usage) -> Resu
 
 fn encode_redis(encoder: &mut DescriptorEncoder<'_>, redis: &RedisUsage) -> Result<(), Error> {
     let help = "Plans, or parts of plans, by result: answered by the store, decided by a \
-                remembered refusal, or undecided because the store was late, failed, could not be reached, or was not asked.";
+                remembered refusal, paid with units held ahead, or undecided because the store was late, failed, could not be reached, or was not asked.";
     let mut family = counters(encoder, "store_decisions", help)?;
     for (result, value) in [
         ("answered", redis.answered),
         ("remembered", redis.remembered),
+        ("leased", redis.leased),
         ("late", redis.late),
         ("failed", redis.failed),
         ("unsent", redis.unsent),
@@ -51,6 +52,8 @@ fn encode_redis(encoder: &mut DescriptorEncoder<'_>, redis: &RedisUsage) -> Resu
     )?;
     let help = "Refusals remembered now.";
     gauge(encoder, "store_refusals", help, redis.refusals_remembered)?;
+    let help = "Units of leased quotas that this gateway holds ahead now.";
+    gauge(encoder, "store_leased_units", help, redis.units_leased)?;
     let help = "Open connections to the store's servers.";
     gauge(encoder, "store_connections", help, redis.connections)?;
     let help = "Gateways that share the store, as last seen.";

@@ -26,6 +26,8 @@ pub struct RedisUsage {
     pub answered: u64,
     /// Plans that a remembered refusal answered.
     pub remembered: u64,
+    /// Plans, or parts of one, that units held ahead paid for.
+    pub leased: u64,
     /// Plans, or parts of one, without an answer in time.
     pub late: u64,
     /// Plans, or parts of one, that failed.
@@ -38,6 +40,8 @@ pub struct RedisUsage {
     pub out_of_memory: u64,
     /// Charges that stay spent because they could not be given back in time.
     pub settlements_dropped: u64,
+    /// Units held ahead now.
+    pub units_leased: u64,
     /// Refusals remembered now.
     pub refusals_remembered: u64,
     /// Connections that stand.

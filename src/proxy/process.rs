@@ -128,6 +128,7 @@ fn configured_quotas(snapshot: &Snapshot) -> Vec<ConfiguredQuota> {
             quota: quota.item.trim_matches('"').into(),
             units: quota.quota.limit,
             window: quota.quota.has_window().then_some(quota.quota.window),
+            overshoot: policy.consistency.overshoot_max(&quota.quota),
         })
     });
     quotas.collect()

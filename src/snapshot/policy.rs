@@ -11,7 +11,7 @@ use super::temporary::TemporaryOverrides;
 use crate::cost::{BodyCost, NumberSource};
 use crate::index::PolicyIndex;
 use crate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
-use crate::limit::{AnchorDay, Check, PartitionId, Quota};
+use crate::limit::{AnchorDay, Check, Consistency, PartitionId, Quota};
 use crate::request::{Choice, Facts, Missing, NamedClient, Part, Partition, Patterns};
 
 /// Whose quota, how much, and what happens around it.
@@ -29,6 +29,8 @@ pub struct Policy {
     pub mode: Option<PolicyMode>,
     /// What happens when the store cannot answer.
     pub on_store_failure: OnStoreFailure,
+    /// How exactly gateways that share the store keep its quotas.
+    pub consistency: Consistency,
     /// Quotas that are tried beside the real ones.
     pub candidates: Vec<PolicyQuota>,
     /// The policy whose credits take what this one's quota refuses.
@@ -265,6 +267,7 @@ impl Policy {
             mode: CheckMode::Enforce,
             policy: PlanPolicy(0),
             on_store_failure: self.on_store_failure_of(quota),
+            consistency: Consistency::Exact,
         }
     }
 

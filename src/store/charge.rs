@@ -217,6 +217,18 @@ pub(super) struct SettledEntry {
 }
 
 impl ChargeEntry {
+    /// Notes what Redis charged for a check.
+    pub(super) fn in_redis(check: &Check<'_>, charged: Option<Charged>) -> Self {
+        Self {
+            quota: *check.quota,
+            policy: check.policy,
+            series_id: check.series_id,
+            partition_id: check.partition_id,
+            charged,
+            keeper: Keeper::Redis,
+        }
+    }
+
     /// Whether a quota of this policy was charged, and can be settled.
     fn is_charged_to(&self, policy: PlanPolicy) -> bool {
         self.policy == policy && self.charged.is_some()

@@ -25,11 +25,10 @@ pub use charge::Charge;
 pub use guarded::GuardedStore;
 pub use holder::{GatewayId, Holder};
 pub use memory::{COUNTERS_VERSION, MemoryStore, SeriesStates};
-pub use outcome::{PeekedCheck, StoreVerdict};
+pub use outcome::{Asked, PeekedCheck, StoreVerdict};
 pub use series::{Series, SeriesRole, Shape};
 pub use settings::{Secret, Settings};
 
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -40,7 +39,7 @@ use crate::limit::plan::{PlanPolicy, SeriesId};
 use crate::limit::{Adjustment, Check, Decision, PartitionId};
 use crate::metrics::{Refund, Usage};
 use directives::{DirectiveError, DirectiveSet, StoredDirective};
-use guarded::{GuardedSession, Recalled};
+use guarded::GuardedSession;
 use redis::wire::DirectiveAction;
 use settings::Location;
 
@@ -61,9 +60,6 @@ pub enum Session {
     /// Decides over connections of its own.
     Redis(Rc<GuardedSession>),
 }
-
-/// Redis is asked to decide a plan. Boxed, so that requests to the memory store need no room for it.
-pub type Asked<'p> = Pin<Box<dyn Future<Output = StoreVerdict> + 'p>>;
 
 impl Session {
     /// Decides a plan, all or nothing.
@@ -87,14 +83,7 @@ impl Session {
                 memory.decide_into(plan, outcome);
                 None
             }
-            Self::Redis(session) => match session.recall(plan, true) {
-                Recalled::Refused(verdict) => {
-                    *outcome = StoreVerdict::refused(verdict);
-                    None
-                }
-                Recalled::Due => Some(Box::pin(session.decide_due(plan))),
-                Recalled::Nothing => Some(Box::pin(session.decide(plan))),
-            },
+            Self::Redis(session) => session.begin(plan, outcome),
         }
     }
 
@@ -102,10 +91,7 @@ impl Session {
     pub fn refuse_at_once(&self, plan: &[Check<'_>]) -> Option<StoreVerdict> {
         match self {
             Self::Memory(memory) => memory.refuse(plan),
-            Self::Redis(session) => match session.recall(plan, false) {
-                Recalled::Refused(verdict) => Some(StoreVerdict::refused(verdict)),
-                Recalled::Due | Recalled::Nothing => None,
-            },
+            Self::Redis(session) => session.refuse_at_once(plan),
         }
     }
 
@@ -354,6 +340,14 @@ impl Store {
         match self {
             Self::Memory(_) => {}
             Self::Redis(store) => store.refresh_passwords(),
+        }
+    }
+
+    /// Buys no units ahead any more, and gives back what is held: another process is this gateway from now on.
+    pub fn stop_leasing(&self) {
+        match self {
+            Self::Memory(_) => {}
+            Self::Redis(store) => store.stop_leasing(),
         }
     }
 

@@ -1,5 +1,7 @@
 //! What came of asking a store to decide a plan.
 
+use std::pin::Pin;
+
 use super::charge::Charge;
 use super::holder::Holder;
 use crate::clock::Micros;
@@ -28,6 +30,9 @@ pub enum StoreVerdict {
         retry: Micros,
     },
 }
+
+/// Redis is asked to decide a plan. Boxed, so that requests to the memory store need no room for it.
+pub type Asked<'p> = Pin<Box<dyn Future<Output = StoreVerdict> + 'p>>;
 
 /// What a check of a plan would be answered.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use super::charge::SettledEntry;
-use crate::clock::Timestamp;
+use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::SeriesId;
 use crate::limit::{Adjustment, PartitionId};
 
@@ -35,12 +35,26 @@ impl PartitionResets {
 
     /// Whether what an entry gives back was charged before a reset.
     pub(super) fn forbid(&self, entry: &SettledEntry) -> bool {
-        if !self.are_any.load(Relaxed) || matches!(entry.adjustment, Adjustment::Spend(_)) {
+        let gives_back = matches!(entry.adjustment, Adjustment::GiveBack(_));
+        let phase = entry.quota.phase(entry.partition_id);
+        let charged_at = entry.charged.at;
+        gives_back && self.follow(entry.series_id, entry.partition_id, charged_at, phase)
+    }
+
+    /// Whether a partition's quota of a series was reset after a charge, whose time is later than the store's by
+    /// `phase`.
+    pub(super) fn follow(
+        &self,
+        series_id: SeriesId,
+        partition_id: PartitionId,
+        charged_at: Timestamp,
+        phase: Micros,
+    ) -> bool {
+        if !self.are_any.load(Relaxed) {
             return false;
         }
         let resets = self.at.lock().unwrap_or_else(PoisonError::into_inner);
-        let reset = resets.get(&(entry.series_id, entry.partition_id));
-        let phase = entry.quota.phase(entry.partition_id);
-        reset.is_some_and(|at| entry.charged.at <= *at + phase)
+        let reset = resets.get(&(series_id, partition_id));
+        reset.is_some_and(|at| charged_at <= *at + phase)
     }
 }

@@ -11,7 +11,8 @@ use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::limit::partition_id::PartitionHasher;
 use tollgate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
 use tollgate::limit::{
-    Adjustment, Algorithm, Align, Check, Count, Decision, OldestBucket, PartitionId, Quota, Verdict,
+    Adjustment, Algorithm, Align, Check, Consistency, Count, Decision, OldestBucket, PartitionId,
+    Quota, Verdict,
 };
 use tollgate::metrics::Usage;
 use tollgate::store::{
@@ -167,6 +168,7 @@ pub fn check(quota: &Quota, series_id: SeriesId, key: u64) -> Check<'_> {
         cost: 1,
         mode: CheckMode::Enforce,
         on_store_failure: OnStoreFailure::Local,
+        consistency: Consistency::Exact,
     }
 }
 

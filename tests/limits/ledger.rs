@@ -15,7 +15,7 @@ use tollgate::limit::sliding_log::SlidingLog;
 use tollgate::limit::sliding_window::SlidingWindow;
 use tollgate::limit::{
     Adjustment, Algorithm, Calendar, CalendarShape, CalendarUnit, Charged, Check, CheckResult,
-    Decision, PartitionId, Quota, State, Verdict, plan,
+    Consistency, Decision, PartitionId, Quota, State, Verdict, plan,
 };
 use tollgate::store::{Series, SeriesRole, Shape};
 
@@ -310,5 +310,6 @@ pub fn check(quota: &Quota, mode: CheckMode, series_id: SeriesId, cost: u64) -> 
         cost,
         mode,
         on_store_failure: OnStoreFailure::Local,
+        consistency: Consistency::Exact,
     }
 }

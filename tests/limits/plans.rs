@@ -11,8 +11,8 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
 use tollgate::limit::{
-    Adjustment, Algorithm, Align, Charged, Check, CheckResult, Count, OldestBucket, PartitionId,
-    Quota, Retry, Verdict,
+    Adjustment, Algorithm, Align, Charged, Check, CheckResult, Consistency, Count, OldestBucket,
+    PartitionId, Quota, Retry, Verdict,
 };
 use tollgate::store::settings::{Address, Deployment, Location, RedisSettings, Settings};
 use tollgate::store::{
@@ -327,6 +327,7 @@ impl Subject {
                 cost,
                 mode: policies[place.0].rows[place.1].1,
                 on_store_failure: OnStoreFailure::Local,
+                consistency: Consistency::Exact,
             })
             .collect();
         match self.wait(self.session.decide(&plan)) {

@@ -202,7 +202,7 @@ impl Standing {
 #[test]
 fn what_was_granted_is_what_was_spent_and_what_is_left() {
     let server = Server::start();
-    histories(event(), |client, events| {
+    histories(40, event(), |client, events| {
         let (mut expected, mut found) = (0, 0);
         run(async {
             let gateways = [Gateway::start(&server), Gateway::start(&server)];

@@ -11,8 +11,8 @@ use jiff::tz::TimeZone;
 use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
 use tollgate::limit::{
-    Algorithm, Align, Calendar, CalendarShape, CalendarUnit, Check, Count, Decision, OldestBucket,
-    PartitionId, Quota, Retry, Verdict,
+    Algorithm, Align, Calendar, CalendarShape, CalendarUnit, Check, Consistency, Count, Decision,
+    OldestBucket, PartitionId, Quota, Retry, Verdict,
 };
 use tollgate::store::redis::wire::KeyNames;
 use tollgate::store::settings::{
@@ -81,6 +81,7 @@ impl Gateway {
             cost: 1,
             mode: CheckMode::Enforce,
             on_store_failure: OnStoreFailure::Closed,
+            consistency: Consistency::Exact,
         }
     }
 

@@ -561,7 +561,7 @@ async fn nothing_is_left(
 #[test]
 fn after_every_history_nothing_is_held_and_no_more_than_there_is_was() {
     let server = Server::start();
-    histories(event(), |clients, events| {
+    histories(40, event(), |clients, events| {
         let mut found = Vec::new();
         run(async { found = nothing_is_left(&server, clients, events).await });
         prop_assert_eq!(found, vec![(LIMIT, vec![]); 6]);

@@ -13,7 +13,7 @@ use tokio::runtime::{Builder, LocalOptions};
 use tollgate::clock::{Clock, Micros};
 use tollgate::limit::plan::{CHECKS_MAX, CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
 use tollgate::limit::{
-    Adjustment, Algorithm, Align, Check, Count, PartitionId, Quota, Retry, Verdict,
+    Adjustment, Algorithm, Align, Check, Consistency, Count, PartitionId, Quota, Retry, Verdict,
 };
 use tollgate::store::settings::{Address, BreakerSettings, Deployment, Location, RedisSettings};
 use tollgate::store::{
@@ -49,15 +49,16 @@ pub fn run(test: impl Future<Output = ()>) {
     runtime.expect("a runtime").block_on(test);
 }
 
-/// Tells histories of up to 39 events, each of clients that no other one has, numbered from its own number on; as many as
-/// `$TOLLGATE_HISTORIES` says, or 40. Says which is the shortest one that goes wrong.
+/// Tells histories of up to 39 events, each of clients that no other one has, numbered from its own number on: so many, or
+/// as many as `$TOLLGATE_HISTORIES` says. Says which is the shortest one that goes wrong.
 pub fn histories<E: Strategy>(
+    count: u32,
     event: E,
     tell: impl Fn(u128, Vec<E::Value>) -> Result<(), TestCaseError>,
 ) {
     static CLIENTS: AtomicU64 = AtomicU64::new(1);
-    let count = std::env::var("TOLLGATE_HISTORIES").ok();
-    let count = count.map_or(40, |count| count.parse().expect("a number"));
+    let told = std::env::var("TOLLGATE_HISTORIES").ok();
+    let count = told.map_or(count, |told| told.parse().expect("a number"));
     let events = prop::collection::vec(event, 1..40);
     let ran = TestRunner::new(ProptestConfig::with_cases(count)).run(&events, |events| {
         let client = u128::from(CLIENTS.fetch_add(1, Relaxed)) << 64;
@@ -72,6 +73,14 @@ pub fn histories<E: Strategy>(
 pub async fn give_back(session: &Session, charge: &mut Charge, amount: u64) {
     session.settle_later(charge, |_| Adjustment::GiveBack(amount));
     session.finish().await;
+}
+
+/// Returns what no other gateway has: they know one another by it.
+fn secret() -> [u8; 32] {
+    static GATEWAYS: AtomicU64 = AtomicU64::new(0);
+    let mut secret = [9; 32];
+    secret[..8].copy_from_slice(&GATEWAYS.fetch_add(1, Relaxed).to_le_bytes());
+    secret
 }
 
 fn address(of: std::net::SocketAddr) -> Address {
@@ -110,7 +119,7 @@ impl Bench {
             ..Settings::default()
         };
         let memory = Arc::new(MemoryStore::new(clock.clone(), 1 << 20));
-        let store = Store::open(&settings, memory, clock.clone(), &[9; 32]);
+        let store = Store::open(&settings, memory, clock.clone(), &secret());
         for name in ["a", "b", "c"] {
             store.series_id(&Series {
                 policy: Arc::from(name),
@@ -159,7 +168,12 @@ impl Bench {
 
     /// Over a server that has so long for a decision, and whose breaker never opens.
     pub fn tireless(proxy: &Proxy, timeout: Duration, clock: Clock) -> Self {
-        let single = Deployment::Single(address(proxy.address()));
+        Self::tireless_at(proxy.address(), timeout, clock)
+    }
+
+    /// The same, with nothing between or something.
+    pub fn tireless_at(server: std::net::SocketAddr, timeout: Duration, clock: Clock) -> Self {
+        let single = Deployment::Single(address(server));
         let bench = Self::by_clock(single, timeout, clock);
         let mut settings = bench.settings;
         settings.breaker.failures = u32::MAX;
@@ -190,6 +204,7 @@ pub fn check(quota: &Quota, series_id: u32, partition_id: u128) -> Check<'_> {
         cost: 1,
         mode: CheckMode::Enforce,
         on_store_failure: OnStoreFailure::Local,
+        consistency: Consistency::Exact,
     }
 }
 

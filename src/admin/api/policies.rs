@@ -4,27 +4,30 @@ use serde_json::{Value, json};
 
 use crate::admin::state::AdminState;
 use crate::config::value::{BLOCKED, UNLIMITED};
-use crate::config::{display, guarantee};
+use crate::config::{display, guarantee, overshoot};
 use crate::snapshot::{Grant, Overrides, Policy, PolicyQuota};
+use crate::store::Settings;
 
 /// Shows the policies in the file's order.
 pub(in crate::admin) fn policies(state: &AdminState) -> Value {
     let live = state.process.live();
-    let all = &live.snapshot.policies;
+    let (all, store) = (&live.snapshot.policies, &live.snapshot.store);
     let policies = all.iter().map(|one| {
-        let mut said = policy(one);
+        let mut said = policy(one, store);
         said["spill"] = one.spill.map(|spill| &*all[spill].name).into();
         said
     });
     json!({ "policies": policies.collect::<Value>() })
 }
 
-fn policy(policy: &Policy) -> Value {
+fn policy(policy: &Policy, store: &Settings) -> Value {
     let quotas = policy.grant.quotas();
     let costs = policy.reported_cost.as_ref().map(guarantee::reported_cost);
     let answers = guarantee::counted_answers(&policy.counted_answers);
-    let notes: Vec<String> = costs.into_iter().flatten().chain(answers).collect();
     let plain: Vec<_> = quotas.iter().map(|part| part.quota).collect();
+    let leases = overshoot::overshoot(policy.consistency, &plain, store);
+    let notes = costs.into_iter().flatten().chain(answers).chain(leases);
+    let notes: Vec<String> = notes.collect();
     let advice = guarantee::advice(&plain);
     json!({
         "name": *policy.name,

@@ -37,6 +37,7 @@ fn redis(redis: &RedisUsage) -> Value {
         "decisions": {
             "answered": redis.answered,
             "remembered": redis.remembered,
+            "leased": redis.leased,
             "late": redis.late,
             "failed": redis.failed,
             "unsent": redis.unsent,
@@ -45,5 +46,6 @@ fn redis(redis: &RedisUsage) -> Value {
         "out_of_memory": redis.out_of_memory,
         "settlements_dropped": redis.settlements_dropped,
         "refusals_remembered": redis.refusals_remembered,
+        "leased_units": redis.units_leased,
     })
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::config::value::{BLOCKED, UNLIMITED};
-use crate::config::{display, guarantee, sizing};
+use crate::config::{display, guarantee, overshoot, sizing};
 use crate::limit::Quota;
 use crate::snapshot::{Grant, Overrides, Policy, PolicyMode, Snapshot};
 use crate::store::settings::Location;
@@ -62,6 +62,9 @@ pub(super) fn policy(out: &mut String, policy: &Policy, snapshot: &Snapshot) {
         .iter()
         .map(|part| part.quota)
         .collect();
+    for line in overshoot::overshoot(policy.consistency, &quotas, store) {
+        let _ = writeln!(out, "    {line}");
+    }
     for advice in guarantee::advice(&quotas) {
         let _ = writeln!(out, "    {advice}");
     }

@@ -8,6 +8,7 @@
 mod algorithm_key;
 mod arithmetic;
 mod bodies;
+mod consistency;
 mod cors;
 mod costs;
 mod counting;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::algorithm_key::{check_align, check_key, without_calendar, wrong_day};
 use super::rows::has_days;
-use super::{costs, credits, in_flight, overrides, quotas};
+use super::{consistency, costs, credits, in_flight, overrides, quotas};
 use crate::config::display;
 use crate::config::file::{AlgorithmName, File, RawPolicy, Table};
 use crate::config::options::POLICY;
@@ -43,7 +43,11 @@ fn one(table: &Table<RawPolicy>, file: &File, report: &mut Report) -> Policy {
     };
     credits::check(table, &policy, file, report);
     in_flight::check(table, &policy, report);
-    policy
+    let consistency = consistency::compile(table, &policy, report);
+    Policy {
+        consistency,
+        ..policy
+    }
 }
 
 /// Compiles the penalty of those that a policy refuses, as one more of what must admit them.

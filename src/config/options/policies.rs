@@ -10,15 +10,15 @@ use super::kind::{boolean, duration, free_text, list, number, number_or_text, si
 use super::overrides::{overrides, overrides_file};
 use super::{Effect, TableSpec, costs, prices, quotas};
 use crate::config::display;
-use crate::config::file::{AlgorithmName, RawPolicy};
+use crate::config::file::{AlgorithmName, ConsistencyName, RawPolicy};
 use crate::config::value::{
-    STATUS_PATTERN, Zone, anchor_by, field_value, name, part_choice, part_pattern, refund_on,
-    refusal_status, retry_jitter, status_range,
+    OVERSHOOT_PATTERN, STATUS_PATTERN, Zone, anchor_by, field_value, name, overshoot, part_choice,
+    part_pattern, refund_on, refusal_status, retry_jitter, status_range,
 };
 use crate::limit::plan::OnStoreFailure;
 use crate::limit::quota::{COST_MAX, COUNT_MAX};
 use crate::limit::sliding_window::BUCKETS_MAX;
-use crate::limit::{Align, Count, OldestBucket};
+use crate::limit::{Align, Count, OldestBucket, Overshoot};
 use crate::request::{Choice, Missing, Part, Partition};
 use crate::snapshot::{PolicyMode, REQUESTS};
 
@@ -43,6 +43,7 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
     let statuses =
         number_or_text("401", status_range, display::status_range).matching(STATUS_PATTERN);
     let refunds = number_or_text("5xx", refund_on, display::refund_on);
+    let overshoot = text("0.5%", overshoot, display::overshoot).matching(OVERSHOOT_PATTERN);
     let (afresh, kept) = (Effect::CountersAfresh, Effect::CountersKept);
     TableSpec::<RawPolicy>::of("policy", "[policies.NAME]")
         .about("Who may spend how much.")
@@ -174,6 +175,14 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
         .key("on_store_failure", on_failure)
         .sets(|table| &mut table.policy.on_store_failure)
         .doc("What happens if the store cannot answer or is full:")
+        .key("consistency", word(display::CONSISTENCIES, &[]).or(ConsistencyName::Exact))
+        .sets(|table| &mut table.consistency)
+        .doc("How exactly gateways that share Redis keep the quota:")
+        .effect(kept)
+        .key("overshoot", overshoot.or(Overshoot::default()))
+        .sets(|table| &mut table.overshoot)
+        .doc("For leased: how much of the quota all gateways together may hold ahead, and so overshoot it by.")
+        .effect(kept)
         .key("overrides", overrides())
         .sets(|table| &mut table.overrides)
         .doc("Other quotas for single clients:")
@@ -187,7 +196,7 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
         .sets(|table| &mut table.overrides_file)
         .doc("A CSV file with more overrides, read again on SIGHUP.")
         .table("refusal", refusal())
-        .not_yet("notify consistency overshoot sync_interval")
+        .not_yet("notify sync_interval")
 });
 
 /// `[policies.NAME.refusal]`

@@ -1,6 +1,7 @@
 //! Sizes in bytes.
 
 use super::ValueError;
+use crate::limit::Overshoot;
 
 /// Parses a size such as `64KiB`, `10MB`, or plain bytes.
 pub fn size(text: &str) -> Result<u64, ValueError> {
@@ -68,6 +69,25 @@ fn share(text: &str, expected: &str, is_enough: impl Fn(f64) -> bool) -> Result<
         Err(_) => Err(ValueError::new("is not a share", expected)),
     }
 }
+
+/// Parses `overshoot`: a percentage with at most four decimals.
+pub fn overshoot(text: &str) -> Result<Overshoot, ValueError> {
+    let digits = text.trim().strip_suffix('%').map_or("", str::trim_end);
+    let (whole, decimals) = digits.split_once('.').unwrap_or((digits, ""));
+    let is_number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || !is_number(whole) || !is_number(decimals) {
+        return Err(ValueError::new("is not a percentage", OVERSHOOTS));
+    }
+    let ppm = format!("{whole}{decimals:0<4}").parse();
+    match ppm {
+        Ok(ppm @ 1..=1_000_000) if decimals.len() <= 4 => Ok(Overshoot(ppm)),
+        _ => Err(ValueError::new("is out of range", OVERSHOOTS)),
+    }
+}
+
+/// Matches an `overshoot`.
+pub const OVERSHOOT_PATTERN: &str = r"^\s*[0-9]+([.][0-9]{1,4})?\s*%\s*$";
+const OVERSHOOTS: &str = "a percentage such as `1%`, at most `100%`";
 
 /// Spells a size as the file would: `64KiB`.
 pub fn bytes_text(bytes: u64) -> String {

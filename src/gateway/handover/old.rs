@@ -326,6 +326,7 @@ impl Upgrader {
         announce();
         // If it has ended since, this process accepts again.
         channel.send(&FromOld::Confirmed, &[], STEP_WITHIN)?;
+        self.process.store.stop_leasing();
         if takes_counters {
             self.process.drain_at_once();
         }

@@ -88,12 +88,14 @@ fn usage() -> Usage {
         redis: Some(Box::new(RedisUsage {
             answered: 5,
             remembered: 4,
+            leased: 11,
             late: 3,
             failed: 2,
             unsent: 9,
             unasked: 1,
             out_of_memory: 7,
             settlements_dropped: 8,
+            units_leased: 12,
             refusals_remembered: 6,
             connections: 2,
             nodes: 3,
@@ -117,6 +119,7 @@ fn configure(metrics: &Metrics, policy: &Arc<str>) {
         quota: "per-client:100ms".into(),
         units: 100,
         window: Some(Micros(100_000)),
+        overshoot: Some(3),
     }]);
 }
 

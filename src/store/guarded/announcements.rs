@@ -15,8 +15,9 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use super::holdings::{HoldingKey, Holdings};
+use super::holdings::Holdings;
 use super::owned_plan::ANY_UNITS;
+use super::quota_key::QuotaKey;
 use super::remote::Remote;
 use crate::clock::{Micros, Timestamp};
 use crate::store::redis::CallError;
@@ -26,9 +27,9 @@ use crate::store::redis::wire::{Settlement, SettlementStep};
 #[derive(Debug, Default)]
 pub(super) struct AnnouncementQueue {
     /// Because requests have ended, at most [`ANNOUNCEMENTS_MAX`].
-    due: RefCell<HashSet<HoldingKey>>,
+    due: RefCell<HashSet<QuotaKey>>,
     /// Because they have not been announced lately: no more than hold units, or were missed.
-    overdue: RefCell<Vec<HoldingKey>>,
+    overdue: RefCell<Vec<QuotaKey>>,
     /// How many batches have no answer yet.
     sending: Cell<usize>,
     filled: Notify,
@@ -40,7 +41,7 @@ pub(super) struct AnnouncementQueue {
 
 impl AnnouncementQueue {
     /// Has a client's number announced at once; if too many are, when it is overdue.
-    pub(super) fn announce(&self, remote: &Remote, key: HoldingKey) {
+    pub(super) fn announce(&self, remote: &Remote, key: QuotaKey) {
         let mut due = self.due.borrow_mut();
         if due.len() < ANNOUNCEMENTS_MAX {
             due.insert(key);
@@ -52,7 +53,7 @@ impl AnnouncementQueue {
     }
 
     /// Takes units of an ended request out of a client's number, and has that announced.
-    pub(super) fn end(&self, remote: &Remote, key: HoldingKey, units: u64) {
+    pub(super) fn end(&self, remote: &Remote, key: QuotaKey, units: u64) {
         let store = remote.store();
         store.holdings.end(key, units, store.clock.now());
         self.announce(remote, key);
@@ -120,10 +121,10 @@ impl AnnouncementQueue {
     }
 
     /// Announces these clients' numbers as they are now.
-    async fn send(&self, remote: &Remote, keys: &[HoldingKey]) {
-        let mut calls: Vec<Vec<HoldingKey>> = Vec::new();
+    async fn send(&self, remote: &Remote, keys: &[QuotaKey]) {
+        let mut calls: Vec<Vec<QuotaKey>> = Vec::new();
         for key in keys {
-            let is_of = |call: &&mut Vec<HoldingKey>| {
+            let is_of = |call: &&mut Vec<QuotaKey>| {
                 !remote.is_cross_slot(call[0].partition_id, key.partition_id)
             };
             match calls.iter_mut().find(is_of) {
@@ -135,7 +136,7 @@ impl AnnouncementQueue {
     }
 
     /// Makes one call.
-    async fn call(&self, remote: &Remote, keys: &[HoldingKey]) {
+    async fn call(&self, remote: &Remote, keys: &[QuotaKey]) {
         let store = remote.store();
         let holdings = &store.holdings;
         let (mut announcing, mut announcements) = (Vec::new(), Vec::new());
@@ -192,9 +193,9 @@ impl AnnouncementQueue {
     }
 
     /// Takes whose numbers are announced next.
-    fn take(&self) -> Vec<HoldingKey> {
+    fn take(&self) -> Vec<QuotaKey> {
         let (mut due, mut overdue) = (self.due.borrow_mut(), self.overdue.borrow_mut());
-        let mut next: Vec<HoldingKey> = due.iter().copied().take(BATCH_MAX).collect();
+        let mut next: Vec<QuotaKey> = due.iter().copied().take(BATCH_MAX).collect();
         for key in &next {
             due.remove(key);
         }
@@ -208,7 +209,7 @@ impl AnnouncementQueue {
 /// A client whose number is announced, until that is answered or given up.
 struct AnnouncedKey<'h> {
     holdings: &'h Holdings,
-    key: HoldingKey,
+    key: QuotaKey,
 }
 
 impl Drop for AnnouncedKey<'_> {

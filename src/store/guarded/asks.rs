@@ -7,13 +7,14 @@
 use std::time::Duration;
 
 use super::counters::Unanswered;
-use super::holdings::{HoldingKey, UnitsAnswer};
+use super::holdings::UnitsAnswer;
+use super::quota_key::QuotaKey;
 use super::remote::Remote;
 use super::settlements::SettlementQueue;
 use crate::clock::{Timestamp, monotonic};
 use crate::limit::plan::CheckMode;
 use crate::limit::{Charged, Check, CheckResult, Verdict};
-use crate::store::charge::{Charge, ChargeEntry, Keeper};
+use crate::store::charge::{Charge, ChargeEntry};
 use crate::store::outcome::StoreVerdict;
 use crate::store::redis::wire::AskingGateway;
 
@@ -34,7 +35,7 @@ struct OpenAsks<'a> {
 struct UnitsAsked {
     /// The place of the check in the plan.
     place: usize,
-    key: HoldingKey,
+    key: QuotaKey,
     sequence: u64,
     /// What is charged if it is granted.
     entry: ChargeEntry,
@@ -72,21 +73,14 @@ impl<'a> PlanAsks<'a> {
             if !check.quota.is_in_flight() {
                 continue;
             }
-            let (key, now) = (HoldingKey::of(check), remote.store().clock.now());
+            let (key, now) = (QuotaKey::of(check), remote.store().clock.now());
             let sequence = holdings.ask(key, check.cost, check.quota.limit, now);
             open.asking.sequences.push(sequence);
             open.asks.push(UnitsAsked {
                 place,
                 key,
                 sequence,
-                entry: ChargeEntry {
-                    quota: *check.quota,
-                    policy: check.policy,
-                    series_id: check.series_id,
-                    partition_id: check.partition_id,
-                    charged: Some(Charged::plain(Timestamp(0), check.cost)),
-                    keeper: Keeper::Redis,
-                },
+                entry: ChargeEntry::in_redis(check, Some(Charged::plain(Timestamp(0), check.cost))),
                 units: check.cost,
             });
         }
@@ -198,12 +192,11 @@ pub(super) async fn wait_for_announcements(
     plan: &[Check<'_>],
     round_trips: u32,
 ) -> Duration {
-    let timeout = remote.store().settings().timeout;
+    let timeout = remote.timeout();
     let Some(check) = plan.iter().find(|check| check.quota.is_in_flight()) else {
         return timeout;
     };
-    let needed = remote.round_trip(check) * (round_trips + 1);
-    let longest = timeout.saturating_sub(needed).min(timeout / 2);
+    let longest = remote.time_to_spare(check, round_trips);
     timeout.saturating_sub(wait_for(remote, plan, longest).await)
 }
 
@@ -214,7 +207,7 @@ async fn wait_for(remote: &Remote, plan: &[Check<'_>], longest: Duration) -> Dur
         |check: &&Check<'_>| check.quota.is_in_flight() && check.mode == CheckMode::Enforce;
     let waiting = async {
         for check in plan.iter().filter(decides) {
-            while let Some(announced) = holdings.before_asking(HoldingKey::of(check), check.cost) {
+            while let Some(announced) = holdings.before_asking(QuotaKey::of(check), check.cost) {
                 announced.await;
             }
         }

@@ -29,6 +29,7 @@ pub(super) enum Unanswered {
 pub(super) struct Counters {
     answered: AtomicU64,
     remembered: AtomicU64,
+    leased: AtomicU64,
     unanswered: [AtomicU64; 7],
     out_of_memory: AtomicU64,
     settlements_dropped: AtomicU64,
@@ -48,6 +49,11 @@ impl Counters {
     /// Counts a plan that a remembered refusal answered.
     pub(super) fn remembered(&self) {
         add(&self.remembered, 1);
+    }
+
+    /// Counts a plan that units held ahead paid for, or a part of one.
+    pub(super) fn leased(&self) {
+        add(&self.leased, 1);
     }
 
     /// Counts a plan, or a part of one, that Redis did not decide.
@@ -71,6 +77,7 @@ impl Counters {
         let [late, failed, disconnected, unsent, unasked, bad_key, _] = &self.unanswered;
         usage.answered += self.answered.load(Relaxed);
         usage.remembered += self.remembered.load(Relaxed);
+        usage.leased += self.leased.load(Relaxed);
         usage.late += late.load(Relaxed);
         for failed in [failed, disconnected, bad_key] {
             usage.failed += failed.load(Relaxed);

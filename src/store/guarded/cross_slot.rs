@@ -74,7 +74,7 @@ async fn decide_parts(
     let began = remote.store().clock.now();
     let parts = parts(remote, plan);
     let is_lost = |part: &PlanPart<'_>| {
-        part.checks.iter().any(is_closed) && remote.is_barred(&part.checks[0])
+        part.checks.iter().any(is_closed) && remote.is_barred(part.checks[0].partition_id)
     };
     if parts.iter().any(is_lost) {
         // The plan is lost, so the other parts need not be asked.

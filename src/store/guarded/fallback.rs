@@ -10,7 +10,7 @@ use crate::clock::Micros;
 use crate::limit::partition_id::PartitionHasher;
 use crate::limit::plan::{CheckMode, OnStoreFailure};
 use crate::limit::{
-    Algorithm, Check, CheckResult, Decision, PartitionId, Plan, Quota, Retry, Verdict,
+    Algorithm, Check, CheckResult, Consistency, Decision, PartitionId, Plan, Quota, Retry, Verdict,
 };
 use crate::store::charge::Charge;
 use crate::store::memory::MemoryStore;
@@ -96,6 +96,7 @@ impl Fallback<'_> {
                 cost: check.cost,
                 mode: check.mode,
                 on_store_failure: OnStoreFailure::Local,
+                consistency: Consistency::Exact,
             })
             .collect()
     }

@@ -21,6 +21,10 @@ pub(super) struct Fleet {
     seen: AtomicU32,
     /// Since when Redis has given a lower number, in microseconds since 1970; 0 if it does not.
     fewer_since_us: AtomicU64,
+    /// When this node announced itself last, in microseconds since 1970; 0 if it never did.
+    announced_us: AtomicU64,
+    /// Since when it has done so without a gap, likewise.
+    present_since_us: AtomicU64,
 }
 
 impl Fleet {
@@ -33,6 +37,8 @@ impl Fleet {
             turn: Turn::default(),
             seen: AtomicU32::new(0),
             fewer_since_us: AtomicU64::new(0),
+            announced_us: AtomicU64::new(0),
+            present_since_us: AtomicU64::new(0),
         }
     }
 
@@ -46,8 +52,12 @@ impl Fleet {
         self.turn.take(now, EVERY)
     }
 
-    /// Notes the number that Redis gave.
-    pub(super) fn saw(&self, nodes: u32, now: Timestamp) {
+    /// Notes the number that Redis gave to a node that announced itself at `sent`.
+    pub(super) fn saw(&self, nodes: u32, sent: Timestamp, now: Timestamp) {
+        if sent >= self.counted_until() || self.present_since_us.load(Relaxed) == 0 {
+            self.present_since_us.store(sent.0, Relaxed);
+        }
+        self.announced_us.fetch_max(sent.0, Relaxed);
         let since = Timestamp(self.fewer_since_us.load(Relaxed));
         if nodes >= self.count() || (since.0 > 0 && now.since(since) >= LIFETIME) {
             self.seen.store(nodes.max(1), Relaxed);
@@ -55,6 +65,18 @@ impl Fleet {
         } else if since.0 == 0 || now < since {
             self.fewer_since_us.store(now.0, Relaxed);
         }
+    }
+
+    /// Returns until when this node may rely on being counted: by then nodes that it has not heard of do not yet act
+    /// as one more of the fleet.
+    pub(super) fn counted_until(&self) -> Timestamp {
+        Timestamp(self.announced_us.load(Relaxed)) + KNOWN_AFTER
+    }
+
+    /// Says whether all others have heard of this node, and it of them.
+    pub(super) fn is_known(&self, now: Timestamp) -> bool {
+        let since = Timestamp(self.present_since_us.load(Relaxed));
+        since.0 > 0 && now >= since + KNOWN_AFTER && now < self.counted_until()
     }
 
     /// Returns the number of nodes in force; 1 if Redis was never reached.
@@ -67,6 +89,9 @@ impl Fleet {
 const ID_CHARS: usize = 32;
 /// How often a node announces itself.
 const EVERY: Micros = Micros::from_secs(5);
+/// How long a node is there until all others have announced themselves once more, and so have heard of it: each does so
+/// every [`EVERY`], or stops to rely on being counted.
+const KNOWN_AFTER: Micros = Micros::from_secs(10);
 /// How long a node counts after it announced itself: two announcements in a row may be lost.
 pub(super) const LIFETIME: Micros = Micros::from_secs(15);
 
@@ -80,7 +105,7 @@ mod tests {
     fn node_that_never_reached_redis_counts_itself() {
         let fleet = Fleet::new(&[1; 32]);
         assert_eq!(fleet.count(), 1);
-        fleet.saw(3, START);
+        fleet.saw(3, START, START);
         assert_eq!(fleet.count(), 3);
     }
 
@@ -88,18 +113,41 @@ mod tests {
     fn redis_that_forgot_the_fleet_is_not_believed_before_all_had_time_to_say_that_they_are_there()
     {
         let fleet = Fleet::new(&[1; 32]);
-        fleet.saw(3, START);
+        let saw = |nodes, now| fleet.saw(nodes, now, now);
+        saw(3, START);
         let back = START + Micros::from_secs(3_600);
-        fleet.saw(1, back);
+        saw(1, back);
         assert_eq!(fleet.count(), 3);
-        fleet.saw(3, back + EVERY);
+        saw(3, back + EVERY);
         let leaving = back + EVERY + EVERY;
-        fleet.saw(2, leaving);
-        fleet.saw(2, leaving + LIFETIME - Micros(1));
+        saw(2, leaving);
+        saw(2, leaving + LIFETIME - Micros(1));
         assert_eq!(fleet.count(), 3);
-        fleet.saw(2, leaving + LIFETIME);
+        saw(2, leaving + LIFETIME);
         assert_eq!(fleet.count(), 2);
-        fleet.saw(4, leaving + LIFETIME + EVERY);
+        saw(4, leaving + LIFETIME + EVERY);
         assert_eq!(fleet.count(), 4);
+    }
+
+    #[test]
+    fn node_is_known_once_all_others_have_announced_themselves_and_no_longer_after_a_gap() {
+        let fleet = Fleet::new(&[1; 32]);
+        assert!(!fleet.is_known(START));
+        let (late, half) = (Micros::from_secs(1), Micros::from_secs(5));
+        for (sent, known) in [
+            (START, false),
+            (START + half, false),
+            (START + half + half, true),
+        ] {
+            fleet.saw(2, sent, sent + late);
+            assert_eq!(fleet.is_known(sent), known);
+            assert_eq!(fleet.counted_until(), sent + KNOWN_AFTER);
+        }
+        let gone = fleet.counted_until();
+        assert!(fleet.is_known(START + KNOWN_AFTER + half) && !fleet.is_known(gone));
+        fleet.saw(2, gone, gone);
+        assert!(!fleet.is_known(gone) && !fleet.is_known(gone + half));
+        fleet.saw(2, gone + half, gone + half);
+        assert!(fleet.is_known(gone + KNOWN_AFTER));
     }
 }

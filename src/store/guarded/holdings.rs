@@ -18,10 +18,9 @@ use crossbeam_utils::CachePadded;
 use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 
+use super::quota_key::QuotaKey;
 use super::turn::Turn;
 use crate::clock::{Micros, Timestamp};
-use crate::limit::plan::SeriesId;
-use crate::limit::{Check, PartitionId};
 use crate::store::holder::GatewayId;
 use crate::store::redis::wire::AnnouncementReply;
 
@@ -38,14 +37,7 @@ pub(super) struct Holdings {
     search: Turn,
 }
 
-type HoldingShard = HashMap<HoldingKey, Holding>;
-
-/// Whose units, and of which policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct HoldingKey {
-    pub(super) series_id: SeriesId,
-    pub(super) partition_id: PartitionId,
-}
+type HoldingShard = HashMap<QuotaKey, Holding>;
 
 /// What a client's requests hold.
 #[derive(Debug)]
@@ -87,16 +79,6 @@ pub(super) enum UnitsAnswer {
     Kept,
 }
 
-impl HoldingKey {
-    /// Returns where a check asks.
-    pub(super) fn of(check: &Check<'_>) -> Self {
-        Self {
-            series_id: check.series_id,
-            partition_id: check.partition_id,
-        }
-    }
-}
-
 impl Holdings {
     /// Makes those of a gateway.
     pub(super) fn new(gateway: GatewayId) -> Self {
@@ -115,7 +97,7 @@ impl Holdings {
     }
 
     /// Returns what a request waits for before it asks for units; none if it need not.
-    pub(super) fn before_asking(&self, key: HoldingKey, units: u64) -> Option<OwnedNotified> {
+    pub(super) fn before_asking(&self, key: QuotaKey, units: u64) -> Option<OwnedNotified> {
         let mut shard = self.shard(key);
         let holding = shard.get_mut(&key)?;
         let is_settled = !holding.is_due && holding.announcing == 0;
@@ -128,7 +110,7 @@ impl Holdings {
     }
 
     /// Adds units of so many that a request asks for; returns the sequence number that it asks with.
-    pub(super) fn ask(&self, key: HoldingKey, units: u64, limit: u64, now: Timestamp) -> u64 {
+    pub(super) fn ask(&self, key: QuotaKey, units: u64, limit: u64, now: Timestamp) -> u64 {
         let mut shard = self.shard(key);
         let holding = shard.entry(key).or_insert_with(|| Holding::new(now));
         holding.limit = limit;
@@ -142,7 +124,7 @@ impl Holdings {
     /// number is to be announced.
     pub(super) fn answered(
         &self,
-        (key, units, sequence): (HoldingKey, u64, u64),
+        (key, units, sequence): (QuotaKey, u64, u64),
         answer: UnitsAnswer,
         free: Option<u64>,
         now: Timestamp,
@@ -172,7 +154,7 @@ impl Holdings {
     }
 
     /// Takes out units of a request that has ended. The number is to be announced.
-    pub(super) fn end(&self, key: HoldingKey, units: u64, now: Timestamp) {
+    pub(super) fn end(&self, key: QuotaKey, units: u64, now: Timestamp) {
         let mut shard = self.shard(key);
         let holding = shard.entry(key).or_insert_with(|| Holding::new(now));
         holding.units = holding.units.saturating_sub(units);
@@ -181,7 +163,7 @@ impl Holdings {
 
     /// Returns what is to be announced of a client: how many units its requests hold, and the sequence number. None if
     /// that waits for requests that ask: then the last of them has it announced.
-    pub(super) fn announce(&self, key: HoldingKey, now: Timestamp) -> Option<(u64, u64)> {
+    pub(super) fn announce(&self, key: QuotaKey, now: Timestamp) -> Option<(u64, u64)> {
         let mut shard = self.shard(key);
         let holding = shard.entry(key).or_insert_with(|| Holding::new(now));
         if holding.is_held_back(now) {
@@ -195,7 +177,7 @@ impl Holdings {
     }
 
     /// Notes what Redis answered an announcement.
-    pub(super) fn note(&self, key: HoldingKey, reply: AnnouncementReply, now: Timestamp) {
+    pub(super) fn note(&self, key: QuotaKey, reply: AnnouncementReply, now: Timestamp) {
         if let Some(holding) = self.shard(key).get_mut(&key) {
             if let Some(held) = reply.held {
                 holding.free = holding.limit.saturating_sub(held);
@@ -210,7 +192,7 @@ impl Holdings {
     }
 
     /// Notes that an announcement is not under way any more.
-    pub(super) fn announced(&self, key: HoldingKey) {
+    pub(super) fn announced(&self, key: QuotaKey) {
         let mut shard = self.shard(key);
         if let Some(holding) = shard.get_mut(&key) {
             holding.announcing = holding.announcing.saturating_sub(1);
@@ -219,7 +201,7 @@ impl Holdings {
     }
 
     /// Notes that Redis could not be told a client's number. It is found by the next search.
-    pub(super) fn missed(&self, key: HoldingKey, now: Timestamp) {
+    pub(super) fn missed(&self, key: QuotaKey, now: Timestamp) {
         let mut shard = self.shard(key);
         let is_full = shard.len() > SHARD_MAX;
         if let Some(holding) = shard.get_mut(&key) {
@@ -233,7 +215,7 @@ impl Holdings {
 
     /// Returns whose numbers are to be announced again: those that Redis could not be told, and those that it was told
     /// a while ago. Returns nothing if that was looked for less than [`SEARCHED_EVERY`] ago.
-    pub(super) fn overdue(&self, now: Timestamp) -> Vec<HoldingKey> {
+    pub(super) fn overdue(&self, now: Timestamp) -> Vec<QuotaKey> {
         if !self.search.take(now, SEARCHED_EVERY) {
             return Vec::new();
         }
@@ -245,13 +227,13 @@ impl Holdings {
     }
 
     /// Returns whose numbers Redis could not be told.
-    pub(super) fn all_missed(&self, now: Timestamp) -> Vec<HoldingKey> {
+    pub(super) fn all_missed(&self, now: Timestamp) -> Vec<QuotaKey> {
         self.search(now, |holding| holding.missed_since.is_some())
     }
 
     /// Returns those of which nothing is under way and that are meant; forgets what ended so long ago that Redis has
     /// forgotten it, too.
-    fn search(&self, now: Timestamp, is_meant: impl Fn(&Holding) -> bool) -> Vec<HoldingKey> {
+    fn search(&self, now: Timestamp, is_meant: impl Fn(&Holding) -> bool) -> Vec<QuotaKey> {
         let mut found = Vec::new();
         for shard in &self.shards {
             let mut shard = lock(shard);
@@ -273,7 +255,7 @@ impl Holdings {
         self.sequence.fetch_add(1, Relaxed) + 1
     }
 
-    fn shard(&self, key: HoldingKey) -> MutexGuard<'_, HoldingShard> {
+    fn shard(&self, key: QuotaKey) -> MutexGuard<'_, HoldingShard> {
         let shard = self.hasher.hash_one(key) % SHARDS as u64;
         lock(&self.shards[usize::try_from(shard).expect("there are few")])
     }
@@ -303,7 +285,7 @@ impl Holding {
 }
 
 /// Wakes those who wait until all of a client's number is announced, if it is, and forgets what nobody needs.
-fn forget_unless_needed(shard: &mut HoldingShard, key: HoldingKey) {
+fn forget_unless_needed(shard: &mut HoldingShard, key: QuotaKey) {
     let Some(holding) = shard.get_mut(&key) else {
         return;
     };

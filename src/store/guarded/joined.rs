@@ -11,7 +11,7 @@ use super::settlements::SettlementQueue;
 use crate::clock::Micros;
 use crate::limit::plan::{CheckMode, RefusingPolicies};
 use crate::limit::{Adjustment, Check, CheckResult, Count, Decision, Plan, Retry, Verdict};
-use crate::store::charge::{Charge, ChargeEntry, Keeper};
+use crate::store::charge::{Charge, ChargeEntry};
 use crate::store::outcome::StoreVerdict;
 
 /// Some checks of a plan.
@@ -64,16 +64,11 @@ pub(super) fn decided(plan: &[Check<'_>], verdict: Verdict) -> StoreVerdict {
 
 /// Returns what Redis charged.
 pub(super) fn charge(plan: &[Check<'_>], verdict: &Verdict) -> Charge {
-    let entry = |(check, answer): (&Check<'_>, &CheckResult)| ChargeEntry {
-        quota: *check.quota,
-        policy: check.policy,
-        series_id: check.series_id,
-        partition_id: check.partition_id,
-        charged: answer.charged,
-        keeper: Keeper::Redis,
-    };
+    let checks = plan.iter().zip(&verdict.answers);
     Charge {
-        entries: plan.iter().zip(&verdict.answers).map(entry).collect(),
+        entries: checks
+            .map(|(check, answer)| ChargeEntry::in_redis(check, answer.charged))
+            .collect(),
         late: None,
     }
 }

@@ -19,6 +19,7 @@
 mod given_back;
 mod interval;
 mod known;
+mod recollection;
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -31,10 +32,11 @@ use smallvec::SmallVec;
 use self::given_back::GivenBack;
 pub(super) use self::interval::Interval;
 use self::known::KnownRefusal;
+pub(super) use self::recollection::{Recollection, refusal};
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::{CheckMode, SeriesId, spills};
 use crate::limit::quota::Count;
-use crate::limit::{Check, CheckResult, Decision, PartitionId, Quota, Retry, Verdict};
+use crate::limit::{Check, Decision, PartitionId, Quota, Verdict};
 use crate::store::redis::wire::RefusedState;
 
 /// The refusals of the last moment, shared by all workers.
@@ -131,6 +133,22 @@ impl Refusals {
         }
         refused.extend(due);
         Recalled::Refused(refusal(plan, &refused))
+    }
+
+    /// Returns what a check is told that is known to be refused, if nobody has to ask whether that still holds, and when
+    /// it was asked.
+    pub(super) fn known(&self, check: &Check<'_>, now: Timestamp) -> Option<(Decision, Interval)> {
+        if self.len.load(Relaxed) == 0 {
+            return None;
+        }
+        let mut known = None;
+        self.with(check, now, |entry| {
+            if entry.is_repeated(now) {
+                let refusal = (entry.known).refusal(&entry.quota, check.cost, entry.asked, now);
+                known = Some((refusal, entry.asked));
+            }
+        });
+        known
     }
 
     /// Remembers those quotas of a plan that refused it, for at most `cap` without asking.
@@ -349,28 +367,7 @@ impl RememberedRefusal {
     }
 }
 
-/// What is remembered of the checks of a plan, by their places.
-type Recollection = SmallVec<[(usize, Decision); 2]>;
-
-/// Refuses a plan because of what is remembered. Nothing is said of the other checks: they were not asked.
-fn refusal(plan: &[Check<'_>], refused: &Recollection) -> Verdict {
-    let mut verdict = Verdict {
-        admit: false,
-        retry: Retry::NOW,
-        wait: Micros(0),
-        answers: plan.iter().map(|_| CheckResult::default()).collect(),
-    };
-    for &(place, decision) in refused {
-        verdict.retry = verdict.retry.max(decision.retry);
-        verdict.answers[place] = CheckResult {
-            decision: Some(decision),
-            charged: None,
-        };
-    }
-    verdict
-}
-
-fn counts_refused(check: &Check<'_>) -> bool {
+pub(super) fn counts_refused(check: &Check<'_>) -> bool {
     check.quota.count == Count::All
 }
 

@@ -84,9 +84,22 @@ impl Remote {
         self.server(server).distance.round_trip()
     }
 
-    /// Says whether Redis would not be asked about this check now.
-    pub(super) fn is_barred(&self, check: &Check<'_>) -> bool {
-        let server = self.redis.server(check.partition_id);
+    /// Returns how long a decision may take.
+    pub(super) fn timeout(&self) -> Duration {
+        self.store.settings().timeout
+    }
+
+    /// Returns how long a request may wait before it is sent, to be answered in time after so many round trips: at most
+    /// half of what its decision may take.
+    pub(super) fn time_to_spare(&self, check: &Check<'_>, round_trips: u32) -> Duration {
+        let needed = self.round_trip(check) * (round_trips + 1);
+        let timeout = self.timeout();
+        timeout.saturating_sub(needed).min(timeout / 2)
+    }
+
+    /// Says whether Redis would not be asked about a partition now.
+    pub(super) fn is_barred(&self, partition_id: PartitionId) -> bool {
+        let server = self.redis.server(partition_id);
         self.server(server).breaker.state() == BreakerState::Open
     }
 
@@ -143,7 +156,7 @@ impl Remote {
         &self,
         settlements: &[Settlement<'_>],
     ) -> Result<Vec<(usize, CallError)>, Unanswered> {
-        let timeout = self.store.settings().timeout;
+        let timeout = self.timeout();
         self.settle_within(timeout, settlements).await
     }
 
@@ -164,7 +177,7 @@ impl Remote {
     ) -> Result<Vec<Result<AnnouncementReply, CallError>>, Unanswered> {
         let caller = Caller::new(&|_| None);
         let announcing = pin!(self.redis.announce_units(announcements, &caller));
-        let timeout = self.store.settings().timeout;
+        let timeout = self.timeout();
         (self.settle_by(announcements, timeout, &caller, announcing)).await
     }
 
@@ -208,10 +221,10 @@ impl Remote {
         let server = self.server(self.redis.nodes_server());
         let caller = Caller::new(&|_| None);
         let announcing = pin!(self.redis.announce(fleet.id(), LIFETIME, &caller));
-        let timeout = self.store.settings().timeout;
+        let (timeout, sent) = (self.timeout(), self.store.clock.now());
         if let Ok(count) = self.guard(&server, timeout, &caller, announcing).await {
             let now = self.store.clock.now();
-            fleet.saw(u32::try_from(count).unwrap_or(u32::MAX), now);
+            fleet.saw(u32::try_from(count).unwrap_or(u32::MAX), sent, now);
         }
     }
 

@@ -19,7 +19,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::announcements::AnnouncementQueue;
 use super::counters::Unanswered;
-use super::holdings::HoldingKey;
+use super::quota_key::QuotaKey;
 use super::remote::Remote;
 use crate::clock::{Micros, Timestamp};
 use crate::limit::Adjustment;
@@ -101,10 +101,9 @@ impl SettlementQueue {
     fn ends(&self, remote: &Remote, entry: &SettledEntry) -> bool {
         if let (true, Adjustment::GiveBack(units)) = (entry.quota.is_in_flight(), entry.adjustment)
         {
-            let (series_id, partition_id) = (entry.series_id, entry.partition_id);
-            let key = HoldingKey {
-                series_id,
-                partition_id,
+            let key = QuotaKey {
+                series_id: entry.series_id,
+                partition_id: entry.partition_id,
             };
             self.announcements.end(remote, key, units);
         }

@@ -12,11 +12,13 @@ use super::counters::Counters;
 use super::fallback::Fallback;
 use super::fleet::Fleet;
 use super::holdings::Holdings;
+use super::leases::{LeaseTerms, Leases};
+use super::quota_key::QuotaKey;
 use super::refusals::{Interval, Refusals};
 use super::servers::Servers;
 use crate::clock::{Clock, Micros, Timestamp};
 use crate::limit::plan::SeriesId;
-use crate::limit::{Check, PartitionId};
+use crate::limit::{Charged, Check, PartitionId};
 use crate::metrics::{RedisUsage, ServerUsage, Usage};
 use crate::store::holder::GatewayId;
 use crate::store::memory::MemoryStore;
@@ -43,6 +45,8 @@ pub struct GuardedStore {
     pub(super) fleet: Fleet,
     /// Units in flight that this gateway's requests hold.
     pub(super) holdings: Holdings,
+    /// Units that this gateway holds ahead.
+    pub(super) leases: Leases,
     /// The key of the partition ids in `memory`; nobody outside knows it.
     secret: [u8; 32],
     /// What each worker counts.
@@ -87,6 +91,7 @@ impl GuardedStore {
             fleet: Fleet::new(secret),
             // Another one in each process, so also after a hand-over.
             holdings: Holdings::new(GatewayId::draw()),
+            leases: Leases::new(),
             secret: blake3::derive_key(
                 "tollgate 2026-11 partition_ids of this node's own counts",
                 secret,
@@ -130,6 +135,7 @@ impl GuardedStore {
         }
         drop(counters);
         usage.refusals_remembered = self.refusals.len();
+        usage.units_leased = self.leases.held(self.clock.now());
         usage.nodes = self.fleet.count();
         usage.share_nodes = self.share_nodes();
         let servers = self.servers.all();
@@ -174,10 +180,23 @@ impl GuardedStore {
     /// and its refusals are forgotten, and what was charged before gives nothing back.
     pub(crate) fn note_reset(&self, series_id: SeriesId, partition_id: PartitionId, at: Timestamp) {
         self.resets.note(series_id, partition_id, at);
+        let key = QuotaKey {
+            series_id,
+            partition_id,
+        };
+        self.leases.reset(key, |quota, charged| {
+            charged.at <= at + quota.phase(partition_id)
+        });
         let own = self.fallback().partition_id(partition_id);
         self.memory.reset(&[series_id], own);
         let now = self.clock.now();
         self.refusals.given_back(series_id, partition_id, now);
+    }
+
+    /// Says whether a check's partition was reset after a charge.
+    pub(super) fn was_reset_since(&self, check: &Check<'_>, charged: &Charged) -> bool {
+        let phase = check.quota.phase(check.partition_id);
+        (self.resets).follow(check.series_id, check.partition_id, charged.at, phase)
     }
 
     /// Forgets such a reset, because no charge is left from before.
@@ -198,6 +217,22 @@ impl GuardedStore {
     pub(crate) fn retain(&self, live: &[SeriesId]) {
         self.refusals.retain(live);
         self.memory.retain(live);
+    }
+
+    /// Buys no units ahead any more, and gives back what is held.
+    pub(crate) fn stop_leasing(&self) {
+        self.leases.close();
+    }
+
+    /// Returns on what terms units are bought ahead and spent now.
+    pub(super) fn lease_terms(&self) -> LeaseTerms {
+        let now = self.clock.now();
+        LeaseTerms {
+            now,
+            nodes: self.share_nodes(),
+            counted_until: self.fleet.counted_until(),
+            may_buy: self.fleet.is_known(now),
+        }
     }
 
     /// Counts the changes of the settings so far.

@@ -194,7 +194,7 @@ mod tests {
     use super::*;
     use crate::clock::{Clock, Micros, Timestamp};
     use crate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy};
-    use crate::limit::{Algorithm, Align, Calendar, Check, Count, OldestBucket};
+    use crate::limit::{Algorithm, Align, Calendar, Check, Consistency, Count, OldestBucket};
     use crate::store::series::{SeriesRole, Shape};
 
     const START: Timestamp = Timestamp(1_800_000_000_000_000);
@@ -253,6 +253,7 @@ mod tests {
                 cost: 1,
                 mode: CheckMode::Enforce,
                 on_store_failure: OnStoreFailure::Local,
+                consistency: Consistency::Exact,
             };
             old.decide(&[check]);
         };
@@ -286,6 +287,7 @@ mod tests {
             cost: 3,
             mode: CheckMode::Enforce,
             on_store_failure: OnStoreFailure::Local,
+            consistency: Consistency::Exact,
         };
         store.decide(&[check]);
         let look = Check { cost: 0, ..check };
@@ -315,6 +317,7 @@ mod tests {
                     cost: 3,
                     mode: CheckMode::Enforce,
                     on_store_failure: OnStoreFailure::Local,
+                    consistency: Consistency::Exact,
                 };
                 store.decide(&[check]);
             }

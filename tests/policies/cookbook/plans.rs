@@ -272,6 +272,27 @@ fn at_once() {
 }
 
 #[test]
+fn busy_tenants() {
+    on_each_store_text(&built_in("busy-tenants"), |running| {
+        let tenant = "X-Tenant: a\r\n";
+        let mut client = Client::connect(running.public);
+        for spent in 1..=5 {
+            let answer = client.get("/login", tenant);
+            assert_eq!(
+                (answer.status, remaining(&answer, "login")),
+                (200, 5 - spent)
+            );
+        }
+        let refused = client.get("/login", tenant);
+        assert_eq!(refused.problem()["violated-policies"], json!(["login"]));
+        (0..20).for_each(|_| assert_eq!(client.get("/", tenant).status, 200));
+        // What the login refused is not of the tenant's quota.
+        assert!(remaining(&client.get("/", tenant), "tenant") >= 3000 - 26);
+        assert_eq!(client.get("/", "").status, 401);
+    });
+}
+
+#[test]
 fn tenants_at_once() {
     on_each_gated("tenants-at-once", |running, origin, gate| {
         let fields = |user: &str| format!("X-Tenant: t\r\nX-User: {user}\r\n");

@@ -199,6 +199,8 @@ refund_on = [503, "4xx", "connect", "timeout", "response-json:/error"]
 mode = "mark"
 candidate = "600 per 2s"
 on_store_failure = "closed"
+consistency = "leased"
+overshoot = "0.5%"
 overrides_by = "header:x-plan"
 overrides_file = "tests/config/tls/overrides.csv"
 overrides = { "key-hunter2" = "unlimited", b = ["1 per s"], c = { quota = "${W} per s", burst = "${W}", queue = 3, initial_credits = 4 } }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::clock::{Clock, Timestamp};
 use crate::limit::plan::{PlanPolicy, SeriesId};
-use crate::limit::{Adjustment, Align, Count};
+use crate::limit::{Adjustment, Align, Consistency, Count};
 use crate::store::charge::Keeper;
 use crate::store::series::{Series, SeriesRole, Shape};
 
@@ -56,6 +56,7 @@ fn check(series_id: u32, mode: CheckMode, on_store_failure: OnStoreFailure) -> C
         cost: 1,
         mode,
         on_store_failure,
+        consistency: Consistency::Exact,
     }
 }
 

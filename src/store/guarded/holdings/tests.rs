@@ -1,11 +1,13 @@
 //! What this gateway holds, and when it is announced.
 
 use super::*;
+use crate::limit::PartitionId;
+use crate::limit::plan::SeriesId;
 
 const NOW: Timestamp = Timestamp(1_700_000_000_000_000);
 
-fn key(bits: u128) -> HoldingKey {
-    HoldingKey {
+fn key(bits: u128) -> QuotaKey {
+    QuotaKey {
         series_id: SeriesId(0),
         partition_id: PartitionId::new(bits),
     }
@@ -20,7 +22,7 @@ fn is_empty(holdings: &Holdings) -> bool {
 }
 
 /// Announces a client's number, which Redis takes.
-fn announce(holdings: &Holdings, key: HoldingKey, now: Timestamp) -> Option<u64> {
+fn announce(holdings: &Holdings, key: QuotaKey, now: Timestamp) -> Option<u64> {
     let (units, _) = holdings.announce(key, now)?;
     let reply = AnnouncementReply {
         is_outdated: false,

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 use super::interval::Interval;
 use crate::clock::{Micros, Timestamp};
 use crate::limit::{Check, Decision, Quota, Retry};
+use crate::store::guarded::server_time::{counted_down, lengthened, shortened};
 use crate::store::redis::wire::{RefusedState, StateReply};
 
 /// What a refusal says of costs.
@@ -168,30 +169,8 @@ impl KnownRefusal {
     }
 }
 
-/// Returns a wait of the server's as it is at least by this node's clock: the server's may be a little faster.
-fn shortened(wait: Micros) -> Micros {
-    Micros(wait.0 - wait.0 / DRIFT_SHARE)
-}
-
-/// Returns a span of this node's as it is at most by the server's clock.
-fn lengthened(span: Micros) -> Micros {
-    Micros(
-        span.0
-            .saturating_add(span.0 / (DRIFT_SHARE - 1))
-            .saturating_add(1),
-    )
-}
-
-/// Counts a span down, though not to 0: only Redis says when it is over.
-fn counted_down(span: Micros, elapsed: Micros) -> Micros {
-    Micros(span.0.saturating_sub(elapsed.0).max(span.0.min(1)))
-}
-
 /// Buckets in use of a sliding window that is remembered whole: at most 480 bytes.
 const BUCKETS_KEPT_MAX: usize = 60;
 /// Waits that are remembered of a quota whose state is not.
 const WAITS_MAX: usize = 4;
 const FOREVER: Timestamp = Timestamp(u64::MAX);
-/// A refusal is remembered for this part (0.8 %) less than it says, in case the server's clock runs
-/// faster than this node's, which is corrected by at most 0.5 %.
-const DRIFT_SHARE: u64 = 128;

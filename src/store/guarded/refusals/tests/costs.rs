@@ -1,10 +1,10 @@
 //! What one refusal says of other costs.
 
 use super::*;
-use crate::limit::OldestBucket;
 use crate::limit::gcra::Gcra;
 use crate::limit::sliding_log::SlidingLog;
 use crate::limit::sliding_window::SlidingWindow;
+use crate::limit::{OldestBucket, Retry};
 
 const TEN: Quota = quota(10, 10);
 const fn of(algorithm: Algorithm) -> Quota {

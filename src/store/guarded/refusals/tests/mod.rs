@@ -5,7 +5,7 @@ use super::given_back::RETURNS;
 use super::*;
 use crate::limit::fixed_window::FixedWindow;
 use crate::limit::plan::{OnStoreFailure, PlanPolicy};
-use crate::limit::{Algorithm, Align};
+use crate::limit::{Algorithm, Align, CheckResult, Consistency, Retry};
 use crate::store::redis::wire::StateReply;
 
 const START: Timestamp = Timestamp(1_700_006_400_000_000);
@@ -34,6 +34,7 @@ fn check(quota: &Quota, cost: u64) -> Check<'_> {
         cost,
         mode: CheckMode::Enforce,
         on_store_failure: OnStoreFailure::Local,
+        consistency: Consistency::Exact,
     }
 }
 

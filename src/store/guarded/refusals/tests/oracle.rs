@@ -11,7 +11,7 @@ use crate::limit::penalty::Penalty;
 use crate::limit::plan::{RefusingPolicies, spills};
 use crate::limit::sliding_log::SlidingLog;
 use crate::limit::sliding_window::SlidingWindow;
-use crate::limit::{Calendar, OldestBucket, State};
+use crate::limit::{Calendar, OldestBucket, Retry, State};
 
 /// How long an answer is under way at most, each way.
 const LATENCY_US_MAX: u64 = 1_000;

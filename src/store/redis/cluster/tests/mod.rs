@@ -19,7 +19,7 @@ use super::view::ClusterNode;
 use super::*;
 use crate::clock::{Clock, Micros, Timestamp};
 use crate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
-use crate::limit::{Algorithm, Align, Check, Count, PartitionId, Quota, Verdict};
+use crate::limit::{Algorithm, Align, Check, Consistency, Count, PartitionId, Quota, Verdict};
 use crate::store::redis::RedisShared;
 use crate::store::redis::observer::Unobserved;
 use crate::store::redis::pipeline::{Grouping, PipelineState};
@@ -118,6 +118,7 @@ impl Bench {
                 cost,
                 mode: CheckMode::Enforce,
                 on_store_failure: OnStoreFailure::Local,
+                consistency: Consistency::Exact,
             })
             .collect()
     }

@@ -25,7 +25,7 @@ use super::*;
 use crate::clock::{Clock, Micros, Timestamp};
 use crate::limit::partition_id::PartitionHasher;
 use crate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
-use crate::limit::{Algorithm, Align, Check, Count, Quota};
+use crate::limit::{Algorithm, Align, Check, Consistency, Count, Quota};
 use crate::store::redis::connect::{DialEndpoint, DialTarget};
 use crate::store::redis::observer::Unobserved;
 use crate::store::redis::servers::{self, Server};
@@ -258,6 +258,7 @@ fn plan_of(quota: &Quota, key: &str, amount: u64) -> Packed {
         cost: amount,
         mode: CheckMode::Enforce,
         on_store_failure: OnStoreFailure::Closed,
+        consistency: Consistency::Exact,
     };
     Packed {
         keys: [key.as_bytes().into()].into_iter().collect(),

@@ -1,0 +1,100 @@
+//! What it means for a policy's quotas that gateways buy units ahead, in words and figures.
+
+use super::display;
+use crate::limit::{Algorithm, Consistency, Quota};
+use crate::store::Settings;
+use crate::store::settings::Location;
+
+/// Says by how much the quotas of a policy may be overshot, and what that saves; nothing if the policy is exact.
+pub fn overshoot(consistency: Consistency, quotas: &[Quota], store: &Settings) -> Vec<String> {
+    let Consistency::Leased(overshoot) = consistency else {
+        return Vec::new();
+    };
+    if store.location == Location::Memory {
+        return vec!["leased: exact here, because counters are in this process".to_owned()];
+    }
+    let nodes = store.min_nodes;
+    let s = if nodes == 1 { "" } else { "s" };
+    let part = format!(
+        "{} of `min_nodes = {nodes}` gateway{s}",
+        display::overshoot(&overshoot)
+    );
+    let lines = quotas.iter().map(|quota| {
+        let (rate, held) = (display::rate(quota), consistency.held_max(quota, nodes));
+        if held == 0 {
+            let held = overshoot.held_max(quota.limit, nodes);
+            return format!("{rate} is exact: each gateway could hold {held} ({part}), and 2 are the fewest that help");
+        }
+        let bound = match quota.algorithm {
+            Algorithm::FixedWindow | Algorithm::Calendar(_) => "never more than the quota in a window".to_owned(),
+            _ => format!("at most {} more than the quota", held.saturating_mul(nodes.into())),
+        };
+        let calls = display::calls(held);
+        let saves = if held < WORTHWHILE { ": saves little" } else { "" };
+        format!(
+            "{rate} is leased: each gateway holds at most {held} ahead ({part}), {bound}; a busy client takes at least {calls} Redis calls per request{saves}"
+        )
+    });
+    lines.collect()
+}
+
+/// A gateway that holds fewer units saves less than four of five calls.
+const WORTHWHILE: u64 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Micros;
+    use crate::limit::{Align, Count, OldestBucket, Overshoot};
+    use crate::store::settings::{Deployment, RedisSettings};
+
+    #[test]
+    fn check_says_what_each_gateway_may_hold_and_what_that_saves() {
+        let sliding = Algorithm::SlidingWindow {
+            buckets: 10,
+            oldest: OldestBucket::Weighted,
+        };
+        let quota = |limit, secs, algorithm| Quota {
+            limit,
+            window: Micros::from_secs(secs),
+            algorithm,
+            count: Count::Admitted,
+            align: Align::Epoch,
+            can_come_back: true,
+        };
+        let store = Settings {
+            location: Location::Redis(RedisSettings::plain(Deployment::Unix("r.sock".into()))),
+            min_nodes: 3,
+            ..Settings::default()
+        };
+        let said = |quota, ppm, store| {
+            overshoot(Consistency::Leased(Overshoot(ppm)), &[quota], store).join("\n")
+        };
+        for (quota, ppm, expected) in [
+            (
+                quota(30_000, 1, sliding),
+                10_000,
+                "30000 per second is leased: each gateway holds at most 100 ahead (1% of `min_nodes = 3` gateways), \
+                 at most 300 more than the quota; a busy client takes at least 0.02 Redis calls per request",
+            ),
+            (
+                quota(1_000, 60, Algorithm::FixedWindow),
+                10_000,
+                "1000 per minute is leased: each gateway holds at most 3 ahead (1% of `min_nodes = 3` gateways), \
+                 never more than the quota in a window; a busy client takes at least 0.67 Redis calls per request: \
+                 saves little",
+            ),
+            (
+                quota(100, 60, sliding),
+                55_000,
+                "100 per minute is exact: each gateway could hold 1 (5.5% of `min_nodes = 3` gateways), \
+                 and 2 are the fewest that help",
+            ),
+        ] {
+            assert_eq!(said(quota, ppm, &store), expected);
+        }
+        let quota = quota(100, 60, sliding);
+        assert!(said(quota, 10_000, &Settings::default()).contains("exact here"));
+        assert!(overshoot(Consistency::Exact, &[quota], &store).is_empty());
+    }
+}

@@ -1,0 +1,113 @@
+//! How exactly gateways that share a store keep a quota.
+
+use super::quota::{Algorithm, Count, Quota};
+
+/// How exactly gateways that share a store keep a quota.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Consistency {
+    /// The store decides each request.
+    #[default]
+    Exact,
+    /// Gateways buy units ahead and spend them without asking.
+    Leased(Overshoot),
+}
+
+/// How much of a quota all gateways together may hold ahead, in parts per million.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Overshoot(pub u32);
+
+impl Consistency {
+    /// Returns how many units of a quota one of `nodes` gateways may hold ahead; 0 if the store decides each request.
+    pub fn held_max(self, quota: &Quota, nodes: u32) -> u64 {
+        match self {
+            Self::Leased(overshoot) if can_be_leased(quota) => {
+                let held_max = overshoot
+                    .held_max(quota.limit, nodes)
+                    .min(bought_max(quota));
+                if held_max < HELD_MIN { 0 } else { held_max }
+            }
+            _ => 0,
+        }
+    }
+
+    /// Returns by how many units clients may exceed a quota at most; none if the store decides each request.
+    pub fn overshoot_max(self, quota: &Quota) -> Option<u64> {
+        let ends_with_window = matches!(
+            quota.algorithm,
+            Algorithm::FixedWindow | Algorithm::Calendar(_)
+        );
+        match self {
+            Self::Leased(_) if ends_with_window => Some(0),
+            Self::Leased(_) => Some(self.held_max(quota, 1)),
+            Self::Exact => None,
+        }
+    }
+}
+
+impl Default for Overshoot {
+    /// Returns 1 %.
+    fn default() -> Self {
+        Self(10_000)
+    }
+}
+
+impl Overshoot {
+    /// Returns the part of a quota of `limit` that one of `nodes` gateways may hold.
+    pub fn held_max(self, limit: u64, nodes: u32) -> u64 {
+        let (ppm, nodes) = (u64::from(self.0), u64::from(nodes.max(1)));
+        match limit.checked_mul(ppm) {
+            Some(product) => product / (1_000_000 * nodes),
+            None => limit / (1_000_000 * nodes) * ppm,
+        }
+    }
+}
+
+/// Says whether units of a quota can be bought before they are asked for.
+pub fn can_be_leased(quota: &Quota) -> bool {
+    let is_window = match quota.algorithm {
+        Algorithm::FixedWindow
+        | Algorithm::Calendar(_)
+        | Algorithm::SlidingWindow { .. }
+        | Algorithm::SlidingLog
+        | Algorithm::Gcra { .. } => true,
+        Algorithm::LeakyBucket { .. }
+        | Algorithm::Credits { .. }
+        | Algorithm::InFlight
+        | Algorithm::Penalty { .. } => false,
+    };
+    is_window && quota.count == Count::Admitted
+}
+
+/// Returns the most units that are bought of a quota: half of a bucket, because a full one lets units run over.
+fn bought_max(quota: &Quota) -> u64 {
+    match quota.algorithm {
+        Algorithm::Gcra { burst } => burst / 2,
+        _ => quota.limit,
+    }
+}
+
+/// Fewest units that are held ahead: where a gateway may hold no more than one, the quota is exact.
+const HELD_MIN: u64 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_gateway_may_hold_is_its_part_of_the_overshoot_rounded_down() {
+        for (limit, ppm, nodes, held) in [
+            (30_000, 10_000, 3, 100),
+            (1_000, 10_000, 3, 3),
+            (1_000, 10_000, 10, 1),
+            (1_000, 10_000, 0, 10),
+            (7, 1_000_000, 2, 3),
+            (1 << 52, 1_000_000, 1, (1 << 52) / 1_000_000 * 1_000_000),
+        ] {
+            assert_eq!(
+                Overshoot(ppm).held_max(limit, nodes),
+                held,
+                "{limit} {ppm} {nodes}"
+            );
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Decides plans: by what is remembered, or by Redis, and if Redis does not answer, as each policy says.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::abandoned::LateAnswers;
+use super::asks::{self, PlanAsks};
+use super::balances::EvictableBalances;
+use super::counters::Unanswered;
+use super::cross_slot;
+use super::joined::{JoinedPlan, PlanPart, decided, unavailable};
+use super::refusals::Recalled;
+use super::remote::Remote;
+use super::settlements::SettlementQueue;
+use crate::limit::{Check, Verdict};
+use crate::metrics::Refund;
+use crate::store::charge::SettledEntry;
+use crate::store::outcome::{Asked, StoreVerdict};
+
+/// What a worker decides plans with.
+#[derive(Debug)]
+pub(super) struct Decider {
+    pub(super) remote: Rc<Remote>,
+    pub(super) settlements: Rc<SettlementQueue>,
+}
+
+impl Decider {
+    /// Decides a plan. If nobody has to be asked, the outcome is written to `outcome`; otherwise this returns what asks.
+    pub(super) fn begin<'p>(
+        &'p self,
+        plan: &'p [Check<'p>],
+        outcome: &mut StoreVerdict,
+    ) -> Option<Asked<'p>> {
+        match self.recall(plan, true) {
+            Recalled::Refused(verdict) => {
+                *outcome = StoreVerdict::refused(verdict);
+                None
+            }
+            Recalled::Due => Some(Box::pin(self.decide_due(plan))),
+            Recalled::Nothing => Some(Box::pin(self.decide(plan, Duration::ZERO))),
+        }
+    }
+
+    /// Says what is remembered of a plan; `can_ask` says whether the caller asks if that is due.
+    pub(super) fn recall(&self, plan: &[Check<'_>], can_ask: bool) -> Recalled {
+        let store = self.remote.store();
+        let recalled = (store.refusals).recall(plan, can_ask, || store.clock.now());
+        if let Recalled::Refused(_) = recalled {
+            self.remote.counters().remembered();
+        }
+        recalled
+    }
+
+    /// Decides a plan that is not refused by what is remembered, all or nothing, for a request that has waited for so
+    /// long.
+    pub(super) async fn decide(&self, plan: &[Check<'_>], waited: Duration) -> StoreVerdict {
+        if let Some(evictable) = EvictableBalances::of(&self.remote, plan) {
+            if evictable.are_needed(plan) {
+                return unavailable(&self.remote);
+            }
+            let others = evictable.others(plan);
+            let decided = if others.is_empty() {
+                StoreVerdict::default()
+            } else {
+                Box::pin(self.decide(&others, waited)).await
+            };
+            return evictable.uncounted(decided);
+        }
+        // Boxed, so that plans in one slot need no room for it.
+        let apart = || Box::pin(cross_slot::decide(&self.remote, &self.settlements, plan));
+        if cross_slot::is_cross_slot(&self.remote, plan) {
+            return apart().await;
+        }
+        let mut timeout = self.remote.timeout().saturating_sub(waited);
+        if asks::has_units(plan) {
+            let announced = asks::wait_for_announcements(&self.remote, plan, 1);
+            timeout = timeout.min(Box::pin(announced).await);
+        }
+        let sent = self.remote.store().clock.now();
+        let late = LateAnswers::new(&self.remote, &self.settlements);
+        let late_reader = |given_up| Some(late.reader(plan, sent, given_up, true));
+        let mut asks = PlanAsks::begin(&self.remote, &self.settlements, plan, 0..);
+        let mut verdict = Verdict::default();
+        let asked = (plan, asks.asking());
+        let deciding = (self.remote).decide(asked, (sent, timeout), &late_reader, &mut verdict);
+        match deciding.await {
+            Ok(())
+                if verdict
+                    .answers
+                    .iter()
+                    .all(|answer| answer.decision.is_some()) =>
+            {
+                asks.answered(0.., &verdict.answers);
+                decided(plan, verdict)
+            }
+            Ok(()) => self.join(plan, verdict, asks),
+            Err(Unanswered::CrossSlot) => {
+                asks.unanswered(Unanswered::CrossSlot);
+                drop(asks);
+                apart().await
+            }
+            Err(why) => {
+                asks.unanswered(why);
+                let mut outcome = self.remote.store().fallback().decide(plan);
+                asks.decided_here(&mut outcome);
+                late.join(outcome)
+            }
+        }
+    }
+
+    /// Decides here what a full Redis has no keys for.
+    fn join(&self, plan: &[Check<'_>], verdict: Verdict, asks: PlanAsks<'_>) -> StoreVerdict {
+        let mut joined = JoinedPlan::new(plan);
+        joined.add_redis(&self.remote, PlanPart::whole(plan), verdict, asks);
+        joined.finish(&self.remote, &self.settlements)
+    }
+
+    /// Decides a plan that is refused by what is remembered, to see whether that still holds; what does
+    /// not hold is forgotten.
+    pub(super) async fn decide_due(&self, plan: &[Check<'_>]) -> StoreVerdict {
+        let outcome = self.decide(plan, Duration::ZERO).await;
+        if let StoreVerdict::Decided {
+            verdict,
+            is_degraded: false,
+            ..
+        } = &outcome
+        {
+            (self.remote.store().refusals).forget_admitted(plan, verdict);
+        }
+        outcome
+    }
+
+    /// Gives units back that nobody spends.
+    pub(super) fn give_back_units(&self, entries: impl IntoIterator<Item = SettledEntry>) {
+        for entry in entries {
+            let entries = std::iter::once(entry).collect();
+            (self.settlements).settle(&self.remote, entries, Refund::default());
+        }
+    }
+}

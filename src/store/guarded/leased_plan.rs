@@ -1,0 +1,270 @@
+//! Plans with leased policies: what is held pays for them, and whatever else they have is decided as ever.
+//!
+//! A plan is paid of what is held wholly or not at all: of each leased quota, or of none. What was paid for a plan that
+//! another quota refuses is put back.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use super::leases::{LeaseTerms, SpentUnits};
+use super::leasing::{Leasing, Supply};
+use super::refusals::{Recalled, Recollection, counts_refused, refusal};
+use crate::clock::monotonic;
+use crate::limit::plan::CheckMode;
+use crate::limit::{Adjustment, Check, CheckResult, Consistency, Plan, Verdict};
+use crate::store::charge::ChargeEntry;
+use crate::store::outcome::{Asked, StoreVerdict};
+
+/// Units that a plan spends of what is held; what is not kept is put back.
+struct PaidChecks<'a, 's> {
+    leasing: &'a Leasing,
+    plan: &'a [Check<'s>],
+    parts: SmallVec<[PaidCheck; 2]>,
+}
+
+/// A check that is paid.
+struct PaidCheck {
+    place: usize,
+    spent: SpentUnits,
+}
+
+/// Says whether a plan has leased policies.
+pub(super) fn has_leases(plan: &[Check<'_>]) -> bool {
+    plan.iter()
+        .any(|check| check.consistency != Consistency::Exact)
+}
+
+impl Leasing {
+    /// Decides a plan with leased policies; as [`Decider::begin`](super::decider::Decider::begin).
+    pub(super) fn begin<'p>(
+        self: &'p Rc<Self>,
+        plan: &'p [Check<'p>],
+        outcome: &mut StoreVerdict,
+    ) -> Option<Asked<'p>> {
+        let terms = self.decider.remote.store().lease_terms();
+        if let Some(paid) = self.pay(plan, &terms) {
+            return self.begin_rest(plan, paid, outcome);
+        }
+        match self.decider.recall(plan, true) {
+            Recalled::Refused(verdict) => *outcome = StoreVerdict::refused(verdict),
+            Recalled::Due => return Some(Box::pin(self.decider.decide_due(plan))),
+            Recalled::Nothing => {
+                let Some(verdict) = self.refuse_scarce(plan, &terms) else {
+                    return Some(Box::pin(self.decide_unpaid(plan, terms)));
+                };
+                *outcome = StoreVerdict::refused(verdict);
+            }
+        }
+        None
+    }
+
+    /// Pays what a plan asks of leased quotas, if it has any, of what is held. Where little is left, the next units are
+    /// bought.
+    fn pay<'a, 's>(
+        self: &'a Rc<Self>,
+        plan: &'a [Check<'s>],
+        terms: &LeaseTerms,
+    ) -> Option<PaidChecks<'a, 's>> {
+        let mut paid = PaidChecks {
+            leasing: self,
+            plan,
+            parts: SmallVec::new(),
+        };
+        let (leases, mut is_low) = (&self.decider.remote.store().leases, false);
+        for (place, check) in plan.iter().enumerate() {
+            if terms.leases(check) {
+                let spent = leases.spend(check, terms.now)?;
+                is_low |= spent.is_low;
+                paid.parts.push(PaidCheck { place, spent });
+            }
+        }
+        if is_low {
+            drop(self.buy(plan, terms));
+        }
+        (!paid.parts.is_empty()).then_some(paid)
+    }
+
+    /// Decides the rest of a plan that is paid; as [`Decider::begin`](super::decider::Decider::begin).
+    fn begin_rest<'p>(
+        self: &'p Rc<Self>,
+        plan: &'p [Check<'p>],
+        paid: PaidChecks<'p, 'p>,
+        outcome: &mut StoreVerdict,
+    ) -> Option<Asked<'p>> {
+        self.decider.remote.counters().leased();
+        if paid.parts.len() == plan.len() {
+            *outcome = paid.join(StoreVerdict::default());
+            return None;
+        }
+        let rest = paid.rest();
+        let is_due = match self.decider.recall(&rest, true) {
+            Recalled::Refused(verdict) => {
+                *outcome = paid.join(StoreVerdict::refused(verdict));
+                return None;
+            }
+            Recalled::Due => true,
+            Recalled::Nothing => false,
+        };
+        Some(Box::pin(async move {
+            let decided = if is_due {
+                self.decider.decide_due(&rest).await
+            } else {
+                self.decider.decide(&rest, Duration::ZERO).await
+            };
+            paid.join(decided)
+        }))
+    }
+
+    /// Decides a plan of which too little is held: with what is bought for it if its clients are busy, otherwise by itself.
+    async fn decide_unpaid<'p>(
+        self: &'p Rc<Self>,
+        plan: &'p [Check<'p>],
+        terms: LeaseTerms,
+    ) -> StoreVerdict {
+        let began = monotonic();
+        let bought = self.buy(plan, &terms);
+        // Where Redis is far, the request asks by itself meanwhile.
+        let spare = self.decider.remote.time_to_spare(&plan[0], 1);
+        let is_near = spare > self.decider.remote.round_trip(&plan[0]);
+        if let Some(bought) = bought.filter(|_| is_near) {
+            let _ = tokio::time::timeout(spare, bought).await;
+            let terms = self.decider.remote.store().lease_terms();
+            if let Some(paid) = self.pay(plan, &terms) {
+                let mut outcome = StoreVerdict::default();
+                return match self.begin_rest(plan, paid, &mut outcome) {
+                    Some(asked) => asked.await,
+                    None => outcome,
+                };
+            }
+            if let Some(verdict) = self.refuse_scarce(plan, &terms) {
+                return StoreVerdict::refused(verdict);
+            }
+        }
+        let outcome = self.decider.decide(plan, monotonic() - began).await;
+        self.note_decided(plan, &outcome);
+        outcome
+    }
+
+    /// Notes what Redis answered to clients whose units may be bought ahead.
+    fn note_decided(&self, plan: &[Check<'_>], outcome: &StoreVerdict) {
+        let StoreVerdict::Decided {
+            verdict,
+            is_degraded: false,
+            ..
+        } = outcome
+        else {
+            return;
+        };
+        let store = self.decider.remote.store();
+        let terms = store.lease_terms();
+        for (check, answer) in plan.iter().zip(&verdict.answers) {
+            if let (Some(decision), Some(_)) = (answer.decision, answer.charged) {
+                store.leases.note(check, decision, &terms);
+            }
+        }
+    }
+
+    /// Refuses a plan of a busy client whose units are left to gather.
+    fn refuse_scarce(&self, plan: &[Check<'_>], terms: &LeaseTerms) -> Option<Verdict> {
+        if plan.iter().any(counts_refused) {
+            return None;
+        }
+        let leases = &self.decider.remote.store().leases;
+        let mut scarce = Recollection::new();
+        for (place, check) in plan.iter().enumerate() {
+            if check.mode != CheckMode::Enforce || !terms.leases(check) {
+                continue;
+            }
+            let missing = leases.missing(check, terms.now);
+            if missing > 0
+                && let Supply::Gathers(decision) = self.supply(check, missing, terms)
+            {
+                scarce.push((place, decision));
+            }
+        }
+        if scarce.is_empty() {
+            return None;
+        }
+        self.decider.remote.counters().remembered();
+        Some(refusal(plan, &scarce))
+    }
+}
+
+impl<'s> PaidChecks<'_, 's> {
+    /// Returns what of the plan is not paid.
+    fn rest(&self) -> Plan<'s> {
+        let checks = self.plan.iter().enumerate();
+        let rest = checks.filter(|(place, _)| !self.is_paid(*place));
+        rest.map(|(_, check)| *check).collect()
+    }
+
+    fn is_paid(&self, place: usize) -> bool {
+        self.parts.iter().any(|part| part.place == place)
+    }
+
+    /// Returns the outcome of the whole plan, of which the rest was decided so.
+    fn join(mut self, rest: StoreVerdict) -> StoreVerdict {
+        let (verdict, mut charge, is_degraded) = match rest {
+            StoreVerdict::Decided {
+                verdict,
+                charge,
+                is_degraded,
+            } => (verdict, charge, is_degraded),
+            unavailable @ StoreVerdict::Unavailable { .. } => return unavailable,
+        };
+        let (mut parts, mut others) = (self.parts.iter(), verdict.answers.into_iter());
+        let answers = (0..self.plan.len()).map(|place| {
+            if self.is_paid(place) {
+                parts.next().map(|part| self.answer(part, verdict.admit))
+            } else {
+                others.next()
+            }
+        });
+        let verdict = Verdict {
+            answers: answers.map(Option::unwrap_or_default).collect(),
+            ..verdict
+        };
+        if verdict.admit {
+            for PaidCheck { place, spent } in self.parts.drain(..) {
+                let check = &self.plan[place];
+                (charge.entries).push(ChargeEntry::in_redis(check, Some(spent.charged)));
+            }
+        }
+        StoreVerdict::Decided {
+            verdict,
+            charge,
+            is_degraded,
+        }
+    }
+
+    /// Says what a check that is paid is answered: its units go back if the plan is refused.
+    fn answer(&self, part: &PaidCheck, admit: bool) -> CheckResult {
+        let SpentUnits {
+            charged, decision, ..
+        } = part.spent;
+        let quota = self.plan[part.place].quota;
+        let all = Adjustment::GiveBack(charged.amount);
+        CheckResult {
+            decision: Some(if admit {
+                decision
+            } else {
+                all.adjusted(decision, quota, charged.amount)
+            }),
+            charged: admit.then_some(charged),
+        }
+    }
+}
+
+impl Drop for PaidChecks<'_, '_> {
+    fn drop(&mut self) {
+        for part in &self.parts {
+            let check = &self.plan[part.place];
+            let store = self.leasing.decider.remote.store();
+            if !store.was_reset_since(check, &part.spent.charged) {
+                (self.leasing.decider).give_back_units(store.leases.put_back(check, &part.spent));
+            }
+        }
+    }
+}

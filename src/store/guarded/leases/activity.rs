@@ -1,0 +1,89 @@
+//! How much a client spent in the last second.
+
+use crate::clock::{Micros, Timestamp};
+
+/// Requests and their units, in two seconds of the clock: the older one counts by the part that is still within a second.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Activity {
+    /// Which second the newer one is.
+    second: u64,
+    newer: Spending,
+    older: Spending,
+}
+
+/// What was spent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Spending {
+    pub(super) requests: u64,
+    pub(super) units: u64,
+}
+
+impl Activity {
+    /// Notes a request.
+    pub(super) fn note(&mut self, units: u64, now: Timestamp) {
+        let second = now.0 / SECOND.0;
+        if second != self.second {
+            self.older = if second == self.second + 1 {
+                self.newer
+            } else {
+                Spending::default()
+            };
+            (self.second, self.newer) = (second, Spending::default());
+        }
+        self.newer.requests += 1;
+        self.newer.units = self.newer.units.saturating_add(units);
+    }
+
+    /// Returns what was spent in the last second.
+    pub(super) fn last_second(&self, now: Timestamp) -> Spending {
+        let elapsed = (now.0 / SECOND.0).wrapping_sub(self.second);
+        let inside = SECOND.0 - now.0 % SECOND.0;
+        let part = |units: u64| {
+            let units = u128::from(units) * u128::from(inside) / u128::from(SECOND.0);
+            u64::try_from(units).unwrap_or(u64::MAX)
+        };
+        let (whole, ending) = match elapsed {
+            0 => (self.newer, self.older),
+            1 => (Spending::default(), self.newer),
+            _ => return Spending::default(),
+        };
+        Spending {
+            requests: whole.requests + part(ending.requests),
+            units: whole.units.saturating_add(part(ending.units)),
+        }
+    }
+
+    /// Says whether nothing was spent lately.
+    pub(super) fn is_over(&self, now: Timestamp) -> bool {
+        (now.0 / SECOND.0).wrapping_sub(self.second) > 1
+    }
+}
+
+const SECOND: Micros = Micros::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_second_is_the_newer_one_and_a_part_of_the_older_one() {
+        let mut activity = Activity::default();
+        let at = |ms: u64| Timestamp(1_700_000_000_000_000 + ms * 1_000);
+        let spent = |activity: &Activity, ms| {
+            let spent = activity.last_second(at(ms));
+            (spent.requests, spent.units)
+        };
+        for _ in 0..10 {
+            activity.note(3, at(400));
+        }
+        assert_eq!(spent(&activity, 900), (10, 30));
+        assert_eq!(spent(&activity, 1_500), (5, 15));
+        activity.note(4, at(1_500));
+        assert_eq!(spent(&activity, 1_500), (6, 19));
+        assert_eq!(spent(&activity, 2_750), (0, 1));
+        assert!(!activity.is_over(at(2_999)) && activity.is_over(at(3_000)));
+        assert_eq!(spent(&activity, 3_000), (0, 0));
+        activity.note(1, at(9_000));
+        assert_eq!(spent(&activity, 9_000), (1, 1));
+    }
+}

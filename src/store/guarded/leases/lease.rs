@@ -1,0 +1,225 @@
+//! What this gateway holds ahead of one quota of one client.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tokio::sync::Notify;
+
+use super::activity::Activity;
+use crate::clock::{Micros, Timestamp};
+use crate::limit::{Charged, Check, Consistency, Decision, Quota, Retry};
+use crate::store::guarded::server_time::counted_down;
+
+/// What this gateway holds ahead of one quota of one client, and what it knows of the rest.
+#[derive(Debug)]
+pub(super) struct QuotaLease {
+    pub(super) quota: Quota,
+    pub(super) consistency: Consistency,
+    /// Most units that it may hold.
+    held_max: u64,
+    /// What was bought and is not spent: the oldest first.
+    batches: SmallVec<[UnitBatch; 2]>,
+    activity: Activity,
+    /// What Redis answered last, and when.
+    decision: Decision,
+    decided_at: Timestamp,
+    /// Whether a purchase is under way.
+    pub(super) is_buying: bool,
+    /// Notified when it has ended, if anybody waits for that.
+    pub(super) bought: Option<Arc<Notify>>,
+}
+
+/// Units that were charged at once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UnitBatch {
+    /// What of the charge is not spent.
+    pub(super) charged: Charged,
+    pub(super) bought_at: Timestamp,
+    pub(super) ends: BatchEnd,
+}
+
+/// Until when units may be spent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BatchEnd {
+    /// When the window ends in which they were charged, if that is the end of them.
+    pub(super) window: Option<Timestamp>,
+    /// Until when the others count this gateway.
+    pub(super) counted: Timestamp,
+}
+
+/// Units that a request spends.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::store::guarded) struct SpentUnits {
+    /// Where they were charged.
+    pub(in crate::store::guarded) charged: Charged,
+    /// What the client is told.
+    pub(in crate::store::guarded) decision: Decision,
+    /// Whether the next ones are to be bought.
+    pub(in crate::store::guarded) is_low: bool,
+    bought_at: Timestamp,
+    ends: BatchEnd,
+}
+
+impl QuotaLease {
+    pub(super) fn new(check: &Check<'_>, decision: Decision, now: Timestamp) -> Self {
+        Self {
+            quota: *check.quota,
+            consistency: check.consistency,
+            held_max: 0,
+            batches: SmallVec::new(),
+            activity: Activity::default(),
+            decision,
+            decided_at: now,
+            is_buying: false,
+            bought: None,
+        }
+    }
+
+    /// Spends units that are held; none if there are too few of one purchase.
+    pub(super) fn spend(&mut self, cost: u64, now: Timestamp) -> Option<SpentUnits> {
+        let fits =
+            |batch: &UnitBatch| batch.charged.amount >= cost.max(1) && batch.ends.is_ahead(now);
+        let place = self.batches.iter().position(fits)?;
+        let batch = &mut self.batches[place];
+        let charged = self.quota.take(&mut batch.charged, cost);
+        let (bought_at, ends) = (batch.bought_at, batch.ends);
+        if batch.charged.amount == 0 {
+            self.batches.remove(place);
+        }
+        self.activity.note(cost, now);
+        Some(SpentUnits {
+            charged,
+            decision: self.told(now),
+            is_low: !self.is_buying && self.missing(now) > 0,
+            bought_at,
+            ends,
+        })
+    }
+
+    /// Takes units back that were not spent after all.
+    pub(super) fn put_back(&mut self, spent: &SpentUnits) {
+        let charged = spent.charged;
+        if charged.amount == 0 {
+            return;
+        }
+        let is_its = |batch: &&mut UnitBatch| {
+            let of = &batch.charged;
+            (of.at, of.mark, batch.ends) == (charged.at, charged.mark, spent.ends)
+        };
+        if let Some(batch) = self.batches.iter_mut().find(is_its) {
+            batch.charged.amount += charged.amount;
+            // As if the last ones were not spent: what comes back of them is no more than it would be.
+            batch.charged.debt = batch.charged.debt.min(charged.debt);
+        } else {
+            self.add(UnitBatch {
+                charged,
+                bought_at: spent.bought_at,
+                ends: spent.ends,
+            });
+        }
+    }
+
+    pub(super) fn add(&mut self, batch: UnitBatch) {
+        let older = |other: &UnitBatch| other.bought_at <= batch.bought_at;
+        let place = self.batches.iter().take_while(|other| older(other)).count();
+        self.batches.insert(place, batch);
+    }
+
+    /// Notes a request that Redis admitted, and what it answered.
+    pub(super) fn note(&mut self, cost: u64, decision: Decision, now: Timestamp) {
+        self.activity.note(cost, now);
+        self.answered(decision, now);
+    }
+
+    /// Notes what Redis answered.
+    pub(super) fn answered(&mut self, decision: Decision, now: Timestamp) {
+        (self.decision, self.decided_at) = (decision, now);
+    }
+
+    pub(super) fn allow(&mut self, held_max: u64) {
+        self.held_max = held_max;
+    }
+
+    /// Returns how many units are to be bought: as many as were spent in the last second, less what is held. None while
+    /// more than half of that is left, nor for a client that asks now and then.
+    pub(super) fn missing(&self, now: Timestamp) -> u64 {
+        let spent = self.activity.last_second(now);
+        let target = spent.units.min(self.held_max);
+        let held = self.held(now);
+        if spent.requests < BUSY_REQUESTS || held > target / 2 {
+            return 0;
+        }
+        target - held
+    }
+
+    /// Counts the units that may be spent.
+    pub(super) fn held(&self, now: Timestamp) -> u64 {
+        let batches = self.batches.iter();
+        let ahead = batches.filter(|batch| batch.ends.is_ahead(now));
+        ahead.map(|batch| batch.charged.amount).sum()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.batches.is_empty()
+    }
+
+    /// Takes out what is not to be held any longer; returns what of it still counts in Redis.
+    pub(super) fn expire(
+        &mut self,
+        now: Timestamp,
+        is_kept: impl Fn(&UnitBatch) -> bool,
+    ) -> SmallVec<[Charged; 2]> {
+        let mut held = self.held(now);
+        let mut out = SmallVec::new();
+        self.batches.retain(|batch| {
+            if batch.ends.is_ahead(now) {
+                if is_kept(batch) && held <= self.held_max {
+                    return true;
+                }
+                held -= batch.charged.amount;
+            }
+            let is_over = batch.ends.window.is_some_and(|edge| edge <= now);
+            if !is_over {
+                out.push(batch.charged);
+            }
+            false
+        });
+        out
+    }
+
+    /// Forgets what was charged before a reset; `is_before` says what was.
+    pub(super) fn forget(&mut self, is_before: impl Fn(&Charged) -> bool) {
+        self.batches.retain(|batch| !is_before(&batch.charged));
+    }
+
+    /// Says whether nobody needs it any more.
+    pub(super) fn is_idle(&self, now: Timestamp) -> bool {
+        self.batches.is_empty() && !self.is_buying && self.activity.is_over(now)
+    }
+
+    /// Returns what a client is told whose request is admitted: what Redis had left, and what is held here.
+    fn told(&self, now: Timestamp) -> Decision {
+        let elapsed = now.since(self.decided_at);
+        let left = |span| counted_down(span, elapsed);
+        let remaining = self.decision.remaining.saturating_add(self.held(now));
+        Decision {
+            admit: true,
+            remaining: remaining.min(self.quota.capacity()),
+            debt: 0,
+            next: self.decision.next.map(left),
+            reset: left(self.decision.reset),
+            retry: Retry::NOW,
+            wait: Micros(0),
+        }
+    }
+}
+
+impl BatchEnd {
+    fn is_ahead(&self, now: Timestamp) -> bool {
+        now < self.counted && self.window.is_none_or(|edge| now < edge)
+    }
+}
+
+/// Units are bought ahead for a client with at least so many requests in the last second. For others it would save
+/// little, and cost a call when it stops.
+const BUSY_REQUESTS: u64 = 8;

@@ -1,0 +1,330 @@
+//! Units that this gateway holds ahead: bought of quotas whose policy is leased, charged when bought, and spent without
+//! asking.
+//!
+//! Only of clients that are busy: what they spent in the last second is what is bought, and no more than the gateway's
+//! part of the policy's overshoot. What was not spent a second after it was bought goes back to where it was charged.
+//! Units end with the window in which they were charged, by what this gateway knows of the store's time; where the
+//! client is reset; and before the other gateways stop counting this one, because then their parts grow.
+
+mod activity;
+mod lease;
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crossbeam_utils::CachePadded;
+use tokio::sync::futures::OwnedNotified;
+
+pub(super) use self::lease::SpentUnits;
+use self::lease::{BatchEnd, QuotaLease, UnitBatch};
+use super::quota_key::QuotaKey;
+use super::server_time::shortened;
+use crate::clock::{Micros, Timestamp};
+use crate::limit::{Adjustment, Algorithm, Charged, Check, Decision, PartitionId, Quota};
+use crate::store::charge::{Keeper, SettledEntry};
+
+/// What this gateway holds, shared by its workers.
+#[derive(Debug)]
+pub(super) struct Leases {
+    shards: Box<[CachePadded<Mutex<LeaseShard>>]>,
+    hasher: RandomState,
+    /// The shard that is swept next.
+    next_sweep: AtomicUsize,
+    /// Whether nothing is bought any more.
+    is_closed: AtomicBool,
+}
+
+type LeaseShard = HashMap<QuotaKey, QuotaLease>;
+
+/// On what terms this gateway buys and spends at the moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LeaseTerms {
+    pub(super) now: Timestamp,
+    /// Among how many gateways an overshoot is divided.
+    pub(super) nodes: u32,
+    /// Until when the others count this gateway.
+    pub(super) counted_until: Timestamp,
+    /// Whether it has seen the fleet for long enough to buy.
+    pub(super) may_buy: bool,
+}
+
+/// Whether units of a check's quota are to be bought.
+#[derive(Debug)]
+pub(super) enum PurchaseTurn {
+    /// The caller is to buy so many, and says when that has ended, for those who wait for it.
+    Buy(u64, OwnedNotified),
+    /// Somebody buys already: it has ended when this is ready.
+    UnderWay(OwnedNotified),
+    /// No, there are enough.
+    Held,
+    /// No, the client does not ask often enough, or too much at once.
+    Exact,
+}
+
+/// What was bought for one check.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bought {
+    /// What Redis charged.
+    pub(super) charged: Charged,
+    /// What it answered.
+    pub(super) decision: Decision,
+    /// When it was asked.
+    pub(super) sent: Timestamp,
+}
+
+impl LeaseTerms {
+    /// Returns how many units of a check's quota this gateway may hold; 0 if the check is exact.
+    pub(super) fn held_max(&self, check: &Check<'_>) -> u64 {
+        check.consistency.held_max(check.quota, self.nodes)
+    }
+
+    /// Says whether a check is spent of what is held; otherwise it is exact.
+    pub(super) fn leases(&self, check: &Check<'_>) -> bool {
+        self.held_max(check) > 0
+    }
+}
+
+impl Leases {
+    pub(super) fn new() -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| CachePadded::default()).collect(),
+            hasher: RandomState::new(),
+            next_sweep: AtomicUsize::new(0),
+            is_closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Spends units that are held for a check; none if there are too few.
+    pub(super) fn spend(&self, check: &Check<'_>, now: Timestamp) -> Option<SpentUnits> {
+        let key = QuotaKey::of(check);
+        let mut shard = self.shard(key);
+        let lease = shard.get_mut(&key)?;
+        if lease.quota != *check.quota {
+            return None;
+        }
+        lease.spend(check.cost, now)
+    }
+
+    /// Takes units back that were not spent after all; returns those that cannot be kept.
+    pub(super) fn put_back(&self, check: &Check<'_>, spent: &SpentUnits) -> Option<SettledEntry> {
+        let key = QuotaKey::of(check);
+        let mut shard = self.shard(key);
+        match shard.get_mut(&key) {
+            Some(lease) if lease.quota == *check.quota => {
+                lease.put_back(spent);
+                None
+            }
+            _ => Some(given_back(key, *check.quota, spent.charged)),
+        }
+    }
+
+    /// Notes that Redis admitted a check by itself, and what it answered.
+    pub(super) fn note(&self, check: &Check<'_>, decision: Decision, terms: &LeaseTerms) {
+        let held_max = terms.held_max(check);
+        if held_max == 0 {
+            return;
+        }
+        let (key, now) = (QuotaKey::of(check), terms.now);
+        let mut shard = self.shard(key);
+        if !shard.contains_key(&key) && shard.len() >= SHARD_MAX {
+            return;
+        }
+        let new = || QuotaLease::new(check, decision, now);
+        let lease = shard.entry(key).or_insert_with(new);
+        if lease.quota != *check.quota {
+            // What another quota of the client holds is left to it, until that is over.
+            if !lease.is_idle(now) {
+                return;
+            }
+            *lease = new();
+        }
+        lease.allow(held_max);
+        lease.note(check.cost, decision, now);
+    }
+
+    /// Says whether units are to be bought for a check. If so, the caller has to say when that has ended.
+    pub(super) fn begin_purchase(&self, check: &Check<'_>, terms: &LeaseTerms) -> PurchaseTurn {
+        let key = QuotaKey::of(check);
+        let mut shard = self.shard(key);
+        let lease = shard.get_mut(&key);
+        let Some(lease) = lease.filter(|lease| lease.quota == *check.quota) else {
+            return PurchaseTurn::Exact;
+        };
+        lease.allow(terms.held_max(check));
+        let missing = lease.missing(terms.now);
+        let may_buy = terms.may_buy && !self.is_closed.load(Relaxed);
+        if missing == 0 || !may_buy {
+            let is_held = lease.held(terms.now) >= check.cost.max(1);
+            return if is_held {
+                PurchaseTurn::Held
+            } else {
+                PurchaseTurn::Exact
+            };
+        }
+        let bought = Arc::clone(lease.bought.get_or_insert_default()).notified_owned();
+        if std::mem::replace(&mut lease.is_buying, true) {
+            return PurchaseTurn::UnderWay(bought);
+        }
+        PurchaseTurn::Buy(missing, bought)
+    }
+
+    /// Returns how many units are to be bought for a check; 0 if none are, or somebody does.
+    pub(super) fn missing(&self, check: &Check<'_>, now: Timestamp) -> u64 {
+        let key = QuotaKey::of(check);
+        let shard = self.shard(key);
+        let lease = shard.get(&key).filter(|lease| lease.quota == *check.quota);
+        lease.map_or(0, |lease| lease.missing(now))
+    }
+
+    /// Adds what was bought; returns what cannot be kept. `is_forgotten` says whether the client was reset since.
+    pub(super) fn bought(
+        &self,
+        check: &Check<'_>,
+        bought: Bought,
+        terms: &LeaseTerms,
+        is_forgotten: impl Fn(&Charged) -> bool,
+    ) -> Option<SettledEntry> {
+        let key = QuotaKey::of(check);
+        let mut shard = self.shard(key);
+        let lease = shard.get_mut(&key);
+        let lease = lease.filter(|lease| lease.quota == *check.quota);
+        let Some(lease) = lease.filter(|_| !self.is_closed.load(Relaxed)) else {
+            return Some(given_back(key, *check.quota, bought.charged));
+        };
+        if is_forgotten(&bought.charged) {
+            return None;
+        }
+        lease.answered(bought.decision, terms.now);
+        lease.add(UnitBatch {
+            charged: bought.charged,
+            bought_at: terms.now,
+            ends: BatchEnd {
+                window: window_end(check.quota, &bought),
+                counted: terms.counted_until,
+            },
+        });
+        None
+    }
+
+    /// Notes that a purchase has ended.
+    pub(super) fn end_purchase(&self, key: QuotaKey) {
+        if let Some(lease) = self.shard(key).get_mut(&key) {
+            lease.is_buying = false;
+            if let Some(bought) = lease.bought.take() {
+                bought.notify_waiters();
+            }
+        }
+    }
+
+    /// Buys no more from now on; what is held goes back when it is [swept](Self::sweep).
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Relaxed);
+    }
+
+    /// Takes out what is not to be held any longer, some shards at a time, and returns what goes back. To be called
+    /// several times a second. Where `is_barred` says that Redis cannot be asked, what is held is spent.
+    pub(super) fn sweep(
+        &self,
+        terms: &LeaseTerms,
+        is_barred: impl Fn(PartitionId) -> bool,
+    ) -> Vec<SettledEntry> {
+        let first = self.next_sweep.fetch_add(SHARDS_PER_SWEEP, Relaxed);
+        let is_closed = self.is_closed.load(Relaxed);
+        let mut back = Vec::new();
+        for index in first..first + SHARDS_PER_SWEEP {
+            let mut shard = lock(&self.shards[index % SHARDS]);
+            shard.retain(|key, lease| {
+                if !lease.is_empty() {
+                    lease.allow(lease.consistency.held_max(&lease.quota, terms.nodes));
+                    let is_kept = |batch: &UnitBatch| {
+                        let age = terms.now.since(batch.bought_at);
+                        !is_closed && (age < UNUSED_MAX || is_barred(key.partition_id))
+                    };
+                    let expired = lease.expire(terms.now, is_kept);
+                    back.extend(
+                        expired
+                            .iter()
+                            .map(|part| given_back(*key, lease.quota, *part)),
+                    );
+                }
+                !lease.is_idle(terms.now)
+            });
+        }
+        back
+    }
+
+    /// Takes out all that is held.
+    pub(super) fn take_all(&self, now: Timestamp) -> Vec<SettledEntry> {
+        let mut back = Vec::new();
+        for shard in &self.shards {
+            for (key, lease) in &mut *lock(shard) {
+                let expired = lease.expire(now, |_| false);
+                back.extend(
+                    expired
+                        .iter()
+                        .map(|part| given_back(*key, lease.quota, *part)),
+                );
+            }
+        }
+        back
+    }
+
+    /// Forgets what was charged to a client before a reset.
+    pub(super) fn reset(&self, key: QuotaKey, is_before: impl Fn(&Quota, &Charged) -> bool) {
+        if let Some(lease) = self.shard(key).get_mut(&key) {
+            let quota = lease.quota;
+            lease.forget(|charged| is_before(&quota, charged));
+        }
+    }
+
+    /// Counts the units that are held.
+    pub(super) fn held(&self, now: Timestamp) -> u64 {
+        let held = |shard: &LeaseShard| shard.values().map(|lease| lease.held(now)).sum::<u64>();
+        self.shards.iter().map(|shard| held(&lock(shard))).sum()
+    }
+
+    fn shard(&self, key: QuotaKey) -> MutexGuard<'_, LeaseShard> {
+        let shard = self.hasher.hash_one(key) % SHARDS as u64;
+        lock(&self.shards[usize::try_from(shard).expect("there are few")])
+    }
+}
+
+/// Returns when the window ends in which units were charged, if they end with it, by this gateway's clock.
+///
+/// Redis decided after it was asked, and its clock may be a little faster.
+fn window_end(quota: &Quota, bought: &Bought) -> Option<Timestamp> {
+    match quota.algorithm {
+        Algorithm::FixedWindow | Algorithm::Calendar(_) => {
+            let to_end = bought.decision.reset;
+            Some(bought.sent + shortened(to_end))
+        }
+        _ => None,
+    }
+}
+
+/// Says what comes back to Redis.
+fn given_back(key: QuotaKey, quota: Quota, charged: Charged) -> SettledEntry {
+    SettledEntry {
+        quota,
+        series_id: key.series_id,
+        partition_id: key.partition_id,
+        charged,
+        adjustment: Adjustment::GiveBack(charged.amount),
+        keeper: Keeper::Redis,
+    }
+}
+
+fn lock(shard: &Mutex<LeaseShard>) -> MutexGuard<'_, LeaseShard> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Number of shards, each with a lock of its own.
+const SHARDS: usize = 64;
+/// Most clients of a shard; further ones are decided exactly.
+const SHARD_MAX: usize = 1_024;
+/// Shards that one sweep passes over; all are swept within 0.4 s.
+const SHARDS_PER_SWEEP: usize = 16;
+/// After how long what was not spent goes back.
+const UNUSED_MAX: Micros = Micros::from_secs(1);

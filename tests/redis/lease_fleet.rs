@@ -1,0 +1,253 @@
+//! Gateways that buy units ahead at one Redis, and what it has counted of them.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use jiff::tz::TimeZone;
+use tollgate::clock::{Clock, Micros};
+use tollgate::limit::plan::OnStoreFailure;
+use tollgate::limit::{
+    Algorithm, Align, Calendar, CalendarShape, CalendarUnit, Check, Consistency, OldestBucket,
+    Overshoot, Quota,
+};
+use tollgate::store::{Charge, Series, SeriesRole, Session, Shape, StoreVerdict};
+
+use crate::store_redis::{Bench, TEN, TURNS, check};
+use crate::support::redis::Server;
+use crate::support::{PATIENCE, START};
+
+/// A window that no test sees the end of: a day begins at [`START`].
+pub const DAY: Micros = Micros::from_secs(86_400);
+/// Between two requests of a busy client.
+pub const GAP: Micros = Micros(5_000);
+/// Between two looks of a gateway at what it holds.
+const TICK: Micros = Micros(250_000);
+/// What passes in such steps; of longer times only the end.
+const SHORT: Micros = Micros(5_000_000);
+/// For stories in which Redis answers.
+pub const PATIENT: Duration = Duration::from_secs(5);
+/// For those in which it may not.
+pub const HASTY: Duration = Duration::from_millis(20);
+
+/// Returns a quota per day.
+pub const fn daily(limit: u64) -> Quota {
+    Quota {
+        limit,
+        window: DAY,
+        ..TEN
+    }
+}
+
+/// Returns quotas of every algorithm whose units can be bought ahead, of which none comes back while a test runs.
+pub fn of_each_algorithm(limit: u64) -> Vec<Quota> {
+    let shape = CalendarShape {
+        unit: CalendarUnit::Day,
+        time_zone: "UTC".into(),
+        anchor_day: 1,
+        anchor_minute: 0,
+        is_own: false,
+    };
+    let buckets = |oldest| Algorithm::SlidingWindow {
+        buckets: 24,
+        oldest,
+    };
+    let algorithms = [
+        Algorithm::FixedWindow,
+        Algorithm::Calendar(Calendar::of(shape, TimeZone::UTC)),
+        buckets(OldestBucket::Weighted),
+        buckets(OldestBucket::Whole),
+        buckets(OldestBucket::Dropped),
+        Algorithm::SlidingLog,
+    ];
+    let of = |algorithm| Quota {
+        algorithm,
+        ..daily(limit)
+    };
+    let first = Quota {
+        align: Align::First,
+        ..daily(limit)
+    };
+    // A unit comes back no sooner than after an hour.
+    let gcra = Quota {
+        window: Micros(DAY.0 * limit),
+        ..of(Algorithm::Gcra { burst: limit })
+    };
+    let others = [first, gcra].into_iter();
+    algorithms.map(of).into_iter().chain(others).collect()
+}
+
+/// A gateway of one worker.
+pub struct Gateway {
+    pub bench: Bench,
+    pub session: Session,
+}
+
+impl Gateway {
+    /// Must be called on the runtime that is to ask; the server has so long for a decision.
+    pub async fn start(server: SocketAddr, clock: &Clock, timeout: Duration) -> Self {
+        let bench = Bench::tireless_at(server, timeout, clock.clone());
+        let session = bench.store.session();
+        let gateway = Self { bench, session };
+        gateway.is_answered().await;
+        gateway
+    }
+
+    /// Waits until it has a connection, and an answer to whatever it has written on it.
+    async fn is_answered(&self) {
+        let asked = async {
+            while self.session.directives(0).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let in_time = tokio::time::timeout(PATIENCE, asked).await;
+        in_time.expect("Redis answers");
+    }
+
+    /// Returns a check that is exact, and refused where Redis does not answer.
+    pub fn exact<'q>(&self, quota: &'q Quota, client: u128, cost: u64) -> Check<'q> {
+        let series_id = self.bench.store.series_id(&Series {
+            policy: Arc::from("leased"),
+            role: SeriesRole::Real,
+            shape: Shape::of(quota),
+            window: quota.window,
+        });
+        Check {
+            series_id,
+            cost,
+            on_store_failure: OnStoreFailure::Closed,
+            ..check(quota, 0, client)
+        }
+    }
+
+    /// The same, of which all gateways together may hold that part of the limit ahead, in percent.
+    pub fn leased<'q>(&self, quota: &'q Quota, percent: u32, client: u128, cost: u64) -> Check<'q> {
+        Check {
+            consistency: Consistency::Leased(Overshoot(percent * 10_000)),
+            ..self.exact(quota, client, cost)
+        }
+    }
+
+    /// Decides a plan; returns what was charged, if it was admitted.
+    ///
+    /// # Errors
+    /// If Redis does not answer in time.
+    pub async fn ask(&self, plan: &[Check<'_>]) -> Result<Option<Charge>, ()> {
+        match self.session.decide(plan).await {
+            StoreVerdict::Decided {
+                verdict, charge, ..
+            } => Ok(Some(charge).filter(|_| verdict.admit)),
+            StoreVerdict::Unavailable { .. } => Err(()),
+        }
+    }
+
+    /// Asks so often, a moment after each other, while what is done in the background is done; returns how many
+    /// were admitted.
+    pub async fn busy(&self, times: u64, plan: &[Check<'_>]) -> u64 {
+        let mut admitted = 0;
+        for _ in 0..times {
+            self.bench.clock.advance(GAP);
+            let charge = self.ask(plan).await.expect("Redis answers in time");
+            admitted += u64::from(charge.is_some());
+            self.quiet().await;
+        }
+        admitted
+    }
+
+    /// Waits until what it has asked in the background has been answered.
+    pub async fn quiet(&self) {
+        let turns = async || {
+            for _ in 0..TURNS {
+                tokio::task::yield_now().await;
+            }
+        };
+        turns().await;
+        // Answers come in order, so the others are before this. It is none of the calls that are counted.
+        self.is_answered().await;
+        turns().await;
+    }
+
+    /// Returns how many units it holds ahead.
+    pub fn held(&self) -> u64 {
+        self.bench.redis().units_leased
+    }
+}
+
+/// Gateways that share a server, and one that only looks.
+pub struct Fleet<'s> {
+    pub server: &'s Server,
+    pub clock: Clock,
+    pub gateways: Vec<Gateway>,
+    witness: Gateway,
+}
+
+impl<'s> Fleet<'s> {
+    /// Starts a gateway by each of these ways to the server, which has so long for a decision. Must be called on the
+    /// runtime that is to ask.
+    pub async fn start(server: &'s Server, ways: &[SocketAddr], timeout: Duration) -> Self {
+        let clock = Clock::manual(START);
+        let mut gateways = Vec::new();
+        for way in ways {
+            gateways.push(Gateway::start(*way, &clock, timeout).await);
+        }
+        Self {
+            gateways,
+            witness: Gateway::start(server.address(), &clock, PATIENT).await,
+            clock,
+            server,
+        }
+    }
+
+    pub async fn tick(&self) {
+        for gateway in &self.gateways {
+            gateway.session.tick();
+        }
+        join_all(self.gateways.iter().map(Gateway::quiet)).await;
+    }
+
+    /// Lets time pass, in which the gateways go on.
+    pub async fn pass(&self, time: Micros) {
+        let mut left = time.0;
+        while left > 0 {
+            let step = if left > SHORT.0 {
+                4 * TICK.0
+            } else {
+                left.min(TICK.0)
+            };
+            self.clock.advance(Micros(step));
+            left -= step;
+            self.tick().await;
+        }
+    }
+
+    /// Lets all hear of each other.
+    pub async fn meet(&self) {
+        self.tick().await;
+        for _ in 0..3 {
+            self.clock.advance(Micros::from_secs(5));
+            self.tick().await;
+        }
+    }
+
+    /// Lets everybody give back what nobody uses.
+    pub async fn idle(&self) {
+        self.pass(Micros::from_secs(4)).await;
+        let held: Vec<_> = self.gateways.iter().map(Gateway::held).collect();
+        assert_eq!(held, vec![0; held.len()], "held by who idles");
+    }
+
+    /// Returns how much of a quota Redis has counted; of a bucket no more than it holds.
+    pub async fn counted(&self, quota: &Quota, client: u128) -> u64 {
+        // Counters do not depend on the limit.
+        let limit = match quota.algorithm {
+            Algorithm::Gcra { .. } => quota.limit,
+            _ => 1 << 40,
+        };
+        let wide = Quota { limit, ..*quota };
+        let look = [self.witness.exact(&wide, client, 0)];
+        let peeked = self.witness.session.peek_checks(&look).await.remove(0);
+        assert!(!peeked.is_degraded, "Redis answers");
+        limit - peeked.decision.remaining
+    }
+}

@@ -1,0 +1,315 @@
+//! Histories of gateways that buy units ahead, with failures: never more is admitted than there is, and nothing is lost
+//! but what a killed gateway held.
+
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use proptest::prelude::*;
+use tollgate::clock::Micros;
+use tollgate::limit::{Adjustment, Algorithm, Quota};
+use tollgate::store::{Charge, StoreVerdict};
+
+use crate::lease_fleet::{Fleet, GAP, Gateway, HASTY, of_each_algorithm};
+use crate::store_redis::{EVERYTHING, histories, run};
+use crate::support::redis::{Fault, Proxy, Server};
+
+const LIMIT: u64 = 300;
+/// How much of it all gateways may hold ahead, in percent.
+const OVERSHOOT: u32 = 30;
+/// What one of three may hold.
+const HELD_MAX: u64 = 30;
+
+/// One thing that happens at one of three gateways.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// So many requests of that cost, a moment after each other; in a hurry nothing is done in the background between.
+    Burst {
+        requests: u64,
+        cost: u64,
+        is_hurried: bool,
+    },
+    /// So many milliseconds pass.
+    Pass(u64),
+    /// Redis is away while so many requests come, or until one is not answered in time.
+    Away { requests: u64, cost: u64 },
+    /// The connection ends while requests are decided.
+    Break { requests: u64, cost: u64 },
+    /// A client that leaves after so many turns of the runtime, before its answer has come.
+    Leave { turns: usize, cost: u64 },
+    /// What a request cost turns out, or that part of it does not count.
+    Settle(prop::sample::Index, i64),
+    /// An operator resets the client.
+    Reset,
+    /// It is killed after such requests, and another one takes its place.
+    Kill { requests: u64, cost: u64 },
+    /// It ends, and another one takes its place.
+    Shutdown { requests: u64 },
+}
+
+fn event() -> impl Strategy<Value = (usize, Event)> {
+    let (requests, cost) = (1..40_u64, 1..4_u64);
+    let many = (requests.clone(), cost.clone());
+    let event = prop_oneof![
+        12 => (many.clone(), any::<bool>()).prop_map(|((requests, cost), is_hurried)| Event::Burst {
+            requests,
+            cost,
+            is_hurried,
+        }),
+        4 => (100..3_000_u64).prop_map(Event::Pass),
+        1 => (10_000..20_000_u64).prop_map(Event::Pass),
+        1 => many.clone().prop_map(|(requests, cost)| Event::Away { requests, cost }),
+        1 => many.clone().prop_map(|(requests, cost)| Event::Break { requests, cost }),
+        1 => many.prop_map(|(requests, cost)| Event::Kill { requests, cost }),
+        2 => (0..30_usize, cost).prop_map(|(turns, cost)| Event::Leave { turns, cost }),
+        4 => (any::<prop::sample::Index>(), -3..4_i64)
+            .prop_map(|(which, units)| Event::Settle(which, units)),
+        2 => Just(Event::Reset),
+        1 => requests.prop_map(|requests| Event::Shutdown { requests }),
+    ];
+    (0..3_usize, event)
+}
+
+/// What a request was charged by a gateway that can still settle it.
+struct Standing {
+    gateway: usize,
+    charge: Charge,
+    units: u64,
+    /// Whether a reset has ended it.
+    is_over: bool,
+}
+
+/// Three gateways, and what they have admitted since the last reset.
+struct History<'s> {
+    fleet: Fleet<'s>,
+    proxies: Vec<Proxy>,
+    quota: Quota,
+    client: u128,
+    standing: Vec<Standing>,
+    admitted: u64,
+    /// What was spent without asking.
+    more: u64,
+    /// What may be counted though nobody has it any more.
+    lost_max: u64,
+}
+
+impl<'s> History<'s> {
+    async fn start(server: &'s Server, quota: Quota, client: u128) -> Self {
+        // The gateways of another history, which began at the same time, are none of this fleet.
+        server.command(&["FLUSHALL"]);
+        let proxies: Vec<_> = (0..3).map(|_| Proxy::to(server.address())).collect();
+        let ways: Vec<_> = proxies.iter().map(Proxy::address).collect();
+        let fleet = Fleet::start(server, &ways, HASTY).await;
+        fleet.meet().await;
+        Self {
+            fleet,
+            proxies,
+            quota,
+            client,
+            standing: Vec::new(),
+            admitted: 0,
+            more: 0,
+            lost_max: 0,
+        }
+    }
+
+    /// Decides a request of that cost; returns whether Redis answered, if it was asked.
+    async fn request(&mut self, at: usize, cost: u64) -> bool {
+        let (gateway, quota) = (&self.fleet.gateways[at], self.quota);
+        let plan = [gateway.leased(&quota, OVERSHOOT, self.client, cost)];
+        let asked = gateway.ask(&plan).await;
+        let is_answered = asked.is_ok();
+        if let Ok(Some(charge)) = asked {
+            self.admitted += cost;
+            self.standing.push(Standing {
+                gateway: at,
+                charge,
+                units: cost,
+                is_over: false,
+            });
+        }
+        is_answered
+    }
+
+    async fn burst(&mut self, at: usize, requests: u64, cost: u64, is_hurried: bool) {
+        for _ in 0..requests {
+            self.fleet.clock.advance(GAP);
+            self.request(at, cost).await;
+            if !is_hurried {
+                self.fleet.gateways[at].quiet().await;
+            }
+        }
+    }
+
+    /// Puts another gateway in the place of one that is no more.
+    async fn replace(&mut self, at: usize, server: &Server) {
+        self.standing.retain(|one| one.gateway != at);
+        // Whatever it still had to say is never heard.
+        self.proxies[at] = Proxy::to(server.address());
+        let way = self.proxies[at].address();
+        self.fleet.gateways[at] = Gateway::start(way, &self.fleet.clock, HASTY).await;
+    }
+
+    async fn reset(&mut self, at: usize) {
+        // A server that has no time but the gateways' would date before the reset what it is told after it.
+        join_all(self.fleet.gateways.iter().map(Gateway::quiet)).await;
+        let quota = self.quota;
+        let check = self.fleet.gateways[at].exact(&quota, self.client, 0);
+        let series_ids = [check.series_id];
+        // What is charged within the microsecond of a reset gives nothing back.
+        self.fleet.clock.advance(Micros(1));
+        let reset = async {
+            let session = &self.fleet.gateways[at].session;
+            loop {
+                let reset = session.reset(&series_ids, check.partition_id).await;
+                if let Ok(when) = reset {
+                    break when;
+                }
+            }
+        };
+        let when = reset.await;
+        for (other, gateway) in self.fleet.gateways.iter().enumerate() {
+            if other != at {
+                let series_id = gateway.exact(&quota, self.client, 0).series_id;
+                (gateway.bench.store).note_reset(series_id, check.partition_id, when);
+            }
+        }
+        self.fleet.clock.advance(Micros(1));
+        (self.admitted, self.more) = (0, 0);
+        self.standing.iter_mut().for_each(|one| one.is_over = true);
+        self.lost_max = 0;
+    }
+
+    fn settle(&mut self, which: prop::sample::Index, units: i64) -> Option<usize> {
+        let index = (!self.standing.is_empty()).then(|| which.index(self.standing.len()))?;
+        let one = &mut self.standing[index];
+        let amount = units.unsigned_abs();
+        let adjustment = if units < 0 {
+            let back = amount.min(one.units);
+            one.units -= back;
+            self.admitted -= if one.is_over { 0 } else { back };
+            Adjustment::GiveBack(amount)
+        } else if one.is_over {
+            Adjustment::NONE
+        } else {
+            self.more += amount;
+            Adjustment::Spend(amount)
+        };
+        let session = &self.fleet.gateways[one.gateway].session;
+        session.settle_later(&mut one.charge, |_| adjustment);
+        Some(one.gateway)
+    }
+
+    async fn away(&mut self, at: usize, requests: u64, cost: u64) {
+        self.proxies[at].set(Fault::BlackHole);
+        for _ in 0..requests {
+            if !self.request(at, cost).await {
+                break;
+            }
+        }
+        self.proxies[at].set(Fault::None);
+        self.fleet.gateways[at].quiet().await;
+    }
+
+    async fn leave(&self, at: usize, turns: usize, cost: u64) {
+        let (gateway, quota) = (&self.fleet.gateways[at], self.quota);
+        let plan = [gateway.leased(&quota, OVERSHOOT, self.client, cost)];
+        let mut deciding = Box::pin(gateway.session.decide(&plan));
+        for _ in 0..turns {
+            if let Some(decided) = (&mut deciding).now_or_never() {
+                // It leaves with the answer.
+                if let StoreVerdict::Decided { mut charge, .. } = decided {
+                    let session = &gateway.session;
+                    session.settle_later(&mut charge, |_| EVERYTHING);
+                }
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        drop(deciding);
+        gateway.quiet().await;
+    }
+
+    async fn happen(&mut self, server: &Server, at: usize, event: Event) {
+        match event {
+            Event::Burst {
+                requests,
+                cost,
+                is_hurried,
+            } => self.burst(at, requests, cost, is_hurried).await,
+            Event::Pass(ms) => self.fleet.pass(Micros(ms * 1_000)).await,
+            Event::Away { requests, cost } => self.away(at, requests, cost).await,
+            Event::Break { requests, cost } => {
+                self.burst(at, requests, cost, true).await;
+                self.proxies[at].reset_all();
+                self.request(at, cost).await;
+                self.fleet.gateways[at].quiet().await;
+                self.lost_max += HELD_MAX + cost;
+            }
+            Event::Leave { turns, cost } => self.leave(at, turns, cost).await,
+            Event::Settle(which, units) => {
+                if let Some(gateway) = self.settle(which, units) {
+                    self.fleet.gateways[gateway].quiet().await;
+                }
+            }
+            Event::Reset => self.reset(at).await,
+            Event::Kill { requests, cost } => {
+                self.burst(at, requests, cost, true).await;
+                self.replace(at, server).await;
+                self.lost_max += HELD_MAX;
+            }
+            Event::Shutdown { requests } => {
+                let gateway = &self.fleet.gateways[at];
+                assert_eq!(gateway.session.finish().await, 0);
+                assert_eq!(gateway.held(), 0);
+                self.burst(at, requests, 1, true).await;
+                assert_eq!(self.fleet.gateways[at].held(), 0);
+                self.replace(at, server).await;
+            }
+        }
+        let held: Vec<_> = self.fleet.gateways.iter().map(Gateway::held).collect();
+        assert!(held.iter().all(|held| *held <= HELD_MAX), "{held:?} held");
+        assert!(self.admitted <= LIMIT, "{} admitted", self.admitted);
+    }
+}
+
+/// Tells a history; returns the least and the most that Redis may have counted, and what it has.
+async fn ends(
+    server: &Server,
+    quota: Quota,
+    client: u128,
+    events: Vec<(usize, Event)>,
+) -> (u64, u64, u64) {
+    let mut history = History::start(server, quota, client).await;
+    for (at, event) in events {
+        history.happen(server, at, event).await;
+    }
+    history.fleet.idle().await;
+    let is_bucket = matches!(quota.algorithm, Algorithm::Gcra { .. });
+    let most = if is_bucket { LIMIT } else { u64::MAX };
+    let spent = history.admitted + history.more;
+    let counted = history.fleet.counted(&quota, client).await;
+    (
+        spent.min(most),
+        (spent + history.lost_max).min(most),
+        counted,
+    )
+}
+
+#[test]
+fn never_more_than_the_quota_is_admitted_and_what_was_is_what_is_counted() {
+    let (server, quotas) = (Server::start(), of_each_algorithm(LIMIT));
+    let event = (0..quotas.len(), event());
+    histories(20, event, |client, events| {
+        // The first event says which algorithm it is.
+        let quota = quotas[events[0].0];
+        let events = events.into_iter().map(|(_, event)| event).collect();
+        let mut ended = (0, 0, 0);
+        run(async { ended = ends(&server, quota, client, events).await });
+        let (least, most, counted) = ended;
+        prop_assert!(
+            (least..=most).contains(&counted),
+            "{counted} counted, {least} to {most} spent, {:?}",
+            quota.algorithm
+        );
+        Ok(())
+    });
+}
