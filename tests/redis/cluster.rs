@@ -12,7 +12,7 @@ use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
 use tollgate::limit::{
     Algorithm, Align, Calendar, CalendarShape, CalendarUnit, Check, Consistency, Count, Decision,
-    OldestBucket, PartitionId, Quota, Retry, Verdict,
+    OldestBucket, Overshoot, PartitionId, Quota, Retry, Verdict,
 };
 use tollgate::store::redis::wire::KeyNames;
 use tollgate::store::settings::{
@@ -113,6 +113,33 @@ impl Gateway {
         let peeks = self.session.peek(plan).await;
         peeks.iter().map(|peek| peek.remaining).collect()
     }
+}
+
+#[tokio::test(flavor = "local")]
+async fn plan_over_several_servers_is_paid_of_what_is_held_ahead() {
+    let cluster = Cluster::start(3, 0);
+    let gateway = Gateway::over(&cluster);
+    let quota = quota(100_000, HOUR);
+    let leased = |policy, client| Check {
+        policy: PlanPolicy(policy),
+        consistency: Consistency::Leased(Overshoot(10_000)),
+        ..gateway.check(&policy.to_string(), &quota, client)
+    };
+    let plan = [leased(0, 1), leased(1, 2), leased(2, 3), leased(3, 4)];
+    let paid = || gateway.store.usage().redis.map_or(0, |redis| redis.leased);
+    let (mut admitted, patience) = (0, Instant::now() + PATIENCE);
+    while paid() < 200 {
+        assert!(Instant::now() < patience, "{} of {admitted} paid", paid());
+        gateway.clock.advance(Micros(20_000));
+        gateway.session.tick();
+        let (verdict, charge) = gateway.decide(&plan).await;
+        assert!(verdict.admit);
+        drop(charge);
+        admitted += 1;
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(gateway.session.finish().await, 0);
+    assert_eq!(gateway.remaining(&plan).await, [100_000 - admitted; 4]);
 }
 
 #[tokio::test(flavor = "local")]

@@ -168,7 +168,7 @@ impl Leasing {
 
     /// Refuses a plan of a busy client whose units are left to gather.
     fn refuse_scarce(&self, plan: &[Check<'_>], terms: &LeaseTerms) -> Option<Verdict> {
-        if plan.iter().any(counts_refused) {
+        if !terms.may_buy || plan.iter().any(counts_refused) {
             return None;
         }
         let leases = &self.decider.remote.store().leases;
@@ -262,8 +262,13 @@ impl Drop for PaidChecks<'_, '_> {
         for part in &self.parts {
             let check = &self.plan[part.place];
             let store = self.leasing.decider.remote.store();
+            let now = store.clock.now();
             if !store.was_reset_since(check, &part.spent.charged) {
-                (self.leasing.decider).give_back_units(store.leases.put_back(check, &part.spent));
+                (self.leasing.decider).give_back_units(store.leases.put_back(
+                    check,
+                    &part.spent,
+                    now,
+                ));
             }
         }
     }

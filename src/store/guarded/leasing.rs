@@ -15,7 +15,7 @@ use super::owned_plan::OwnedPlan;
 use super::quota_key::QuotaKey;
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::{CheckMode, OnStoreFailure};
-use crate::limit::{Charged, Check, Decision, Plan, Retry};
+use crate::limit::{Algorithm, Charged, Check, Decision, OldestBucket, Plan, Quota, Retry};
 use crate::store::outcome::StoreVerdict;
 
 /// What a worker buys units ahead with.
@@ -116,7 +116,8 @@ impl Leasing {
             return Supply::Ample;
         };
         let age = terms.now.since(asked.received);
-        if age < GATHERED_FOR && decision.next.is_some_and(|next| next < GATHERED_FOR) {
+        let is_soon = decision.next.is_some_and(|next| next < GATHERED_FOR);
+        if age < GATHERED_FOR && is_soon && come_back_one_by_one(check.quota) {
             let left = Micros(GATHERED_FOR.0 - age.0);
             return Supply::Gathers(Decision {
                 remaining: 0,
@@ -214,6 +215,18 @@ impl Drop for OpenPurchase {
         purchases.set(purchases.get() - 1);
         ended.notify_waiters();
     }
+}
+
+/// Says whether units of a quota come back one by one, and not many at once.
+fn come_back_one_by_one(quota: &Quota) -> bool {
+    matches!(
+        quota.algorithm,
+        Algorithm::Gcra { .. }
+            | Algorithm::SlidingWindow {
+                oldest: OldestBucket::Weighted,
+                ..
+            }
+    )
 }
 
 /// How long units that come back one by one are left to gather.

@@ -22,7 +22,7 @@ impl Activity {
     /// Notes a request.
     pub(super) fn note(&mut self, units: u64, now: Timestamp) {
         let second = now.0 / SECOND.0;
-        if second != self.second {
+        if second > self.second {
             self.older = if second == self.second + 1 {
                 self.newer
             } else {
@@ -36,7 +36,7 @@ impl Activity {
 
     /// Returns what was spent in the last second.
     pub(super) fn last_second(&self, now: Timestamp) -> Spending {
-        let elapsed = (now.0 / SECOND.0).wrapping_sub(self.second);
+        let elapsed = (now.0 / SECOND.0).saturating_sub(self.second);
         let inside = SECOND.0 - now.0 % SECOND.0;
         let part = |units: u64| {
             let units = u128::from(units) * u128::from(inside) / u128::from(SECOND.0);
@@ -55,7 +55,7 @@ impl Activity {
 
     /// Says whether nothing was spent lately.
     pub(super) fn is_over(&self, now: Timestamp) -> bool {
-        (now.0 / SECOND.0).wrapping_sub(self.second) > 1
+        (now.0 / SECOND.0).saturating_sub(self.second) > 1
     }
 }
 

@@ -96,6 +96,11 @@ impl QuotaLease {
         })
     }
 
+    /// Says whether units may be taken back.
+    pub(super) fn has_room(&self, spent: &SpentUnits, now: Timestamp) -> bool {
+        self.held(now).saturating_add(spent.charged.amount) <= self.held_max
+    }
+
     /// Takes units back that were not spent after all.
     pub(super) fn put_back(&mut self, spent: &SpentUnits) {
         let charged = spent.charged;

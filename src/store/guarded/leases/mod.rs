@@ -108,11 +108,17 @@ impl Leases {
     }
 
     /// Takes units back that were not spent after all; returns those that cannot be kept.
-    pub(super) fn put_back(&self, check: &Check<'_>, spent: &SpentUnits) -> Option<SettledEntry> {
+    pub(super) fn put_back(
+        &self,
+        check: &Check<'_>,
+        spent: &SpentUnits,
+        now: Timestamp,
+    ) -> Option<SettledEntry> {
         let key = QuotaKey::of(check);
         let mut shard = self.shard(key);
         match shard.get_mut(&key) {
-            Some(lease) if lease.quota == *check.quota => {
+            // Others may have been bought in their place.
+            Some(lease) if lease.quota == *check.quota && lease.has_room(spent, now) => {
                 lease.put_back(spent);
                 None
             }
@@ -155,7 +161,8 @@ impl Leases {
         lease.allow(terms.held_max(check));
         let missing = lease.missing(terms.now);
         let may_buy = terms.may_buy && !self.is_closed.load(Relaxed);
-        if missing == 0 || !may_buy {
+        let can_pay = check.cost <= terms.held_max(check);
+        if missing == 0 || !may_buy || !can_pay {
             let is_held = lease.held(terms.now) >= check.cost.max(1);
             return if is_held {
                 PurchaseTurn::Held
@@ -298,7 +305,8 @@ fn window_end(quota: &Quota, bought: &Bought) -> Option<Timestamp> {
     match quota.algorithm {
         Algorithm::FixedWindow | Algorithm::Calendar(_) => {
             let to_end = bought.decision.reset;
-            Some(bought.sent + shortened(to_end))
+            let to_end = shortened(to_end).0.saturating_sub(CLOCK_STEP_MAX.0);
+            Some(bought.sent + Micros(to_end))
         }
         _ => None,
     }
@@ -326,5 +334,7 @@ const SHARDS: usize = 64;
 const SHARD_MAX: usize = 1_024;
 /// Shards that one sweep passes over; all are swept within 0.4 s.
 const SHARDS_PER_SWEEP: usize = 16;
+/// By how much this gateway's clock is set back at once at most, while units are held.
+const CLOCK_STEP_MAX: Micros = Micros(10_000);
 /// After how long what was not spent goes back.
 const UNUSED_MAX: Micros = Micros::from_secs(1);
