@@ -99,6 +99,14 @@ impl Clock {
         }
     }
 
+    /// Returns the time of the monotonic clock, which no correction changes: only spans of it mean anything.
+    pub fn steady(&self) -> Timestamp {
+        match &self.0.source {
+            TimeSource::System { .. } => Timestamp(monotonic_us()),
+            TimeSource::Manual(us) => Timestamp(us.load(Relaxed)),
+        }
+    }
+
     /// Returns wall time, which may step: for what others have dated. A manual clock's is its own time,
     /// but for [`set_wall_ahead`](Self::set_wall_ahead).
     pub fn wall(&self) -> Timestamp {

@@ -15,19 +15,22 @@ pub fn overshoot(consistency: Consistency, quotas: &[Quota], store: &Settings) -
     }
     let nodes = store.min_nodes;
     let s = if nodes == 1 { "" } else { "s" };
-    let part = format!(
-        "{} of `min_nodes = {nodes}` gateway{s}",
-        display::overshoot(&overshoot)
-    );
+    let percent = display::overshoot(&overshoot);
     let lines = quotas.iter().map(|quota| {
         let (rate, held) = (display::rate(quota), consistency.held_max(quota, nodes));
+        let part = match quota.algorithm {
+            Algorithm::Gcra { burst } if overshoot.part(quota, nodes) == burst / 2 => {
+                format!("half of `burst = {burst}`")
+            }
+            _ => format!("{percent} of `min_nodes = {nodes}` gateway{s}"),
+        };
         if held == 0 {
-            let held = overshoot.held_max(quota.limit, nodes);
+            let held = overshoot.part(quota, nodes);
             return format!("{rate} is exact: each gateway could hold {held} ({part}), and 2 are the fewest that help");
         }
-        let bound = match quota.algorithm {
-            Algorithm::FixedWindow | Algorithm::Calendar(_) => "never more than the quota in a window".to_owned(),
-            _ => format!("at most {} more than the quota", held.saturating_mul(nodes.into())),
+        let bound = match consistency.overshoot_max(quota, nodes) {
+            Some(0) => "never more than the quota in a window".to_owned(),
+            most => format!("at most {} more than the quota", most.unwrap_or_default()),
         };
         let calls = display::calls(held);
         let saves = if held < WORTHWHILE { ": saves little" } else { "" };
@@ -93,6 +96,12 @@ mod tests {
         ] {
             assert_eq!(said(quota, ppm, &store), expected);
         }
+        let bucket = quota(1_000, 1, Algorithm::Gcra { burst: 100 });
+        assert_eq!(
+            said(bucket, 1_000_000, &store),
+            "1000 per second is leased: each gateway holds at most 50 ahead (half of `burst = 100`), \
+             at most 1000 more than the quota; a busy client takes at least 0.04 Redis calls per request"
+        );
         let quota = quota(100, 60, sliding);
         assert!(said(quota, 10_000, &Settings::default()).contains("exact here"));
         assert!(overshoot(Consistency::Exact, &[quota], &store).is_empty());

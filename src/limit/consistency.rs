@@ -21,25 +21,25 @@ impl Consistency {
     pub fn held_max(self, quota: &Quota, nodes: u32) -> u64 {
         match self {
             Self::Leased(overshoot) if can_be_leased(quota) => {
-                let held_max = overshoot
-                    .held_max(quota.limit, nodes)
-                    .min(bought_max(quota));
-                if held_max < HELD_MIN { 0 } else { held_max }
+                let part = overshoot.part(quota, nodes);
+                if part < HELD_MIN { 0 } else { part }
             }
             _ => 0,
         }
     }
 
-    /// Returns by how many units clients may exceed a quota at most; none if the store decides each request.
-    pub fn overshoot_max(self, quota: &Quota) -> Option<u64> {
+    /// Returns by how many units clients may exceed a quota at most that `nodes` gateways share, or more; none if the
+    /// policy is exact.
+    pub fn overshoot_max(self, quota: &Quota, nodes: u32) -> Option<u64> {
         let ends_with_window = matches!(
             quota.algorithm,
             Algorithm::FixedWindow | Algorithm::Calendar(_)
         );
         match self {
-            Self::Leased(_) if ends_with_window => Some(0),
-            Self::Leased(_) => Some(self.held_max(quota, 1)),
             Self::Exact => None,
+            // More gateways hold no more each.
+            Self::Leased(_) if ends_with_window || self.held_max(quota, nodes) == 0 => Some(0),
+            Self::Leased(overshoot) => Some(overshoot.held_max(quota.limit, 1)),
         }
     }
 }
@@ -52,6 +52,11 @@ impl Default for Overshoot {
 }
 
 impl Overshoot {
+    /// Returns the part of a quota that one of `nodes` gateways may hold, however small.
+    pub fn part(self, quota: &Quota, nodes: u32) -> u64 {
+        self.held_max(quota.limit, nodes).min(bought_max(quota))
+    }
+
     /// Returns the part of a quota of `limit` that one of `nodes` gateways may hold.
     pub fn held_max(self, limit: u64, nodes: u32) -> u64 {
         let (ppm, nodes) = (u64::from(self.0), u64::from(nodes.max(1)));

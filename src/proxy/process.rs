@@ -128,7 +128,12 @@ fn configured_quotas(snapshot: &Snapshot) -> Vec<ConfiguredQuota> {
             quota: quota.item.trim_matches('"').into(),
             units: quota.quota.limit,
             window: quota.quota.has_window().then_some(quota.quota.window),
-            overshoot: policy.consistency.overshoot_max(&quota.quota),
+            overshoot: match snapshot.store.location {
+                Location::Memory => None,
+                Location::Redis(_) => {
+                    (policy.consistency).overshoot_max(&quota.quota, snapshot.store.min_nodes)
+                }
+            },
         })
     });
     quotas.collect()

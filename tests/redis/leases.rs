@@ -1,8 +1,9 @@
 //! Units that gateways buy ahead at one Redis: they take fewer calls, and what was admitted is what Redis has counted.
 
+use futures_util::FutureExt;
 use tollgate::clock::Micros;
-use tollgate::limit::Check;
-use tollgate::limit::plan::PlanPolicy;
+use tollgate::limit::plan::{CheckMode, PlanPolicy};
+use tollgate::limit::{Algorithm, Check, Quota};
 
 use crate::gate::calls;
 use crate::lease_fleet::{DAY, Fleet, HASTY, PATIENT, daily, of_each_algorithm};
@@ -273,5 +274,121 @@ fn while_redis_is_away_what_is_held_is_spent_and_no_more() {
         assert!(fleet.counted(&quota, CLIENT).await >= admitted);
         fleet.idle().await;
         assert_eq!(fleet.counted(&quota, CLIENT).await, admitted);
+    });
+}
+
+#[test]
+fn units_that_come_back_after_others_were_bought_do_not_add_up_to_more_than_may_be_held() {
+    /// What one gateway may hold.
+    const HELD_MAX: u64 = 30;
+    with(1, async |fleet| {
+        let (gateway, quota, other) = (&fleet.gateways[0], daily(1_000), daily(900));
+        let leased = gateway.leased(&quota, 3, CLIENT, 1);
+        let exact = Check {
+            policy: PlanPolicy(1),
+            ..gateway.exact(&other, CLIENT + 1, 1)
+        };
+        assert_eq!(gateway.busy(200, &[leased]).await, 200);
+        let plan = [leased, exact];
+        let mut waiting = Vec::new();
+        for _ in 0..5 {
+            for _ in 0..gateway.held() {
+                let mut deciding = Box::pin(gateway.ask(&plan));
+                assert!(
+                    (&mut deciding).now_or_never().is_none(),
+                    "the exact one is asked"
+                );
+                waiting.push(deciding);
+            }
+            gateway.quiet().await;
+        }
+        assert!(waiting.len() as u64 > 2 * HELD_MAX, "{}", waiting.len());
+        // Their clients leave.
+        drop(waiting);
+        assert!(gateway.held() <= HELD_MAX, "{}", gateway.held());
+        fleet.idle().await;
+        assert_eq!(fleet.counted(&quota, CLIENT).await, 200);
+    });
+}
+
+#[test]
+fn what_is_left_is_spent_even_if_the_next_purchase_does_not_fit() {
+    with(3, async |fleet| {
+        let gateway = &fleet.gateways[0];
+        // A unit comes back in 10 ms, in which there are twenty requests.
+        let bucket = Quota {
+            limit: 100,
+            window: Micros::from_secs(1),
+            algorithm: Algorithm::Gcra { burst: 1_000 },
+            ..daily(100)
+        };
+        for turn in 0..12 {
+            let client = u128::from(turn);
+            let spent = [gateway.exact(&bucket, client, 790 + turn)];
+            assert_eq!(gateway.busy(1, &spent).await, 1);
+            let plan = [gateway.leased(&bucket, 100, client, 1)];
+            while gateway.ask(&plan).await.expect("an answer").is_some() {
+                fleet.clock.advance(Micros(500));
+                gateway.quiet().await;
+            }
+            // No more than comes back while units gather.
+            let look = [gateway.exact(&bucket, client, 0)];
+            let left = gateway.session.peek(&look).await[0].remaining;
+            assert!(left <= 5, "{left}");
+        }
+    });
+}
+
+#[test]
+fn policy_on_trial_is_charged_in_all_of_its_quotas_or_in_none() {
+    with(1, async |fleet| {
+        // Of the second one unit could be held, so it is exact.
+        let (gateway, wide) = (&fleet.gateways[0], daily(1_000));
+        let narrow = Quota {
+            algorithm: Algorithm::SlidingLog,
+            ..daily(39)
+        };
+        let plan = [&wide, &narrow].map(|quota| Check {
+            mode: CheckMode::Shadow,
+            ..gateway.leased(quota, 5, CLIENT, 1)
+        });
+        assert_eq!(gateway.busy(100, &plan).await, 100);
+        fleet.idle().await;
+        for quota in [wide, narrow] {
+            assert_eq!(
+                fleet.counted(&quota, CLIENT).await,
+                narrow.limit,
+                "{quota:?}"
+            );
+        }
+    });
+}
+
+#[test]
+fn what_is_held_is_not_refused_before_a_body_is_read() {
+    with(2, async |fleet| {
+        let [one, other] = &fleet.gateways[..] else {
+            panic!("there are two");
+        };
+        let quota = daily(1_000);
+        assert_eq!(
+            one.busy(200, &[one.leased(&quota, 20, CLIENT, 1)]).await,
+            200
+        );
+        let held = one.held();
+        assert!(held > 0);
+        let left = 1_000 - fleet.counted(&quota, CLIENT).await;
+        assert_eq!(other.busy(1, &[other.exact(&quota, CLIENT, left)]).await, 1);
+        // Too large for what is held, so Redis refuses it, and that is remembered.
+        let large = [one.leased(&quota, 20, CLIENT, held + 1)];
+        assert_eq!(one.busy(1, &large).await, 0);
+        let refuses = |plan: &[Check<'_>]| one.session.refuse_at_once(plan).is_some();
+        assert!(!refuses(&[one.leased(&quota, 20, CLIENT, 1)]));
+        assert!(refuses(&large));
+        assert_eq!(
+            one.busy(held, &[one.leased(&quota, 20, CLIENT, 1)]).await,
+            held
+        );
+        assert!(refuses(&[one.leased(&quota, 20, CLIENT, 1)]));
     });
 }

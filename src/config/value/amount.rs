@@ -75,7 +75,8 @@ pub fn overshoot(text: &str) -> Result<Overshoot, ValueError> {
     let digits = text.trim().strip_suffix('%').map_or("", str::trim_end);
     let (whole, decimals) = digits.split_once('.').unwrap_or((digits, ""));
     let is_number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
-    if whole.is_empty() || !is_number(whole) || !is_number(decimals) {
+    let is_cut = digits.ends_with('.');
+    if whole.is_empty() || is_cut || !is_number(whole) || !is_number(decimals) {
         return Err(ValueError::new("is not a percentage", OVERSHOOTS));
     }
     let ppm = format!("{whole}{decimals:0<4}").parse();

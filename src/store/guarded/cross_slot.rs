@@ -49,16 +49,18 @@ pub(super) fn is_cross_slot(remote: &Remote, plan: &[Check<'_>]) -> bool {
 
 /// Decides the parts of a plan, all or nothing.
 ///
-/// A task of its own does it, because it must go on if the client leaves: only the answers say what
+/// The request has waited for so long already. A task of its own does it, because it must go on if the client leaves: only the answers say what
 /// the parts spent, and if one refuses, the others have to come back.
 pub(super) async fn decide(
     remote: &Rc<Remote>,
     settlements: &Rc<SettlementQueue>,
     plan: &[Check<'_>],
+    waited: Duration,
 ) -> StoreVerdict {
     let owned = OwnedPlan::of(plan);
     let (own_remote, own_settlements) = (Rc::clone(remote), Rc::clone(settlements));
-    let deciding = async move { decide_parts(&own_remote, &own_settlements, &owned.plan()).await };
+    let deciding =
+        async move { decide_parts(&own_remote, &own_settlements, &owned.plan(), waited).await };
     let outcome = AwaitedOutcome::of(remote, settlements, deciding)
         .get()
         .await;
@@ -70,8 +72,10 @@ async fn decide_parts(
     remote: &Rc<Remote>,
     settlements: &Rc<SettlementQueue>,
     plan: &[Check<'_>],
+    waited: Duration,
 ) -> StoreVerdict {
     let began = remote.store().clock.now();
+    let began = Timestamp(began.0.saturating_sub(Micros::from(waited).0));
     let parts = parts(remote, plan);
     let is_lost = |part: &PlanPart<'_>| {
         part.checks.iter().any(is_closed) && remote.is_barred(part.checks[0].partition_id)
@@ -81,6 +85,7 @@ async fn decide_parts(
         return unavailable(remote);
     }
     let timeout = asks::wait_for_announcements(remote, plan, 2).await;
+    let timeout = timeout.min(remaining(remote, began));
     let mut peeked = PeekedPlan::peek(remote, plan, parts, timeout).await;
     let timeout = remaining(remote, began);
     if peeked.is_lost {

@@ -11,7 +11,7 @@ use super::cross_slot;
 use super::joined::{JoinedPlan, PlanPart, decided, unavailable};
 use super::refusals::Recalled;
 use super::remote::Remote;
-use super::settlements::SettlementQueue;
+use super::settlements::{ENTRIES_PER_CALL_MAX, SettlementQueue};
 use crate::limit::{Check, Verdict};
 use crate::metrics::Refund;
 use crate::store::charge::SettledEntry;
@@ -36,7 +36,7 @@ impl Decider {
                 *outcome = StoreVerdict::refused(verdict);
                 None
             }
-            Recalled::Due => Some(Box::pin(self.decide_due(plan))),
+            Recalled::Due => Some(Box::pin(self.decide_due(plan, Duration::ZERO))),
             Recalled::Nothing => Some(Box::pin(self.decide(plan, Duration::ZERO))),
         }
     }
@@ -67,7 +67,14 @@ impl Decider {
             return evictable.uncounted(decided);
         }
         // Boxed, so that plans in one slot need no room for it.
-        let apart = || Box::pin(cross_slot::decide(&self.remote, &self.settlements, plan));
+        let apart = || {
+            Box::pin(cross_slot::decide(
+                &self.remote,
+                &self.settlements,
+                plan,
+                waited,
+            ))
+        };
         if cross_slot::is_cross_slot(&self.remote, plan) {
             return apart().await;
         }
@@ -117,8 +124,8 @@ impl Decider {
 
     /// Decides a plan that is refused by what is remembered, to see whether that still holds; what does
     /// not hold is forgotten.
-    pub(super) async fn decide_due(&self, plan: &[Check<'_>]) -> StoreVerdict {
-        let outcome = self.decide(plan, Duration::ZERO).await;
+    pub(super) async fn decide_due(&self, plan: &[Check<'_>], waited: Duration) -> StoreVerdict {
+        let outcome = self.decide(plan, waited).await;
         if let StoreVerdict::Decided {
             verdict,
             is_degraded: false,
@@ -132,9 +139,10 @@ impl Decider {
 
     /// Gives units back that nobody spends.
     pub(super) fn give_back_units(&self, entries: impl IntoIterator<Item = SettledEntry>) {
-        for entry in entries {
-            let entries = std::iter::once(entry).collect();
-            (self.settlements).settle(&self.remote, entries, Refund::default());
+        let mut entries = entries.into_iter().peekable();
+        while entries.peek().is_some() {
+            let some = entries.by_ref().take(ENTRIES_PER_CALL_MAX).collect();
+            (self.settlements).settle(&self.remote, some, Refund::default());
         }
     }
 }

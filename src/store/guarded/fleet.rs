@@ -55,7 +55,7 @@ impl Fleet {
     /// Notes the number that Redis gave to a node that announced itself at `sent`.
     pub(super) fn saw(&self, nodes: u32, sent: Timestamp, now: Timestamp) {
         if sent >= self.counted_until() || self.present_since_us.load(Relaxed) == 0 {
-            self.present_since_us.store(sent.0, Relaxed);
+            self.present_since_us.store(now.0, Relaxed);
         }
         self.announced_us.fetch_max(sent.0, Relaxed);
         let since = Timestamp(self.fewer_since_us.load(Relaxed));
@@ -137,7 +137,8 @@ mod tests {
         for (sent, known) in [
             (START, false),
             (START + half, false),
-            (START + half + half, true),
+            (START + half + half, false),
+            (START + late + half + half, true),
         ] {
             fleet.saw(2, sent, sent + late);
             assert_eq!(fleet.is_known(sent), known);

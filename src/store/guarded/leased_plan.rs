@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
+use super::cross_slot;
 use super::leases::{LeaseTerms, SpentUnits};
 use super::leasing::{Leasing, Supply};
 use super::refusals::{Recalled, Recollection, counts_refused, refusal};
 use crate::clock::monotonic;
-use crate::limit::plan::CheckMode;
-use crate::limit::{Adjustment, Check, CheckResult, Consistency, Plan, Verdict};
+use crate::limit::plan::{CheckMode, PlanPolicy};
+use crate::limit::{Adjustment, Charged, Check, CheckResult, Consistency, Plan, Verdict};
 use crate::store::charge::ChargeEntry;
 use crate::store::outcome::{Asked, StoreVerdict};
 
@@ -45,11 +46,17 @@ impl Leasing {
     ) -> Option<Asked<'p>> {
         let terms = self.decider.remote.store().lease_terms();
         if let Some(paid) = self.pay(plan, &terms) {
-            return self.begin_rest(plan, paid, outcome);
+            return self.begin_rest(plan, paid, Duration::ZERO, outcome);
         }
         match self.decider.recall(plan, true) {
             Recalled::Refused(verdict) => *outcome = StoreVerdict::refused(verdict),
-            Recalled::Due => return Some(Box::pin(self.decider.decide_due(plan))),
+            Recalled::Due => {
+                return Some(Box::pin(async {
+                    let outcome = self.decider.decide_due(plan, Duration::ZERO).await;
+                    self.note_decided(plan, &outcome);
+                    outcome
+                }));
+            }
             Recalled::Nothing => {
                 let Some(verdict) = self.refuse_scarce(plan, &terms) else {
                     return Some(Box::pin(self.decide_unpaid(plan, terms)));
@@ -58,6 +65,14 @@ impl Leasing {
             }
         }
         None
+    }
+
+    /// Says whether enough is held for a leased check of a plan, whatever Redis has refused.
+    pub(super) fn holds_any(&self, plan: &[Check<'_>]) -> bool {
+        let store = self.decider.remote.store();
+        let terms = store.lease_terms();
+        let mut leased = plan.iter().filter(|check| terms.leases(check));
+        leased.any(|check| store.leases.holds(check, terms.now))
     }
 
     /// Pays what a plan asks of leased quotas, if it has any, of what is held. Where little is left, the next units are
@@ -86,14 +101,15 @@ impl Leasing {
         (!paid.parts.is_empty()).then_some(paid)
     }
 
-    /// Decides the rest of a plan that is paid; as [`Decider::begin`](super::decider::Decider::begin).
+    /// Decides the rest of a plan that is paid, of a request that has waited for so long; as
+    /// [`Decider::begin`](super::decider::Decider::begin).
     fn begin_rest<'p>(
         self: &'p Rc<Self>,
         plan: &'p [Check<'p>],
         paid: PaidChecks<'p, 'p>,
+        waited: Duration,
         outcome: &mut StoreVerdict,
     ) -> Option<Asked<'p>> {
-        self.decider.remote.counters().leased();
         if paid.parts.len() == plan.len() {
             *outcome = paid.join(StoreVerdict::default());
             return None;
@@ -109,9 +125,9 @@ impl Leasing {
         };
         Some(Box::pin(async move {
             let decided = if is_due {
-                self.decider.decide_due(&rest).await
+                self.decider.decide_due(&rest, waited).await
             } else {
-                self.decider.decide(&rest, Duration::ZERO).await
+                self.decider.decide(&rest, waited).await
             };
             paid.join(decided)
         }))
@@ -126,14 +142,19 @@ impl Leasing {
         let began = monotonic();
         let bought = self.buy(plan, &terms);
         // Where Redis is far, the request asks by itself meanwhile.
-        let spare = self.decider.remote.time_to_spare(&plan[0], 1);
+        let round_trips = if cross_slot::is_cross_slot(&self.decider.remote, plan) {
+            2
+        } else {
+            1
+        };
+        let spare = self.decider.remote.time_to_spare(&plan[0], round_trips);
         let is_near = spare > self.decider.remote.round_trip(&plan[0]);
         if let Some(bought) = bought.filter(|_| is_near) {
             let _ = tokio::time::timeout(spare, bought).await;
             let terms = self.decider.remote.store().lease_terms();
             if let Some(paid) = self.pay(plan, &terms) {
                 let mut outcome = StoreVerdict::default();
-                return match self.begin_rest(plan, paid, &mut outcome) {
+                return match self.begin_rest(plan, paid, monotonic() - began, &mut outcome) {
                     Some(asked) => asked.await,
                     None => outcome,
                 };
@@ -160,8 +181,10 @@ impl Leasing {
         let store = self.decider.remote.store();
         let terms = store.lease_terms();
         for (check, answer) in plan.iter().zip(&verdict.answers) {
-            if let (Some(decision), Some(_)) = (answer.decision, answer.charged) {
-                store.leases.note(check, decision, &terms);
+            match (answer.decision, answer.charged) {
+                (Some(decision), Some(_)) => store.leases.note(check, decision, &terms),
+                (Some(decision), None) => store.leases.answered(check, decision, terms.now),
+                (None, _) => {}
             }
         }
     }
@@ -222,21 +245,39 @@ impl<'s> PaidChecks<'_, 's> {
                 others.next()
             }
         });
-        let verdict = Verdict {
+        let mut verdict = Verdict {
             answers: answers.map(Option::unwrap_or_default).collect(),
             ..verdict
         };
         if verdict.admit {
-            for PaidCheck { place, spent } in self.parts.drain(..) {
-                let check = &self.plan[place];
-                (charge.entries).push(ChargeEntry::in_redis(check, Some(spent.charged)));
+            let refusing = self.refusing_trials(&verdict);
+            for part in std::mem::take(&mut self.parts) {
+                let (place, check) = (part.place, &self.plan[part.place]);
+                if refusing.contains(&check.policy) {
+                    verdict.answers[place] = self.answer(&part, false);
+                    self.parts.push(part);
+                } else {
+                    let charged = Some(part.spent.charged);
+                    (charge.entries).push(ChargeEntry::in_redis(check, charged));
+                }
             }
+            self.leasing.decider.remote.counters().leased();
         }
         StoreVerdict::Decided {
             verdict,
             charge,
             is_degraded,
         }
+    }
+
+    /// Returns the policies on trial of which a quota refuses: none of their quotas are charged.
+    fn refusing_trials(&self, verdict: &Verdict) -> SmallVec<[PlanPolicy; 2]> {
+        let checks = self.plan.iter().zip(&verdict.answers);
+        let refusing = checks.filter(|(check, answer)| {
+            let refuses = answer.decision.is_some_and(|decision| !decision.admit);
+            check.mode == CheckMode::Shadow && refuses
+        });
+        refusing.map(|(check, _)| check.policy).collect()
     }
 
     /// Says what a check that is paid is answered: its units go back if the plan is refused.
@@ -262,14 +303,10 @@ impl Drop for PaidChecks<'_, '_> {
         for part in &self.parts {
             let check = &self.plan[part.place];
             let store = self.leasing.decider.remote.store();
-            let now = store.clock.now();
-            if !store.was_reset_since(check, &part.spent.charged) {
-                (self.leasing.decider).give_back_units(store.leases.put_back(
-                    check,
-                    &part.spent,
-                    now,
-                ));
-            }
+            let now = store.clock.steady();
+            let is_forgotten = |charged: &Charged| store.was_reset_since(check, charged);
+            let back = (store.leases).put_back(check, &part.spent, now, is_forgotten);
+            self.leasing.decider.give_back_units(back);
         }
     }
 }

@@ -106,18 +106,17 @@ impl Leasing {
             mode: CheckMode::Enforce,
             ..*check
         };
-        let known = self
-            .decider
-            .remote
-            .store()
-            .refusals
-            .known(&asked, terms.now);
+        let store = self.decider.remote.store();
+        let now = store.clock.now();
+        let known = store.refusals.known(&asked, now);
         let Some((decision, asked)) = known else {
             return Supply::Ample;
         };
-        let age = terms.now.since(asked.received);
+        let age = now.since(asked.received);
         let is_soon = decision.next.is_some_and(|next| next < GATHERED_FOR);
-        if age < GATHERED_FOR && is_soon && come_back_one_by_one(check.quota) {
+        // Otherwise there are more now than waiting brings.
+        let gains = decision.remaining < gathered(check.quota);
+        if age < GATHERED_FOR && is_soon && gains {
             let left = Micros(GATHERED_FOR.0 - age.0);
             return Supply::Gathers(Decision {
                 remaining: 0,
@@ -138,13 +137,17 @@ impl Leasing {
         else {
             return;
         };
-        if !verdict.admit || is_degraded {
+        if is_degraded {
             return (self.decider.settlements).give_back(&self.decider.remote, charge);
         }
         let store = self.decider.remote.store();
         let terms = store.lease_terms();
         for (check, answer) in plan.iter().zip(&verdict.answers) {
-            let (Some(decision), Some(charged)) = (answer.decision, answer.charged) else {
+            let Some(decision) = answer.decision else {
+                continue;
+            };
+            let Some(charged) = answer.charged else {
+                store.leases.answered(check, decision, terms.now);
                 continue;
             };
             let bought = Bought {
@@ -179,7 +182,7 @@ impl Leasing {
         };
         let _ = tokio::time::timeout(timeout, ended).await;
         self.decider
-            .give_back_units(store.leases.take_all(store.clock.now()));
+            .give_back_units(store.leases.take_all(store.clock.steady()));
     }
 }
 
@@ -196,7 +199,7 @@ impl OpenPurchase {
     /// Asks Redis for what is to be bought.
     async fn carry_out(self, owned: OwnedPlan) {
         let (plan, decider) = (owned.plan(), &self.leasing.decider);
-        let sent = decider.remote.store().clock.now();
+        let sent = decider.remote.store().clock.steady();
         let outcome = decider.decide(&plan, Duration::ZERO).await;
         self.leasing.keep_bought(&plan, sent, outcome);
     }
@@ -217,16 +220,16 @@ impl Drop for OpenPurchase {
     }
 }
 
-/// Says whether units of a quota come back one by one, and not many at once.
-fn come_back_one_by_one(quota: &Quota) -> bool {
-    matches!(
-        quota.algorithm,
+/// Returns how many units of a quota come back in [`GATHERED_FOR`] on average; 0 if they do not come back one by one.
+fn gathered(quota: &Quota) -> u64 {
+    match quota.algorithm {
         Algorithm::Gcra { .. }
-            | Algorithm::SlidingWindow {
-                oldest: OldestBucket::Weighted,
-                ..
-            }
-    )
+        | Algorithm::SlidingWindow {
+            oldest: OldestBucket::Weighted,
+            ..
+        } => quota.limit.saturating_mul(GATHERED_FOR.0) / quota.window.0.max(1),
+        _ => 0,
+    }
 }
 
 /// How long units that come back one by one are left to gather.

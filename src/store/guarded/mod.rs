@@ -98,6 +98,9 @@ impl GuardedSession {
 
     /// Refuses a plan that is known here to be refused, without asking anybody; none if it may be admitted.
     pub(super) fn refuse_at_once(&self, plan: &[Check<'_>]) -> Option<StoreVerdict> {
+        if leased_plan::has_leases(plan) && self.leasing.holds_any(plan) {
+            return None;
+        }
         match self.decider.recall(plan, false) {
             Recalled::Refused(verdict) => Some(StoreVerdict::refused(verdict)),
             Recalled::Due | Recalled::Nothing => None,

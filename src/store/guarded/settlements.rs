@@ -330,7 +330,7 @@ const SETTLEMENTS_MAX: usize = 4_096;
 /// Most charges that are settled at the same time: 50,000 a second, if Redis takes 5 ms to answer.
 const SETTLED_TOGETHER_MAX: usize = 256;
 /// Most quotas that one call settles. It takes Redis some 0.3 ms; decisions wait behind it no longer.
-const ENTRIES_PER_CALL_MAX: usize = 64;
+pub(super) const ENTRIES_PER_CALL_MAX: usize = 64;
 /// Least time between two lines about charges that cannot be settled.
 const LOG_EVERY: Micros = Micros::from_secs(60);
 /// How often it is tried to send what could not be sent.

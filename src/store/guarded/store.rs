@@ -135,7 +135,7 @@ impl GuardedStore {
         }
         drop(counters);
         usage.refusals_remembered = self.refusals.len();
-        usage.units_leased = self.leases.held(self.clock.now());
+        usage.units_leased = self.leases.held(self.clock.steady());
         usage.nodes = self.fleet.count();
         usage.share_nodes = self.share_nodes();
         let servers = self.servers.all();
@@ -226,11 +226,11 @@ impl GuardedStore {
 
     /// Returns on what terms units are bought ahead and spent now.
     pub(super) fn lease_terms(&self) -> LeaseTerms {
-        let now = self.clock.now();
+        let (now, steady) = (self.clock.now(), self.clock.steady());
         LeaseTerms {
-            now,
+            now: steady,
             nodes: self.share_nodes(),
-            counted_until: self.fleet.counted_until(),
+            counted_until: steady + self.fleet.counted_until().since(now),
             may_buy: self.fleet.is_known(now),
         }
     }

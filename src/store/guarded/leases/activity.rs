@@ -34,6 +34,14 @@ impl Activity {
         self.newer.units = self.newer.units.saturating_add(units);
     }
 
+    /// Takes back what was noted a moment ago.
+    pub(super) fn take_back(&mut self, units: u64, now: Timestamp) {
+        if now.0 / SECOND.0 == self.second {
+            self.newer.requests = self.newer.requests.saturating_sub(1);
+            self.newer.units = self.newer.units.saturating_sub(units);
+        }
+    }
+
     /// Returns what was spent in the last second.
     pub(super) fn last_second(&self, now: Timestamp) -> Spending {
         let elapsed = (now.0 / SECOND.0).saturating_sub(self.second);
@@ -80,6 +88,9 @@ mod tests {
         assert_eq!(spent(&activity, 1_500), (5, 15));
         activity.note(4, at(1_500));
         assert_eq!(spent(&activity, 1_500), (6, 19));
+        activity.note(9, at(1_600));
+        activity.take_back(9, at(1_700));
+        activity.take_back(9, at(2_000));
         assert_eq!(spent(&activity, 2_750), (0, 1));
         assert!(!activity.is_over(at(2_999)) && activity.is_over(at(3_000)));
         assert_eq!(spent(&activity, 3_000), (0, 0));

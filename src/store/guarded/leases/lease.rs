@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use super::activity::Activity;
 use crate::clock::{Micros, Timestamp};
-use crate::limit::{Charged, Check, Consistency, Decision, Quota, Retry};
+use crate::limit::{Adjustment, Charged, Check, Consistency, Decision, Quota, Retry};
 use crate::store::guarded::server_time::counted_down;
 
 /// What this gateway holds ahead of one quota of one client, and what it knows of the rest.
@@ -23,6 +23,8 @@ pub(super) struct QuotaLease {
     /// What Redis answered last, and when.
     decision: Decision,
     decided_at: Timestamp,
+    /// When it refused last; none if it never did.
+    refused_at: Option<Timestamp>,
     /// Whether a purchase is under way.
     pub(super) is_buying: bool,
     /// Notified when it has ended, if anybody waits for that.
@@ -70,6 +72,7 @@ impl QuotaLease {
             activity: Activity::default(),
             decision,
             decided_at: now,
+            refused_at: None,
             is_buying: false,
             bought: None,
         }
@@ -102,8 +105,9 @@ impl QuotaLease {
     }
 
     /// Takes units back that were not spent after all.
-    pub(super) fn put_back(&mut self, spent: &SpentUnits) {
+    pub(super) fn put_back(&mut self, spent: &SpentUnits, now: Timestamp) {
         let charged = spent.charged;
+        self.activity.take_back(charged.amount, now);
         if charged.amount == 0 {
             return;
         }
@@ -139,19 +143,27 @@ impl QuotaLease {
     /// Notes what Redis answered.
     pub(super) fn answered(&mut self, decision: Decision, now: Timestamp) {
         (self.decision, self.decided_at) = (decision, now);
+        if !decision.admit {
+            self.refused_at = Some(now);
+        }
     }
 
-    pub(super) fn allow(&mut self, held_max: u64) {
-        self.held_max = held_max;
+    pub(super) fn allow(&mut self, consistency: Consistency, held_max: u64) {
+        (self.consistency, self.held_max) = (consistency, held_max);
     }
 
     /// Returns how many units are to be bought: as many as were spent in the last second, less what is held. None while
-    /// more than half of that is left, nor for a client that asks now and then.
+    /// more than half of that is left, nor for a client that asks now and then. Where the quota was used up lately, many
+    /// purchases are refused, so they are larger and fewer: when an eighth is left.
     pub(super) fn missing(&self, now: Timestamp) -> u64 {
         let spent = self.activity.last_second(now);
         let target = spent.units.min(self.held_max);
-        let held = self.held(now);
-        if spent.requests < BUSY_REQUESTS || held > target / 2 {
+        let is_scarce = self.refused_at.is_some_and(|at| now.since(at) < SCARCE_FOR);
+        let (held, low) = (
+            self.held(now),
+            if is_scarce { target / 8 } else { target / 2 },
+        );
+        if spent.requests < BUSY_REQUESTS || held > low {
             return 0;
         }
         target - held
@@ -204,18 +216,17 @@ impl QuotaLease {
 
     /// Returns what a client is told whose request is admitted: what Redis had left, and what is held here.
     fn told(&self, now: Timestamp) -> Decision {
-        let elapsed = now.since(self.decided_at);
+        let (elapsed, held) = (now.since(self.decided_at), self.held(now));
         let left = |span| counted_down(span, elapsed);
-        let remaining = self.decision.remaining.saturating_add(self.held(now));
-        Decision {
+        let decision = Decision {
             admit: true,
-            remaining: remaining.min(self.quota.capacity()),
-            debt: 0,
             next: self.decision.next.map(left),
             reset: left(self.decision.reset),
             retry: Retry::NOW,
-            wait: Micros(0),
-        }
+            ..self.decision
+        };
+        // As if what is held had not been charged.
+        Adjustment::GiveBack(held).adjusted(decision, &self.quota, held)
     }
 }
 
@@ -225,6 +236,8 @@ impl BatchEnd {
     }
 }
 
+/// How long a quota counts as used up after it refused.
+const SCARCE_FOR: Micros = Micros::from_secs(1);
 /// Units are bought ahead for a client with at least so many requests in the last second. For others it would save
 /// little, and cost a call when it stops.
 const BUSY_REQUESTS: u64 = 8;

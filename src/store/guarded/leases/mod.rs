@@ -41,6 +41,7 @@ type LeaseShard = HashMap<QuotaKey, QuotaLease>;
 /// On what terms this gateway buys and spends at the moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LeaseTerms {
+    /// By the steady clock, as all times of leases: units must not be spent for longer because a clock is corrected.
     pub(super) now: Timestamp,
     /// Among how many gateways an overshoot is divided.
     pub(super) nodes: u32,
@@ -107,19 +108,24 @@ impl Leases {
         lease.spend(check.cost, now)
     }
 
-    /// Takes units back that were not spent after all; returns those that cannot be kept.
+    /// Takes units back that were not spent after all; returns those that cannot be kept. `is_forgotten` says whether the
+    /// client was reset since.
     pub(super) fn put_back(
         &self,
         check: &Check<'_>,
         spent: &SpentUnits,
         now: Timestamp,
+        is_forgotten: impl Fn(&Charged) -> bool,
     ) -> Option<SettledEntry> {
         let key = QuotaKey::of(check);
         let mut shard = self.shard(key);
+        if is_forgotten(&spent.charged) {
+            return None;
+        }
         match shard.get_mut(&key) {
             // Others may have been bought in their place.
             Some(lease) if lease.quota == *check.quota && lease.has_room(spent, now) => {
-                lease.put_back(spent);
+                lease.put_back(spent, now);
                 None
             }
             _ => Some(given_back(key, *check.quota, spent.charged)),
@@ -146,8 +152,26 @@ impl Leases {
             }
             *lease = new();
         }
-        lease.allow(held_max);
+        lease.allow(check.consistency, held_max);
         lease.note(check.cost, decision, now);
+    }
+
+    /// Notes what Redis answered a check that it did not charge.
+    pub(super) fn answered(&self, check: &Check<'_>, decision: Decision, now: Timestamp) {
+        let key = QuotaKey::of(check);
+        let mut shard = self.shard(key);
+        let lease = shard.get_mut(&key);
+        if let Some(lease) = lease.filter(|lease| lease.quota == *check.quota) {
+            lease.answered(decision, now);
+        }
+    }
+
+    /// Says whether enough is held for a check.
+    pub(super) fn holds(&self, check: &Check<'_>, now: Timestamp) -> bool {
+        let key = QuotaKey::of(check);
+        let shard = self.shard(key);
+        let lease = shard.get(&key).filter(|lease| lease.quota == *check.quota);
+        lease.is_some_and(|lease| lease.held(now) >= check.cost.max(1))
     }
 
     /// Says whether units are to be bought for a check. If so, the caller has to say when that has ended.
@@ -158,13 +182,13 @@ impl Leases {
         let Some(lease) = lease.filter(|lease| lease.quota == *check.quota) else {
             return PurchaseTurn::Exact;
         };
-        lease.allow(terms.held_max(check));
-        let missing = lease.missing(terms.now);
+        let held_max = terms.held_max(check);
+        lease.allow(check.consistency, held_max);
+        let (missing, held) = (lease.missing(terms.now), lease.held(terms.now));
         let may_buy = terms.may_buy && !self.is_closed.load(Relaxed);
-        let can_pay = check.cost <= terms.held_max(check);
+        let can_pay = check.cost <= held_max.saturating_sub(held);
         if missing == 0 || !may_buy || !can_pay {
-            let is_held = lease.held(terms.now) >= check.cost.max(1);
-            return if is_held {
+            return if held >= check.cost.max(1) {
                 PurchaseTurn::Held
             } else {
                 PurchaseTurn::Exact
@@ -174,7 +198,7 @@ impl Leases {
         if std::mem::replace(&mut lease.is_buying, true) {
             return PurchaseTurn::UnderWay(bought);
         }
-        PurchaseTurn::Buy(missing, bought)
+        PurchaseTurn::Buy(missing.max(check.cost), bought)
     }
 
     /// Returns how many units are to be bought for a check; 0 if none are, or somebody does.
@@ -244,7 +268,9 @@ impl Leases {
             let mut shard = lock(&self.shards[index % SHARDS]);
             shard.retain(|key, lease| {
                 if !lease.is_empty() {
-                    lease.allow(lease.consistency.held_max(&lease.quota, terms.nodes));
+                    let consistency = lease.consistency;
+                    let held_max = consistency.held_max(&lease.quota, terms.nodes);
+                    lease.allow(consistency, held_max);
                     let is_kept = |batch: &UnitBatch| {
                         let age = terms.now.since(batch.bought_at);
                         !is_closed && (age < UNUSED_MAX || is_barred(key.partition_id))
@@ -258,6 +284,9 @@ impl Leases {
                 }
                 !lease.is_idle(terms.now)
             });
+            if shard.len() < shard.capacity() / 4 {
+                shard.shrink_to_fit();
+            }
         }
         back
     }
@@ -305,8 +334,7 @@ fn window_end(quota: &Quota, bought: &Bought) -> Option<Timestamp> {
     match quota.algorithm {
         Algorithm::FixedWindow | Algorithm::Calendar(_) => {
             let to_end = bought.decision.reset;
-            let to_end = shortened(to_end).0.saturating_sub(CLOCK_STEP_MAX.0);
-            Some(bought.sent + Micros(to_end))
+            Some(bought.sent + shortened(to_end))
         }
         _ => None,
     }
@@ -334,7 +362,5 @@ const SHARDS: usize = 64;
 const SHARD_MAX: usize = 1_024;
 /// Shards that one sweep passes over; all are swept within 0.4 s.
 const SHARDS_PER_SWEEP: usize = 16;
-/// By how much this gateway's clock is set back at once at most, while units are held.
-const CLOCK_STEP_MAX: Micros = Micros(10_000);
 /// After how long what was not spent goes back.
 const UNUSED_MAX: Micros = Micros::from_secs(1);
