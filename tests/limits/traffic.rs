@@ -109,10 +109,13 @@ pub fn quota_of(algorithm: impl Strategy<Value = Algorithm>) -> impl Strategy<Va
     })
 }
 
-/// Returns the window of a quota: of calendars, their own.
+/// Returns the window of a quota: of calendars, their own; one that its buckets divide, as the file demands.
 pub fn window_of(algorithm: Algorithm, window_us: u64) -> Micros {
     match algorithm {
         Algorithm::Calendar(calendar) => calendar.shape().unit.longest(),
+        Algorithm::SlidingWindow { buckets, .. } => {
+            Micros(window_us.next_multiple_of(buckets.into()))
+        }
         _ => Micros(window_us),
     }
 }
