@@ -4,10 +4,11 @@
 -- KEYS[i]   the key of entry i.
 -- ARGV      first, unless the server's TIME counts, the time in µs since 1970, in digits; then each
 --           entry: step (1 byte: 1 = release, 2 = spend, 3 = reset, 4 = release of the newest bucket, of
---           the newest entry, or of what a bucket lacks, whoever charged it), a check (prelude.lua) whose cost
---           is the amount and whose room is that of a peek, then of the charge that a release gives
---           back: its time in µs (7), the units that still stand (7) and, of gcra, the debt that it found
---           and what was given back by then, in µs (7 each). Of in-flight a release announces how many units
+--           the newest entry, or of what a bucket lacks, whoever charged it, 5 = spend in the window or the
+--           bucket of the charge, if it still counts), a check (prelude.lua) whose cost is the amount and whose
+--           room is that of a peek, then of the charge that a release gives back: its time in µs (7), the
+--           units that still stand (7) and, of gcra, the debt that it found and what was given back by then,
+--           in µs (7 each). Of in-flight a release announces how many units
 --           a gateway holds, and its facts are those of in_flight/release.lua.
 -- Reply     per entry a string, or an error if it could not be settled, which leaves the others
 --           alone: time in µs (7 bytes), then facts as in decide.lua. The form for a full server
@@ -16,7 +17,7 @@
 -- Redis     7.0 or later.
 -- Work      as decide.
 
-local RELEASE, SPEND, RESET, RELEASE_NEWEST = 1, 2, 3, 4
+local RELEASE, SPEND, RESET, RELEASE_NEWEST, SPEND_THEN = 1, 2, 3, 4, 5
 
 local function settle(key, entry)
   local step, number, flags, amount, room, x, y, charged_at, charged, debt, given_then =
@@ -32,6 +33,9 @@ local function settle(key, entry)
       local release = releases[number]
       local charge = step == RELEASE and { charged_at, charged, debt, given_then }
       facts = release(key, amount, charge, room, x, y, a, b, c, d, e, f, g)
+    elseif step == SPEND_THEN and (is_known or CREATES_KEYS) then
+      local charge = { charged_at, charged, debt, given_then }
+      facts = releases[number](key, -amount, charge, room, x, y, a, b, c, d, e, f, g)
     elseif step == SPEND and (is_known or CREATES_KEYS) then
       facts = commit(key, amount, room, x, y, flags, a, b, c, d, e, f, g, number)
     end

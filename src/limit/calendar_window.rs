@@ -69,6 +69,12 @@ impl State for CalendarWindow {
         }
     }
 
+    fn spend_then(&mut self, quota: &Quota, amount: u64, then: Charged, at: Timestamp) {
+        if then.mark >= self.number.into() {
+            self.spend(quota, amount, at);
+        }
+    }
+
     fn newest(&self, _quota: &Quota, at: Timestamp) -> Charged {
         self.latest_charge(self.used, at)
     }

@@ -88,6 +88,12 @@ impl State for FixedWindow {
         }
     }
 
+    fn spend_then(&mut self, quota: &Quota, amount: u64, then: Charged, at: Timestamp) {
+        if then.at >= self.start {
+            self.spend(quota, amount, at);
+        }
+    }
+
     fn newest(&self, _quota: &Quota, _at: Timestamp) -> Charged {
         Charged::plain(self.start, self.used)
     }

@@ -196,6 +196,29 @@ impl State for SlidingWindow {
         }
     }
 
+    fn spend_then(&mut self, quota: &Quota, amount: u64, then: Charged, at: Timestamp) {
+        let grid = Grid::of(quota);
+        let (index, amount) = (
+            grid.index(then.at).min(grid.index(at)),
+            amount.min(COUNT_MAX),
+        );
+        if amount == 0 || grid.is_gone(index, at) {
+            return;
+        }
+        let earlier = self.buckets().take_while(|&(other, _)| other < index);
+        let place = earlier.count();
+        let found = self.buckets().nth(place);
+        match found {
+            Some((other, units)) if other == index => {
+                self.buckets[place] = Bucket::new(index, units + amount);
+            }
+            _ => self.buckets.insert(place, Bucket::new(index, amount)),
+        }
+        if place + 1 == self.buckets.len() {
+            self.newest = index;
+        }
+    }
+
     fn newest(&self, quota: &Quota, _at: Timestamp) -> Charged {
         let units = self.buckets.last().map_or(0, |last| last.units());
         Charged::plain(Grid::of(quota).start(self.newest), units)

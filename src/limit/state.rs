@@ -41,6 +41,12 @@ pub trait State: Default {
         self.charge(quota, amount, at);
     }
 
+    /// Spends `amount` without asking, as it was spent where the charge `then` says: in the window or the bucket of that
+    /// time, if it still counts. Other states do not tell times apart, and count it at `at`.
+    fn spend_then(&mut self, quota: &Quota, amount: u64, _then: Charged, at: Timestamp) {
+        self.spend(quota, amount, at);
+    }
+
     /// Says whether the quota is whole again at `at`, so that the state may be dropped.
     fn is_whole(&self, quota: &Quota, at: Timestamp) -> bool;
 

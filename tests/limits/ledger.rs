@@ -95,6 +95,14 @@ impl Counter {
         state!(self, state => state.spend(quota, amount, at));
     }
 
+    #[allow(
+        dead_code,
+        reason = "the scripts are compared with it, the vectors do not ask for it"
+    )]
+    pub fn spend_then(&mut self, quota: &Quota, amount: u64, then: Charged, at: Timestamp) {
+        state!(self, state => state.spend_then(quota, amount, then, at));
+    }
+
     #[allow(dead_code, reason = "the laws ask for it, the vectors do not")]
     pub fn is_whole(&self, quota: &Quota, at: Timestamp) -> bool {
         state!(self, state => state.is_whole(quota, at))
@@ -275,6 +283,31 @@ impl Quotas {
         let mut charged = vec![Some(nothing); all.len()];
         self.settle(now, &mut charged, &all, |_| Adjustment::Spend(amount));
     }
+
+    /// Spends in every window where a decision charged it.
+    #[allow(
+        dead_code,
+        reason = "the scripts are compared with it, the vectors do not ask for it"
+    )]
+    pub fn spend_then(&mut self, now: Timestamp, charged: &[Option<Charged>], amount: u64) {
+        let partition_id = PartitionId::new(self.rows.partition_low.into());
+        let rows = self.rows.quotas.iter().zip(&self.rows.series);
+        for (((quota, _), series), charged) in rows.zip(charged) {
+            if let Some(then) = charged.filter(|_| is_window(quota)) {
+                let counter = &mut self.counters[*series];
+                let at = counter.arrive(quota, now + quota.phase(partition_id));
+                counter.spend_then(quota, amount, then, at);
+            }
+        }
+    }
+}
+
+/// Says whether units of a quota can be counted where they were spent, although it is later.
+pub fn is_window(quota: &Quota) -> bool {
+    matches!(
+        quota.algorithm,
+        Algorithm::FixedWindow | Algorithm::Calendar(_) | Algorithm::SlidingWindow { .. }
+    )
 }
 
 impl Ledger for Quotas {

@@ -18,7 +18,7 @@ use tollgate::store::redis::wire::{
     Settlement, SettlementStep, time_argument,
 };
 
-use crate::ledger::Rows;
+use crate::ledger::{Rows, is_window};
 use crate::support::redis::{Connection, Server, Value, documented_rights};
 
 /// Quotas of one partition that no other test knows.
@@ -279,6 +279,19 @@ impl Scripted {
     /// Spends in every quota.
     pub fn spend(&mut self, now: Timestamp, amount: u64) -> Vec<Decision> {
         self.take_in_all(now, SettlementStep::Spend(amount))
+    }
+
+    /// Spends in every window where a decision charged it.
+    pub fn spend_then(&mut self, now: Timestamp, decision: usize, amount: u64) -> Vec<Decision> {
+        let charges = self.charges[decision].iter().enumerate();
+        let steps: Vec<_> = charges
+            .filter(|(row, _)| is_window(&self.rows.quotas[*row].0))
+            .filter_map(|(row, then)| {
+                let then = (*then)?;
+                Some((row, SettlementStep::SpendThen { then, amount }))
+            })
+            .collect();
+        self.take(now, &steps)
     }
 
     /// Gives units of the newest charge of every quota back.

@@ -8,7 +8,7 @@ use tollgate::limit::{
     Adjustment, Algorithm, Align, Charged, Count, Decision, OldestBucket, PartitionId, Quota,
 };
 
-use crate::ledger::{Quotas, Rows};
+use crate::ledger::{Quotas, Rows, is_window};
 use crate::scripted::{SMALL_BLOCK, Scripted};
 use crate::support::redis::Value;
 use crate::traffic::{Cost, Gap, START, calendars, window_of};
@@ -25,6 +25,8 @@ enum Event {
     /// Takes units out of an earlier charge, as requests do that spend what was charged for several of them.
     Part(proptest::sample::Index, Cost),
     Spend(Spend),
+    /// Spends where an earlier decision charged.
+    SpendThen(proptest::sample::Index, Spend),
     /// Gives back of the newest charge.
     ReleaseNewest(Cost),
     /// The next requests are under other numbers, in the same states: of another tier, after a reload, or of
@@ -188,6 +190,17 @@ fn agree_with(
                 rust.spend(now, amount);
                 prop_assert_eq!(lua.spend(now, amount), peeks(&rust, now, 0));
             }
+            Event::SpendThen(index, spend) if !charges.is_empty() => {
+                let (decision, amount) = (index.index(charges.len()), spend.of(first));
+                rust.spend_then(now, &charges[decision], amount);
+                let mut spent = lua.spend_then(now, decision, amount).into_iter();
+                for (row, after) in peeks(&rust, now, 0).into_iter().enumerate() {
+                    if charges[decision][row].is_some() && is_window(&rows.quotas[row].0) {
+                        prop_assert_eq!(spent.next(), Some(after));
+                    }
+                }
+            }
+            Event::SpendThen(..) => {}
             Event::ReleaseNewest(cost) => {
                 let amount = cost.of(first);
                 rust.release_newest(now, amount);
@@ -366,11 +379,19 @@ fn event() -> impl Strategy<Value = Event> {
         3 => any::<(proptest::sample::Index, Cost)>()
             .prop_map(|(index, cost)| Event::Part(index, cost)),
         4 => (1..=LIMIT_MAX).prop_map(Event::Resize),
-        2 => any::<Cost>().prop_map(|cost| Event::Spend(Spend::Cost(cost))),
-        1 => prop_oneof![Just(1 << 31), (1_u64 << 50)..(1 << 53), Just(u64::MAX)]
-            .prop_map(|amount| Event::Spend(Spend::Absurd(amount))),
+        2 => spend().prop_map(Event::Spend),
+        3 => (any::<proptest::sample::Index>(), spend())
+            .prop_map(|(index, spend)| Event::SpendThen(index, spend)),
         2 => any::<Cost>().prop_map(Event::ReleaseNewest),
         1 => Just(Event::Reset),
+    ]
+}
+
+fn spend() -> impl Strategy<Value = Spend> {
+    let absurd = prop_oneof![Just(1 << 31), (1_u64 << 50)..(1 << 53), Just(u64::MAX)];
+    prop_oneof![
+        2 => any::<Cost>().prop_map(Spend::Cost),
+        1 => absurd.prop_map(Spend::Absurd),
     ]
 }
 

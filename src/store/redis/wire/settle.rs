@@ -41,6 +41,13 @@ pub enum SettlementStep {
     ReleaseNewest(u64),
     /// Spends this much more without asking.
     Spend(u64),
+    /// Spends this much more without asking, in the window or the bucket of the charge, if it still counts. Only of windows.
+    SpendThen {
+        /// Says when.
+        then: Charged,
+        /// Units to spend.
+        amount: u64,
+    },
     /// Makes the quota whole.
     Reset,
     /// Notes how many units in flight a gateway holds.
@@ -154,6 +161,7 @@ fn argument(settlement: &Settlement<'_>, now: &impl Fn() -> Timestamp) -> Vec<u8
     let (step, charged, amount) = match settlement.step {
         SettlementStep::Release { charged, amount } => (1, charged, amount.min(charged.amount)),
         SettlementStep::Spend(amount) => (2, nothing, amount),
+        SettlementStep::SpendThen { then, amount } => (5, then, amount),
         SettlementStep::Reset => (3, nothing, 0),
         SettlementStep::ReleaseNewest(amount) => (4, nothing, amount),
         SettlementStep::Announce { units, .. } => (1, nothing, units),
