@@ -113,6 +113,7 @@ pub const ON_STORE_FAILURE: &[(&str, OnStoreFailure)] = &[
 pub const CONSISTENCIES: &[(&str, ConsistencyName)] = &[
     ("exact", ConsistencyName::Exact),
     ("leased", ConsistencyName::Leased),
+    ("synced", ConsistencyName::Synced),
 ];
 /// `on_missing`
 pub const MISSING: &[(&str, Missing)] = &[

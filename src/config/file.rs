@@ -212,6 +212,8 @@ pub struct RawPolicy {
     pub consistency: ConsistencyName,
     /// `overshoot`
     pub overshoot: Overshoot,
+    /// `sync_interval`
+    pub sync_interval: Duration,
     /// `spill`
     pub spill: Option<Spanned<String>>,
     /// `penalty`
@@ -266,6 +268,8 @@ pub enum ConsistencyName {
     Exact,
     /// `leased`
     Leased,
+    /// `synced`
+    Synced,
 }
 
 impl RawPolicy {

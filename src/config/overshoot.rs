@@ -1,18 +1,47 @@
-//! What it means for a policy's quotas that gateways buy units ahead, in words and figures.
+//! What it means for a policy's quotas that gateways do not ask Redis about each request, in words and figures.
+
+use std::time::Duration;
 
 use super::display;
-use crate::limit::{Algorithm, Consistency, Quota};
+use crate::clock::Micros;
+use crate::limit::{Algorithm, Consistency, Overshoot, Quota, SyncInterval};
 use crate::store::Settings;
 use crate::store::settings::Location;
 
 /// Says by how much the quotas of a policy may be overshot, and what that saves; nothing if the policy is exact.
 pub fn overshoot(consistency: Consistency, quotas: &[Quota], store: &Settings) -> Vec<String> {
-    let Consistency::Leased(overshoot) = consistency else {
-        return Vec::new();
+    let word = match consistency {
+        Consistency::Exact => return Vec::new(),
+        Consistency::Leased(_) => "leased",
+        Consistency::Synced(_) => "synced",
     };
     if store.location == Location::Memory {
-        return vec!["leased: exact here, because counters are in this process".to_owned()];
+        return vec![format!(
+            "{word}: exact here, because counters are in this process"
+        )];
     }
+    match consistency {
+        Consistency::Leased(overshoot) => leased(overshoot, quotas, store),
+        Consistency::Synced(interval) => synced(interval, quotas),
+        Consistency::Exact => Vec::new(),
+    }
+}
+
+fn synced(interval: SyncInterval, quotas: &[Quota]) -> Vec<String> {
+    let interval = Duration::from(Micros::from(interval));
+    let [every, twice] = [interval, 2 * interval].map(display::duration);
+    let lines = quotas.iter().map(|quota| {
+        let rate = display::rate(quota);
+        let even = u128::from(quota.limit) * 2 * interval.as_micros() / u128::from(quota.window.0.max(1));
+        format!(
+            "{rate} is synced: each gateway counts by itself and tells Redis every {every}, so clients exceed the quota by at most what the other gateways admit in {twice} and two round trips: {even} units at the rate of the quota, and at worst the quota once more for each other gateway"
+        )
+    });
+    lines.collect()
+}
+
+fn leased(overshoot: Overshoot, quotas: &[Quota], store: &Settings) -> Vec<String> {
+    let consistency = Consistency::Leased(overshoot);
     let nodes = store.min_nodes;
     let s = if nodes == 1 { "" } else { "s" };
     let percent = display::overshoot(&overshoot);
@@ -47,8 +76,7 @@ const WORTHWHILE: u64 = 10;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Micros;
-    use crate::limit::{Align, Count, OldestBucket, Overshoot};
+    use crate::limit::{Align, Count, OldestBucket};
     use crate::store::settings::{Deployment, RedisSettings};
 
     #[test]
@@ -101,6 +129,17 @@ mod tests {
             said(bucket, 1_000_000, &store),
             "1000 per second is leased: each gateway holds at most 50 ahead (half of `burst = 100`), \
              at most 1000 more than the quota; a busy client takes at least 0.04 Redis calls per request"
+        );
+        assert_eq!(
+            overshoot(
+                Consistency::Synced(SyncInterval(500)),
+                &[quota(600, 60, sliding)],
+                &store
+            )
+            .join("\n"),
+            "600 per minute is synced: each gateway counts by itself and tells Redis every 500ms, so clients exceed \
+             the quota by at most what the other gateways admit in 1s and two round trips: 10 units at the rate of the \
+             quota, and at worst the quota once more for each other gateway"
         );
         let quota = quota(100, 60, sliding);
         assert!(said(quota, 10_000, &Settings::default()).contains("exact here"));

@@ -1,6 +1,9 @@
 //! How exactly gateways that share a store keep a quota.
 
-use super::quota::{Algorithm, Count, Quota};
+use std::time::Duration;
+
+use super::quota::{Algorithm, Align, Count, Quota};
+use crate::clock::Micros;
 
 /// How exactly gateways that share a store keep a quota.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -10,7 +13,13 @@ pub enum Consistency {
     Exact,
     /// Gateways buy units ahead and spend them without asking.
     Leased(Overshoot),
+    /// Gateways count by themselves, and add their counts up in the store this often.
+    Synced(SyncInterval),
 }
+
+/// How often gateways add up what they counted, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SyncInterval(pub u32);
 
 /// How much of a quota all gateways together may hold ahead, in parts per million.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,6 +37,14 @@ impl Consistency {
         }
     }
 
+    /// Returns how often gateways add their counts up, if they count by themselves.
+    pub fn sync_interval(self) -> Option<Micros> {
+        match self {
+            Self::Synced(interval) => Some(interval.into()),
+            Self::Exact | Self::Leased(_) => None,
+        }
+    }
+
     /// Returns by how many units clients may exceed a quota at most that `nodes` gateways share, or more; none if the
     /// policy is exact.
     pub fn overshoot_max(self, quota: &Quota, nodes: u32) -> Option<u64> {
@@ -40,7 +57,22 @@ impl Consistency {
             // More gateways hold no more each.
             Self::Leased(_) if ends_with_window || self.held_max(quota, nodes) == 0 => Some(0),
             Self::Leased(overshoot) => Some(overshoot.held_max(quota.limit, 1)),
+            // The others may admit all of it before this one hears of that; there is one at least.
+            Self::Synced(_) => Some(quota.limit.saturating_mul(u64::from(nodes.max(2)) - 1)),
         }
+    }
+}
+
+impl Default for SyncInterval {
+    /// Returns a second.
+    fn default() -> Self {
+        Self(1_000)
+    }
+}
+
+impl From<SyncInterval> for Micros {
+    fn from(interval: SyncInterval) -> Self {
+        Self(u64::from(interval.0) * 1_000)
     }
 }
 
@@ -83,6 +115,15 @@ pub fn can_be_leased(quota: &Quota) -> bool {
     is_window && quota.count == Count::Admitted
 }
 
+/// Says whether gateways can count a quota by themselves, and add up what they counted where it was spent.
+pub fn can_be_synced(quota: &Quota) -> bool {
+    let is_window = matches!(
+        quota.algorithm,
+        Algorithm::FixedWindow | Algorithm::Calendar(_) | Algorithm::SlidingWindow { .. }
+    );
+    is_window && quota.count == Count::Admitted && quota.align != Align::First
+}
+
 /// Returns the most units that are bought of a quota: half of a bucket, because a full one lets units run over.
 fn bought_max(quota: &Quota) -> u64 {
     match quota.algorithm {
@@ -90,6 +131,9 @@ fn bought_max(quota: &Quota) -> u64 {
         _ => quota.limit,
     }
 }
+
+/// Gateways do not add up what they counted more often than this.
+pub const SYNC_INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 /// Fewest units that are held ahead: where a gateway may hold no more than one, the quota is exact.
 const HELD_MIN: u64 = 2;

@@ -27,7 +27,7 @@ pub mod plan;
 pub use adjustment::Adjustment;
 pub use calendar::{AnchorDay, Calendar, CalendarShape, CalendarUnit};
 pub use charged::Charged;
-pub use consistency::{Consistency, Overshoot};
+pub use consistency::{Consistency, Overshoot, SyncInterval};
 pub use partition_id::PartitionId;
 pub use plan::{Check, CheckResult, Plan, Verdict};
 pub use quota::{Algorithm, Align, Count, Decision, OldestBucket, Quota, Retry};

@@ -93,7 +93,8 @@ impl ConfiguredState {
             let seconds = std::time::Duration::from(window).as_secs_f64();
             family.encode_family(&labels)?.encode_gauge(&seconds)?;
         }
-        let help = "Units by which clients may exceed a leased quota at most, as configured.";
+        let help =
+            "Units by which clients may exceed a leased or synced quota at most, as configured.";
         let mut family = gauges(encoder, "policy_quota_overshoot_units", help)?;
         for (one, units) in self
             .quotas

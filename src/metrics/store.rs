@@ -28,12 +28,13 @@ pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, usage: &Usage) -> Resu
 
 fn encode_redis(encoder: &mut DescriptorEncoder<'_>, redis: &RedisUsage) -> Result<(), Error> {
     let help = "Plans, or parts of plans, by result: answered by the store, decided by a \
-                remembered refusal, paid with units held ahead, or undecided because the store was late, failed, could not be reached, or was not asked.";
+                remembered refusal, paid with units held ahead, decided by what this gateway counts, or undecided because the store was late, failed, could not be reached, or was not asked.";
     let mut family = counters(encoder, "store_decisions", help)?;
     for (result, value) in [
         ("answered", redis.answered),
         ("remembered", redis.remembered),
         ("leased", redis.leased),
+        ("synced", redis.synced),
         ("late", redis.late),
         ("failed", redis.failed),
         ("unsent", redis.unsent),
@@ -54,10 +55,22 @@ fn encode_redis(encoder: &mut DescriptorEncoder<'_>, redis: &RedisUsage) -> Resu
     gauge(encoder, "store_refusals", help, redis.refusals_remembered)?;
     let help = "Units of leased quotas that this gateway holds ahead now.";
     gauge(encoder, "store_leased_units", help, redis.units_leased)?;
+    let help = "Synced quotas of clients that this gateway counts by itself now.";
+    gauge(
+        encoder,
+        "store_followed_quotas",
+        help,
+        redis.quotas_followed as u64,
+    )?;
     let help = "Open connections to the store's servers.";
     gauge(encoder, "store_connections", help, redis.connections)?;
     let help = "Gateways that share the store, as last seen.";
     gauge(encoder, "store_nodes", help, redis.nodes.into())?;
+    encode_servers(encoder, redis)?;
+    encode_round_trips(encoder, redis)
+}
+
+fn encode_servers(encoder: &mut DescriptorEncoder<'_>, redis: &RedisUsage) -> Result<(), Error> {
     let help = "The circuit breaker of each server: 1 for its current state.";
     let mut family = gauges(encoder, "store_breaker", help)?;
     for server in &redis.servers {
@@ -91,7 +104,7 @@ fn encode_redis(encoder: &mut DescriptorEncoder<'_>, redis: &RedisUsage) -> Resu
         let value = u64::from(server.evicts_all);
         family.encode_family(&labels)?.encode_gauge(&value)?;
     }
-    encode_round_trips(encoder, redis)
+    Ok(())
 }
 
 fn encode_round_trips(

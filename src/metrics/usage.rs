@@ -28,6 +28,8 @@ pub struct RedisUsage {
     pub remembered: u64,
     /// Plans, or parts of one, that units held ahead paid for.
     pub leased: u64,
+    /// Plans, or parts of one, that this gateway's own counts decided.
+    pub synced: u64,
     /// Plans, or parts of one, without an answer in time.
     pub late: u64,
     /// Plans, or parts of one, that failed.
@@ -42,6 +44,8 @@ pub struct RedisUsage {
     pub settlements_dropped: u64,
     /// Units held ahead now.
     pub units_leased: u64,
+    /// Synced quotas that are counted here now.
+    pub quotas_followed: usize,
     /// Refusals remembered now.
     pub refusals_remembered: u64,
     /// Connections that stand.

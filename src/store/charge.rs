@@ -229,6 +229,14 @@ impl ChargeEntry {
         }
     }
 
+    /// Notes what this gateway counted for a check.
+    pub(super) fn followed(check: &Check<'_>, charged: Charged) -> Self {
+        Self {
+            keeper: Keeper::Followed,
+            ..Self::in_redis(check, Some(charged))
+        }
+    }
+
     /// Whether a quota of this policy was charged, and can be settled.
     fn is_charged_to(&self, policy: PlanPolicy) -> bool {
         self.policy == policy && self.charged.is_some()
@@ -289,4 +297,6 @@ pub(super) enum Keeper {
     Memory,
     /// Redis.
     Redis,
+    /// This gateway, which adds up in Redis what it counted.
+    Followed,
 }

@@ -38,6 +38,7 @@ fn redis(redis: &RedisUsage) -> Value {
             "answered": redis.answered,
             "remembered": redis.remembered,
             "leased": redis.leased,
+            "synced": redis.synced,
             "late": redis.late,
             "failed": redis.failed,
             "unsent": redis.unsent,
@@ -47,5 +48,6 @@ fn redis(redis: &RedisUsage) -> Value {
         "settlements_dropped": redis.settlements_dropped,
         "refusals_remembered": redis.refusals_remembered,
         "leased_units": redis.units_leased,
+        "followed_quotas": redis.quotas_followed,
     })
 }

@@ -1,11 +1,14 @@
-//! Quotas of which gateways buy units ahead: what goes with that.
+//! Quotas that gateways keep less exactly than the store does: what goes with that.
+
+use std::time::Duration;
 
 use super::in_flight::is_in_flight;
+use crate::config::display;
 use crate::config::file::{ConsistencyName, RawPolicy, Table};
 use crate::config::options::POLICY;
 use crate::config::report::Report;
-use crate::limit::consistency::can_be_leased;
-use crate::limit::{Algorithm, Consistency, Count, Quota};
+use crate::limit::consistency::{SYNC_INTERVAL_MIN, can_be_leased, can_be_synced};
+use crate::limit::{Algorithm, Align, Consistency, Count, Quota, SyncInterval};
 use crate::snapshot::{Grant, Policy};
 
 /// Compiles how exactly gateways keep the quotas of a policy whose overrides are compiled.
@@ -15,14 +18,18 @@ pub(super) fn compile(
     report: &mut Report,
 ) -> Consistency {
     let raw = &table.value;
-    if raw.consistency == ConsistencyName::Exact {
-        if let Some(place) = table.place("overshoot")
+    let word = display::word(display::CONSISTENCIES, &raw.consistency);
+    for (key, of) in [("overshoot", "leased"), ("sync_interval", "synced")] {
+        if word != of
+            && let Some(place) = table.place(key)
             && !table.is_incomplete(POLICY.about.title)
         {
-            let message = "`overshoot` is given, but the policy is exact";
-            (report.mistake(place, message, "`consistency = \"leased\"` as well"))
-                .hint("add it, or remove this");
+            let message = format!("`{key}` is given, but the policy is {word}");
+            let expected = format!("`consistency = \"{of}\"` as well");
+            (report.mistake(place, message, expected)).hint("add it, or remove this");
         }
+    }
+    if raw.consistency == ConsistencyName::Exact {
         return Consistency::Exact;
     }
     for (key, is_other) in [
@@ -32,36 +39,78 @@ pub(super) fn compile(
         ("spill", raw.spill.is_some()),
     ] {
         if let (Some(place), true) = (table.place(key), is_other) {
-            let message = format!("this `{key}` does not go with `consistency = \"leased\"`");
+            let message = format!("this `{key}` does not go with `consistency = \"{word}\"`");
             (report.mistake(place, message, "a policy that is exact")).hint(
-                "a gateway that spends units bought ahead does not ask Redis what else becomes of the request",
+                "a gateway that does not ask Redis does not hear what else becomes of the request",
             );
         }
     }
-    if let (Some(place), Some(kind)) = (table.place("consistency"), exact_kind(policy)) {
-        let message = format!("`leased` does not go with {kind}");
-        report.mistake(
-            place,
-            message,
-            "`exact`, or quotas per window of other algorithms",
-        );
+    if let (Some(place), Some(kind)) = (table.place("consistency"), exact_kind(raw, policy)) {
+        let message = format!("`{word}` does not go with {kind}");
+        let expected = match raw.consistency {
+            ConsistencyName::Synced => {
+                "`exact`, `leased`, or quotas of `fixed-window` and `sliding-window`"
+            }
+            _ => "`exact`, or quotas per window of other algorithms",
+        };
+        report.mistake(place, message, expected);
     }
-    Consistency::Leased(raw.overshoot)
+    match raw.consistency {
+        ConsistencyName::Synced => Consistency::Synced(sync_interval(table, policy, report)),
+        _ => Consistency::Leased(raw.overshoot),
+    }
 }
 
-/// Returns what of the policy's quotas cannot be bought ahead.
-fn exact_kind(policy: &Policy) -> Option<&'static str> {
+/// Compiles how often gateways tell Redis what they counted.
+fn sync_interval(table: &Table<RawPolicy>, policy: &Policy, report: &mut Report) -> SyncInterval {
+    let interval = table.value.sync_interval;
+    let windows = quotas(policy).filter(|quota| quota.has_window());
+    let shortest = windows.map(|quota| Duration::from(quota.window)).min();
+    let most = shortest.map_or(Duration::MAX, |shortest| shortest / WINDOW_PART);
+    let place = (table.place("sync_interval")).or_else(|| table.place("consistency"));
+    if let (Some(place), Some(shortest), true) = (place, shortest, interval > most) {
+        let [interval, shortest] = [interval, shortest].map(display::duration);
+        let message =
+            format!("`sync_interval` ({interval}) is too long for a window of {shortest}");
+        let expected = if most < SYNC_INTERVAL_MIN {
+            let least = display::duration(SYNC_INTERVAL_MIN * WINDOW_PART);
+            format!("windows of {least} and longer, or another `consistency`")
+        } else {
+            format!(
+                "`sync_interval` at most a tenth of it: `{}`",
+                display::duration(most)
+            )
+        };
+        report.mistake(place, message, expected);
+    }
+    let ms = interval.as_millis();
+    SyncInterval(u32::try_from(ms).unwrap_or(u32::MAX))
+}
+
+/// Returns what of the policy's quotas has to be exact.
+fn exact_kind(raw: &RawPolicy, policy: &Policy) -> Option<&'static str> {
     if is_in_flight(policy) {
         return Some("units in flight");
     }
-    let mut quotas = policy
-        .grants()
-        .flat_map(Grant::quotas)
-        .map(|part| &part.quota);
-    let is_exact = |quota: &&Quota| quota.count == Count::Admitted && !can_be_leased(quota);
-    let kind = quotas.find(is_exact)?.algorithm;
-    Some(match kind {
+    let goes = match raw.consistency {
+        ConsistencyName::Synced => can_be_synced,
+        _ => can_be_leased,
+    };
+    let is_exact = |quota: &&Quota| quota.count == Count::Admitted && !goes(quota);
+    let quota = quotas(policy).find(is_exact)?;
+    Some(match quota.algorithm {
         Algorithm::Credits { .. } => "credits",
+        Algorithm::Gcra { .. } => "`gcra`",
+        Algorithm::SlidingLog => "`sliding-log`",
+        _ if quota.align == Align::First => "`align = \"first\"`",
         _ => "`leaky-bucket`",
     })
 }
+
+fn quotas(policy: &Policy) -> impl Iterator<Item = &Quota> {
+    let grants = policy.grants().flat_map(Grant::quotas);
+    grants.map(|part| &part.quota)
+}
+
+/// How many intervals a window has at least.
+const WINDOW_PART: u32 = 10;

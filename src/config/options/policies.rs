@@ -15,6 +15,7 @@ use crate::config::value::{
     OVERSHOOT_PATTERN, STATUS_PATTERN, Zone, anchor_by, field_value, name, overshoot, part_choice,
     part_pattern, refund_on, refusal_status, retry_jitter, status_range,
 };
+use crate::limit::consistency::SYNC_INTERVAL_MIN;
 use crate::limit::plan::OnStoreFailure;
 use crate::limit::quota::{COST_MAX, COUNT_MAX};
 use crate::limit::sliding_window::BUCKETS_MAX;
@@ -183,6 +184,10 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
         .sets(|table| &mut table.overshoot)
         .doc("For leased: how much of the quota all gateways together may hold ahead, and so overshoot it by.")
         .effect(kept)
+        .key("sync_interval", duration(SYNC_INTERVALS).or(Duration::from_secs(1)))
+        .sets(|table| &mut table.sync_interval)
+        .doc("For synced: how often each gateway tells Redis what it counted; at most a tenth of the shortest window.")
+        .effect(kept)
         .key("overrides", overrides())
         .sets(|table| &mut table.overrides)
         .doc("Other quotas for single clients:")
@@ -196,7 +201,7 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
         .sets(|table| &mut table.overrides_file)
         .doc("A CSV file with more overrides, read again on SIGHUP.")
         .table("refusal", refusal())
-        .not_yet("notify sync_interval")
+        .not_yet("notify")
 });
 
 /// `[policies.NAME.refusal]`
@@ -222,6 +227,8 @@ fn refusal() -> TableSpec<RawPolicy> {
 }
 
 /// How long penalties may be.
+/// Values of `sync_interval`.
+const SYNC_INTERVALS: RangeInclusive<Duration> = SYNC_INTERVAL_MIN..=Duration::from_hours(1);
 const PENALTIES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(366 * 24);
 /// How many times longer a further penalty may be.
 const PENALTY_GROWTH_MAX: u64 = 100;

@@ -30,6 +30,7 @@ pub(super) struct Counters {
     answered: AtomicU64,
     remembered: AtomicU64,
     leased: AtomicU64,
+    synced: AtomicU64,
     unanswered: [AtomicU64; 7],
     out_of_memory: AtomicU64,
     settlements_dropped: AtomicU64,
@@ -56,6 +57,11 @@ impl Counters {
         add(&self.leased, 1);
     }
 
+    /// Counts a plan that this gateway's own counts decided, or a part of one.
+    pub(super) fn synced(&self) {
+        add(&self.synced, 1);
+    }
+
     /// Counts a plan, or a part of one, that Redis did not decide.
     pub(super) fn unanswered(&self, why: Unanswered) {
         add(&self.unanswered[why as usize], 1);
@@ -78,6 +84,7 @@ impl Counters {
         usage.answered += self.answered.load(Relaxed);
         usage.remembered += self.remembered.load(Relaxed);
         usage.leased += self.leased.load(Relaxed);
+        usage.synced += self.synced.load(Relaxed);
         usage.late += late.load(Relaxed);
         for failed in [failed, disconnected, bad_key] {
             usage.failed += failed.load(Relaxed);

@@ -1,40 +1,24 @@
 //! Plans with leased policies: what is held pays for them, and whatever else they have is decided as ever.
 //!
-//! A plan is paid of what is held wholly or not at all: of each leased quota, or of none. What was paid for a plan that
-//! another quota refuses is put back.
+//! A plan is paid of what is held wholly or not at all: of each leased quota, or of none.
 
 use std::rc::Rc;
 use std::time::Duration;
 
-use smallvec::SmallVec;
-
 use super::cross_slot;
-use super::leases::{LeaseTerms, SpentUnits};
+use super::leases::LeaseTerms;
 use super::leasing::{Leasing, Supply};
+use super::paid_checks::{PaidChecks, Payment};
 use super::refusals::{Recalled, Recollection, counts_refused, refusal};
 use crate::clock::monotonic;
-use crate::limit::plan::{CheckMode, PlanPolicy};
-use crate::limit::{Adjustment, Charged, Check, CheckResult, Consistency, Plan, Verdict};
-use crate::store::charge::ChargeEntry;
+use crate::limit::plan::CheckMode;
+use crate::limit::{Check, Consistency, Verdict};
 use crate::store::outcome::{Asked, StoreVerdict};
-
-/// Units that a plan spends of what is held; what is not kept is put back.
-struct PaidChecks<'a, 's> {
-    leasing: &'a Leasing,
-    plan: &'a [Check<'s>],
-    parts: SmallVec<[PaidCheck; 2]>,
-}
-
-/// A check that is paid.
-struct PaidCheck {
-    place: usize,
-    spent: SpentUnits,
-}
 
 /// Says whether a plan has leased policies.
 pub(super) fn has_leases(plan: &[Check<'_>]) -> bool {
     plan.iter()
-        .any(|check| check.consistency != Consistency::Exact)
+        .any(|check| matches!(check.consistency, Consistency::Leased(_)))
 }
 
 impl Leasing {
@@ -46,7 +30,7 @@ impl Leasing {
     ) -> Option<Asked<'p>> {
         let terms = self.decider.remote.store().lease_terms();
         if let Some(paid) = self.pay(plan, &terms) {
-            return self.begin_rest(plan, paid, Duration::ZERO, outcome);
+            return self.begin_rest(paid, Duration::ZERO, outcome);
         }
         match self.decider.recall(plan, true) {
             Recalled::Refused(verdict) => *outcome = StoreVerdict::refused(verdict),
@@ -82,35 +66,30 @@ impl Leasing {
         plan: &'a [Check<'s>],
         terms: &LeaseTerms,
     ) -> Option<PaidChecks<'a, 's>> {
-        let mut paid = PaidChecks {
-            leasing: self,
-            plan,
-            parts: SmallVec::new(),
-        };
+        let mut paid = PaidChecks::new(&self.decider, plan);
         let (leases, mut is_low) = (&self.decider.remote.store().leases, false);
         for (place, check) in plan.iter().enumerate() {
             if terms.leases(check) {
                 let spent = leases.spend(check, terms.now)?;
                 is_low |= spent.is_low;
-                paid.parts.push(PaidCheck { place, spent });
+                paid.pay(place, Payment::Leased(spent));
             }
         }
         if is_low {
             drop(self.buy(plan, terms));
         }
-        (!paid.parts.is_empty()).then_some(paid)
+        (!paid.is_empty()).then_some(paid)
     }
 
     /// Decides the rest of a plan that is paid, of a request that has waited for so long; as
     /// [`Decider::begin`](super::decider::Decider::begin).
     fn begin_rest<'p>(
         self: &'p Rc<Self>,
-        plan: &'p [Check<'p>],
         paid: PaidChecks<'p, 'p>,
         waited: Duration,
         outcome: &mut StoreVerdict,
     ) -> Option<Asked<'p>> {
-        if paid.parts.len() == plan.len() {
+        if paid.is_whole() {
             *outcome = paid.join(StoreVerdict::default());
             return None;
         }
@@ -154,7 +133,7 @@ impl Leasing {
             let terms = self.decider.remote.store().lease_terms();
             if let Some(paid) = self.pay(plan, &terms) {
                 let mut outcome = StoreVerdict::default();
-                return match self.begin_rest(plan, paid, monotonic() - began, &mut outcome) {
+                return match self.begin_rest(paid, monotonic() - began, &mut outcome) {
                     Some(asked) => asked.await,
                     None => outcome,
                 };
@@ -212,101 +191,5 @@ impl Leasing {
         }
         self.decider.remote.counters().remembered();
         Some(refusal(plan, &scarce))
-    }
-}
-
-impl<'s> PaidChecks<'_, 's> {
-    /// Returns what of the plan is not paid.
-    fn rest(&self) -> Plan<'s> {
-        let checks = self.plan.iter().enumerate();
-        let rest = checks.filter(|(place, _)| !self.is_paid(*place));
-        rest.map(|(_, check)| *check).collect()
-    }
-
-    fn is_paid(&self, place: usize) -> bool {
-        self.parts.iter().any(|part| part.place == place)
-    }
-
-    /// Returns the outcome of the whole plan, of which the rest was decided so.
-    fn join(mut self, rest: StoreVerdict) -> StoreVerdict {
-        let (verdict, mut charge, is_degraded) = match rest {
-            StoreVerdict::Decided {
-                verdict,
-                charge,
-                is_degraded,
-            } => (verdict, charge, is_degraded),
-            unavailable @ StoreVerdict::Unavailable { .. } => return unavailable,
-        };
-        let (mut parts, mut others) = (self.parts.iter(), verdict.answers.into_iter());
-        let answers = (0..self.plan.len()).map(|place| {
-            if self.is_paid(place) {
-                parts.next().map(|part| self.answer(part, verdict.admit))
-            } else {
-                others.next()
-            }
-        });
-        let mut verdict = Verdict {
-            answers: answers.map(Option::unwrap_or_default).collect(),
-            ..verdict
-        };
-        if verdict.admit {
-            let refusing = self.refusing_trials(&verdict);
-            for part in std::mem::take(&mut self.parts) {
-                let (place, check) = (part.place, &self.plan[part.place]);
-                if refusing.contains(&check.policy) {
-                    verdict.answers[place] = self.answer(&part, false);
-                    self.parts.push(part);
-                } else {
-                    let charged = Some(part.spent.charged);
-                    (charge.entries).push(ChargeEntry::in_redis(check, charged));
-                }
-            }
-            self.leasing.decider.remote.counters().leased();
-        }
-        StoreVerdict::Decided {
-            verdict,
-            charge,
-            is_degraded,
-        }
-    }
-
-    /// Returns the policies on trial of which a quota refuses: none of their quotas are charged.
-    fn refusing_trials(&self, verdict: &Verdict) -> SmallVec<[PlanPolicy; 2]> {
-        let checks = self.plan.iter().zip(&verdict.answers);
-        let refusing = checks.filter(|(check, answer)| {
-            let refuses = answer.decision.is_some_and(|decision| !decision.admit);
-            check.mode == CheckMode::Shadow && refuses
-        });
-        refusing.map(|(check, _)| check.policy).collect()
-    }
-
-    /// Says what a check that is paid is answered: its units go back if the plan is refused.
-    fn answer(&self, part: &PaidCheck, admit: bool) -> CheckResult {
-        let SpentUnits {
-            charged, decision, ..
-        } = part.spent;
-        let quota = self.plan[part.place].quota;
-        let all = Adjustment::GiveBack(charged.amount);
-        CheckResult {
-            decision: Some(if admit {
-                decision
-            } else {
-                all.adjusted(decision, quota, charged.amount)
-            }),
-            charged: admit.then_some(charged),
-        }
-    }
-}
-
-impl Drop for PaidChecks<'_, '_> {
-    fn drop(&mut self) {
-        for part in &self.parts {
-            let check = &self.plan[part.place];
-            let store = self.leasing.decider.remote.store();
-            let now = store.clock.steady();
-            let is_forgotten = |charged: &Charged| store.was_reset_since(check, charged);
-            let back = (store.leases).put_back(check, &part.spent, now, is_forgotten);
-            self.leasing.decider.give_back_units(back);
-        }
     }
 }

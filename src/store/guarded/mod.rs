@@ -5,7 +5,8 @@
 //! is away, and the fleet's size. [`GuardedSession`] is a worker's part. A plan that is in one slot is
 //! decided in one step; on a Cluster its partitions may be in several ([`cross_slot`]). A decision that
 //! got no answer in time may have been counted: it is not sent again, and its answer is read when it comes
-//! ([`abandoned`]). Of leased quotas busy clients spend what was bought ahead ([`leased_plan`]).
+//! ([`abandoned`]). Of leased quotas busy clients spend what was bought ahead ([`leased_plan`]); synced quotas are counted
+//! here, and added up in Redis every so often ([`followed`]).
 
 mod abandoned;
 mod announcements;
@@ -19,12 +20,14 @@ mod decider;
 mod distance;
 mod fallback;
 mod fleet;
+mod followed;
 mod holdings;
 mod joined;
 mod leased_plan;
 mod leases;
 mod leasing;
 mod owned_plan;
+mod paid_checks;
 mod quota_key;
 mod refusals;
 mod remote;
@@ -32,6 +35,7 @@ mod server_time;
 mod servers;
 mod settlements;
 mod store;
+mod syncing;
 mod turn;
 
 use refusals::Recalled;
@@ -49,13 +53,14 @@ use self::leasing::Leasing;
 use self::owned_plan::ANY_QUOTA;
 use self::remote::Remote;
 use self::settlements::SettlementQueue;
+use self::syncing::Syncing;
 use super::charge::SettledEntry;
 use super::directives::{DirectiveError, DirectiveSet};
 use super::outcome::{Asked, PeekedCheck, StoreVerdict};
 use super::redis::wire::{self, DirectiveAction, Settlement, SettlementStep};
 use crate::clock::Timestamp;
 use crate::limit::plan::SeriesId;
-use crate::limit::{Adjustment, Check, PartitionId};
+use crate::limit::{Adjustment, Check, Consistency, PartitionId};
 use crate::metrics::Refund;
 
 /// A worker's way to a store over Redis; lives on the worker's thread.
@@ -63,6 +68,7 @@ use crate::metrics::Refund;
 pub struct GuardedSession {
     decider: Rc<Decider>,
     leasing: Rc<Leasing>,
+    syncing: Syncing,
 }
 
 impl GuardedSession {
@@ -77,8 +83,12 @@ impl GuardedSession {
             remote,
             settlements,
         });
+        let leasing = Rc::new(Leasing::new(&decider));
         Self {
-            leasing: Rc::new(Leasing::new(&decider)),
+            syncing: Syncing {
+                leasing: Rc::clone(&leasing),
+            },
+            leasing,
             decider,
         }
     }
@@ -89,10 +99,13 @@ impl GuardedSession {
         plan: &'p [Check<'p>],
         outcome: &mut StoreVerdict,
     ) -> Option<Asked<'p>> {
-        if leased_plan::has_leases(plan) {
-            self.leasing.begin(plan, outcome)
-        } else {
+        if plan
+            .iter()
+            .all(|check| check.consistency == Consistency::Exact)
+        {
             self.decider.begin(plan, outcome)
+        } else {
+            self.syncing.begin(plan, outcome)
         }
     }
 
@@ -103,7 +116,7 @@ impl GuardedSession {
         }
         match self.decider.recall(plan, false) {
             Recalled::Refused(verdict) => Some(StoreVerdict::refused(verdict)),
-            Recalled::Due | Recalled::Nothing => None,
+            Recalled::Due | Recalled::Nothing => self.syncing.refuse_at_once(plan),
         }
     }
 
@@ -209,7 +222,8 @@ impl GuardedSession {
     /// Waits until what is to be settled has been, for at most [`FINISH_MAX`]; returns how many charges have not.
     pub(super) async fn finish(&self) -> usize {
         self.leasing.close(FINISH_MAX).await;
-        let unsettled = self.decider.settlements.finish(FINISH_MAX).await;
+        let untold = self.syncing.finish(FINISH_MAX).await;
+        let unsettled = untold + self.decider.settlements.finish(FINISH_MAX).await;
         // What is settled may end units.
         let announcements = &self.decider.settlements.announcements;
         unsettled + announcements.finish(&self.decider.remote, FINISH_MAX).await
@@ -223,6 +237,7 @@ impl GuardedSession {
             .announcements
             .renew(&self.decider.remote);
         self.leasing.sweep();
+        self.syncing.sync();
     }
 }
 

@@ -27,7 +27,7 @@ use super::store::GuardedStore;
 use crate::clock::Timestamp;
 use crate::limit::{Check, PartitionId, Verdict};
 use crate::metrics::BreakerState;
-use crate::store::redis::wire::{AnnouncementReply, AskingGateway, Settlement};
+use crate::store::redis::wire::{AnnouncementReply, AskingGateway, Settlement, StateReply};
 use crate::store::redis::{CallError, Caller, GivenUp, LateReader, RedisSession};
 
 /// A worker's way to Redis, guarded; lives on the worker's thread.
@@ -129,6 +129,7 @@ impl Remote {
         if !verdict.admit {
             self.store.remember(plan, &reply, sent);
         }
+        self.store.follow(plan, &reply, sent);
         Ok(())
     }
 
@@ -146,7 +147,8 @@ impl Remote {
         let (caller, mut verdict) = (Caller::new(late_reader), Verdict::default());
         {
             let deciding = pin!(self.redis.decide(plan, asking, &caller, &mut verdict));
-            self.ask(plan, sent, timeout, &caller, deciding).await?;
+            let reply = self.ask(plan, sent, timeout, &caller, deciding).await?;
+            self.store.follow(plan, &reply, sent);
         }
         Ok(verdict)
     }
@@ -167,6 +169,17 @@ impl Remote {
     ) -> Result<Vec<(usize, CallError)>, Unanswered> {
         let caller = Caller::new(&|_| None);
         let settling = pin!(self.redis.settle(settlements, &caller));
+        (self.settle_by(settlements, timeout, &caller, settling)).await
+    }
+
+    /// As [`settle`](Self::settle); returns of each entry when it was settled and the state after it.
+    pub(super) async fn settle_and_read(
+        &self,
+        settlements: &[Settlement<'_>],
+    ) -> Result<Vec<Result<(Timestamp, StateReply), CallError>>, Unanswered> {
+        let caller = Caller::new(&|_| None);
+        let settling = pin!(self.redis.settle_and_read(settlements, &caller));
+        let timeout = self.timeout();
         (self.settle_by(settlements, timeout, &caller, settling)).await
     }
 

@@ -79,7 +79,7 @@ impl SettlementQueue {
         if !here.is_empty() {
             remote.store().memory.settle(&here);
         }
-        entries.retain(|entry| !self.ends(remote, entry));
+        entries.retain(|entry| !self.ends(remote, entry) && !is_followed(remote, entry));
         if entries.is_empty() {
             return refund.count();
         }
@@ -313,6 +313,13 @@ fn settlement(entry: &SettledEntry) -> Settlement<'_> {
             Adjustment::Spend(amount) => SettlementStep::Spend(amount),
         },
     }
+}
+
+/// Settles what this gateway counted, if it still follows the quota; says whether nothing is left to do.
+fn is_followed(remote: &Remote, entry: &SettledEntry) -> bool {
+    let store = remote.store();
+    entry.keeper == Keeper::Followed
+        && (store.resets.forbid(entry) || store.followed.settle(entry, store.clock.steady()))
 }
 
 /// Forgets that a quota refused of which units may have come back.

@@ -11,6 +11,7 @@ use crossbeam_utils::CachePadded;
 use super::counters::Counters;
 use super::fallback::Fallback;
 use super::fleet::Fleet;
+use super::followed::{self, FollowTerms, FollowedQuotas, SeenState};
 use super::holdings::Holdings;
 use super::leases::{LeaseTerms, Leases};
 use super::quota_key::QuotaKey;
@@ -47,6 +48,8 @@ pub struct GuardedStore {
     pub(super) holdings: Holdings,
     /// Units that this gateway holds ahead.
     pub(super) leases: Leases,
+    /// What this gateway counts by itself.
+    pub(super) followed: FollowedQuotas,
     /// The key of the partition ids in `memory`; nobody outside knows it.
     secret: [u8; 32],
     /// What each worker counts.
@@ -92,6 +95,7 @@ impl GuardedStore {
             // Another one in each process, so also after a hand-over.
             holdings: Holdings::new(GatewayId::draw()),
             leases: Leases::new(),
+            followed: FollowedQuotas::new(),
             secret: blake3::derive_key(
                 "tollgate 2026-11 partition_ids of this node's own counts",
                 secret,
@@ -136,6 +140,7 @@ impl GuardedStore {
         drop(counters);
         usage.refusals_remembered = self.refusals.len();
         usage.units_leased = self.leases.held(self.clock.steady());
+        usage.quotas_followed = self.followed.len();
         usage.nodes = self.fleet.count();
         usage.share_nodes = self.share_nodes();
         let servers = self.servers.all();
@@ -187,6 +192,7 @@ impl GuardedStore {
         self.leases.reset(key, |quota, charged| {
             charged.at <= at + quota.phase(partition_id)
         });
+        self.followed.forget(key);
         let own = self.fallback().partition_id(partition_id);
         self.memory.reset(&[series_id], own);
         let now = self.clock.now();
@@ -232,6 +238,31 @@ impl GuardedStore {
             nodes: self.share_nodes(),
             counted_until: steady + self.fleet.counted_until().since(now),
             may_buy: self.fleet.is_known(now),
+        }
+    }
+
+    /// Returns on what terms this gateway counts by itself now.
+    pub(super) fn follow_terms(&self) -> FollowTerms {
+        FollowTerms {
+            now: self.clock.steady(),
+            nodes: self.share_nodes(),
+        }
+    }
+
+    /// Follows the synced quotas of a plan that Redis, asked at `sent`, decided.
+    pub(super) fn follow(&self, plan: &[Check<'_>], reply: &Reply, sent: Timestamp) {
+        if !plan.iter().any(followed::is_synced) {
+            return;
+        }
+        let (now, took) = (self.clock.steady(), self.clock.now().since(sent));
+        for (check, state) in plan
+            .iter()
+            .zip(wire::states(plan, reply).into_iter().flatten())
+        {
+            let seen = state.and_then(|state| SeenState::new(state, reply.time, (now - took, now)));
+            if let Some(seen) = seen {
+                self.followed.follow(check, seen);
+            }
         }
     }
 

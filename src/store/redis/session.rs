@@ -16,6 +16,7 @@ use super::reply::list;
 use super::shared::RedisShared;
 use super::wire::{
     self, AnnouncementReply, AskingGateway, DirectiveAction, Intent, KeyNames, Reply, Settlement,
+    StateReply,
 };
 use crate::clock::{Micros, Timestamp};
 use crate::limit::{Check, Decision, PartitionId, Verdict};
@@ -165,6 +166,34 @@ impl RedisSession {
         Ok(failed)
     }
 
+    /// Settles what one step can settle; returns of each entry when that was and the state after it, or why it was not
+    /// settled.
+    ///
+    /// # Errors
+    /// How the call ended.
+    pub(crate) async fn settle_and_read(
+        &self,
+        settlements: &[Settlement<'_>],
+        caller: &Caller<'_>,
+    ) -> Result<Vec<Result<(Timestamp, StateReply), CallError>>, CallError> {
+        let reply = self.settle_at(settlements, caller, None).await?;
+        let entries = list(&reply).ok_or(CallError::BadReply)?;
+        let mut states = Vec::with_capacity(entries.len());
+        for (settlement, entry) in settlements.iter().zip(entries) {
+            let mut state = settled_state(settlement, entry);
+            if let Err(CallError::Server(text)) = &state
+                && let Some(at) = wire::outside_at(text)
+            {
+                let again = std::slice::from_ref(settlement);
+                let reply = self.settle_at(again, caller, Some(at)).await?;
+                let entry = list(&reply).and_then(<[Value]>::first);
+                state = settled_state(settlement, entry.unwrap_or(&Value::Nil));
+            }
+            states.push(state);
+        }
+        Ok(states)
+    }
+
     /// Announces how many units in flight this gateway holds; returns of each what the server says, or why it cannot
     /// note it.
     ///
@@ -245,5 +274,17 @@ impl RedisSession {
         let call = wire::announce(&self.shared.names, node, lifetime);
         let reply = self.primaries.call(call, caller).await?;
         Ok(wire::nodes(&reply)?)
+    }
+}
+
+/// Reads what the settle script replied to one entry.
+fn settled_state(
+    settlement: &Settlement<'_>,
+    entry: &Value,
+) -> Result<(Timestamp, StateReply), CallError> {
+    match entry {
+        Value::ServerError(error) => Err(CallError::from_server(error)),
+        Value::BulkString(entry) => Ok(wire::settled_state(settlement.quota, entry)?),
+        _ => Err(CallError::BadReply),
     }
 }

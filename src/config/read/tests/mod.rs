@@ -201,6 +201,7 @@ candidate = "600 per 2s"
 on_store_failure = "closed"
 consistency = "leased"
 overshoot = "0.5%"
+sync_interval = "200ms"
 overrides_by = "header:x-plan"
 overrides_file = "tests/config/tls/overrides.csv"
 overrides = { "key-hunter2" = "unlimited", b = ["1 per s"], c = { quota = "${W} per s", burst = "${W}", queue = 3, initial_credits = 4 } }

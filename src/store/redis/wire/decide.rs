@@ -137,6 +137,18 @@ pub fn holders(plan: &[Check<'_>], reply: &Reply) -> Result<SmallVec<[Vec<Holder
     Ok(all)
 }
 
+/// Reads the states of the checks of a plan that was decided; none for a check that a full server did not decide.
+///
+/// # Errors
+/// If this script gives no such reply.
+pub fn states(
+    plan: &[Check<'_>],
+    reply: &Reply,
+) -> Result<SmallVec<[Option<StateReply>; 4]>, BadReply> {
+    let checks = Answers::read(plan, reply)?.checks.into_iter();
+    Ok(checks.map(|reply| Some(reply?.state)).collect())
+}
+
 /// A quota's state when a script refused a check.
 #[derive(Debug)]
 pub struct RefusedState {

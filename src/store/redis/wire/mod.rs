@@ -16,13 +16,15 @@ mod settle;
 mod state_reply;
 
 pub use bad_reply::BadReply;
-pub use decide::{AskingGateway, Intent, RefusedState, holders, pack, peeks, refused, verdict};
+pub use decide::{
+    AskingGateway, Intent, RefusedState, holders, pack, peeks, refused, states, verdict,
+};
 pub use directives::{DirectiveAction, directive_count, directive_set, directives};
 pub use message::{Packed, PlanError, Replies, Reply, time_argument};
 pub use names::KeyNames;
 pub use script::Script;
 pub use settle::{
     AnnouncementReply, Call, Settlement, SettlementStep, announce, announcement_reply, nodes,
-    outside_at, settle, settled_at,
+    outside_at, settle, settled_at, settled_state,
 };
 pub use state_reply::StateReply;

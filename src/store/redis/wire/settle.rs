@@ -8,7 +8,7 @@ use super::checks::{put_calendars, put_check, put_gateway, put_number};
 use super::message::time_argument;
 use super::names::KeyNames;
 use super::script::Script;
-use super::state_reply::ReplyReader;
+use super::state_reply::{ReplyReader, StateReply};
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::SeriesId;
 use crate::limit::{Charged, PartitionId, Quota};
@@ -98,6 +98,16 @@ pub fn settle(
 /// If this script gives no such reply.
 pub fn settled_at(entry: &[u8]) -> Result<Timestamp, BadReply> {
     ReplyReader(entry).time()
+}
+
+/// Reads the state of a quota after an entry was settled, and when that was.
+///
+/// # Errors
+/// If this script gives no such reply.
+pub fn settled_state(quota: &Quota, entry: &[u8]) -> Result<(Timestamp, StateReply), BadReply> {
+    let mut reader = ReplyReader(entry);
+    let at = reader.time()?;
+    Ok((at, StateReply::read(quota, reader.0)?))
 }
 
 /// What the server says to a gateway that announces how many units in flight it holds.

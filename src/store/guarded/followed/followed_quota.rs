@@ -1,0 +1,292 @@
+//! What this gateway knows and counts of one quota of one client.
+
+use super::own_counts::OwnCounts;
+use super::report::{CountReport, SeenState, Told};
+use super::window_state::WindowState;
+use crate::clock::{Micros, Timestamp};
+use crate::limit::quota::COUNT_MAX;
+use crate::limit::{Charged, Check, Decision, PartitionId, Quota, Retry};
+use crate::store::guarded::quota_key::QuotaKey;
+
+/// What this gateway knows and counts of one quota of one client. All times are the steady clock's but those of Redis.
+#[derive(Debug)]
+pub(super) struct FollowedQuota {
+    quota: Quota,
+    interval: Micros,
+    /// What Redis said last, when by its clock, and when that came.
+    seen: WindowState,
+    seen_time: Timestamp,
+    seen_at: Timestamp,
+    /// That, and what was counted here since.
+    known: WindowState,
+    /// What Redis has not been told.
+    untold: OwnCounts,
+    /// What it is being told.
+    telling: Option<OwnCounts>,
+    /// When it was asked last, and when last with an answer.
+    asked_at: Timestamp,
+    answered_at: Timestamp,
+    /// When a request came last.
+    used_at: Timestamp,
+    /// Since a second interval was missed: how it is decided without the others.
+    alone: Option<AloneCounts>,
+}
+
+/// Counts while the others' are not known.
+#[derive(Debug)]
+struct AloneCounts {
+    /// What was known then.
+    known: WindowState,
+    /// What was counted here since.
+    own: WindowState,
+}
+
+/// On what terms a gateway counts by itself at the moment.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::store::guarded) struct FollowTerms {
+    /// By the steady clock.
+    pub(in crate::store::guarded) now: Timestamp,
+    /// Among how many gateways a quota is divided that nobody adds up.
+    pub(in crate::store::guarded) nodes: u32,
+}
+
+/// What a check is answered by what this gateway knows and counts.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::store::guarded) struct CountedUnits {
+    /// What was counted; none if it is refused.
+    pub(in crate::store::guarded) charged: Option<Charged>,
+    pub(in crate::store::guarded) decision: Decision,
+    /// Whether it was decided without the others.
+    pub(in crate::store::guarded) is_alone: bool,
+}
+
+impl FollowedQuota {
+    pub(super) fn new(check: &Check<'_>, interval: Micros, seen: SeenState) -> Self {
+        Self {
+            quota: *check.quota,
+            interval,
+            known: seen.state.clone(),
+            seen: seen.state,
+            seen_time: seen.time,
+            seen_at: seen.received,
+            untold: OwnCounts::default(),
+            telling: None,
+            asked_at: seen.asked,
+            answered_at: seen.asked,
+            used_at: seen.received,
+            alone: None,
+        }
+    }
+
+    /// Takes in what Redis said to another request, if it is news.
+    pub(super) fn see(&mut self, partition_id: PartitionId, seen: SeenState) {
+        if seen.time >= self.seen_time {
+            (self.seen, self.seen_time, self.seen_at) = (seen.state, seen.time, seen.received);
+            self.answered_at = self.answered_at.max(seen.asked);
+            self.alone = None;
+            self.know(partition_id, seen.received);
+        }
+    }
+
+    /// Decides a check, and counts it if it is admitted; `counts` says whether it is to be counted at all.
+    pub(super) fn decide(
+        &mut self,
+        check: &Check<'_>,
+        interval: Micros,
+        terms: &FollowTerms,
+        counts: bool,
+    ) -> CountedUnits {
+        let (quota, cost) = (check.quota, check.cost);
+        // The numbers of a client may change; what was spent stays.
+        (self.quota, self.interval) = (*quota, interval);
+        self.used_at = terms.now;
+        let now = self.server_now(check.partition_id, terms.now);
+        let at = self.known.arrive(quota, now);
+        if terms.now.since(self.answered_at).0 >= 2 * interval.0 {
+            return self.decide_alone(check, terms, (now, at), counts);
+        }
+        let admit = self.known.admits(quota, cost, at);
+        let charged = (admit && counts).then(|| self.charge(cost, at));
+        CountedUnits {
+            charged,
+            decision: self.known.decision(quota, cost, at, admit),
+            is_alone: false,
+        }
+    }
+
+    /// Decides a check on this gateway's share of what was left when a second interval was missed.
+    fn decide_alone(
+        &mut self,
+        check: &Check<'_>,
+        terms: &FollowTerms,
+        (now, at): (Timestamp, Timestamp),
+        counts: bool,
+    ) -> CountedUnits {
+        let (quota, cost) = (check.quota, check.cost);
+        let alone = self.alone.get_or_insert_with(|| AloneCounts {
+            own: self.known.whole(),
+            known: self.known.clone(),
+        });
+        let then = alone.known.arrive(quota, now);
+        let left = alone.known.decision(quota, 0, then, true).remaining;
+        let share = left / u64::from(terms.nodes.max(1));
+        let own_at = alone.own.arrive(quota, now);
+        let most = Quota {
+            limit: COUNT_MAX,
+            ..*quota
+        };
+        let used = COUNT_MAX - alone.own.decision(&most, 0, own_at, true).remaining;
+        let admit = used.saturating_add(cost) <= share;
+        let charge = admit && counts;
+        if charge {
+            alone.own.charge(quota, cost, own_at);
+        }
+        let charged = charge.then(|| self.charge(cost, at));
+        let decision = self.known.decision(quota, cost, at, admit);
+        let retry = match decision.retry {
+            // Sooner the others are not heard of.
+            Retry::After(retry) if !admit => Retry::After(retry.max(self.interval)),
+            retry => retry,
+        };
+        let used = used + if charge { cost } else { 0 };
+        CountedUnits {
+            charged,
+            decision: Decision {
+                remaining: share.saturating_sub(used).min(decision.remaining),
+                retry,
+                ..decision
+            },
+            is_alone: true,
+        }
+    }
+
+    fn charge(&mut self, cost: u64, at: Timestamp) -> Charged {
+        let charged = self.known.charge(&self.quota, cost, at);
+        self.untold.add(&self.quota, charged, signed(cost));
+        charged
+    }
+
+    /// Takes units back.
+    pub(super) fn give_back(
+        &mut self,
+        partition_id: PartitionId,
+        charged: Charged,
+        amount: u64,
+        now: Timestamp,
+    ) {
+        let amount = amount.min(charged.amount);
+        let now = self.server_now(partition_id, now);
+        let at = self.known.arrive(&self.quota, now);
+        self.known.release(&self.quota, charged, amount, at);
+        if let Some(alone) = &mut self.alone {
+            let at = alone.own.arrive(&self.quota, now);
+            alone.own.release(&self.quota, charged, amount, at);
+        }
+        self.untold.add(&self.quota, charged, -signed(amount));
+    }
+
+    /// Spends more without asking.
+    pub(super) fn spend(&mut self, partition_id: PartitionId, amount: u64, now: Timestamp) {
+        let now = self.server_now(partition_id, now);
+        let at = self.known.arrive(&self.quota, now);
+        self.charge(amount, at);
+        if let Some(alone) = &mut self.alone {
+            let at = alone.own.arrive(&self.quota, now);
+            alone.own.charge(&self.quota, amount, at);
+        }
+    }
+
+    /// Says whether Redis is to be told now, if the next time to ask is that much later.
+    pub(super) fn is_due(&self, now: Timestamp, tick: Micros) -> bool {
+        self.telling.is_none() && now + tick > self.asked_at + self.interval
+    }
+
+    /// Says whether nobody needs it any more: no request came for two intervals, and all that still counts is told.
+    pub(super) fn is_over(&self, now: Timestamp) -> bool {
+        let unused = now.since(self.used_at).0;
+        unused >= 2 * self.interval.0
+            && (self.is_told() || unused >= self.quota.memory().0.saturating_add(self.interval.0))
+    }
+
+    /// Says whether there is something to tell that is not being told.
+    pub(super) fn has_untold(&self) -> bool {
+        self.telling.is_none() && !self.untold.is_empty()
+    }
+
+    /// Says whether Redis has been told all.
+    pub(super) fn is_told(&self) -> bool {
+        self.telling.is_none() && self.untold.is_empty()
+    }
+
+    /// Begins to tell Redis what was counted.
+    pub(super) fn begin_report(&mut self, key: QuotaKey, now: Timestamp) -> CountReport {
+        let untold = std::mem::take(&mut self.untold);
+        let steps = untold.steps();
+        self.telling = Some(untold);
+        self.asked_at = now;
+        CountReport {
+            key,
+            quota: self.quota,
+            steps,
+            asked: now,
+        }
+    }
+
+    /// Notes what became of that.
+    pub(super) fn told(&mut self, report: &CountReport, told: Told, now: Timestamp) {
+        let is_its = self.asked_at == report.asked;
+        let Some(telling) = self.telling.take_if(|_| is_its) else {
+            return;
+        };
+        let partition_id = report.key.partition_id;
+        let untold = match told {
+            Told::Counted(seen) if self.is_counted(partition_id, &seen, &telling) => {
+                self.answered_at = self.answered_at.max(seen.asked);
+                self.alone = None;
+                // What another request was told since says it, too.
+                if seen.time >= self.seen_time || self.seen_at < seen.asked {
+                    (self.seen, self.seen_time, self.seen_at) =
+                        (seen.state, seen.time, seen.received);
+                }
+                OwnCounts::default()
+            }
+            Told::Counted(_) | Told::Uncounted => telling,
+            // It is told again: counted twice at worst. What is given back twice would be admitted.
+            Told::Unknown => telling.without_returns(),
+        };
+        self.untold.add_all(&self.quota, &untold);
+        self.know(partition_id, now);
+    }
+
+    /// Says whether a state shows what was told: a full server counts nothing that has no key, and says that it is whole.
+    fn is_counted(&self, partition_id: PartitionId, seen: &SeenState, telling: &OwnCounts) -> bool {
+        let (quota, now) = (&self.quota, seen.time + self.quota.phase(partition_id));
+        let mut told = seen.state.whole();
+        let at = told.arrive(quota, now);
+        telling
+            .clone()
+            .without_returns()
+            .apply(quota, &mut told, at);
+        !seen.state.is_whole(quota, now) || told.is_whole(quota, at)
+    }
+
+    /// Puts together what is known.
+    fn know(&mut self, partition_id: PartitionId, now: Timestamp) {
+        let now = self.server_now(partition_id, now);
+        let mut known = self.seen.clone();
+        let at = known.arrive(&self.quota, now);
+        for counts in self.telling.iter().chain([&self.untold]) {
+            counts.apply(&self.quota, &mut known, at);
+        }
+        self.known = known;
+    }
+
+    /// Returns what time it is by the clock of Redis, or a little less, later by the partition's phase.
+    fn server_now(&self, partition_id: PartitionId, now: Timestamp) -> Timestamp {
+        self.seen_time + now.since(self.seen_at) + self.quota.phase(partition_id)
+    }
+}
+
+fn signed(units: u64) -> i64 {
+    units.min(COUNT_MAX).cast_signed()
+}

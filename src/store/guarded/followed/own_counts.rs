@@ -1,0 +1,105 @@
+//! What this gateway counted of a quota, window by window, or bucket by bucket.
+
+use smallvec::SmallVec;
+
+use super::window_state::WindowState;
+use crate::clock::Timestamp;
+use crate::limit::sliding_window::BUCKETS_MAX;
+use crate::limit::{Algorithm, Charged, Quota};
+use crate::store::redis::wire::SettlementStep;
+
+/// What this gateway counted, the oldest first; at most [`PARTS_MAX`] windows or buckets.
+#[derive(Clone, Debug, Default)]
+pub(super) struct OwnCounts(SmallVec<[CountedPart; 2]>);
+
+/// What was counted in one window or bucket.
+#[derive(Clone, Copy, Debug)]
+struct CountedPart {
+    /// Says which.
+    then: Charged,
+    /// Below 0 if more came back than was counted since.
+    units: i64,
+}
+
+impl OwnCounts {
+    /// Counts units where a charge was made.
+    pub(super) fn add(&mut self, quota: &Quota, then: Charged, units: i64) {
+        let number = window_number(quota, &then);
+        let parts = &mut self.0;
+        let earlier = |part: &&CountedPart| window_number(quota, &part.then) < number;
+        let place = parts.iter().take_while(earlier).count();
+        match parts.get_mut(place) {
+            Some(part) if window_number(quota, &part.then) == number => {
+                part.units = part.units.saturating_add(units);
+            }
+            _ => parts.insert(place, CountedPart { then, units }),
+        }
+        // The oldest has aged out long before there are so many.
+        if parts.len() > PARTS_MAX {
+            parts.remove(0);
+        }
+    }
+
+    /// Adds what was counted elsewhere.
+    pub(super) fn add_all(&mut self, quota: &Quota, others: &Self) {
+        for part in &others.0 {
+            self.add(quota, part.then, part.units);
+        }
+    }
+
+    /// Leaves out what is to come back.
+    pub(super) fn without_returns(mut self) -> Self {
+        self.0.retain(|part| part.units > 0);
+        self
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.iter().all(|part| part.units == 0)
+    }
+
+    /// Counts it in a state.
+    pub(super) fn apply(&self, quota: &Quota, state: &mut WindowState, at: Timestamp) {
+        for part in &self.0 {
+            let amount = part.units.unsigned_abs();
+            if part.units > 0 {
+                state.spend_then(quota, amount, part.then, at);
+            } else {
+                state.release(quota, part.then, amount, at);
+            }
+        }
+    }
+
+    /// Returns what tells Redis; at least one step, to which it says the state.
+    pub(super) fn steps(&self) -> SmallVec<[SettlementStep; 2]> {
+        let counted = self.0.iter().filter(|part| part.units != 0);
+        let mut steps: SmallVec<[SettlementStep; 2]> = counted
+            .map(|part| {
+                let (then, amount) = (part.then, part.units.unsigned_abs());
+                let charged = Charged { amount, ..then };
+                if part.units > 0 {
+                    SettlementStep::SpendThen { then, amount }
+                } else {
+                    SettlementStep::Release { charged, amount }
+                }
+            })
+            .collect();
+        if steps.is_empty() {
+            steps.push(SettlementStep::Spend(0));
+        }
+        steps
+    }
+}
+
+/// Returns the number of the window or bucket in which a charge counts.
+fn window_number(quota: &Quota, then: &Charged) -> u64 {
+    match quota.algorithm {
+        Algorithm::Calendar(_) => then.mark,
+        Algorithm::SlidingWindow { buckets, .. } => {
+            then.at.0 / (quota.window.0 / u64::from(buckets))
+        }
+        _ => then.at.0 / quota.window.0,
+    }
+}
+
+/// Most windows or buckets of which counts are kept: one is leaving, and one has begun meanwhile.
+const PARTS_MAX: usize = BUCKETS_MAX as usize + 2;

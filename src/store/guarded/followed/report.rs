@@ -1,0 +1,75 @@
+//! What Redis is told of one quota, and what it says.
+
+use smallvec::SmallVec;
+
+use super::window_state::WindowState;
+use crate::clock::Timestamp;
+use crate::limit::{PartitionId, Quota};
+use crate::store::guarded::quota_key::QuotaKey;
+use crate::store::redis::wire::{Settlement, SettlementStep, StateReply};
+
+/// What Redis is told of one quota.
+#[derive(Debug)]
+pub(in crate::store::guarded) struct CountReport {
+    pub(super) key: QuotaKey,
+    pub(super) quota: Quota,
+    /// The last one is answered with the state after all.
+    pub(super) steps: SmallVec<[SettlementStep; 2]>,
+    /// When, by the steady clock.
+    pub(in crate::store::guarded) asked: Timestamp,
+}
+
+/// What Redis said of one quota.
+#[derive(Debug)]
+pub(in crate::store::guarded) struct SeenState {
+    pub(super) state: WindowState,
+    /// When, by its clock.
+    pub(super) time: Timestamp,
+    /// When it was asked, and when the answer came, by the steady clock.
+    pub(super) asked: Timestamp,
+    pub(super) received: Timestamp,
+}
+
+/// What became of what Redis was told.
+#[derive(Debug)]
+pub(in crate::store::guarded) enum Told {
+    /// It has counted it, and said the state.
+    Counted(SeenState),
+    /// It has not counted it.
+    Uncounted,
+    /// It may have counted it.
+    Unknown,
+}
+
+impl CountReport {
+    /// Returns whose quota it is.
+    pub(in crate::store::guarded) fn partition_id(&self) -> PartitionId {
+        self.key.partition_id
+    }
+
+    /// Returns the entries that tell it.
+    pub(in crate::store::guarded) fn settlements(&self) -> impl Iterator<Item = Settlement<'_>> {
+        self.steps.iter().map(|step| Settlement {
+            quota: &self.quota,
+            series_id: self.key.series_id,
+            partition_id: self.key.partition_id,
+            step: *step,
+        })
+    }
+}
+
+impl SeenState {
+    /// Takes what Redis said at `time` of its clock, when it was asked then; none if it is no window.
+    pub(in crate::store::guarded) fn new(
+        reply: StateReply,
+        time: Timestamp,
+        (asked, received): (Timestamp, Timestamp),
+    ) -> Option<Self> {
+        Some(Self {
+            state: WindowState::of(reply)?,
+            time,
+            asked,
+            received,
+        })
+    }
+}
