@@ -179,7 +179,6 @@ fn agree_with(
                     charges.push(part);
                 }
             }
-            Event::Settle(..) | Event::Part(..) => {}
             Event::Resize(limit) => {
                 for rows in [&mut rust.rows, &mut lua.rows] {
                     (rows.quotas.iter_mut()).for_each(|(quota, _)| resize(quota, limit));
@@ -193,14 +192,14 @@ fn agree_with(
             Event::SpendThen(index, spend) if !charges.is_empty() => {
                 let (decision, amount) = (index.index(charges.len()), spend.of(first));
                 rust.spend_then(now, &charges[decision], amount);
-                let mut spent = lua.spend_then(now, decision, amount).into_iter();
+                let mut said = lua.spend_then(now, decision, amount).into_iter();
                 for (row, after) in peeks(&rust, now, 0).into_iter().enumerate() {
                     if charges[decision][row].is_some() && is_window(&rows.quotas[row].0) {
-                        prop_assert_eq!(spent.next(), Some(after));
+                        prop_assert_eq!(said.next(), Some(after));
                     }
                 }
             }
-            Event::SpendThen(..) => {}
+            Event::Settle(..) | Event::Part(..) | Event::SpendThen(..) => {}
             Event::ReleaseNewest(cost) => {
                 let amount = cost.of(first);
                 rust.release_newest(now, amount);
