@@ -76,7 +76,7 @@ pub(super) async fn control(
         answers_admin.send_replace(Accepting::Stopped);
         let _ = tokio::time::timeout(LAST_ANSWERS_MAX, serving).await;
     }
-    process.note_unsettled(session.finish().await);
+    process.note_unsettled(session.finish().await + session.report_all().await);
     Ok(())
 }
 

@@ -12,6 +12,7 @@ use crate::limit::PartitionId;
 use crate::limit::plan::SeriesId;
 use crate::proxy::process::{ActiveConfig, Process};
 use crate::snapshot::Snapshot;
+use crate::store::RESET_NOT_YET;
 use crate::store::directives::{DirectiveSet, StoredDirective};
 use crate::store::{Session, Store};
 
@@ -205,7 +206,7 @@ impl NotedResets {
                 continue;
             };
             // Until it is known when it was, nothing comes back.
-            let at = at.map_or(NOT_YET, Timestamp);
+            let at = at.map_or(RESET_NOT_YET, Timestamp);
             let mut noted = over.remove(&directive.id).unwrap_or_default();
             if noted.at != at {
                 noted.at = at;
@@ -222,8 +223,6 @@ impl NotedResets {
     }
 }
 
-/// Later than any charge.
-const NOT_YET: Timestamp = Timestamp(u64::MAX / 2);
 /// How long the first connection to the store may take, and how often it is looked whether it stands.
 const CONNECTS_WITHIN: Duration = Duration::from_secs(1);
 const CONNECTS_PERIOD: Duration = Duration::from_millis(20);

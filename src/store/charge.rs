@@ -229,7 +229,7 @@ impl ChargeEntry {
         }
     }
 
-    /// Notes what this gateway counted for a check.
+    /// Notes what this gateway counted for a check, or Redis if it follows the quota since.
     pub(super) fn followed(check: &Check<'_>, charged: Charged) -> Self {
         Self {
             keeper: Keeper::Followed,

@@ -26,6 +26,7 @@ pub use guarded::GuardedStore;
 pub use holder::{GatewayId, Holder};
 pub use memory::{COUNTERS_VERSION, MemoryStore, SeriesStates};
 pub use outcome::{Asked, PeekedCheck, StoreVerdict};
+pub use resets::RESET_NOT_YET;
 pub use series::{Series, SeriesRole, Shape};
 pub use settings::{Secret, Settings};
 
@@ -152,6 +153,15 @@ impl Session {
         match self {
             Self::Memory(_) => 0,
             Self::Redis(session) => session.finish().await,
+        }
+    }
+
+    /// Tells the store, within a few seconds, what this process has counted of synced quotas; returns of how many it could
+    /// not. To be called once all workers have ended.
+    pub async fn report_all(&self) -> usize {
+        match self {
+            Self::Memory(_) => 0,
+            Self::Redis(session) => session.report_all().await,
         }
     }
 

@@ -58,3 +58,6 @@ impl PartitionResets {
         reset.is_some_and(|at| charged_at <= *at + phase)
     }
 }
+
+/// When a reset is noted whose time is not known yet: later than any charge.
+pub const RESET_NOT_YET: Timestamp = Timestamp(u64::MAX / 2);

@@ -226,9 +226,9 @@ fn refusal() -> TableSpec<RawPolicy> {
         .doc("The largest random delay added to Retry-After: a duration or a share of the wait, \"5s\" or \"10%\".")
 }
 
-/// How long penalties may be.
-/// Values of `sync_interval`.
+/// How often gateways may report what they counted.
 const SYNC_INTERVALS: RangeInclusive<Duration> = SYNC_INTERVAL_MIN..=Duration::from_hours(1);
+/// How long penalties may be.
 const PENALTIES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(366 * 24);
 /// How many times longer a further penalty may be.
 const PENALTY_GROWTH_MAX: u64 = 100;

@@ -73,6 +73,7 @@ impl<'a> LateAnswers<'a> {
             if remembers && !verdict.admit {
                 remote.store().remember(&plan, &reply, sent);
             }
+            remote.store().follow(&plan, &reply, sent);
             let charge = joined::charge(&plan, &verdict);
             if let Some(late) = late {
                 settlements.settle(&remote, late.answered(charge), Refund::default());

@@ -6,6 +6,7 @@
 use smallvec::SmallVec;
 
 use super::asks::PlanAsks;
+use super::followed::is_synced;
 use super::remote::Remote;
 use super::settlements::SettlementQueue;
 use crate::clock::Micros;
@@ -67,7 +68,10 @@ pub(super) fn charge(plan: &[Check<'_>], verdict: &Verdict) -> Charge {
     let checks = plan.iter().zip(&verdict.answers);
     Charge {
         entries: checks
-            .map(|(check, answer)| ChargeEntry::in_redis(check, answer.charged))
+            .map(|(check, answer)| match answer.charged {
+                Some(charged) if is_synced(check) => ChargeEntry::followed(check, charged),
+                charged => ChargeEntry::in_redis(check, charged),
+            })
             .collect(),
         late: None,
     }

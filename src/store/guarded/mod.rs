@@ -51,6 +51,7 @@ use smallvec::SmallVec;
 use self::decider::Decider;
 use self::leasing::Leasing;
 use self::owned_plan::ANY_QUOTA;
+use self::quota_key::QuotaKey;
 use self::remote::Remote;
 use self::settlements::SettlementQueue;
 use self::syncing::Syncing;
@@ -85,9 +86,7 @@ impl GuardedSession {
         });
         let leasing = Rc::new(Leasing::new(&decider));
         Self {
-            syncing: Syncing {
-                leasing: Rc::clone(&leasing),
-            },
+            syncing: Syncing::new(&leasing),
             leasing,
             decider,
         }
@@ -166,6 +165,7 @@ impl GuardedSession {
         let now = store.clock.now();
         for check in checks {
             (store.refusals).given_back(check.series_id, check.partition_id, now);
+            store.followed.report_soon(QuotaKey::of(check));
         }
         Ok(())
     }
@@ -222,11 +222,15 @@ impl GuardedSession {
     /// Waits until what is to be settled has been, for at most [`FINISH_MAX`]; returns how many charges have not.
     pub(super) async fn finish(&self) -> usize {
         self.leasing.close(FINISH_MAX).await;
-        let untold = self.syncing.finish(FINISH_MAX).await;
-        let unsettled = untold + self.decider.settlements.finish(FINISH_MAX).await;
+        let unsettled = self.decider.settlements.finish(FINISH_MAX).await;
         // What is settled may end units.
         let announcements = &self.decider.settlements.announcements;
         unsettled + announcements.finish(&self.decider.remote, FINISH_MAX).await
+    }
+
+    /// Reports all that the process has counted, for at most [`FINISH_MAX`]; returns of how many quotas it could not.
+    pub(super) async fn report_all(&self) -> usize {
+        self.syncing.report_all(FINISH_MAX).await
     }
 
     /// Does what is needed a few times a second, and not for each request.
@@ -237,7 +241,7 @@ impl GuardedSession {
             .announcements
             .renew(&self.decider.remote);
         self.leasing.sweep();
-        self.syncing.sync();
+        self.syncing.report_due();
     }
 }
 

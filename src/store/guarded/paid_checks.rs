@@ -6,10 +6,9 @@ use smallvec::SmallVec;
 use super::decider::Decider;
 use super::followed::CountedUnits;
 use super::leases::SpentUnits;
-use super::quota_key::QuotaKey;
 use crate::limit::plan::{CheckMode, PlanPolicy};
 use crate::limit::{Adjustment, Charged, Check, CheckResult, Decision, Plan, Verdict};
-use crate::store::charge::ChargeEntry;
+use crate::store::charge::{Charge, ChargeEntry};
 use crate::store::outcome::StoreVerdict;
 
 /// Checks that are paid here; what is not kept is put back.
@@ -142,20 +141,24 @@ impl<'a, 's> PaidChecks<'a, 's> {
 
     fn put_back(&self, part: &PaidCheck) {
         let check = &self.plan[part.place];
-        let store = self.decider.remote.store();
-        let now = store.clock.steady();
+        let Decider {
+            remote,
+            settlements,
+        } = self.decider;
         match part.payment {
             Payment::Leased(spent) => {
+                let (store, now) = (remote.store(), remote.store().clock.steady());
                 let is_forgotten = |charged: &Charged| store.was_reset_since(check, charged);
                 let back = (store.leases).put_back(check, &spent, now, is_forgotten);
                 self.decider.give_back_units(back);
             }
-            Payment::Counted(counted) => {
-                if let Some(charged) = counted.charged {
-                    let all = Adjustment::GiveBack(charged.amount);
-                    (store.followed).adjust(QuotaKey::of(check), charged, all, now);
-                }
-            }
+            Payment::Counted(_) => settlements.give_back(
+                remote,
+                Charge {
+                    entries: part.entry(check).into_iter().collect(),
+                    late: None,
+                },
+            ),
         }
     }
 }

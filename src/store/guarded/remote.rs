@@ -78,6 +78,11 @@ impl Remote {
         self.redis.is_cross_slot(one, other)
     }
 
+    /// Says whether there is a connection to ask by.
+    pub(super) fn is_connected(&self) -> bool {
+        self.redis.is_known()
+    }
+
     /// Returns how long the server that has a check's partition takes to answer at least.
     pub(super) fn round_trip(&self, check: &Check<'_>) -> Duration {
         let server = self.redis.server(check.partition_id);
@@ -172,14 +177,14 @@ impl Remote {
         (self.settle_by(settlements, timeout, &caller, settling)).await
     }
 
-    /// As [`settle`](Self::settle); returns of each entry when it was settled and the state after it.
+    /// As [`settle`](Self::settle), within `timeout`; returns of each entry when it was settled and the state after it.
     pub(super) async fn settle_and_read(
         &self,
         settlements: &[Settlement<'_>],
+        timeout: Duration,
     ) -> Result<Vec<Result<(Timestamp, StateReply), CallError>>, Unanswered> {
         let caller = Caller::new(&|_| None);
         let settling = pin!(self.redis.settle_and_read(settlements, &caller));
-        let timeout = self.timeout();
         (self.settle_by(settlements, timeout, &caller, settling)).await
     }
 
@@ -217,7 +222,7 @@ impl Remote {
         }
         // If the server is gone, only this list still holds its name.
         (self.servers.borrow_mut()).retain(|(name, _)| Rc::strong_count(name) > 1);
-        if !self.redis.is_known() {
+        if !self.is_connected() {
             return;
         }
         // A call for which no request waits is the best probe.

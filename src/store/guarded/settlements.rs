@@ -318,8 +318,12 @@ fn settlement(entry: &SettledEntry) -> Settlement<'_> {
 /// Settles what this gateway counted, if it still follows the quota; says whether nothing is left to do.
 fn is_followed(remote: &Remote, entry: &SettledEntry) -> bool {
     let store = remote.store();
-    entry.keeper == Keeper::Followed
-        && (store.resets.forbid(entry) || store.followed.settle(entry, store.clock.steady()))
+    let is_followed = entry.keeper == Keeper::Followed
+        && (store.resets.forbid(entry) || store.followed.settle(entry, store.clock.steady()));
+    if is_followed {
+        forget_refusal(remote, entry);
+    }
+    is_followed
 }
 
 /// Forgets that a quota refused of which units may have come back.

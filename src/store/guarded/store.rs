@@ -25,7 +25,7 @@ use crate::store::holder::GatewayId;
 use crate::store::memory::MemoryStore;
 use crate::store::redis::wire::{self, Reply};
 use crate::store::redis::{Observers, RedisSession, RedisShared};
-use crate::store::resets::PartitionResets;
+use crate::store::resets::{PartitionResets, RESET_NOT_YET};
 use crate::store::series::Series;
 use crate::store::settings::{Deployment, Location, RedisSettings, Settings};
 
@@ -192,7 +192,10 @@ impl GuardedStore {
         self.leases.reset(key, |quota, charged| {
             charged.at <= at + quota.phase(partition_id)
         });
-        self.followed.forget(key);
+        // Until it is known when it was, what is counted here stays.
+        if at != RESET_NOT_YET {
+            self.followed.reset(key, at, self.clock.steady());
+        }
         let own = self.fallback().partition_id(partition_id);
         self.memory.reset(&[series_id], own);
         let now = self.clock.now();

@@ -1,32 +1,50 @@
-//! Plans with synced policies, and telling Redis what was counted.
+//! Plans with synced policies, and reporting to Redis what was counted.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt};
 
 use super::counters::Unanswered;
 use super::decider::Decider;
-use super::followed::{CountReport, SeenState, Told, is_synced};
+use super::followed::{CountReport, ReportOutcome, SeenState, is_synced};
 use super::leased_plan;
 use super::leasing::Leasing;
 use super::paid_checks::{PaidChecks, Payment};
-use super::refusals::{Recollection, refusal};
+use super::refusals::{Recollection, counts_refused, refusal};
 use super::remote::Remote;
 use super::settlements::ENTRIES_PER_CALL_MAX;
-use crate::limit::Check;
+use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::CheckMode;
+use crate::limit::{Check, Plan};
 use crate::store::charge::Charge;
 use crate::store::outcome::{Asked, StoreVerdict};
-use crate::store::redis::wire::Settlement;
+use crate::store::redis::CallError;
+use crate::store::redis::wire::{Settlement, StateReply};
 
 /// What a worker decides plans with synced policies with.
 #[derive(Debug)]
 pub(super) struct Syncing {
     pub(super) leasing: Rc<Leasing>,
+    /// When the next quota that Redis cannot count is logged again.
+    next_log: Rc<Cell<Timestamp>>,
+}
+
+/// Reports that one call makes. Of those that nobody has answered when this is dropped, nothing is known.
+struct OpenReports {
+    remote: Rc<Remote>,
+    reports: Vec<CountReport>,
 }
 
 impl Syncing {
+    pub(super) fn new(leasing: &Rc<Leasing>) -> Self {
+        Self {
+            leasing: Rc::clone(leasing),
+            next_log: Rc::default(),
+        }
+    }
+
     /// Decides a plan with policies that are not exact; as [`Decider::begin`].
     pub(super) fn begin<'p>(
         &'p self,
@@ -36,7 +54,9 @@ impl Syncing {
         if !plan.iter().any(is_synced) {
             return self.begin_rest(plan, outcome);
         }
-        let counted = self.count(plan, outcome)?;
+        let Some(counted) = self.count(plan, outcome) else {
+            return self.count_refused(plan, outcome);
+        };
         if counted.is_empty() {
             return self.begin_rest(plan, outcome);
         }
@@ -95,56 +115,97 @@ impl Syncing {
         if refused.is_empty() {
             return Some(counted);
         }
-        *outcome = StoreVerdict::Decided {
-            verdict: refusal(plan, &refused),
-            charge: Charge::default(),
-            is_degraded: is_alone,
-        };
+        *outcome = refused_outcome(plan, &refused, is_alone);
         None
     }
 
-    /// Refuses a plan by what is counted here, without counting it; none if it may be admitted.
+    /// Has Redis count a plan that is refused here, where quotas count refused requests, too.
+    fn count_refused<'p>(
+        &'p self,
+        plan: &'p [Check<'p>],
+        outcome: &mut StoreVerdict,
+    ) -> Option<Asked<'p>> {
+        let counting: Plan<'p> = (plan.iter().filter(|check| counts_refused(check)))
+            .copied()
+            .collect();
+        if counting.is_empty() {
+            return None;
+        }
+        let refused = std::mem::take(outcome);
+        Some(Box::pin(async move {
+            // What it charges stays spent, whatever it says.
+            drop(self.decider().decide(&counting, Duration::ZERO).await);
+            refused
+        }))
+    }
+
+    /// Refuses a plan by what is counted here, without counting it; none if it may be admitted, or has to be counted.
     pub(super) fn refuse_at_once(&self, plan: &[Check<'_>]) -> Option<StoreVerdict> {
+        if !plan.iter().any(is_synced) || plan.iter().any(counts_refused) {
+            return None;
+        }
         let store = self.decider().remote.store();
         let terms = store.follow_terms();
-        let mut refused = Recollection::new();
+        let (mut refused, mut is_alone) = (Recollection::new(), false);
         let enforced = |(_, check): &(usize, &Check<'_>)| check.mode == CheckMode::Enforce;
         for (place, check) in plan.iter().enumerate().filter(enforced) {
             let units = store.followed.decide(check, &terms, false);
             if let Some(units) = units.filter(|units| !units.decision.admit) {
                 refused.push((place, units.decision));
+                is_alone |= units.is_alone;
             }
         }
-        (!refused.is_empty()).then(|| StoreVerdict::refused(refusal(plan, &refused)))
+        if refused.is_empty() {
+            return None;
+        }
+        self.decider().remote.counters().synced();
+        Some(refused_outcome(plan, &refused, is_alone))
     }
 
-    /// Tells Redis what is due. To be called several times a second.
-    pub(super) fn sync(&self) {
-        let store = self.decider().remote.store();
-        for reports in calls(
-            &self.decider().remote,
-            store.followed.take_due(store.clock.steady()),
-        ) {
-            tokio::task::spawn_local(tell(Rc::clone(&self.decider().remote), reports));
+    /// Reports what is due. To be called several times a second.
+    pub(super) fn report_due(&self) {
+        let remote = &self.decider().remote;
+        // Other workers may have a connection.
+        if !remote.is_connected() {
+            return;
+        }
+        let due = remote
+            .store()
+            .followed
+            .take_due(remote.store().clock.steady());
+        if !due.is_empty() {
+            tokio::task::spawn_local(self.report(due));
         }
     }
 
-    /// Tells Redis all that this gateway has counted, within `timeout`; returns of how many quotas it could not.
-    pub(super) async fn finish(&self, timeout: Duration) -> usize {
-        let remote = &self.decider().remote;
-        let followed = &remote.store().followed;
-        let telling = async {
-            while followed.untold() > 0 {
-                let reports = followed.take_untold(remote.store().clock.steady());
-                let calls = calls(remote, reports).into_iter();
-                join_all(calls.map(|reports| tell(Rc::clone(remote), reports))).await;
-                if followed.untold() > 0 {
+    /// Reports all that this process has counted, within `timeout`; returns of how many quotas it could not.
+    pub(super) async fn report_all(&self, timeout: Duration) -> usize {
+        let store = self.decider().remote.store();
+        let reporting = async {
+            while store.followed.unreported() > 0 {
+                let all = store.followed.take_unreported(store.clock.steady());
+                self.report(all).await;
+                if store.followed.unreported() > 0 {
                     tokio::time::sleep(RETRY_EVERY).await;
                 }
             }
         };
-        let _ = tokio::time::timeout(timeout, telling).await;
-        followed.untold()
+        let _ = tokio::time::timeout(timeout, reporting).await;
+        store.followed.unreported()
+    }
+
+    /// Makes reports, some calls at a time.
+    fn report(&self, reports: Vec<CountReport>) -> impl Future<Output = ()> + use<> {
+        let (remote, next_log) = (Rc::clone(&self.decider().remote), Rc::clone(&self.next_log));
+        let calls = stream::iter(calls(&remote, reports));
+        calls.for_each_concurrent(CALLS_AT_A_TIME, move |reports| {
+            let open = OpenReports {
+                remote: Rc::clone(&remote),
+                reports,
+            };
+            let next_log = Rc::clone(&next_log);
+            async move { open.make(&next_log).await }
+        })
     }
 
     fn decider(&self) -> &Decider {
@@ -152,52 +213,108 @@ impl Syncing {
     }
 }
 
-/// Groups reports by what one call can tell.
-fn calls(remote: &Remote, reports: Vec<CountReport>) -> Vec<Vec<CountReport>> {
-    let mut calls: Vec<(usize, Vec<CountReport>)> = Vec::new();
-    for report in reports {
-        let entries = report.settlements().count();
-        let is_of = |(others, call): &&mut (usize, Vec<CountReport>)| {
-            let first = call.first().map(CountReport::partition_id);
-            *others + entries <= ENTRIES_PER_CALL_MAX
-                && first.is_some_and(|first| !remote.is_cross_slot(first, report.partition_id()))
-        };
-        match calls.iter_mut().find(is_of) {
-            Some((others, call)) => {
-                *others += entries;
-                call.push(report);
-            }
-            None => calls.push((entries, vec![report])),
+impl OpenReports {
+    /// Makes them in one call.
+    async fn make(mut self, next_log: &Cell<Timestamp>) {
+        let remote = Rc::clone(&self.remote);
+        let settlements: Vec<Settlement<'_>> = (self.reports.iter())
+            .flat_map(CountReport::settlements)
+            .collect();
+        let timeout = remote.timeout().max(REPORT_TIMEOUT);
+        let answers = remote.settle_and_read(&settlements, timeout).await;
+        let entries: Vec<usize> = (self.reports.iter())
+            .map(|report| report.settlements().count())
+            .collect();
+        let now = remote.store().clock.steady();
+        let mut answers = answers.map(Vec::into_iter);
+        for (report, entries) in std::mem::take(&mut self.reports).into_iter().zip(entries) {
+            let outcome = match &mut answers {
+                Ok(answers) => {
+                    let answers: Vec<_> = answers.by_ref().take(entries).collect();
+                    log_failed(&answers, now, next_log);
+                    outcome(answers, (report.asked, now))
+                }
+                Err(Unanswered::Unsent | Unanswered::Unasked | Unanswered::Failed) => {
+                    ReportOutcome::Uncounted
+                }
+                Err(_) => ReportOutcome::Unknown,
+            };
+            remote.store().followed.reported(&report, outcome, now);
         }
     }
-    calls.into_iter().map(|(_, call)| call).collect()
 }
 
-/// Tells Redis in one call what was counted of some quotas.
-async fn tell(remote: Rc<Remote>, reports: Vec<CountReport>) {
-    let settlements: Vec<Settlement<'_>> = (reports.iter())
-        .flat_map(CountReport::settlements)
-        .collect();
-    let answers = remote.settle_and_read(&settlements).await;
-    let now = remote.store().clock.steady();
-    let mut answers = answers.map(Vec::into_iter);
-    for report in &reports {
-        let told = match &mut answers {
-            // The last entry of a quota says what all have made of it.
-            Ok(answers) => match answers.by_ref().take(report.settlements().count()).last() {
-                Some(Ok((time, state))) => {
-                    let seen = SeenState::new(state, time, (report.asked, now));
-                    seen.map_or(Told::Unknown, Told::Counted)
-                }
-                Some(Err(_)) => Told::Uncounted,
-                None => Told::Unknown,
-            },
-            Err(Unanswered::Late | Unanswered::Disconnected | Unanswered::BadKey) => Told::Unknown,
-            Err(_) => Told::Uncounted,
-        };
-        remote.store().followed.told(report, told, now);
+impl Drop for OpenReports {
+    fn drop(&mut self) {
+        let store = self.remote.store();
+        for report in &self.reports {
+            let now = store.clock.steady();
+            (store.followed).reported(report, ReportOutcome::Unknown, now);
+        }
     }
 }
 
-/// How long it takes at the end until Redis is told again what it could not be told.
+type EntryAnswer = Result<(Timestamp, StateReply), CallError>;
+
+/// Says what became of a report whose entries were answered so: the last one has the state after all of them.
+fn outcome(answers: Vec<EntryAnswer>, times: (Timestamp, Timestamp)) -> ReportOutcome {
+    let is_of_server = |answer: &EntryAnswer| matches!(answer, Err(CallError::Server(_)));
+    if !answers.is_empty() && answers.iter().all(is_of_server) {
+        return ReportOutcome::Uncounted;
+    }
+    let answers: Result<Vec<_>, CallError> = answers.into_iter().collect();
+    let last = answers.ok().and_then(|answers| answers.into_iter().last());
+    let seen = last.and_then(|(time, state)| SeenState::new(state, time, times));
+    seen.map_or(ReportOutcome::Unknown, ReportOutcome::Counted)
+}
+
+/// Says that a server cannot count what was reported, at most once in [`LOG_EVERY`].
+fn log_failed(answers: &[EntryAnswer], now: Timestamp, next_log: &Cell<Timestamp>) {
+    let failed = answers.iter().find_map(|answer| answer.as_ref().err());
+    if let Some(error) = failed.filter(|_| now >= next_log.get()) {
+        next_log.set(now + LOG_EVERY);
+        tracing::warn!(%error, "Redis cannot count what this gateway admitted, so other gateways do not know of it");
+    }
+}
+
+/// Returns the outcome of a plan that is refused here.
+fn refused_outcome(plan: &[Check<'_>], refused: &Recollection, is_alone: bool) -> StoreVerdict {
+    StoreVerdict::Decided {
+        verdict: refusal(plan, refused),
+        charge: Charge::default(),
+        is_degraded: is_alone,
+    }
+}
+
+/// Groups reports by what one call can make. On a Cluster those of one partition are next to each other.
+fn calls(remote: &Remote, mut reports: Vec<CountReport>) -> Vec<Vec<CountReport>> {
+    reports.sort_unstable_by_key(|report| report.partition_id().bits());
+    let mut calls: Vec<Vec<CountReport>> = Vec::new();
+    let mut entries = 0;
+    for report in reports {
+        entries += report.settlements().count();
+        match calls.last_mut() {
+            Some(call)
+                if entries <= ENTRIES_PER_CALL_MAX
+                    && !remote.is_cross_slot(call[0].partition_id(), report.partition_id()) =>
+            {
+                call.push(report);
+            }
+            _ => {
+                entries = report.settlements().count();
+                calls.push(vec![report]);
+            }
+        }
+    }
+    calls
+}
+
+/// How many calls report at the same time: each takes Redis a fraction of a millisecond, and decisions come between.
+const CALLS_AT_A_TIME: usize = 8;
+/// How long a report waits for its answer, or for `timeout` if that is longer: nobody waits for it, and what is reported
+/// again is counted twice.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long it takes at the end until what could not be reported is reported again.
 const RETRY_EVERY: Duration = Duration::from_millis(50);
+/// Least time between two lines about what Redis cannot count.
+const LOG_EVERY: Micros = Micros::from_secs(60);

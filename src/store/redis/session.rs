@@ -185,9 +185,13 @@ impl RedisSession {
                 && let Some(at) = wire::outside_at(text)
             {
                 let again = std::slice::from_ref(settlement);
-                let reply = self.settle_at(again, caller, Some(at)).await?;
-                let entry = list(&reply).and_then(<[Value]>::first);
-                state = settled_state(settlement, entry.unwrap_or(&Value::Nil));
+                state = match self.settle_at(again, caller, Some(at)).await {
+                    Ok(reply) => {
+                        let entry = list(&reply).and_then(<[Value]>::first);
+                        settled_state(settlement, entry.unwrap_or(&Value::Nil))
+                    }
+                    Err(error) => Err(error),
+                };
             }
             states.push(state);
         }

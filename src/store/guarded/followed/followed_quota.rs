@@ -1,7 +1,7 @@
 //! What this gateway knows and counts of one quota of one client.
 
 use super::own_counts::OwnCounts;
-use super::report::{CountReport, SeenState, Told};
+use super::report::{CountReport, ReportOutcome, SeenState};
 use super::window_state::WindowState;
 use crate::clock::{Micros, Timestamp};
 use crate::limit::quota::COUNT_MAX;
@@ -19,13 +19,17 @@ pub(super) struct FollowedQuota {
     seen_at: Timestamp,
     /// That, and what was counted here since.
     known: WindowState,
-    /// What Redis has not been told.
-    untold: OwnCounts,
-    /// What it is being told.
-    telling: Option<OwnCounts>,
-    /// When it was asked last, and when last with an answer.
-    asked_at: Timestamp,
-    answered_at: Timestamp,
+    /// What was not reported to Redis.
+    unreported: OwnCounts,
+    /// What a report says that is under way.
+    reporting: Option<OwnCounts>,
+    /// When the last report began, and when the next one is due.
+    reported_at: Timestamp,
+    due_at: Timestamp,
+    /// When Redis last said what all have counted.
+    heard_at: Timestamp,
+    /// Since when it is counted, by the clock of Redis.
+    since: Timestamp,
     /// When a request came last.
     used_at: Timestamp,
     /// Since a second interval was missed: how it is decided without the others.
@@ -69,10 +73,12 @@ impl FollowedQuota {
             seen: seen.state,
             seen_time: seen.time,
             seen_at: seen.received,
-            untold: OwnCounts::default(),
-            telling: None,
-            asked_at: seen.asked,
-            answered_at: seen.asked,
+            unreported: OwnCounts::default(),
+            reporting: None,
+            reported_at: seen.asked,
+            due_at: seen.asked + interval,
+            heard_at: seen.received,
+            since: seen.time,
             used_at: seen.received,
             alone: None,
         }
@@ -81,10 +87,9 @@ impl FollowedQuota {
     /// Takes in what Redis said to another request, if it is news.
     pub(super) fn see(&mut self, partition_id: PartitionId, seen: SeenState) {
         if seen.time >= self.seen_time {
-            (self.seen, self.seen_time, self.seen_at) = (seen.state, seen.time, seen.received);
-            self.answered_at = self.answered_at.max(seen.asked);
-            self.alone = None;
-            self.know(partition_id, seen.received);
+            let received = seen.received;
+            self.hear(seen);
+            self.know(partition_id, received);
         }
     }
 
@@ -102,7 +107,7 @@ impl FollowedQuota {
         self.used_at = terms.now;
         let now = self.server_now(check.partition_id, terms.now);
         let at = self.known.arrive(quota, now);
-        if terms.now.since(self.answered_at).0 >= 2 * interval.0 {
+        if terms.now.since(self.heard_at).0 >= 2 * interval.0 {
             return self.decide_alone(check, terms, (now, at), counts);
         }
         let admit = self.known.admits(quota, cost, at);
@@ -162,7 +167,7 @@ impl FollowedQuota {
 
     fn charge(&mut self, cost: u64, at: Timestamp) -> Charged {
         let charged = self.known.charge(&self.quota, cost, at);
-        self.untold.add(&self.quota, charged, signed(cost));
+        self.unreported.add(&self.quota, charged, signed(cost));
         charged
     }
 
@@ -182,7 +187,7 @@ impl FollowedQuota {
             let at = alone.own.arrive(&self.quota, now);
             alone.own.release(&self.quota, charged, amount, at);
         }
-        self.untold.add(&self.quota, charged, -signed(amount));
+        self.unreported.add(&self.quota, charged, -signed(amount));
     }
 
     /// Spends more without asking.
@@ -196,34 +201,53 @@ impl FollowedQuota {
         }
     }
 
-    /// Says whether Redis is to be told now, if the next time to ask is that much later.
-    pub(super) fn is_due(&self, now: Timestamp, tick: Micros) -> bool {
-        self.telling.is_none() && now + tick > self.asked_at + self.interval
+    /// Makes it whole, because it was reset at `at` of the clock of Redis: what was counted by then is dropped.
+    pub(super) fn reset(&mut self, partition_id: PartitionId, at: Timestamp, now: Timestamp) {
+        if self.since >= at {
+            return;
+        }
+        self.since = at;
+        self.unreported.forget(at + self.quota.phase(partition_id));
+        (self.reporting, self.alone) = (None, None);
+        self.seen = self.seen.whole();
+        self.know(partition_id, now);
+        self.report_soon();
     }
 
-    /// Says whether nobody needs it any more: no request came for two intervals, and all that still counts is told.
+    /// Reports as soon as may be, because others have changed what Redis counts.
+    pub(super) fn report_soon(&mut self) {
+        self.due_at = Timestamp(0);
+    }
+
+    /// Says whether a report is due, if the next occasion is that much later.
+    pub(super) fn is_due(&self, now: Timestamp, tick: Micros) -> bool {
+        self.reporting.is_none() && now + tick > self.due_at
+    }
+
+    /// Says whether nobody needs it any more: no request came for two intervals, and all that still counts is reported.
     pub(super) fn is_over(&self, now: Timestamp) -> bool {
         let unused = now.since(self.used_at).0;
         unused >= 2 * self.interval.0
-            && (self.is_told() || unused >= self.quota.memory().0.saturating_add(self.interval.0))
+            && (self.is_reported()
+                || unused >= self.quota.memory().0.saturating_add(self.interval.0))
     }
 
-    /// Says whether there is something to tell that is not being told.
-    pub(super) fn has_untold(&self) -> bool {
-        self.telling.is_none() && !self.untold.is_empty()
+    /// Says whether there is something to report, and no report is under way.
+    pub(super) fn has_unreported(&self) -> bool {
+        self.reporting.is_none() && !self.unreported.is_empty()
     }
 
-    /// Says whether Redis has been told all.
-    pub(super) fn is_told(&self) -> bool {
-        self.telling.is_none() && self.untold.is_empty()
+    /// Says whether all is reported.
+    pub(super) fn is_reported(&self) -> bool {
+        self.reporting.is_none() && self.unreported.is_empty()
     }
 
-    /// Begins to tell Redis what was counted.
+    /// Begins to report what was counted.
     pub(super) fn begin_report(&mut self, key: QuotaKey, now: Timestamp) -> CountReport {
-        let untold = std::mem::take(&mut self.untold);
-        let steps = untold.steps();
-        self.telling = Some(untold);
-        self.asked_at = now;
+        let unreported = std::mem::take(&mut self.unreported);
+        let steps = unreported.steps();
+        self.reporting = Some(unreported);
+        (self.reported_at, self.due_at) = (now, now + self.interval);
         CountReport {
             key,
             quota: self.quota,
@@ -232,42 +256,49 @@ impl FollowedQuota {
         }
     }
 
-    /// Notes what became of that.
-    pub(super) fn told(&mut self, report: &CountReport, told: Told, now: Timestamp) {
-        let is_its = self.asked_at == report.asked;
-        let Some(telling) = self.telling.take_if(|_| is_its) else {
+    /// Notes what became of a report.
+    pub(super) fn reported(
+        &mut self,
+        report: &CountReport,
+        outcome: ReportOutcome,
+        now: Timestamp,
+    ) {
+        let is_its = self.reported_at == report.asked;
+        let Some(reporting) = self.reporting.take_if(|_| is_its) else {
             return;
         };
         let partition_id = report.key.partition_id;
-        let untold = match told {
-            Told::Counted(seen) if self.is_counted(partition_id, &seen, &telling) => {
-                self.answered_at = self.answered_at.max(seen.asked);
-                self.alone = None;
-                // What another request was told since says it, too.
+        let unreported = match outcome {
+            ReportOutcome::Counted(seen) if self.shows(partition_id, &seen, &reporting) => {
+                // What another request heard since has it, too.
                 if seen.time >= self.seen_time || self.seen_at < seen.asked {
-                    (self.seen, self.seen_time, self.seen_at) =
-                        (seen.state, seen.time, seen.received);
+                    self.hear(seen);
                 }
                 OwnCounts::default()
             }
-            Told::Counted(_) | Told::Uncounted => telling,
-            // It is told again: counted twice at worst. What is given back twice would be admitted.
-            Told::Unknown => telling.without_returns(),
+            ReportOutcome::Counted(_) | ReportOutcome::Uncounted => reporting,
+            // It is reported again: counted twice at worst. What comes back twice would be admitted.
+            ReportOutcome::Unknown => reporting.without_returns(),
         };
-        self.untold.add_all(&self.quota, &untold);
+        self.unreported.add_all(&self.quota, &unreported);
         self.know(partition_id, now);
     }
 
-    /// Says whether a state shows what was told: a full server counts nothing that has no key, and says that it is whole.
-    fn is_counted(&self, partition_id: PartitionId, seen: &SeenState, telling: &OwnCounts) -> bool {
+    fn hear(&mut self, seen: SeenState) {
+        (self.seen, self.seen_time, self.seen_at) = (seen.state, seen.time, seen.received);
+        self.heard_at = self.heard_at.max(seen.received);
+        self.alone = None;
+    }
+
+    /// Says whether a state shows what was reported: a full server counts nothing that has no key, and says that it is
+    /// whole.
+    fn shows(&self, partition_id: PartitionId, seen: &SeenState, reporting: &OwnCounts) -> bool {
         let (quota, now) = (&self.quota, seen.time + self.quota.phase(partition_id));
-        let mut told = seen.state.whole();
-        let at = told.arrive(quota, now);
-        telling
-            .clone()
-            .without_returns()
-            .apply(quota, &mut told, at);
-        !seen.state.is_whole(quota, now) || told.is_whole(quota, at)
+        let mut own = seen.state.whole();
+        let at = own.arrive(quota, now);
+        let counts = reporting.clone().without_returns();
+        counts.apply(quota, &mut own, at);
+        !seen.state.is_whole(quota, now) || own.is_whole(quota, at)
     }
 
     /// Puts together what is known.
@@ -275,7 +306,7 @@ impl FollowedQuota {
         let now = self.server_now(partition_id, now);
         let mut known = self.seen.clone();
         let at = known.arrive(&self.quota, now);
-        for counts in self.telling.iter().chain([&self.untold]) {
+        for counts in self.reporting.iter().chain([&self.unreported]) {
             counts.apply(&self.quota, &mut known, at);
         }
         self.known = known;

@@ -1,9 +1,9 @@
-//! Synced quotas: this gateway counts by itself what it admits, and every so often tells Redis, which says what all have
-//! counted.
+//! Synced quotas: this gateway counts by itself what it admits, and every so often reports that to Redis, which says what
+//! all have counted.
 //!
 //! The first request of a client is decided by Redis. From then on the client is followed: its requests are decided by
-//! what Redis said last and what was counted here since. What Redis is told is counted in the window or bucket in which
-//! it was spent. What it could not be told is kept, and told again.
+//! what Redis said last and what was counted here since. Redis counts what is reported in the window or bucket in which
+//! it was spent. What could not be reported is kept, and reported later.
 
 mod followed_quota;
 mod own_counts;
@@ -12,17 +12,18 @@ mod window_state;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crossbeam_utils::CachePadded;
 
 use self::followed_quota::FollowedQuota;
 pub(super) use self::followed_quota::{CountedUnits, FollowTerms};
-pub(super) use self::report::{CountReport, SeenState, Told};
+pub(super) use self::report::{CountReport, ReportOutcome, SeenState};
 use super::quota_key::QuotaKey;
 use super::turn::Turn;
 use crate::clock::{Micros, Timestamp};
-use crate::limit::{Adjustment, Charged, Check};
+use crate::limit::{Adjustment, Check};
 use crate::store::charge::SettledEntry;
 
 /// The quotas that this gateway follows, shared by its workers.
@@ -30,8 +31,10 @@ use crate::store::charge::SettledEntry;
 pub(super) struct FollowedQuotas {
     shards: Box<[CachePadded<Mutex<FollowedShard>>]>,
     hasher: RandomState,
-    /// Telling Redis.
+    /// Reporting.
     turn: Turn,
+    /// The shard whose reports are the first next time.
+    first_shard: AtomicUsize,
 }
 
 type FollowedShard = HashMap<QuotaKey, FollowedQuota>;
@@ -47,6 +50,7 @@ impl FollowedQuotas {
             shards: (0..SHARDS).map(|_| CachePadded::default()).collect(),
             hasher: RandomState::new(),
             turn: Turn::default(),
+            first_shard: AtomicUsize::new(0),
         }
     }
 
@@ -79,41 +83,41 @@ impl FollowedQuotas {
         Some(followed.decide(check, interval, terms, counts))
     }
 
-    /// Takes units back, or spends more; says whether the quota is followed.
-    pub(super) fn adjust(
-        &self,
-        key: QuotaKey,
-        charged: Charged,
-        adjustment: Adjustment,
-        now: Timestamp,
-    ) -> bool {
-        let mut shard = self.shard(key);
-        let Some(followed) = shard.get_mut(&key) else {
-            return false;
-        };
-        let partition_id = key.partition_id;
-        match adjustment {
-            Adjustment::GiveBack(units) => followed.give_back(partition_id, charged, units, now),
-            Adjustment::Spend(units) => followed.spend(partition_id, units, now),
-        }
-        true
-    }
-
-    /// Settles an entry that this gateway counted; says whether the quota is still followed. If not, Redis has all of it.
+    /// Settles what this gateway counted; says whether the quota is still followed. If not, all of it was reported.
     pub(super) fn settle(&self, entry: &SettledEntry, now: Timestamp) -> bool {
         let key = QuotaKey {
             series_id: entry.series_id,
             partition_id: entry.partition_id,
         };
-        self.adjust(key, entry.charged, entry.adjustment, now)
+        let mut shard = self.shard(key);
+        let Some(followed) = shard.get_mut(&key) else {
+            return false;
+        };
+        let partition_id = key.partition_id;
+        match entry.adjustment {
+            Adjustment::GiveBack(units) => {
+                followed.give_back(partition_id, entry.charged, units, now);
+            }
+            Adjustment::Spend(units) => followed.spend(partition_id, units, now),
+        }
+        true
     }
 
-    /// Follows a quota no more, because it was reset: what was counted before is dropped.
-    pub(super) fn forget(&self, key: QuotaKey) {
-        self.shard(key).remove(&key);
+    /// Makes a quota whole that was reset at `at` of the clock of Redis.
+    pub(super) fn reset(&self, key: QuotaKey, at: Timestamp, now: Timestamp) {
+        if let Some(followed) = self.shard(key).get_mut(&key) {
+            followed.reset(key.partition_id, at, now);
+        }
     }
 
-    /// Begins to tell Redis what is due, if it is this caller's turn. To be called several times a second.
+    /// Reports a quota as soon as may be, because Redis was told something else of it.
+    pub(super) fn report_soon(&self, key: QuotaKey) {
+        if let Some(followed) = self.shard(key).get_mut(&key) {
+            followed.report_soon();
+        }
+    }
+
+    /// Begins the reports that are due, if it is this caller's turn. To be called several times a second.
     pub(super) fn take_due(&self, now: Timestamp) -> Vec<CountReport> {
         if !self.turn.take(now, TICK) {
             return Vec::new();
@@ -121,23 +125,26 @@ impl FollowedQuotas {
         self.take(now, |followed| followed.is_due(now, TICK))
     }
 
-    /// Begins to tell Redis all that it has not been told.
-    pub(super) fn take_untold(&self, now: Timestamp) -> Vec<CountReport> {
-        self.take(now, FollowedQuota::has_untold)
+    /// Begins to report all that was not.
+    pub(super) fn take_unreported(&self, now: Timestamp) -> Vec<CountReport> {
+        self.take(now, FollowedQuota::has_unreported)
     }
 
     fn take(&self, now: Timestamp, is_due: impl Fn(&FollowedQuota) -> bool) -> Vec<CountReport> {
+        // So that each shard has its turn, however many reports are due.
+        let first = self.first_shard.fetch_add(1, Relaxed);
         let mut reports = Vec::new();
-        for shard in &self.shards {
-            let mut shard = lock(shard);
+        for index in first..first + SHARDS {
+            let mut shard = lock(&self.shards[index % SHARDS]);
             shard.retain(|key, followed| {
-                if reports.len() < REPORTS_MAX && is_due(followed) {
-                    if followed.is_over(now) {
-                        return false;
-                    }
+                if !is_due(followed) {
+                    return true;
+                }
+                let is_over = followed.is_over(now);
+                if !is_over && reports.len() < REPORTS_MAX {
                     reports.push(followed.begin_report(*key, now));
                 }
-                true
+                !is_over
             });
             if shard.len() < shard.capacity() / 4 {
                 shard.shrink_to_fit();
@@ -146,17 +153,19 @@ impl FollowedQuotas {
         reports
     }
 
-    /// Notes what became of what Redis was told.
-    pub(super) fn told(&self, report: &CountReport, told: Told, now: Timestamp) {
+    /// Notes what became of a report.
+    pub(super) fn reported(&self, report: &CountReport, outcome: ReportOutcome, now: Timestamp) {
         if let Some(followed) = self.shard(report.key).get_mut(&report.key) {
-            followed.told(report, told, now);
+            followed.reported(report, outcome, now);
         }
     }
 
-    /// Counts the quotas of which Redis has not been told all.
-    pub(super) fn untold(&self) -> usize {
-        let untold = |shard: &FollowedShard| shard.values().filter(|one| !one.is_told()).count();
-        self.shards.iter().map(|shard| untold(&lock(shard))).sum()
+    /// Counts the quotas of which not all is reported.
+    pub(super) fn unreported(&self) -> usize {
+        let unreported =
+            |shard: &FollowedShard| shard.values().filter(|one| !one.is_reported()).count();
+        let shards = self.shards.iter();
+        shards.map(|shard| unreported(&lock(shard))).sum()
     }
 
     /// Counts the quotas that are followed.
@@ -178,7 +187,7 @@ fn lock(shard: &Mutex<FollowedShard>) -> MutexGuard<'_, FollowedShard> {
 const SHARDS: usize = 64;
 /// Most quotas of a shard that are followed; further ones are decided by Redis.
 const SHARD_MAX: usize = 1_024;
-/// Most quotas that Redis is told of at a time; the others a little later.
+/// Most reports that begin at a time; the others a little later.
 const REPORTS_MAX: usize = 8_192;
 /// How often it is looked what is due.
 const TICK: Micros = Micros(90_000);

@@ -4,11 +4,10 @@ use smallvec::SmallVec;
 
 use super::window_state::WindowState;
 use crate::clock::Timestamp;
-use crate::limit::sliding_window::BUCKETS_MAX;
 use crate::limit::{Algorithm, Charged, Quota};
 use crate::store::redis::wire::SettlementStep;
 
-/// What this gateway counted, the oldest first; at most [`PARTS_MAX`] windows or buckets.
+/// What this gateway counted, the oldest first; at most [`parts_max`] windows or buckets.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OwnCounts(SmallVec<[CountedPart; 2]>);
 
@@ -35,7 +34,7 @@ impl OwnCounts {
             _ => parts.insert(place, CountedPart { then, units }),
         }
         // The oldest has aged out long before there are so many.
-        if parts.len() > PARTS_MAX {
+        if parts.len() > parts_max(quota) {
             parts.remove(0);
         }
     }
@@ -45,6 +44,11 @@ impl OwnCounts {
         for part in &others.0 {
             self.add(quota, part.then, part.units);
         }
+    }
+
+    /// Leaves out the windows and buckets in which something was counted by then.
+    pub(super) fn forget(&mut self, at: Timestamp) {
+        self.0.retain(|part| part.then.at > at);
     }
 
     /// Leaves out what is to come back.
@@ -101,5 +105,10 @@ fn window_number(quota: &Quota, then: &Charged) -> u64 {
     }
 }
 
-/// Most windows or buckets of which counts are kept: one is leaving, and one has begun meanwhile.
-const PARTS_MAX: usize = BUCKETS_MAX as usize + 2;
+/// Returns of how many windows or buckets counts are kept at most: one is leaving, and one has begun meanwhile.
+fn parts_max(quota: &Quota) -> usize {
+    match quota.algorithm {
+        Algorithm::SlidingWindow { buckets, .. } => buckets as usize + 2,
+        _ => 2,
+    }
+}

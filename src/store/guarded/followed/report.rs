@@ -1,4 +1,4 @@
-//! What Redis is told of one quota, and what it says.
+//! What is reported to Redis of one quota, and what it says.
 
 use smallvec::SmallVec;
 
@@ -8,7 +8,7 @@ use crate::limit::{PartitionId, Quota};
 use crate::store::guarded::quota_key::QuotaKey;
 use crate::store::redis::wire::{Settlement, SettlementStep, StateReply};
 
-/// What Redis is told of one quota.
+/// What is reported to Redis of one quota.
 #[derive(Debug)]
 pub(in crate::store::guarded) struct CountReport {
     pub(super) key: QuotaKey,
@@ -30,9 +30,9 @@ pub(in crate::store::guarded) struct SeenState {
     pub(super) received: Timestamp,
 }
 
-/// What became of what Redis was told.
+/// What became of a report.
 #[derive(Debug)]
-pub(in crate::store::guarded) enum Told {
+pub(in crate::store::guarded) enum ReportOutcome {
     /// It has counted it, and said the state.
     Counted(SeenState),
     /// It has not counted it.
@@ -47,7 +47,7 @@ impl CountReport {
         self.key.partition_id
     }
 
-    /// Returns the entries that tell it.
+    /// Returns its entries.
     pub(in crate::store::guarded) fn settlements(&self) -> impl Iterator<Item = Settlement<'_>> {
         self.steps.iter().map(|step| Settlement {
             quota: &self.quota,
