@@ -7,7 +7,7 @@ use tollgate::limit::{
     Algorithm, Align, Charged, Count, Decision, OldestBucket, Quota, Retry, State,
 };
 
-use crate::ledger::{Counter, Quotas};
+use crate::ledger::{Counter, Quotas, is_window};
 use crate::traffic::{Cost, Gap, START, admitted, calendars, quota_of, traffic};
 
 proptest! {
@@ -333,6 +333,31 @@ proptest! {
         }
     }
 
+    /// What is counted later, in the window or bucket in which it was spent, is as if it had been counted then.
+    #[test]
+    fn counting_late_is_counting_then(
+        quota in any_quota().prop_filter("a window", |quota| is_window(quota) && quota.align != Align::First),
+        traffic in traffic(),
+        delays in proptest::collection::vec(0..12_usize, 60),
+    ) {
+        let (mut then, mut late) = (Client::new(quota), Client::new(quota));
+        let mut due: Vec<(usize, Charged)> = Vec::new();
+        let steps = traffic.steps(&quota);
+        let last = steps.len() - 1;
+        for (step, &(at, cost)) in steps.iter().enumerate() {
+            let at_once = then.spend(at, cost);
+            due.push(((step + delays[step]).min(last), at_once));
+            for (_, charged) in due.iter().filter(|due| due.0 == step) {
+                late.0.spend_then(at, &[Some(*charged)], charged.amount);
+            }
+        }
+        let now = steps[last].0;
+        for later_us in [0, quota.window.0 / 7, quota.window.0 - 1, 2 * quota.window.0] {
+            let later = now + Micros(later_us);
+            prop_assert_eq!(late.peek(later, 0), then.peek(later, 0));
+        }
+    }
+
     /// With gcra all of a charge comes back for as long as the bucket would have been busy without it:
     /// afterwards it is as if the charge had never been made.
     #[test]
@@ -430,6 +455,14 @@ impl Client {
     fn ask(&mut self, at: Timestamp, cost: u64) -> Decision {
         let answer = self.0.decide(at, cost).answers[0];
         answer.decision.expect("a decision is kept")
+    }
+
+    /// Spends without asking.
+    fn spend(&mut self, at: Timestamp, cost: u64) -> Charged {
+        let quota = &self.0.rows.quotas[0].0;
+        let counter = &mut self.0.counters[0];
+        let at = counter.arrive(quota, at);
+        counter.charge(quota, cost, at)
     }
 
     /// Returns what a request would be answered, and spends nothing.
