@@ -292,6 +292,29 @@ fn busy_tenants() {
 }
 
 #[test]
+fn regions() {
+    on_each_store_text(&built_in("regions"), |running| {
+        let key = "X-Api-Key: a\r\n";
+        let mut client = Client::connect(running.public);
+        for spent in 1..=20 {
+            let answer = client.get("/", key);
+            assert_eq!(
+                (answer.status, remaining(&answer, "key")),
+                (200, 600 - spent)
+            );
+        }
+        for left in (0..10).rev() {
+            let answer = client.get("/orders", key);
+            assert_eq!((answer.status, remaining(&answer, "order")), (200, left));
+        }
+        let refused = client.get("/orders", key);
+        assert_eq!(refused.problem()["violated-policies"], json!(["order"]));
+        // What the order refused is not of the key's quota.
+        assert_eq!(remaining(&client.get("/", key), "key"), 569);
+    });
+}
+
+#[test]
 fn tenants_at_once() {
     on_each_gated("tenants-at-once", |running, origin, gate| {
         let fields = |user: &str| format!("X-Tenant: t\r\nX-User: {user}\r\n");
