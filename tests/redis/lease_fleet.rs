@@ -10,7 +10,7 @@ use tollgate::clock::{Clock, Micros};
 use tollgate::limit::plan::OnStoreFailure;
 use tollgate::limit::{
     Algorithm, Align, Calendar, CalendarShape, CalendarUnit, Check, Consistency, OldestBucket,
-    Overshoot, Quota,
+    Overshoot, Quota, SyncInterval,
 };
 use tollgate::store::{Charge, Series, SeriesRole, Session, Shape, StoreVerdict};
 
@@ -125,6 +125,14 @@ impl Gateway {
     pub fn leased<'q>(&self, quota: &'q Quota, percent: u32, client: u128, cost: u64) -> Check<'q> {
         Check {
             consistency: Consistency::Leased(Overshoot(percent * 10_000)),
+            ..self.exact(quota, client, cost)
+        }
+    }
+
+    /// The same, which this gateway counts by itself and adds up in Redis every second.
+    pub fn synced<'q>(&self, quota: &'q Quota, client: u128, cost: u64) -> Check<'q> {
+        Check {
+            consistency: Consistency::Synced(SyncInterval::default()),
             ..self.exact(quota, client, cost)
         }
     }

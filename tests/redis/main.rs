@@ -30,3 +30,4 @@ mod settling;
 mod shares;
 mod store_failure;
 mod store_redis;
+mod synced;

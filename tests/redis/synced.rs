@@ -1,0 +1,284 @@
+//! Quotas that gateways count by themselves and add up in Redis every second: few calls, a bound on what is admitted
+//! too much, and no unit that is counted where it was not spent.
+
+use tollgate::clock::Micros;
+use tollgate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy};
+use tollgate::limit::{Adjustment, Algorithm, Align, Check, Consistency, OldestBucket, Quota};
+use tollgate::store::StoreVerdict;
+
+use crate::gate::calls;
+use crate::lease_fleet::{DAY, Fleet, Gateway, HASTY, PATIENT, daily, of_each_algorithm};
+use crate::store_redis::{TURNS, run};
+use crate::support::redis::{Fault, Proxy, Server};
+use crate::support::{Config, PATIENCE, Process, START, eventually, get, ratelimit, start_skewed};
+
+/// The client of a story.
+const CLIENT: u128 = 1;
+/// How often gateways look whether something is to be done.
+const STEP: Micros = Micros(100_000);
+/// How often they tell Redis what they counted.
+const INTERVAL: Micros = Micros::from_secs(1);
+/// Longest until all know what one has counted.
+const TWO_INTERVALS: Micros = Micros(2 * INTERVAL.0);
+/// After it nobody follows a client that is silent: two intervals, and what is left of a third.
+const SILENCE: Micros = Micros(3 * INTERVAL.0 + STEP.0);
+
+/// Tells a story to so many gateways, which know of each other.
+fn with(count: usize, story: impl AsyncFnOnce(&Fleet<'_>)) {
+    let server = Server::start();
+    run(async {
+        let fleet = Fleet::start(&server, &vec![server.address(); count], PATIENT).await;
+        fleet.meet().await;
+        story(&fleet).await;
+    });
+}
+
+/// The same, each behind a proxy of its own; Redis has not long for an answer.
+fn with_proxies(count: usize, story: impl AsyncFnOnce(&Fleet<'_>, &[Proxy])) {
+    let server = Server::start();
+    let proxies: Vec<_> = (0..count).map(|_| Proxy::to(server.address())).collect();
+    let ways: Vec<_> = proxies.iter().map(Proxy::address).collect();
+    run(async {
+        let fleet = Fleet::start(&server, &ways, HASTY).await;
+        fleet.meet().await;
+        story(&fleet, &proxies).await;
+    });
+}
+
+/// Lets time pass in steps, in which the gateways go on.
+async fn wait(fleet: &Fleet<'_>, time: Micros) {
+    for _ in 0..time.0 / STEP.0 {
+        fleet.clock.advance(STEP);
+        fleet.tick().await;
+    }
+}
+
+/// The same, of gateways that Redis may not answer.
+async fn wait_alone(fleet: &Fleet<'_>, time: Micros, mut each: impl AsyncFnMut()) {
+    for _ in 0..time.0 / STEP.0 {
+        fleet.clock.advance(STEP);
+        for gateway in &fleet.gateways {
+            gateway.session.tick();
+        }
+        for _ in 0..TURNS {
+            tokio::task::yield_now().await;
+        }
+        each().await;
+    }
+}
+
+/// Returns quotas per day of every algorithm that can be synced.
+fn windows(limit: u64) -> Vec<Quota> {
+    let mut quotas = of_each_algorithm(limit);
+    quotas.retain(|quota| {
+        !matches!(
+            quota.algorithm,
+            Algorithm::SlidingLog | Algorithm::Gcra { .. }
+        )
+    });
+    quotas.retain(|quota| quota.align != Align::First);
+    assert_eq!(quotas.len(), 5);
+    quotas
+}
+
+/// Returns quotas per ten seconds of every algorithm that can be synced and is no calendar's.
+fn short_windows(limit: u64) -> [Quota; 5] {
+    let fixed = Quota {
+        window: Micros::from_secs(10),
+        ..daily(limit)
+    };
+    let spread = Quota {
+        align: Align::Spread,
+        ..fixed
+    };
+    let sliding = |oldest| Quota {
+        algorithm: Algorithm::SlidingWindow {
+            buckets: 10,
+            oldest,
+        },
+        ..fixed
+    };
+    let [weighted, whole, dropped] = [
+        OldestBucket::Weighted,
+        OldestBucket::Whole,
+        OldestBucket::Dropped,
+    ]
+    .map(sliding);
+    [fixed, spread, weighted, whole, dropped]
+}
+
+/// Asks until it is refused, at one moment; returns how many were admitted.
+async fn spend_all(gateway: &Gateway, plan: &[Check<'_>]) -> u64 {
+    let mut admitted = 0;
+    while gateway.ask(plan).await.expect("it is followed").is_some() {
+        admitted += 1;
+        assert!(admitted < 10_000, "admits without bound");
+    }
+    admitted
+}
+
+fn second(check: Check<'_>) -> Check<'_> {
+    Check {
+        policy: PlanPolicy(1),
+        ..check
+    }
+}
+
+#[test]
+fn first_request_of_a_client_takes_a_call_and_many_busy_clients_take_one_per_interval() {
+    const CLIENTS: u128 = 50;
+    for quota in windows(1_000) {
+        with(1, async |fleet| {
+            let gateway = &fleet.gateways[0];
+            let asked = async || {
+                for client in 0..CLIENTS {
+                    let plan = [gateway.synced(&quota, client, 1)];
+                    assert!(gateway.ask(&plan).await.expect("an answer").is_some());
+                }
+            };
+            let before = calls(fleet.server);
+            // What a gateway has to say that follows nobody.
+            wait(fleet, Micros::from_secs(10)).await;
+            let idle = calls(fleet.server) - before;
+            let before = calls(fleet.server);
+            asked().await;
+            assert_eq!(calls(fleet.server) - before, 50, "{quota:?}");
+            for _ in 0..3 {
+                asked().await;
+            }
+            assert_eq!(calls(fleet.server) - before, 50, "{quota:?}");
+            assert_eq!(gateway.bench.redis().quotas_followed, 50);
+            let before = calls(fleet.server);
+            for _ in 0..100 {
+                wait(fleet, STEP).await;
+                asked().await;
+            }
+            let reports = calls(fleet.server) - before - idle;
+            assert!((9..=11).contains(&reports), "{reports} calls for {quota:?}");
+            wait(fleet, INTERVAL).await;
+            for client in [0, CLIENTS - 1] {
+                assert_eq!(fleet.counted(&quota, client).await, 104, "{quota:?}");
+            }
+        });
+    }
+}
+
+#[test]
+fn gateways_hear_of_each_other_within_two_intervals() {
+    with(3, async |fleet| {
+        let [one, other, third] = &fleet.gateways[..] else {
+            panic!("there are three");
+        };
+        for quota in windows(100) {
+            for gateway in [one, other, third] {
+                let plan = [gateway.synced(&quota, CLIENT, 1)];
+                assert_eq!(gateway.busy(1, &plan).await, 1);
+            }
+            assert_eq!(one.busy(39, &[one.synced(&quota, CLIENT, 1)]).await, 39);
+            assert_eq!(third.busy(9, &[third.synced(&quota, CLIENT, 1)]).await, 9);
+            wait(fleet, TWO_INTERVALS).await;
+            // Of the others' last units everybody has heard: 51 are spent.
+            let asked = calls(fleet.server);
+            assert_eq!(other.busy(1, &[other.synced(&quota, CLIENT, 50)]).await, 0);
+            assert_eq!(other.busy(1, &[other.synced(&quota, CLIENT, 49)]).await, 1);
+            assert_eq!(other.busy(1, &[other.synced(&quota, CLIENT, 1)]).await, 0);
+            assert_eq!(calls(fleet.server), asked, "{quota:?}");
+            fleet.idle().await;
+            assert_eq!(fleet.counted(&quota, CLIENT).await, 100, "{quota:?}");
+        }
+    });
+}
+
+/// Fails if a gateway admitted more than the exact law allows besides what the others admitted in two intervals.
+fn assert_law(quota: &Quota, admitted: &[(u64, usize)]) {
+    let window = quota.window.0;
+    for (at, &(time, gateway)) in admitted.iter().enumerate() {
+        let begin = match quota.algorithm {
+            Algorithm::SlidingWindow {
+                oldest: OldestBucket::Whole,
+                ..
+            } => time - window + 1,
+            Algorithm::SlidingWindow { buckets, .. } => {
+                time - (window - window / u64::from(buckets)) + 1
+            }
+            _ => time / window * window,
+        };
+        let known = admitted[..=at].iter().filter(|&&(when, by)| {
+            let is_heard = when + TWO_INTERVALS.0 + STEP.0 <= time;
+            when >= begin && (by == gateway || is_heard)
+        });
+        let known = known.count();
+        assert!(
+            known as u64 <= quota.limit,
+            "{known} known at {time} of {quota:?}"
+        );
+    }
+}
+
+#[test]
+fn no_more_is_admitted_than_the_others_admit_in_two_intervals_beside_the_quota() {
+    // How many a gateway asks at each step, how many right after it has told what it counted, and at which steps the
+    // last one asks as many at once.
+    for (steady, burst, pause) in [(2, 0, 1), (1, 60, 1), (2, 0, 19), (2, 0, 24)] {
+        with(3, async |fleet| {
+            for quota in short_windows(200) {
+                // Windows that begin anywhere cannot be told here.
+                if quota.align == Align::Spread {
+                    continue;
+                }
+                fleet.idle().await;
+                let mut admitted = Vec::new();
+                for step in 1..=250 {
+                    fleet.clock.advance(STEP);
+                    for (index, gateway) in fleet.gateways.iter().enumerate() {
+                        let before = calls(fleet.server);
+                        gateway.session.tick();
+                        gateway.quiet().await;
+                        let is_told = calls(fleet.server) > before;
+                        let now = fleet.clock.now().0;
+                        let plan = [gateway.synced(&quota, CLIENT, 1)];
+                        let due = match index {
+                            2 if step % pause != 0 => 0,
+                            2 => steady * pause,
+                            _ => steady,
+                        };
+                        for _ in 0..due + if is_told { burst } else { 0 } {
+                            let charge = gateway.ask(&plan).await.expect("an answer");
+                            admitted.extend(charge.map(|_| (now, index)));
+                        }
+                    }
+                }
+                let count = admitted.len() as u64;
+                assert!(count >= 2 * quota.limit, "{count} admitted of {quota:?}");
+                assert_law(&quota, &admitted);
+            }
+        });
+    }
+}
+
+#[test]
+fn silent_client_is_followed_no_more_and_its_next_request_is_decided_exactly() {
+    with(2, async |fleet| {
+        let [one, other] = &fleet.gateways[..] else {
+            panic!("there are two");
+        };
+        for quota in windows(10) {
+            let plan = [one.synced(&quota, CLIENT, 1)];
+            assert_eq!(one.busy(3, &plan).await, 3);
+            // It is followed as long as it asks now and then.
+            for _ in 0..3 {
+                wait(fleet, Micros(INTERVAL.0 * 3 / 2)).await;
+                let before = calls(fleet.server);
+                assert_eq!(one.busy(1, &plan).await, 1);
+                assert_eq!(calls(fleet.server), before, "{quota:?}");
+            }
+            wait(fleet, SILENCE).await;
+            assert_eq!(other.busy(1, &[other.exact(&quota, CLIENT, 4)]).await, 1);
+            let before = calls(fleet.server);
+            assert_eq!(one.busy(1, &plan).await, 0, "{quota:?}");
+            assert_eq!(calls(fleet.server) - before, 1, "{quota:?}");
+            wait(fleet, SILENCE).await;
+            assert_eq!(one.bench.redis().quotas_followed, 0, "{quota:?}");
+        }
+    });
+}
