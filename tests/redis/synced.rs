@@ -4,11 +4,11 @@
 use tollgate::clock::Micros;
 use tollgate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy};
 use tollgate::limit::{Adjustment, Algorithm, Align, Check, Consistency, OldestBucket, Quota};
-use tollgate::store::StoreVerdict;
+use tollgate::store::{Charge, StoreVerdict};
 
 use crate::gate::calls;
 use crate::lease_fleet::{DAY, Fleet, Gateway, HASTY, PATIENT, daily, of_each_algorithm};
-use crate::store_redis::{TURNS, run};
+use crate::store_redis::{EVERYTHING, TURNS, run};
 use crate::support::redis::{Fault, Proxy, Server};
 use crate::support::{Config, PATIENCE, Process, START, eventually, get, ratelimit, start_skewed};
 
@@ -279,6 +279,66 @@ fn silent_client_is_followed_no_more_and_its_next_request_is_decided_exactly() {
             assert_eq!(calls(fleet.server) - before, 1, "{quota:?}");
             wait(fleet, SILENCE).await;
             assert_eq!(one.bench.redis().quotas_followed, 0, "{quota:?}");
+        }
+    });
+}
+
+/// Two servers with a gateway each: at one it counts by itself, at the other Redis decides each request.
+#[test]
+fn lone_gateway_decides_as_redis_would_and_counts_in_the_same_windows_and_buckets() {
+    let servers = [Server::start(), Server::start()];
+    run(async {
+        for quota in short_windows(40) {
+            let mut fleets = Vec::new();
+            for server in &servers {
+                server.command(&["FLUSHALL"]);
+                fleets.push(Fleet::start(server, &[server.address()], PATIENT).await);
+            }
+            let mut charges: Vec<Charge> = Vec::new();
+            // A bucket's begin, the microseconds around it, and its middle.
+            let times = (4..44_u64).flat_map(|half| [-1_i64, 0, 1].map(|us| (half * 500_000, us)));
+            for (number, (time, us)) in (0_u64..).zip(times) {
+                let mut said = Vec::new();
+                for fleet in &fleets {
+                    (fleet.clock).set(START + Micros(time.saturating_add_signed(us)));
+                    fleet.tick().await;
+                    let gateway = &fleet.gateways[0];
+                    let check = if said.is_empty() {
+                        gateway.synced(&quota, CLIENT, 1)
+                    } else {
+                        gateway.exact(&quota, CLIENT, 1)
+                    };
+                    let plan = [check];
+                    let StoreVerdict::Decided {
+                        verdict, charge, ..
+                    } = gateway.session.decide(&plan).await
+                    else {
+                        panic!("Redis answers");
+                    };
+                    charges.push(charge);
+                    // What it cost comes back soon, or when its window may be over.
+                    let age = 2 * if number % 10 == 4 { 3 } else { 23 };
+                    if number % 5 == 4 && charges.len() > age {
+                        let earlier = charges.len() - 1 - age;
+                        (gateway.session).settle_later(&mut charges[earlier], |_| EVERYTHING);
+                        gateway.quiet().await;
+                    }
+                    said.push((verdict.retry, verdict.answers[0].decision));
+                }
+                assert_eq!(
+                    said[0], said[1],
+                    "{number}: {us} us past {time} of {quota:?}"
+                );
+            }
+            for time in (23_000_000..34_000_000).step_by(250_000) {
+                let mut counted = Vec::new();
+                for fleet in &fleets {
+                    fleet.clock.set(START + Micros(time));
+                    fleet.tick().await;
+                    counted.push(fleet.counted(&quota, CLIENT).await);
+                }
+                assert_eq!(counted[0], counted[1], "at {time} of {quota:?}");
+            }
         }
     });
 }
