@@ -534,3 +534,154 @@ fn changed_number_keeps_the_counts() {
         }
     });
 }
+
+#[test]
+fn plan_is_charged_in_all_of_its_policies_or_in_none() {
+    with(1, async |fleet| {
+        let gateway = &fleet.gateways[0];
+        let mut client = CLIENT;
+        for quota in windows(10) {
+            // What the other policy is, whether the synced one comes first, and how often both are asked before.
+            for (kind, is_first, before) in
+                (0..3).flat_map(|kind| [(kind, true, 0), (kind, false, 2)])
+            {
+                client += 1;
+                // Of 300 units 150 may be held ahead.
+                let (narrow, leased) = (daily(4), daily(300));
+                let ask = async |cost: u64| {
+                    let (synced, spare) = (gateway.synced(&quota, client, 1), u128::MAX - client);
+                    let other = match kind {
+                        0 => gateway.exact(&narrow, spare, cost),
+                        1 => gateway.leased(&leased, 50, spare, 75 * cost),
+                        _ => gateway.synced(&narrow, spare, cost),
+                    };
+                    let plan = if is_first {
+                        [synced, second(other)]
+                    } else {
+                        [other, second(synced)]
+                    };
+                    gateway.busy(1, &plan).await
+                };
+                let seen = format!("{kind} {is_first} {quota:?}");
+                for _ in 0..before {
+                    assert_eq!(ask(1).await, 1, "{seen}");
+                    wait(fleet, INTERVAL).await;
+                }
+                let mut admitted = before;
+                // The rest refuses the fifth unit.
+                for cost in [2, 3, 1, 2, 1, 1, 1] {
+                    admitted += ask(cost).await;
+                }
+                let counted_alone = [gateway.synced(&quota, client, 1)];
+                let rest = spend_all(gateway, &counted_alone).await;
+                assert!((2..=4).contains(&admitted), "{seen}");
+                assert_eq!(admitted + rest, 10, "{seen}");
+                // Now the synced one refuses, and the other is not charged.
+                fleet.idle().await;
+                let (other, spent) = match kind {
+                    1 => (&leased, 300),
+                    _ => (&narrow, 4),
+                };
+                assert_eq!(
+                    fleet.counted(other, u128::MAX - client).await,
+                    spent,
+                    "{seen}"
+                );
+                assert_eq!(fleet.counted(&quota, client).await, 10, "{seen}");
+            }
+        }
+    });
+}
+
+#[test]
+fn policy_that_refuses_by_what_the_node_counts_leaves_the_others_unchanged() {
+    with(1, async |fleet| {
+        let (gateway, wide) = (&fleet.gateways[0], daily(1_000));
+        for quota in windows(10) {
+            let synced = gateway.synced(&quota, CLIENT, 1);
+            let others = [
+                gateway.exact(&wide, CLIENT + 1, 1),
+                gateway.leased(&wide, 20, CLIENT + 2, 1),
+                gateway.synced(&wide, CLIENT + 3, 1),
+            ];
+            for (client, other) in (CLIENT + 1..).zip(others) {
+                let before = fleet.counted(&wide, client).await;
+                let refusing = [
+                    synced,
+                    Check {
+                        policy: PlanPolicy(1),
+                        ..other
+                    },
+                ];
+                let admitted = gateway.busy(15, &refusing).await;
+                fleet.idle().await;
+                let counted = fleet.counted(&wide, client).await;
+                assert_eq!(counted - before, admitted, "{quota:?}");
+            }
+            assert_eq!(fleet.counted(&quota, CLIENT).await, 10, "{quota:?}");
+        }
+    });
+}
+
+#[test]
+fn policy_on_trial_never_refuses_and_is_charged_in_all_of_its_quotas_or_in_none() {
+    with(2, async |fleet| {
+        for quota in windows(10) {
+            let narrow = Quota {
+                algorithm: Algorithm::SlidingLog,
+                ..daily(4)
+            };
+            for (client, is_pair) in [(CLIENT, false), (CLIENT + 1, true)] {
+                for turn in 0..60 {
+                    let gateway = &fleet.gateways[turn / 30];
+                    let on_trial = |check| Check {
+                        mode: CheckMode::Shadow,
+                        ..check
+                    };
+                    let own = on_trial(gateway.synced(&quota, client, 1));
+                    let exact = on_trial(gateway.exact(&narrow, client, 1));
+                    let both = [own, exact];
+                    let plan = if is_pair { &both[..] } else { &both[..1] };
+                    assert_eq!(gateway.busy(1, plan).await, 1, "{quota:?}");
+                    if turn == 29 {
+                        wait(fleet, TWO_INTERVALS).await;
+                    }
+                }
+                fleet.idle().await;
+                let counted = fleet.counted(&quota, client).await;
+                assert_eq!(counted, if is_pair { 4 } else { 10 }, "{is_pair} {quota:?}");
+            }
+            fleet.server.command(&["FLUSHALL"]);
+        }
+    });
+}
+
+#[test]
+fn gateway_that_ends_tells_all_it_counted() {
+    with(2, async |fleet| {
+        let [one, other] = &fleet.gateways[..] else {
+            panic!("there are two");
+        };
+        for quota in windows(100) {
+            // More than one call can tell.
+            for client in 0..150 {
+                let plan = [one.synced(&quota, client, 7)];
+                for _ in 0..2 {
+                    assert!(one.ask(&plan).await.expect("an answer").is_some());
+                }
+            }
+            assert_eq!(one.session.finish().await, 0);
+            for client in [0, 1, 75, 149] {
+                let counted = fleet.counted(&quota, client).await;
+                assert_eq!(counted, 14, "{client} {quota:?}");
+            }
+            // What comes later is told too, and by nobody twice.
+            assert_eq!(one.busy(1, &[one.synced(&quota, 0, 6)]).await, 1);
+            assert_eq!(one.session.finish().await, 0);
+            assert_eq!(fleet.counted(&quota, 0).await, 20, "{quota:?}");
+            assert_eq!(other.busy(1, &[other.synced(&quota, 0, 80)]).await, 1);
+            fleet.idle().await;
+            assert_eq!(fleet.counted(&quota, 0).await, 100, "{quota:?}");
+        }
+    });
+}
