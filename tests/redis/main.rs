@@ -31,3 +31,5 @@ mod shares;
 mod store_failure;
 mod store_redis;
 mod synced;
+mod synced_changes;
+mod synced_failures;

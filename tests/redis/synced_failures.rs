@@ -1,0 +1,409 @@
+//! Synced quotas while Redis is away or full, or forgets: gateways go on, on what they know and then on their share, and
+//! tell what they counted when it is back.
+
+use tollgate::clock::Micros;
+use tollgate::limit::Check;
+use tollgate::limit::plan::OnStoreFailure;
+
+use crate::lease_fleet::{DAY, Fleet, HASTY, daily};
+use crate::settling::comes_about;
+use crate::store_redis::{TURNS, run};
+use crate::support::ratelimit::remaining;
+use crate::support::redis::{Fault, Proxy, Server};
+use crate::support::{Config, PATIENCE, Process, START, eventually, get, start_skewed};
+use crate::synced::{CLIENT, INTERVAL, STEP, TWO_INTERVALS, wait, windows, with};
+use crate::synced_changes::spend_all;
+
+/// The same, each behind a proxy of its own; Redis has not long for an answer.
+fn with_proxies(count: usize, story: impl AsyncFnOnce(&Fleet<'_>, &[Proxy])) {
+    let server = Server::start();
+    let proxies: Vec<_> = (0..count).map(|_| Proxy::to(server.address())).collect();
+    let ways: Vec<_> = proxies.iter().map(Proxy::address).collect();
+    run(async {
+        let fleet = Fleet::start(&server, &ways, HASTY).await;
+        fleet.meet().await;
+        story(&fleet, &proxies).await;
+    });
+}
+
+/// The same, of gateways that Redis may not answer.
+async fn wait_alone(fleet: &Fleet<'_>, time: Micros, mut each: impl AsyncFnMut()) {
+    for _ in 0..time.0 / STEP.0 {
+        fleet.clock.advance(STEP);
+        for gateway in &fleet.gateways {
+            gateway.session.tick();
+        }
+        for _ in 0..TURNS {
+            tokio::task::yield_now().await;
+        }
+        each().await;
+    }
+}
+
+/// How a gateway loses Redis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loss {
+    /// What it says is never answered; it may arrive later.
+    Silence,
+    /// There is no connection, so nothing can be said.
+    Disconnection,
+}
+
+impl Loss {
+    const ALL: [Self; 2] = [Self::Silence, Self::Disconnection];
+
+    async fn begin(self, proxy: &Proxy) {
+        match self {
+            Self::Silence => proxy.set(Fault::BlackHole),
+            Self::Disconnection => {
+                proxy.set(Fault::Refuse);
+                proxy.reset_all();
+                let closed = comes_about("never closed", || proxy.open() == 0);
+                closed.await;
+                for _ in 0..TURNS {
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn without_redis_a_gateway_goes_on_and_from_the_second_missed_interval_on_has_its_share() {
+    for loss in Loss::ALL {
+        with_proxies(2, async |fleet, proxies| {
+            let gateway = &fleet.gateways[0];
+            for quota in [windows(1_000)[0], windows(1_000)[2]] {
+                // How long Redis has been away, and the least and the most that it may admit of the 900 that are left.
+                for (client, (away, least, most)) in
+                    (CLIENT..).zip([(0, 900, 900), (800, 900, 900), (3_100, 430, 480)])
+                {
+                    let plan = [gateway.synced(&quota, client, 1)];
+                    assert_eq!(gateway.busy(100, &plan).await, 100);
+                    wait(fleet, INTERVAL).await;
+                    assert!(
+                        gateway
+                            .ask(&[gateway.synced(&quota, client, 0)])
+                            .await
+                            .is_ok()
+                    );
+                    wait(fleet, INTERVAL).await;
+                    loss.begin(&proxies[0]).await;
+                    let mut admitted = 0;
+                    let asked = async || {
+                        let charge = gateway.ask(&plan).await.expect("it is followed");
+                        admitted += u64::from(charge.is_some());
+                    };
+                    wait_alone(fleet, Micros(away * 1_000), asked).await;
+                    assert_eq!(admitted, away / 100, "it goes on");
+                    admitted += spend_all(gateway, &plan).await;
+                    let seen = format!("{loss:?} for {away} ms of {quota:?}");
+                    assert!((least..=most).contains(&admitted), "{admitted} {seen}");
+                    proxies[0].set(Fault::None);
+                    gateway.quiet().await;
+                    fleet.idle().await;
+                    let (counted, spent) = (fleet.counted(&quota, client).await, 100 + admitted);
+                    match loss {
+                        Loss::Silence => assert!(
+                            (spent..=spent + admitted).contains(&counted),
+                            "{counted} {seen}"
+                        ),
+                        Loss::Disconnection => assert_eq!(counted, spent, "{seen}"),
+                    }
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn gateways_that_are_all_without_redis_admit_no_more_than_the_law_allows() {
+    with_proxies(3, async |fleet, proxies| {
+        for (quota, is_at_once) in windows(900)
+            .into_iter()
+            .flat_map(|quota| [(quota, true), (quota, false)])
+        {
+            let client = CLIENT + u128::from(is_at_once);
+            for gateway in &fleet.gateways {
+                let plan = [gateway.synced(&quota, client, 1)];
+                assert_eq!(gateway.busy(100, &plan).await, 100);
+            }
+            wait(fleet, TWO_INTERVALS).await;
+            for (gateway, proxy) in fleet.gateways.iter().zip(proxies) {
+                assert!(
+                    gateway
+                        .ask(&[gateway.synced(&quota, client, 0)])
+                        .await
+                        .is_ok()
+                );
+                Loss::Disconnection.begin(proxy).await;
+            }
+            // In the first two intervals they admit a unit per step.
+            let mut admitted = 0;
+            for step in 0..60 {
+                let few = if is_at_once || step > 35 { 900 } else { 1 };
+                wait_alone(fleet, STEP, async || {
+                    for gateway in &fleet.gateways {
+                        let plan = [gateway.synced(&quota, client, 1)];
+                        for _ in 0..few {
+                            let charge = gateway.ask(&plan).await.expect("it is followed");
+                            admitted += u64::from(charge.is_some());
+                        }
+                    }
+                })
+                .await;
+            }
+            if is_at_once {
+                // Nobody had missed an interval.
+                assert_eq!(admitted, 3 * 600, "{quota:?}");
+            } else {
+                assert!(
+                    (590..=600 + 3 * 30).contains(&admitted),
+                    "{admitted} of {quota:?}"
+                );
+            }
+            for (gateway, proxy) in fleet.gateways.iter().zip(proxies) {
+                proxy.set(Fault::None);
+                gateway.quiet().await;
+            }
+            fleet.idle().await;
+            assert_eq!(
+                fleet.counted(&quota, client).await,
+                300 + admitted,
+                "{quota:?}"
+            );
+        }
+    });
+}
+
+#[test]
+fn what_could_not_be_told_is_told_once_redis_is_back_and_where_it_was_spent() {
+    // How long before the end of a day Redis goes, and whether the client goes on asking meanwhile.
+    for (before, is_silent) in [
+        (60_000, true),
+        (60_000, false),
+        (3_000, true),
+        (3_000, false),
+    ] {
+        with_proxies(2, async |fleet, proxies| {
+            let gateway = &fleet.gateways[0];
+            for (day, quota) in (1..).zip(windows(10_000)) {
+                let fixed = day <= 2;
+                let edge = START + Micros(day * DAY.0);
+                fleet.clock.set(edge - Micros(before * 1_000));
+                let plan = [gateway.synced(&quota, CLIENT, 1)];
+                for _ in 0..100 {
+                    let charge = gateway.ask(&plan).await.expect("it is followed");
+                    assert!(charge.is_some(), "{quota:?}");
+                }
+                Loss::Disconnection.begin(&proxies[0]).await;
+                let (mut spent, mut of_today) = (100, 0);
+                for step in 0..100 {
+                    wait_alone(fleet, STEP, async || {}).await;
+                    if step < 5 || !is_silent {
+                        let charge = gateway.ask(&plan).await.expect("it is followed");
+                        assert!(charge.is_some(), "{quota:?}");
+                        spent += 1;
+                        of_today += u64::from(fleet.clock.now() >= edge);
+                    }
+                }
+                proxies[0].set(Fault::None);
+                gateway.quiet().await;
+                fleet.idle().await;
+                let counted = fleet.counted(&quota, CLIENT).await;
+                let is_next = fixed && fleet.clock.now() >= edge;
+                let expected = if is_next { of_today } else { spent };
+                assert_eq!(counted, expected, "{before} {is_silent} {quota:?}");
+            }
+        });
+    }
+}
+
+#[test]
+fn batch_whose_answer_is_lost_counts_twice_at_worst() {
+    for (cut, which) in [(0, 0), (5, 2)] {
+        with_proxies(2, async |fleet, proxies| {
+            let [one, other] = &fleet.gateways[..] else {
+                panic!("there are two");
+            };
+            let quota = windows(100)[which];
+            {
+                // From then on Redis knows the script.
+                let plan = [one.synced(&quota, CLIENT + 1, 1)];
+                assert_eq!(one.busy(2, &plan).await, 2);
+                fleet.idle().await;
+                let plan = [one.synced(&quota, CLIENT, 1)];
+                assert_eq!(one.busy(30, &plan).await, 30);
+                for _ in 0..12 {
+                    proxies[0].set(Fault::None);
+                    one.quiet().await;
+                    proxies[0].set(Fault::Cut { after: cut });
+                    wait_alone(fleet, STEP, async || {}).await;
+                    // It is behind the batch, if there is one.
+                    assert!(one.session.directives(0).await.is_err());
+                    if fleet.counted(&quota, CLIENT).await > 1 {
+                        break;
+                    }
+                }
+                assert_eq!(fleet.counted(&quota, CLIENT).await, 30, "Redis is told");
+                proxies[0].set(Fault::None);
+                one.quiet().await;
+                wait(fleet, TWO_INTERVALS).await;
+                let counted = fleet.counted(&quota, CLIENT).await;
+                assert!((30..=59).contains(&counted), "{counted} of {quota:?}");
+                let mut admitted = 30;
+                for gateway in [one, other, one] {
+                    admitted += spend_all(gateway, &[gateway.synced(&quota, CLIENT, 1)]).await;
+                    wait(fleet, TWO_INTERVALS).await;
+                }
+                assert!((71..=100).contains(&admitted), "{admitted} of {quota:?}");
+                fleet.idle().await;
+                let counted = fleet.counted(&quota, CLIENT).await;
+                assert_eq!(counted, 100, "{quota:?}");
+            }
+        });
+    }
+}
+
+#[test]
+fn gateway_that_dies_loses_what_it_had_not_told_and_no_more() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.address());
+    run(async {
+        let ways = [server.address(), proxy.address()];
+        let mut fleet = Fleet::start(&server, &ways, HASTY).await;
+        fleet.meet().await;
+        let quotas = windows(100);
+        for quota in &quotas {
+            for gateway in &fleet.gateways {
+                let plan = [gateway.synced(quota, CLIENT, 1)];
+                assert_eq!(gateway.busy(20, &plan).await, 20, "{quota:?}");
+            }
+        }
+        wait(&fleet, TWO_INTERVALS).await;
+        for (quota, gateway) in quotas
+            .iter()
+            .flat_map(|quota| fleet.gateways.iter().map(move |one| (quota, one)))
+        {
+            let charge = gateway.ask(&[gateway.synced(quota, CLIENT, 10)]).await;
+            assert!(charge.expect("it is followed").is_some());
+        }
+        proxy.set(Fault::BlackHole);
+        fleet.gateways.truncate(1);
+        let survivor = &fleet.gateways[0];
+        for quota in &quotas {
+            // Of its own it has spent 30, and 20 it has heard of.
+            let plan = [survivor.synced(quota, CLIENT, 1)];
+            assert_eq!(spend_all(survivor, &plan).await, 50, "{quota:?}");
+        }
+        fleet.idle().await;
+        for quota in &quotas {
+            assert_eq!(fleet.counted(quota, CLIENT).await, 100, "{quota:?}");
+        }
+    });
+}
+
+#[test]
+fn full_redis_that_has_no_key_of_a_client_lets_nobody_in_without_bound() {
+    for (on_store_failure, share) in [(OnStoreFailure::Local, 50), (OnStoreFailure::Closed, 0)] {
+        with(2, async |fleet| {
+            fleet.server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+            for quota in windows(100) {
+                for gateway in &fleet.gateways {
+                    let plan = [Check {
+                        on_store_failure,
+                        ..gateway.synced(&quota, CLIENT, 1)
+                    }];
+                    let mut admitted = 0;
+                    for _ in 0..30 {
+                        for _ in 0..20 {
+                            let charge = gateway.ask(&plan).await;
+                            admitted += u64::from(charge.is_ok_and(|charge| charge.is_some()));
+                        }
+                        wait(fleet, STEP).await;
+                    }
+                    assert_eq!(admitted, share, "{on_store_failure:?} {quota:?}");
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn full_redis_counts_a_client_that_has_a_key_and_one_whose_key_is_gone_has_no_more_than_the_quota()
+{
+    for is_gone in [false, true] {
+        for on_store_failure in [OnStoreFailure::Local, OnStoreFailure::Closed] {
+            with(1, async |fleet| {
+                let gateway = &fleet.gateways[0];
+                for quota in windows(100) {
+                    let plan = [Check {
+                        on_store_failure,
+                        ..gateway.synced(&quota, CLIENT, 1)
+                    }];
+                    assert_eq!(gateway.busy(10, &plan).await, 10);
+                    wait(fleet, INTERVAL).await;
+                    if is_gone {
+                        fleet.server.command(&["FLUSHALL"]);
+                    }
+                    fleet.server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+                    let mut admitted = 10;
+                    for _ in 0..60 {
+                        for _ in 0..2 {
+                            let charge = gateway.ask(&plan).await;
+                            admitted += u64::from(charge.is_ok_and(|charge| charge.is_some()));
+                        }
+                        wait(fleet, STEP).await;
+                    }
+                    let seen = format!("{is_gone} {on_store_failure:?} {quota:?}");
+                    if is_gone {
+                        // Of what is forgotten, and of the local share, a quota each may come again.
+                        assert!((100..=300).contains(&admitted), "{admitted} {seen}");
+                    } else {
+                        assert_eq!(admitted, 100, "{seen}");
+                        assert_eq!(fleet.counted(&quota, CLIENT).await, 100, "{seen}");
+                    }
+                    fleet.server.command(&["CONFIG", "SET", "maxmemory", "0"]);
+                    fleet.idle().await;
+                    let counted = fleet.counted(&quota, CLIENT).await;
+                    assert!(counted <= 100, "{counted} {seen}");
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn windows_are_those_of_redis_clock_whatever_the_gateway_takes_it_for() {
+    const QUOTA: i64 = 1_000_000;
+    let redis = Server::start();
+    let config = |consistency: &str| {
+        let lines = format!(
+            "quota = '{QUOTA} per day'\nalgorithm = 'fixed-window'\npartition = ['route']\n{consistency}"
+        );
+        let config = Config::to("builtin:echo").policy("p", &lines);
+        config.route("/*", "policies = ['p']").with(&format!(
+            "[log]\nformat = 'json'\n[store]\nurl = 'redis://{}'\ntimeout = '5s'",
+            redis.address()
+        ))
+    };
+    let exact = Process::start(&config(""));
+    let mut asked = 0;
+    let mut others = || {
+        asked += 1;
+        QUOTA - asked - remaining(&get(exact.public, "/", ""), "p")
+    };
+    assert_eq!(others(), 0);
+    let mut expected = 0;
+    for seconds in [3 * 86_400, -3 * 86_400] {
+        let skewed = start_skewed(
+            &config("consistency = 'synced'\nsync_interval = '100ms'"),
+            seconds,
+        );
+        for _ in 0..20 {
+            assert_eq!(get(skewed.public, "/", "").status, 200);
+        }
+        expected += 20;
+        eventually("all is told", || (others() == expected).then_some(()));
+    }
+}
