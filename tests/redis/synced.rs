@@ -2,15 +2,15 @@
 //! too much, and no unit that is counted where it was not spent.
 
 use tollgate::clock::Micros;
-use tollgate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy};
-use tollgate::limit::{Adjustment, Algorithm, Align, Check, Consistency, OldestBucket, Quota};
+use tollgate::limit::{Algorithm, Align, OldestBucket, Quota};
 use tollgate::store::{Charge, StoreVerdict};
 
 use crate::gate::calls;
-use crate::lease_fleet::{DAY, Fleet, Gateway, HASTY, PATIENT, daily, of_each_algorithm};
+use crate::lease_fleet::{Fleet, HASTY, PATIENT, daily, of_each_algorithm};
 use crate::store_redis::{EVERYTHING, TURNS, run};
-use crate::support::redis::{Fault, Proxy, Server};
-use crate::support::{Config, PATIENCE, Process, START, eventually, get, ratelimit, start_skewed};
+use crate::support::ratelimit::remaining;
+use crate::support::redis::{Proxy, Server};
+use crate::support::{Config, Process, START, eventually, get, start_skewed};
 
 /// The client of a story.
 pub const CLIENT: u128 = 1;
@@ -33,11 +33,37 @@ pub fn with(count: usize, story: impl AsyncFnOnce(&Fleet<'_>)) {
     });
 }
 
+/// The same, each behind a proxy of its own; Redis has not long for an answer.
+pub fn with_proxies(count: usize, story: impl AsyncFnOnce(&Fleet<'_>, &[Proxy])) {
+    let server = Server::start();
+    let proxies: Vec<_> = (0..count).map(|_| Proxy::to(server.address())).collect();
+    let ways: Vec<_> = proxies.iter().map(Proxy::address).collect();
+    run(async {
+        let fleet = Fleet::start(&server, &ways, HASTY).await;
+        fleet.meet().await;
+        story(&fleet, &proxies).await;
+    });
+}
+
 /// Lets time pass in steps, in which the gateways go on.
 pub async fn wait(fleet: &Fleet<'_>, time: Micros) {
     for _ in 0..time.0 / STEP.0 {
         fleet.clock.advance(STEP);
         fleet.tick().await;
+    }
+}
+
+/// The same, of gateways that Redis may not answer.
+pub async fn wait_alone(fleet: &Fleet<'_>, time: Micros, mut each: impl AsyncFnMut()) {
+    for _ in 0..time.0 / STEP.0 {
+        fleet.clock.advance(STEP);
+        for gateway in &fleet.gateways {
+            gateway.session.tick();
+        }
+        for _ in 0..TURNS {
+            tokio::task::yield_now().await;
+        }
+        each().await;
     }
 }
 
@@ -298,4 +324,39 @@ fn lone_gateway_decides_as_redis_would_and_counts_in_the_same_windows_and_bucket
             }
         }
     });
+}
+
+#[test]
+fn windows_are_those_of_redis_clock_whatever_the_gateway_takes_it_for() {
+    const QUOTA: i64 = 1_000_000;
+    let redis = Server::start();
+    let config = |consistency: &str| {
+        let lines = format!(
+            "quota = '{QUOTA} per day'\nalgorithm = 'fixed-window'\npartition = ['route']\n{consistency}"
+        );
+        let config = Config::to("builtin:echo").policy("p", &lines);
+        config.route("/counted", "policies = ['p']").with(&format!(
+            "[log]\nformat = 'json'\n[store]\nurl = 'redis://{}'\ntimeout = '5s'",
+            redis.address()
+        ))
+    };
+    let exact = Process::start(&config(""));
+    let mut asked = 0;
+    let mut others = || {
+        asked += 1;
+        QUOTA - asked - remaining(&get(exact.public, "/counted", ""), "p")
+    };
+    assert_eq!(others(), 0);
+    let mut expected = 0;
+    for seconds in [3 * 86_400, -3 * 86_400] {
+        let skewed = start_skewed(
+            &config("consistency = 'synced'\nsync_interval = '100ms'"),
+            seconds,
+        );
+        for _ in 0..20 {
+            assert_eq!(get(skewed.public, "/counted", "").status, 200);
+        }
+        expected += 20;
+        eventually("all is told", || (others() == expected).then_some(()));
+    }
 }

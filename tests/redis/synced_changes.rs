@@ -43,9 +43,10 @@ fn unit_of_the_last_moment_of_a_window_is_never_counted_in_the_next_one() {
                 panic!("there are two");
             };
             let times = [(1, 0), (1, 1), (150_000, 2_500_000), (900_000, 5_000_000)];
-            for (client, (before, after)) in (CLIENT..).zip(times) {
+            for (turn, (before, after)) in (0..).zip(times) {
+                let client = CLIENT + u128::from(turn);
                 for (day, quota) in (1..).zip(&windows(100)[..2]) {
-                    let edge = START + Micros(DAY.0 * (2 * client as u64 + day));
+                    let edge = START + Micros(DAY.0 * (2 * turn + day));
                     fleet.clock.set(edge - Micros(before));
                     let plan = [one.synced(quota, client, 5)];
                     let mut charges = Vec::new();

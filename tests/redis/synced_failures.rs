@@ -5,40 +5,15 @@ use tollgate::clock::Micros;
 use tollgate::limit::Check;
 use tollgate::limit::plan::OnStoreFailure;
 
-use crate::lease_fleet::{DAY, Fleet, HASTY, daily};
+use crate::lease_fleet::{DAY, Fleet, HASTY};
 use crate::settling::comes_about;
 use crate::store_redis::{TURNS, run};
-use crate::support::ratelimit::remaining;
+use crate::support::START;
 use crate::support::redis::{Fault, Proxy, Server};
-use crate::support::{Config, PATIENCE, Process, START, eventually, get, start_skewed};
-use crate::synced::{CLIENT, INTERVAL, STEP, TWO_INTERVALS, wait, windows, with};
+use crate::synced::{
+    CLIENT, INTERVAL, STEP, TWO_INTERVALS, wait, wait_alone, windows, with, with_proxies,
+};
 use crate::synced_changes::spend_all;
-
-/// The same, each behind a proxy of its own; Redis has not long for an answer.
-fn with_proxies(count: usize, story: impl AsyncFnOnce(&Fleet<'_>, &[Proxy])) {
-    let server = Server::start();
-    let proxies: Vec<_> = (0..count).map(|_| Proxy::to(server.address())).collect();
-    let ways: Vec<_> = proxies.iter().map(Proxy::address).collect();
-    run(async {
-        let fleet = Fleet::start(&server, &ways, HASTY).await;
-        fleet.meet().await;
-        story(&fleet, &proxies).await;
-    });
-}
-
-/// The same, of gateways that Redis may not answer.
-async fn wait_alone(fleet: &Fleet<'_>, time: Micros, mut each: impl AsyncFnMut()) {
-    for _ in 0..time.0 / STEP.0 {
-        fleet.clock.advance(STEP);
-        for gateway in &fleet.gateways {
-            gateway.session.tick();
-        }
-        for _ in 0..TURNS {
-            tokio::task::yield_now().await;
-        }
-        each().await;
-    }
-}
 
 /// How a gateway loses Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,40 +202,38 @@ fn batch_whose_answer_is_lost_counts_twice_at_worst() {
                 panic!("there are two");
             };
             let quota = windows(100)[which];
-            {
-                // From then on Redis knows the script.
-                let plan = [one.synced(&quota, CLIENT + 1, 1)];
-                assert_eq!(one.busy(2, &plan).await, 2);
-                fleet.idle().await;
-                let plan = [one.synced(&quota, CLIENT, 1)];
-                assert_eq!(one.busy(30, &plan).await, 30);
-                for _ in 0..12 {
-                    proxies[0].set(Fault::None);
-                    one.quiet().await;
-                    proxies[0].set(Fault::Cut { after: cut });
-                    wait_alone(fleet, STEP, async || {}).await;
-                    // It is behind the batch, if there is one.
-                    assert!(one.session.directives(0).await.is_err());
-                    if fleet.counted(&quota, CLIENT).await > 1 {
-                        break;
-                    }
-                }
-                assert_eq!(fleet.counted(&quota, CLIENT).await, 30, "Redis is told");
+            // From then on Redis knows the script.
+            let plan = [one.synced(&quota, CLIENT + 1, 1)];
+            assert_eq!(one.busy(2, &plan).await, 2);
+            fleet.idle().await;
+            let plan = [one.synced(&quota, CLIENT, 1)];
+            assert_eq!(one.busy(30, &plan).await, 30);
+            for _ in 0..12 {
                 proxies[0].set(Fault::None);
                 one.quiet().await;
-                wait(fleet, TWO_INTERVALS).await;
-                let counted = fleet.counted(&quota, CLIENT).await;
-                assert!((30..=59).contains(&counted), "{counted} of {quota:?}");
-                let mut admitted = 30;
-                for gateway in [one, other, one] {
-                    admitted += spend_all(gateway, &[gateway.synced(&quota, CLIENT, 1)]).await;
-                    wait(fleet, TWO_INTERVALS).await;
+                proxies[0].set(Fault::Cut { after: cut });
+                wait_alone(fleet, STEP, async || {}).await;
+                // It is behind the batch, if there is one.
+                assert!(one.session.directives(0).await.is_err());
+                if fleet.counted(&quota, CLIENT).await > 1 {
+                    break;
                 }
-                assert!((71..=100).contains(&admitted), "{admitted} of {quota:?}");
-                fleet.idle().await;
-                let counted = fleet.counted(&quota, CLIENT).await;
-                assert_eq!(counted, 100, "{quota:?}");
             }
+            assert_eq!(fleet.counted(&quota, CLIENT).await, 30, "Redis is told");
+            proxies[0].set(Fault::None);
+            one.quiet().await;
+            wait(fleet, TWO_INTERVALS).await;
+            let counted = fleet.counted(&quota, CLIENT).await;
+            assert!((30..=59).contains(&counted), "{counted} of {quota:?}");
+            let mut admitted = 30;
+            for gateway in [one, other, one] {
+                admitted += spend_all(gateway, &[gateway.synced(&quota, CLIENT, 1)]).await;
+                wait(fleet, TWO_INTERVALS).await;
+            }
+            assert!((71..=100).contains(&admitted), "{admitted} of {quota:?}");
+            fleet.idle().await;
+            let counted = fleet.counted(&quota, CLIENT).await;
+            assert_eq!(counted, 100, "{quota:?}");
         });
     }
 }
@@ -374,36 +347,39 @@ fn full_redis_counts_a_client_that_has_a_key_and_one_whose_key_is_gone_has_no_mo
 }
 
 #[test]
-fn windows_are_those_of_redis_clock_whatever_the_gateway_takes_it_for() {
-    const QUOTA: i64 = 1_000_000;
-    let redis = Server::start();
-    let config = |consistency: &str| {
-        let lines = format!(
-            "quota = '{QUOTA} per day'\nalgorithm = 'fixed-window'\npartition = ['route']\n{consistency}"
-        );
-        let config = Config::to("builtin:echo").policy("p", &lines);
-        config.route("/counted", "policies = ['p']").with(&format!(
-            "[log]\nformat = 'json'\n[store]\nurl = 'redis://{}'\ntimeout = '5s'",
-            redis.address()
-        ))
-    };
-    let exact = Process::start(&config(""));
-    let mut asked = 0;
-    let mut others = || {
-        asked += 1;
-        QUOTA - asked - remaining(&get(exact.public, "/counted", ""), "p")
-    };
-    assert_eq!(others(), 0);
-    let mut expected = 0;
-    for seconds in [3 * 86_400, -3 * 86_400] {
-        let skewed = start_skewed(
-            &config("consistency = 'synced'\nsync_interval = '100ms'"),
-            seconds,
-        );
-        for _ in 0..20 {
-            assert_eq!(get(skewed.public, "/counted", "").status, 200);
-        }
-        expected += 20;
-        eventually("all is told", || (others() == expected).then_some(()));
+fn reset_drops_what_was_counted_before_it_and_not_yet_told() {
+    // Whether the gateway that counted is the one that resets, and whether Redis has been away from it.
+    for (is_own, is_away) in [(true, false), (false, false), (false, true)] {
+        with_proxies(2, async |fleet, proxies| {
+            let [one, other] = &fleet.gateways[..] else {
+                panic!("there are two");
+            };
+            for quota in windows(100) {
+                let plan = [one.synced(&quota, CLIENT, 1)];
+                assert_eq!(one.busy(30, &plan).await, 30);
+                if is_away {
+                    Loss::Disconnection.begin(&proxies[0]).await;
+                }
+                // Its report may be under way.
+                wait_alone(fleet, INTERVAL, async || {}).await;
+                fleet.clock.advance(Micros(1));
+                let resetting = if is_own { one } else { other };
+                let check = resetting.exact(&quota, CLIENT, 1);
+                let series_ids = [check.series_id];
+                let reset = resetting.session.reset(&series_ids, check.partition_id);
+                let at = reset.await.expect("Redis answers");
+                if !is_own {
+                    let series_id = one.exact(&quota, CLIENT, 1).series_id;
+                    (one.bench.store).note_reset(series_id, check.partition_id, at);
+                }
+                proxies[0].set(Fault::None);
+                one.quiet().await;
+                fleet.clock.advance(Micros(1));
+                assert_eq!(one.busy(7, &plan).await, 7, "{quota:?}");
+                fleet.idle().await;
+                let counted = fleet.counted(&quota, CLIENT).await;
+                assert_eq!(counted, 7, "{is_own} {is_away} {quota:?}");
+            }
+        });
     }
 }
