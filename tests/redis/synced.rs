@@ -360,3 +360,36 @@ fn windows_are_those_of_redis_clock_whatever_the_gateway_takes_it_for() {
         eventually("all is told", || (others() == expected).then_some(()));
     }
 }
+
+#[test]
+fn workers_of_a_gateway_follow_a_client_together() {
+    with(1, async |fleet| {
+        let gateway = &fleet.gateways[0];
+        let worker = gateway.bench.store.session();
+        // Until it has a connection.
+        while worker.directives(0).await.is_err() {
+            tokio::time::sleep(Micros(1_000).into()).await;
+        }
+        for quota in windows(1_000) {
+            let plan = [gateway.synced(&quota, CLIENT, 1)];
+            assert_eq!(gateway.busy(1, &plan).await, 1);
+            let before = calls(fleet.server);
+            for _ in 0..50 {
+                wait(fleet, STEP).await;
+                worker.tick();
+                gateway.quiet().await;
+                for session in [&gateway.session, &worker] {
+                    let StoreVerdict::Decided { verdict, .. } = session.decide(&plan).await else {
+                        panic!("it is followed");
+                    };
+                    assert!(verdict.admit, "{quota:?}");
+                }
+            }
+            // Besides what it has to say that follows nobody.
+            let made = calls(fleet.server) - before;
+            assert!((4..=10).contains(&made), "{made} calls for {quota:?}");
+            fleet.idle().await;
+            assert_eq!(fleet.counted(&quota, CLIENT).await, 101, "{quota:?}");
+        }
+    });
+}

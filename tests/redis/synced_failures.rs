@@ -346,40 +346,52 @@ fn full_redis_counts_a_client_that_has_a_key_and_one_whose_key_is_gone_has_no_mo
     }
 }
 
+/// Tells of a gateway that has not told all it counted when it or another one resets the client.
+fn reset_after(loss: Option<Loss>, is_own: bool) {
+    with_proxies(2, async |fleet, proxies| {
+        let [one, other] = &fleet.gateways[..] else {
+            panic!("there are two");
+        };
+        for quota in windows(100) {
+            let plan = [one.synced(&quota, CLIENT, 1)];
+            assert_eq!(one.busy(30, &plan).await, 30);
+            if let Some(loss) = loss {
+                loss.begin(&proxies[0]).await;
+                wait_alone(fleet, INTERVAL, async || {}).await;
+            }
+            fleet.clock.advance(Micros(1));
+            let resetting = if is_own { one } else { other };
+            let check = resetting.exact(&quota, CLIENT, 1);
+            let series_ids = [check.series_id];
+            let reset = resetting.session.reset(&series_ids, check.partition_id);
+            let at = reset.await.expect("Redis answers");
+            if !is_own {
+                let series_id = one.exact(&quota, CLIENT, 1).series_id;
+                (one.bench.store).note_reset(series_id, check.partition_id, at);
+            }
+            proxies[0].set(Fault::None);
+            one.quiet().await;
+            fleet.clock.advance(Micros(1));
+            assert_eq!(one.busy(7, &plan).await, 7, "{quota:?}");
+            fleet.idle().await;
+            let counted = fleet.counted(&quota, CLIENT).await;
+            assert_eq!(counted, 7, "{loss:?} {is_own} {quota:?}");
+        }
+    });
+}
+
 #[test]
 fn reset_drops_what_was_counted_before_it_and_not_yet_told() {
-    // Whether the gateway that counted is the one that resets, and whether Redis has been away from it.
-    for (is_own, is_away) in [(true, false), (false, false), (false, true)] {
-        with_proxies(2, async |fleet, proxies| {
-            let [one, other] = &fleet.gateways[..] else {
-                panic!("there are two");
-            };
-            for quota in windows(100) {
-                let plan = [one.synced(&quota, CLIENT, 1)];
-                assert_eq!(one.busy(30, &plan).await, 30);
-                if is_away {
-                    Loss::Disconnection.begin(&proxies[0]).await;
-                }
-                // Its report may be under way.
-                wait_alone(fleet, INTERVAL, async || {}).await;
-                fleet.clock.advance(Micros(1));
-                let resetting = if is_own { one } else { other };
-                let check = resetting.exact(&quota, CLIENT, 1);
-                let series_ids = [check.series_id];
-                let reset = resetting.session.reset(&series_ids, check.partition_id);
-                let at = reset.await.expect("Redis answers");
-                if !is_own {
-                    let series_id = one.exact(&quota, CLIENT, 1).series_id;
-                    (one.bench.store).note_reset(series_id, check.partition_id, at);
-                }
-                proxies[0].set(Fault::None);
-                one.quiet().await;
-                fleet.clock.advance(Micros(1));
-                assert_eq!(one.busy(7, &plan).await, 7, "{quota:?}");
-                fleet.idle().await;
-                let counted = fleet.counted(&quota, CLIENT).await;
-                assert_eq!(counted, 7, "{is_own} {is_away} {quota:?}");
-            }
-        });
+    for (loss, is_own) in [
+        (None, true),
+        (None, false),
+        (Some(Loss::Disconnection), false),
+    ] {
+        reset_after(loss, is_own);
     }
+}
+
+#[test]
+fn reset_drops_what_was_told_before_it_and_arrives_after_it() {
+    reset_after(Some(Loss::Silence), false);
 }
