@@ -355,14 +355,20 @@ fn gateway_that_ends_tells_all_it_counted() {
                     assert!(one.ask(&plan).await.expect("an answer").is_some());
                 }
             }
-            assert_eq!(one.session.finish().await, 0);
+            assert_eq!(
+                one.session.finish().await + one.session.report_all().await,
+                0
+            );
             for client in [0, 1, 75, 149] {
                 let counted = fleet.counted(&quota, client).await;
                 assert_eq!(counted, 14, "{client} {quota:?}");
             }
             // What comes later is told too, and by nobody twice.
             assert_eq!(one.busy(1, &[one.synced(&quota, 0, 6)]).await, 1);
-            assert_eq!(one.session.finish().await, 0);
+            assert_eq!(
+                one.session.finish().await + one.session.report_all().await,
+                0
+            );
             assert_eq!(fleet.counted(&quota, 0).await, 20, "{quota:?}");
             assert_eq!(other.busy(1, &[other.synced(&quota, 0, 80)]).await, 1);
             fleet.idle().await;

@@ -390,8 +390,3 @@ fn reset_drops_what_was_counted_before_it_and_not_yet_told() {
         reset_after(loss, is_own);
     }
 }
-
-#[test]
-fn reset_drops_what_was_told_before_it_and_arrives_after_it() {
-    reset_after(Some(Loss::Silence), false);
-}

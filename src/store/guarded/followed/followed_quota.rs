@@ -1,5 +1,7 @@
 //! What this gateway knows and counts of one quota of one client.
 
+use std::mem;
+
 use super::own_counts::OwnCounts;
 use super::report::{CountReport, ReportOutcome, SeenState};
 use super::window_state::WindowState;
@@ -23,6 +25,8 @@ pub(super) struct FollowedQuota {
     unreported: OwnCounts,
     /// What a report says that is under way.
     reporting: Option<OwnCounts>,
+    /// Whether a reset ended that: if Redis counts it after the reset, it comes back.
+    is_void: bool,
     /// When the last report began, and when the next one is due.
     reported_at: Timestamp,
     due_at: Timestamp,
@@ -75,6 +79,7 @@ impl FollowedQuota {
             seen_at: seen.received,
             unreported: OwnCounts::default(),
             reporting: None,
+            is_void: false,
             reported_at: seen.asked,
             due_at: seen.asked + interval,
             heard_at: seen.received,
@@ -208,7 +213,8 @@ impl FollowedQuota {
         }
         self.since = at;
         self.unreported.forget(at + self.quota.phase(partition_id));
-        (self.reporting, self.alone) = (None, None);
+        self.is_void = self.reporting.is_some();
+        self.alone = None;
         self.seen = self.seen.whole();
         self.know(partition_id, now);
         self.report_soon();
@@ -244,7 +250,7 @@ impl FollowedQuota {
 
     /// Begins to report what was counted.
     pub(super) fn begin_report(&mut self, key: QuotaKey, now: Timestamp) -> CountReport {
-        let unreported = std::mem::take(&mut self.unreported);
+        let unreported = mem::take(&mut self.unreported);
         let steps = unreported.steps();
         self.reporting = Some(unreported);
         (self.reported_at, self.due_at) = (now, now + self.interval);
@@ -267,8 +273,13 @@ impl FollowedQuota {
         let Some(reporting) = self.reporting.take_if(|_| is_its) else {
             return;
         };
-        let partition_id = report.key.partition_id;
+        let (partition_id, is_void) = (report.key.partition_id, mem::take(&mut self.is_void));
         let unreported = match outcome {
+            ReportOutcome::Counted(seen) if is_void && seen.time > self.since => {
+                self.hear(seen);
+                reporting.reversed()
+            }
+            _ if is_void => OwnCounts::default(),
             ReportOutcome::Counted(seen) if self.shows(partition_id, &seen, &reporting) => {
                 // What another request heard since has it, too.
                 if seen.time >= self.seen_time || self.seen_at < seen.asked {
@@ -306,7 +317,8 @@ impl FollowedQuota {
         let now = self.server_now(partition_id, now);
         let mut known = self.seen.clone();
         let at = known.arrive(&self.quota, now);
-        for counts in self.reporting.iter().chain([&self.unreported]) {
+        let reporting = self.reporting.iter().filter(|_| !self.is_void);
+        for counts in reporting.chain([&self.unreported]) {
             counts.apply(&self.quota, &mut known, at);
         }
         self.known = known;
@@ -321,3 +333,6 @@ impl FollowedQuota {
 fn signed(units: u64) -> i64 {
     units.min(COUNT_MAX).cast_signed()
 }
+
+#[cfg(test)]
+mod tests;

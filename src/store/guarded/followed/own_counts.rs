@@ -51,6 +51,12 @@ impl OwnCounts {
         self.0.retain(|part| part.then.at > at);
     }
 
+    /// Returns what takes it back.
+    pub(super) fn reversed(mut self) -> Self {
+        self.0.iter_mut().for_each(|part| part.units = -part.units);
+        self
+    }
+
     /// Leaves out what is to come back.
     pub(super) fn without_returns(mut self) -> Self {
         self.0.retain(|part| part.units > 0);

@@ -1,0 +1,67 @@
+use super::*;
+use crate::limit::fixed_window::FixedWindow;
+use crate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
+use crate::limit::{Algorithm, Align, Consistency, Count, SyncInterval};
+use crate::store::redis::wire::SettlementStep;
+
+const START: Timestamp = Timestamp(1_700_000_000_000_000);
+const PARTITION: PartitionId = PartitionId::new(7);
+const QUOTA: Quota = Quota {
+    limit: 100,
+    window: Micros::from_secs(1_000),
+    algorithm: Algorithm::FixedWindow,
+    count: Count::Admitted,
+    align: Align::Epoch,
+    can_come_back: true,
+};
+
+/// What Redis says at so many seconds; the gateway's clock agrees with its own.
+fn seen(used: u64, seconds: u64) -> SeenState {
+    let time = START + Micros::from_secs(seconds);
+    SeenState {
+        state: WindowState::Fixed(FixedWindow::new(START, used)),
+        time,
+        asked: time,
+        received: time,
+    }
+}
+
+#[test]
+fn what_a_report_says_that_redis_counted_after_a_reset_comes_back() {
+    for (counted_at, comes_back) in [(2, None), (4, Some(30))] {
+        let consistency = Consistency::Synced(SyncInterval(1_000));
+        let check = Check {
+            policy: PlanPolicy(0),
+            quota: &QUOTA,
+            series_id: SeriesId(0),
+            partition_id: PARTITION,
+            cost: 30,
+            mode: CheckMode::Enforce,
+            on_store_failure: OnStoreFailure::Local,
+            consistency,
+        };
+        let mut quota = FollowedQuota::new(&check, Micros::from_secs(1), seen(0, 0));
+        let terms = |seconds| FollowTerms {
+            now: START + Micros::from_secs(seconds),
+            nodes: 1,
+        };
+        let interval = Micros::from_secs(1);
+        let before = quota.decide(&check, interval, &terms(1), true);
+        assert_eq!(before.decision.remaining, 70);
+        let key = QuotaKey::of(&check);
+        let report = quota.begin_report(key, terms(1).now);
+        let reset_at = START + Micros::from_secs(3);
+        quota.reset(PARTITION, reset_at, reset_at);
+        let used = if comes_back.is_some() { 30 } else { 0 };
+        let counted = ReportOutcome::Counted(seen(used, counted_at));
+        quota.reported(&report, counted, terms(4).now);
+        let after = quota.decide(&Check { cost: 0, ..check }, interval, &terms(4), true);
+        assert_eq!(after.decision.remaining, 100);
+        let steps = quota.begin_report(key, terms(5).now).steps;
+        let returned = steps.iter().find_map(|step| match step {
+            SettlementStep::Release { amount, .. } => Some(*amount),
+            _ => None,
+        });
+        assert_eq!(returned, comes_back);
+    }
+}
