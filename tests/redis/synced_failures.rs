@@ -94,10 +94,9 @@ fn without_redis_a_gateway_goes_on_and_from_the_second_missed_interval_on_has_it
 #[test]
 fn gateways_that_are_all_without_redis_admit_no_more_than_the_law_allows() {
     with_proxies(3, async |fleet, proxies| {
-        for (quota, is_at_once) in windows(900)
-            .into_iter()
-            .flat_map(|quota| [(quota, true), (quota, false)])
-        {
+        // Of each kind one: each turn waits for connections.
+        let quotas = [windows(900)[0], windows(900)[2]].into_iter();
+        for (quota, is_at_once) in quotas.flat_map(|quota| [(quota, true), (quota, false)]) {
             let client = CLIENT + u128::from(is_at_once);
             for gateway in &fleet.gateways {
                 let plan = [gateway.synced(&quota, client, 1)];
@@ -122,7 +121,10 @@ fn gateways_that_are_all_without_redis_admit_no_more_than_the_law_allows() {
                         let plan = [gateway.synced(&quota, client, 1)];
                         for _ in 0..few {
                             let charge = gateway.ask(&plan).await.expect("it is followed");
-                            admitted += u64::from(charge.is_some());
+                            if charge.is_none() {
+                                break;
+                            }
+                            admitted += 1;
                         }
                     }
                 })
