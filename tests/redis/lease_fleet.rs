@@ -23,7 +23,7 @@ pub const DAY: Micros = Micros::from_secs(86_400);
 /// Between two requests of a busy client.
 pub const GAP: Micros = Micros(5_000);
 /// Between two looks of a gateway at what it holds.
-const TICK: Micros = Micros(250_000);
+pub const TICK: Micros = Micros(250_000);
 /// What passes in such steps; of longer times only the end.
 const SHORT: Micros = Micros(5_000_000);
 /// For stories in which Redis answers.

@@ -33,3 +33,6 @@ mod store_redis;
 mod synced;
 mod synced_changes;
 mod synced_failures;
+mod synced_fleet;
+mod synced_histories;
+mod synced_ledger;

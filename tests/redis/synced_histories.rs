@@ -1,0 +1,304 @@
+//! Histories of gateways that count by themselves and add up what they counted, with failures: each admits no more than
+//! there is left of what it must know, and Redis has counted what was spent in the end.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use jiff::tz::TimeZone;
+use proptest::prelude::*;
+use tollgate::clock::{Clock, Micros};
+use tollgate::limit::{Algorithm, Calendar, CalendarShape, CalendarUnit, OldestBucket, Quota};
+use tollgate::store::StoreVerdict;
+
+use crate::lease_fleet::{TICK, daily};
+use crate::store_redis::{EVERYTHING, histories, run};
+use crate::support::redis::{Fault, Server};
+use crate::synced::INTERVAL;
+use crate::synced_fleet::{Lonely, Requests, SyncedFleet};
+
+const LIMIT: u64 = 300;
+/// How long a report waits for its answer.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
+/// After so much of it nobody knows whether it still waits.
+const REPORT_TIME: Micros = Micros(800_000);
+
+/// One thing that happens at one of three gateways.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// So many requests, a moment after each other; in a hurry nothing is done in the background between.
+    Burst {
+        requests: Requests,
+        is_hurried: bool,
+    },
+    /// So many milliseconds pass.
+    Pass(u64),
+    /// Redis is away for a gateway.
+    Away(Away),
+    /// A client that leaves after so many turns of the runtime, before its answer has come.
+    Leave { turns: usize, cost: u64 },
+    /// What a request cost turns out, or that part of it does not count.
+    Settle(prop::sample::Index, i64),
+    /// An operator resets the client, while reports are under way or not.
+    Reset { is_hurried: bool },
+    /// It is killed after such requests, and another one takes its place.
+    Kill(Requests),
+    /// It ends, maybe when its connection just broke, and another one takes its place.
+    Shutdown { requests: Requests, is_broken: bool },
+    /// Clients have another number, or the usual one again.
+    Number,
+}
+
+/// Redis is away for so many milliseconds, with requests before, at the beginning, elsewhere, and at the end.
+#[derive(Clone, Copy, Debug)]
+struct Away {
+    how: Failure,
+    requests: [Requests; 4],
+    ms: u64,
+    /// What comes back meanwhile.
+    settled: Option<(prop::sample::Index, i64)>,
+    is_reset: bool,
+}
+
+/// How Redis is away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failure {
+    /// What is said arrives in the end, and is answered.
+    Slow,
+    /// What is said arrives when nobody waits for an answer.
+    Silent,
+    /// Nothing arrives, and there is no connection.
+    Refused,
+    /// What is said arrives, but no answer does.
+    Mute,
+    /// What is said never arrives, and the connection breaks in the end.
+    Lost,
+}
+
+fn requests(counts: std::ops::Range<u64>) -> impl Strategy<Value = Requests> {
+    (counts, 1..4_u64).prop_map(|(count, cost)| Requests { count, cost })
+}
+
+fn away() -> impl Strategy<Value = Away> {
+    let how = prop_oneof![
+        12 => Just(Failure::Slow),
+        // It takes a second of real time.
+        1 => Just(Failure::Silent),
+        12 => Just(Failure::Refused),
+        12 => Just(Failure::Mute),
+        12 => Just(Failure::Lost),
+    ];
+    let ms = prop_oneof![1 => Just(0), 2 => 100..6_000_u64];
+    let settled = prop::option::of((any::<prop::sample::Index>(), -3..0_i64));
+    let requests = [
+        requests(0..10),
+        requests(0..10),
+        requests(0..20),
+        requests(0..40),
+    ];
+    (how, requests, ms, settled, prop::bool::weighted(0.1)).prop_map(
+        |(how, requests, ms, settled, is_reset)| Away {
+            how,
+            requests,
+            ms,
+            settled,
+            is_reset,
+        },
+    )
+}
+
+fn event() -> impl Strategy<Value = (usize, Event)> {
+    let settled = (any::<prop::sample::Index>(), -3..4_i64);
+    let event = prop_oneof![
+        12 => (requests(1..40), any::<bool>())
+            .prop_map(|(requests, is_hurried)| Event::Burst { requests, is_hurried }),
+        4 => (1..3_000_u64).prop_map(Event::Pass),
+        1 => (10_000..20_000_u64).prop_map(Event::Pass),
+        2 => away().prop_map(Event::Away),
+        2 => (0..30_usize, 1..4_u64).prop_map(|(turns, cost)| Event::Leave { turns, cost }),
+        4 => settled.prop_map(|(which, units)| Event::Settle(which, units)),
+        2 => any::<bool>().prop_map(|is_hurried| Event::Reset { is_hurried }),
+        1 => requests(1..40).prop_map(Event::Kill),
+        1 => (requests(1..40), prop::bool::weighted(0.3))
+            .prop_map(|(requests, is_broken)| Event::Shutdown { requests, is_broken }),
+        1 => Just(Event::Number),
+    ];
+    (0..3_usize, event)
+}
+
+/// Returns quotas of every algorithm that gateways can add up, of which nothing comes back while a test runs: buckets
+/// are many, so that there are some of each history in use.
+fn quotas() -> Vec<Quota> {
+    let shape = CalendarShape {
+        unit: CalendarUnit::Day,
+        time_zone: "UTC".into(),
+        anchor_day: 1,
+        anchor_minute: 0,
+        is_own: false,
+    };
+    let daily = |algorithm| Quota {
+        algorithm,
+        ..daily(LIMIT)
+    };
+    let hourly = |oldest| Quota {
+        window: Micros::from_secs(3_600),
+        ..daily(Algorithm::SlidingWindow {
+            buckets: 360,
+            oldest,
+        })
+    };
+    vec![
+        daily(Algorithm::FixedWindow),
+        daily(Algorithm::Calendar(Calendar::of(shape, TimeZone::UTC))),
+        hourly(OldestBucket::Weighted),
+        hourly(OldestBucket::Whole),
+        hourly(OldestBucket::Dropped),
+    ]
+}
+
+impl SyncedFleet<'_> {
+    async fn leave(&mut self, place: usize, turns: usize, cost: u64) {
+        self.come_and_go(place, cost);
+        let quota = self.quota;
+        let gateway = &self.fleet.gateways[place];
+        let plan = [gateway.synced(&quota, self.client, cost)];
+        let mut deciding = Box::pin(gateway.session.decide(&plan));
+        for _ in 0..turns {
+            if let Some(decided) = (&mut deciding).now_or_never() {
+                // It leaves with the answer.
+                if let StoreVerdict::Decided { mut charge, .. } = decided {
+                    gateway.session.settle_later(&mut charge, |_| EVERYTHING);
+                }
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        drop(deciding);
+        self.quiet().await;
+    }
+
+    async fn away(&mut self, place: usize, away: Away) {
+        let [before, first, elsewhere, last] = away.requests;
+        self.burst(place, before, true).await;
+        let system = Clock::system();
+        let (began, began_at) = (system.now(), self.now());
+        match away.how {
+            Failure::Slow | Failure::Silent | Failure::Lost => {
+                self.proxies[place].set(Fault::BlackHole);
+            }
+            Failure::Refused => self.break_connection(place),
+            Failure::Mute => self.proxies[place].set(Fault::Cut { after: 0 }),
+        }
+        // What was answered before is heard.
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        let by = self.places[place].gateway;
+        self.lonely = Some(Lonely {
+            place,
+            since: self.now(),
+            share: None,
+        });
+        self.burst(place, first, true).await;
+        if let Some((which, units)) = away.settled {
+            self.settle(which, units, place..place + 1);
+        }
+        let other = (place + 1) % 3;
+        self.burst(other, elsewhere, false).await;
+        self.pass(Micros(away.ms * 1_000)).await;
+        if away.is_reset {
+            self.reset(other, false).await;
+        }
+        self.burst(place, last, true).await;
+        if away.how == Failure::Silent {
+            tokio::time::sleep(REPORT_TIMEOUT + Duration::from_millis(50)).await;
+        }
+        if away.how == Failure::Lost {
+            self.break_connection(place);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let is_late = system.now().since(began) > REPORT_TIME;
+        if away.how != Failure::Slow || is_late {
+            // What is under way began as soon as it was due, or soon after a reset.
+            let due_at = began_at + INTERVAL + TICK + TICK;
+            let by_then = if away.is_reset { self.now() } else { due_at };
+            self.ledger.lost_answer(by, by_then);
+        }
+        self.proxies[place].set(Fault::None);
+        self.lonely = None;
+        self.places[place].regular_from = self.now() + INTERVAL + TICK;
+        self.fleet.gateways[place].quiet().await;
+        self.quiet().await;
+    }
+
+    async fn happen(&mut self, server: &Server, place: usize, event: Event) {
+        match event {
+            Event::Burst {
+                requests,
+                is_hurried,
+            } => self.burst(place, requests, is_hurried).await,
+            Event::Pass(ms) => self.pass(Micros(ms * 1_000)).await,
+            Event::Away(away) => self.away(place, away).await,
+            Event::Leave { turns, cost } => self.leave(place, turns, cost).await,
+            Event::Settle(which, units) => {
+                self.settle(which, units, 0..3);
+                self.quiet().await;
+            }
+            Event::Reset { is_hurried } => self.reset(place, is_hurried).await,
+            Event::Kill(requests) => {
+                self.burst(place, requests, true).await;
+                self.ledger.killed(self.places[place].gateway);
+                self.replace(place, server).await;
+            }
+            Event::Shutdown {
+                requests,
+                is_broken,
+            } => {
+                self.burst(place, requests, true).await;
+                self.shut_down(place, is_broken).await;
+                self.replace(place, server).await;
+            }
+            Event::Number => {
+                self.quota.limit = 3 * LIMIT - self.quota.limit;
+                self.renumbered_at = self.now();
+            }
+        }
+    }
+}
+
+/// Tells a history; returns the least and the most that Redis may have counted, and what it has.
+async fn ends(
+    server: &Server,
+    quota: Quota,
+    client: u128,
+    events: Vec<(usize, Event)>,
+) -> (i64, i64, i64) {
+    let mut history = SyncedFleet::start(server, quota, client).await;
+    for (place, event) in events {
+        history.happen(server, place, event).await;
+    }
+    history.pass(Micros::from_secs(4)).await;
+    for place in 0..3 {
+        history.shut_down(place, false).await;
+    }
+    let (least, most) = history.ledger.counted();
+    let counted = history.fleet.counted(&quota, client).await;
+    (least, most, counted.cast_signed())
+}
+
+#[test]
+fn each_gateway_keeps_the_quota_as_far_as_it_has_heard_and_all_that_was_spent_is_counted() {
+    let (server, quotas) = (Server::start(), quotas());
+    let event = (0..quotas.len(), event());
+    histories(20, event, |client, events| {
+        // The first event says which algorithm it is.
+        let quota = quotas[events[0].0];
+        let events = events.into_iter().map(|(_, event)| event).collect();
+        let mut ended = (0, 0, 0);
+        run(async { ended = ends(&server, quota, client, events).await });
+        let (least, most, counted) = ended;
+        prop_assert!(
+            (least..=most).contains(&counted),
+            "{counted} counted, {least} to {most} spent, {:?}",
+            quota.algorithm
+        );
+        Ok(())
+    });
+}
