@@ -198,11 +198,10 @@ impl State for SlidingWindow {
 
     fn spend_then(&mut self, quota: &Quota, amount: u64, then: Charged, at: Timestamp) {
         let grid = Grid::of(quota);
-        let (index, amount) = (
-            grid.index(then.at).min(grid.index(at)),
-            amount.min(COUNT_MAX),
-        );
-        if amount == 0 || grid.is_gone(index, at) {
+        let (now, amount) = (grid.index(at), amount.min(COUNT_MAX));
+        let index = grid.index(then.at).min(now);
+        // What is dropped when it begins to leave is so at the next arrival.
+        if amount == 0 || index + grid.buckets < now {
             return;
         }
         let earlier = self.buckets().take_while(|&(other, _)| other < index);

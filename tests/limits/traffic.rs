@@ -5,6 +5,7 @@
 use proptest::prelude::*;
 use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::CheckMode;
+use tollgate::limit::quota::COUNT_MAX;
 use tollgate::limit::{Algorithm, Align, Calendar, CalendarUnit, Count, Quota};
 
 use crate::ledger::{Quotas, calendar};
@@ -37,10 +38,11 @@ impl Gap {
 }
 
 impl Cost {
+    /// Returns the units: no more than counters hold, as the file bounds costs far below that.
     pub fn of(self, quota: &Quota) -> u64 {
         match self {
             Self::Units(units) => units,
-            Self::Permille(permille) => quota.limit * permille / 1000,
+            Self::Permille(permille) => (quota.limit * permille / 1000).min(COUNT_MAX),
         }
     }
 }
