@@ -279,6 +279,8 @@ impl FollowedQuota {
                 self.hear(seen);
                 reporting.reversed()
             }
+            // What it may have given back after the reset is counted again.
+            ReportOutcome::Unknown if is_void => reporting.reversed().without_returns(),
             _ if is_void => OwnCounts::default(),
             ReportOutcome::Counted(seen) if self.shows(partition_id, &seen, &reporting) => {
                 // What another request heard since has it, too.

@@ -14,7 +14,7 @@ pub(super) struct OwnCounts(SmallVec<[CountedPart; 2]>);
 /// What was counted in one window or bucket.
 #[derive(Clone, Copy, Debug)]
 struct CountedPart {
-    /// Says which.
+    /// The latest charge of it, which says which it is.
     then: Charged,
     /// Below 0 if more came back than was counted since.
     units: i64,
@@ -30,6 +30,7 @@ impl OwnCounts {
         match parts.get_mut(place) {
             Some(part) if window_number(quota, &part.then) == number => {
                 part.units = part.units.saturating_add(units);
+                part.then.at = part.then.at.max(then.at);
             }
             _ => parts.insert(place, CountedPart { then, units }),
         }
@@ -46,7 +47,7 @@ impl OwnCounts {
         }
     }
 
-    /// Leaves out the windows and buckets in which something was counted by then.
+    /// Leaves out the windows and buckets in which nothing was counted since then.
     pub(super) fn forget(&mut self, at: Timestamp) {
         self.0.retain(|part| part.then.at > at);
     }

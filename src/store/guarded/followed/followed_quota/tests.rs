@@ -15,6 +15,8 @@ const QUOTA: Quota = Quota {
     can_come_back: true,
 };
 
+const INTERVAL: Micros = Micros::from_secs(1);
+
 /// What Redis says at so many seconds; the gateway's clock agrees with its own.
 fn seen(used: u64, seconds: u64) -> SeenState {
     let time = START + Micros::from_secs(seconds);
@@ -26,27 +28,47 @@ fn seen(used: u64, seconds: u64) -> SeenState {
     }
 }
 
+fn check() -> Check<'static> {
+    Check {
+        policy: PlanPolicy(0),
+        quota: &QUOTA,
+        series_id: SeriesId(0),
+        partition_id: PARTITION,
+        cost: 30,
+        mode: CheckMode::Enforce,
+        on_store_failure: OnStoreFailure::Local,
+        consistency: Consistency::Synced(SyncInterval(1_000)),
+    }
+}
+
+fn terms(seconds: u64) -> FollowTerms {
+    FollowTerms {
+        now: START + Micros::from_secs(seconds),
+        nodes: 1,
+    }
+}
+
+#[test]
+fn what_was_counted_after_a_reset_stays_when_that_is_heard_of() {
+    let check = check();
+    let mut quota = FollowedQuota::new(&check, INTERVAL, seen(0, 0));
+    for (second, left) in [(1, 70), (3, 40)] {
+        let units = quota.decide(&check, INTERVAL, &terms(second), true);
+        assert_eq!(units.decision.remaining, left);
+        quota.see(PARTITION, seen(0, second));
+    }
+    quota.reset(PARTITION, START + Micros::from_secs(2), terms(4).now);
+    quota.see(PARTITION, seen(0, 4));
+    let after = quota.decide(&Check { cost: 0, ..check }, INTERVAL, &terms(4), true);
+    assert!(after.decision.remaining <= 70);
+}
+
 #[test]
 fn what_a_report_says_that_redis_counted_after_a_reset_comes_back() {
     for (counted_at, comes_back) in [(2, None), (4, Some(30))] {
-        let consistency = Consistency::Synced(SyncInterval(1_000));
-        let check = Check {
-            policy: PlanPolicy(0),
-            quota: &QUOTA,
-            series_id: SeriesId(0),
-            partition_id: PARTITION,
-            cost: 30,
-            mode: CheckMode::Enforce,
-            on_store_failure: OnStoreFailure::Local,
-            consistency,
-        };
-        let mut quota = FollowedQuota::new(&check, Micros::from_secs(1), seen(0, 0));
-        let terms = |seconds| FollowTerms {
-            now: START + Micros::from_secs(seconds),
-            nodes: 1,
-        };
-        let interval = Micros::from_secs(1);
-        let before = quota.decide(&check, interval, &terms(1), true);
+        let check = check();
+        let mut quota = FollowedQuota::new(&check, INTERVAL, seen(0, 0));
+        let before = quota.decide(&check, INTERVAL, &terms(1), true);
         assert_eq!(before.decision.remaining, 70);
         let key = QuotaKey::of(&check);
         let report = quota.begin_report(key, terms(1).now);
@@ -55,7 +77,7 @@ fn what_a_report_says_that_redis_counted_after_a_reset_comes_back() {
         let used = if comes_back.is_some() { 30 } else { 0 };
         let counted = ReportOutcome::Counted(seen(used, counted_at));
         quota.reported(&report, counted, terms(4).now);
-        let after = quota.decide(&Check { cost: 0, ..check }, interval, &terms(4), true);
+        let after = quota.decide(&Check { cost: 0, ..check }, INTERVAL, &terms(4), true);
         assert_eq!(after.decision.remaining, 100);
         let steps = quota.begin_report(key, terms(5).now).steps;
         let returned = steps.iter().find_map(|step| match step {
