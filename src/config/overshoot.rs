@@ -34,7 +34,7 @@ fn synced(interval: SyncInterval, quotas: &[Quota]) -> Vec<String> {
         let rate = display::rate(quota);
         let even = u128::from(quota.limit) * 2 * interval.as_micros() / u128::from(quota.window.0.max(1));
         format!(
-            "{rate} is synced: each gateway counts by itself and tells Redis every {every}, so clients exceed the quota by at most what the other gateways admit in {twice} and two round trips: {even} units at the rate of the quota, and at worst the quota once more for each other gateway"
+            "{rate} is synced: each gateway counts by itself and tells Redis every {every}, so clients exceed the quota by at most what the other gateways admit in {twice} and two round trips: {even} units at the rate of the quota, and at worst the quota once more for each other gateway; for a Redis that is far away, not for money or logins"
         )
     });
     lines.collect()
@@ -139,7 +139,8 @@ mod tests {
             .join("\n"),
             "600 per minute is synced: each gateway counts by itself and tells Redis every 500ms, so clients exceed \
              the quota by at most what the other gateways admit in 1s and two round trips: 10 units at the rate of the \
-             quota, and at worst the quota once more for each other gateway"
+             quota, and at worst the quota once more for each other gateway; for a Redis that is far away, not for money \
+             or logins"
         );
         let quota = quota(100, 60, sliding);
         assert!(said(quota, 10_000, &Settings::default()).contains("exact here"));

@@ -12,7 +12,7 @@ use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
 use tollgate::limit::{
     Algorithm, Align, Calendar, CalendarShape, CalendarUnit, Check, Consistency, Count, Decision,
-    OldestBucket, Overshoot, PartitionId, Quota, Retry, Verdict,
+    OldestBucket, Overshoot, PartitionId, Quota, Retry, SyncInterval, Verdict,
 };
 use tollgate::store::redis::wire::KeyNames;
 use tollgate::store::settings::{
@@ -140,6 +140,30 @@ async fn plan_over_several_servers_is_paid_of_what_is_held_ahead() {
     }
     assert_eq!(gateway.session.finish().await, 0);
     assert_eq!(gateway.remaining(&plan).await, [100_000 - admitted; 4]);
+}
+
+#[tokio::test(flavor = "local")]
+async fn plan_over_several_servers_is_counted_here_and_added_up_there() {
+    let cluster = Cluster::start(3, 0);
+    let [one, other] = [Gateway::over(&cluster), Gateway::over(&cluster)];
+    let quota = quota(100, HOUR);
+    let synced = |gateway: &Gateway, policy, client| Check {
+        policy: PlanPolicy(policy),
+        consistency: Consistency::Synced(SyncInterval(1_000)),
+        ..gateway.check(&policy.to_string(), &quota, client)
+    };
+    let plan = |gateway| [1, 2, 3, 4].map(|n: u16| synced(gateway, n, n.into()));
+    for gateway in [&one, &other] {
+        for _ in 0..20 {
+            let (verdict, charge) = gateway.decide(&plan(gateway)).await;
+            assert!(verdict.admit);
+            drop(charge);
+        }
+        let usage = gateway.store.usage().redis.expect("a store over Redis");
+        assert_eq!((usage.synced, usage.quotas_followed), (19, 4));
+        assert_eq!(gateway.session.report_all().await, 0);
+    }
+    assert_eq!(one.remaining(&plan(&one)).await, [60; 4]);
 }
 
 #[tokio::test(flavor = "local")]

@@ -40,8 +40,8 @@ pub const fn daily(limit: u64) -> Quota {
     }
 }
 
-/// Returns quotas of every algorithm whose units can be bought ahead, of which none comes back while a test runs.
-pub fn of_each_algorithm(limit: u64) -> Vec<Quota> {
+/// Returns days of a calendar.
+pub fn calendar_days() -> Algorithm {
     let shape = CalendarShape {
         unit: CalendarUnit::Day,
         time_zone: "UTC".into(),
@@ -49,13 +49,18 @@ pub fn of_each_algorithm(limit: u64) -> Vec<Quota> {
         anchor_minute: 0,
         is_own: false,
     };
+    Algorithm::Calendar(Calendar::of(shape, TimeZone::UTC))
+}
+
+/// Returns quotas of every algorithm whose units can be bought ahead, of which none comes back while a test runs.
+pub fn of_each_algorithm(limit: u64) -> Vec<Quota> {
     let buckets = |oldest| Algorithm::SlidingWindow {
         buckets: 24,
         oldest,
     };
     let algorithms = [
         Algorithm::FixedWindow,
-        Algorithm::Calendar(Calendar::of(shape, TimeZone::UTC)),
+        calendar_days(),
         buckets(OldestBucket::Weighted),
         buckets(OldestBucket::Whole),
         buckets(OldestBucket::Dropped),

@@ -4,19 +4,18 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use jiff::tz::TimeZone;
 use proptest::prelude::*;
 use tollgate::clock::{Clock, Micros};
-use tollgate::limit::{Algorithm, Calendar, CalendarShape, CalendarUnit, OldestBucket, Quota};
+use tollgate::limit::{Algorithm, OldestBucket, Quota};
 use tollgate::store::StoreVerdict;
 
-use crate::lease_fleet::{TICK, daily};
+use crate::lease_fleet::{TICK, calendar_days, daily};
 use crate::store_redis::{EVERYTHING, histories, run};
 use crate::support::redis::{Fault, Server};
 use crate::synced::INTERVAL;
 use crate::synced_fleet::{Lonely, Requests, SyncedFleet};
 
-const LIMIT: u64 = 300;
+const LIMIT: u64 = 150;
 /// How long a report waits for its answer.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
 /// After so much of it nobody knows whether it still waits.
@@ -74,7 +73,7 @@ enum Failure {
     Lost,
 }
 
-fn requests(counts: std::ops::Range<u64>) -> impl Strategy<Value = Requests> {
+fn requests(counts: impl Strategy<Value = u64>) -> impl Strategy<Value = Requests> {
     (counts, 1..4_u64).prop_map(|(count, cost)| Requests { count, cost })
 }
 
@@ -88,13 +87,9 @@ fn away() -> impl Strategy<Value = Away> {
         12 => Just(Failure::Lost),
     ];
     let ms = prop_oneof![1 => Just(0), 2 => 100..6_000_u64];
-    let settled = prop::option::of((any::<prop::sample::Index>(), -3..0_i64));
-    let requests = [
-        requests(0..10),
-        requests(0..10),
-        requests(0..20),
-        requests(0..40),
-    ];
+    let settled = prop::option::weighted(0.8, (any::<prop::sample::Index>(), -3..0_i64));
+    let few = || requests(prop_oneof![Just(0), 1..10_u64]).boxed();
+    let requests = [few(), few(), few(), requests(0..40_u64).boxed()];
     (how, requests, ms, settled, prop::bool::weighted(0.1)).prop_map(
         |(how, requests, ms, settled, is_reset)| Away {
             how,
@@ -109,16 +104,18 @@ fn away() -> impl Strategy<Value = Away> {
 fn event() -> impl Strategy<Value = (usize, Event)> {
     let settled = (any::<prop::sample::Index>(), -3..4_i64);
     let event = prop_oneof![
-        12 => (requests(1..40), any::<bool>())
+        12 => (requests(1..40_u64), any::<bool>())
             .prop_map(|(requests, is_hurried)| Event::Burst { requests, is_hurried }),
-        4 => (1..3_000_u64).prop_map(Event::Pass),
+        // Gateways follow the client on, and hear of each other meanwhile.
+        8 => (200..1_200_u64).prop_map(Event::Pass),
+        2 => (1..3_000_u64).prop_map(Event::Pass),
         1 => (10_000..20_000_u64).prop_map(Event::Pass),
         2 => away().prop_map(Event::Away),
         2 => (0..30_usize, 1..4_u64).prop_map(|(turns, cost)| Event::Leave { turns, cost }),
         4 => settled.prop_map(|(which, units)| Event::Settle(which, units)),
         2 => any::<bool>().prop_map(|is_hurried| Event::Reset { is_hurried }),
-        1 => requests(1..40).prop_map(Event::Kill),
-        1 => (requests(1..40), prop::bool::weighted(0.3))
+        1 => requests(1..40_u64).prop_map(Event::Kill),
+        1 => (requests(1..40_u64), prop::bool::weighted(0.3))
             .prop_map(|(requests, is_broken)| Event::Shutdown { requests, is_broken }),
         1 => Just(Event::Number),
     ];
@@ -128,13 +125,6 @@ fn event() -> impl Strategy<Value = (usize, Event)> {
 /// Returns quotas of every algorithm that gateways can add up, of which nothing comes back while a test runs: buckets
 /// are many, so that there are some of each history in use.
 fn quotas() -> Vec<Quota> {
-    let shape = CalendarShape {
-        unit: CalendarUnit::Day,
-        time_zone: "UTC".into(),
-        anchor_day: 1,
-        anchor_minute: 0,
-        is_own: false,
-    };
     let daily = |algorithm| Quota {
         algorithm,
         ..daily(LIMIT)
@@ -148,7 +138,7 @@ fn quotas() -> Vec<Quota> {
     };
     vec![
         daily(Algorithm::FixedWindow),
-        daily(Algorithm::Calendar(Calendar::of(shape, TimeZone::UTC))),
+        daily(calendar_days()),
         hourly(OldestBucket::Weighted),
         hourly(OldestBucket::Whole),
         hourly(OldestBucket::Dropped),

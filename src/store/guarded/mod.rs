@@ -29,6 +29,7 @@ mod leasing;
 mod owned_plan;
 mod paid_checks;
 mod quota_key;
+mod quota_shards;
 mod refusals;
 mod remote;
 mod server_time;

@@ -54,7 +54,7 @@ impl Syncing {
         if !plan.iter().any(is_synced) {
             return self.begin_rest(plan, outcome);
         }
-        let Some(counted) = self.count(plan, outcome) else {
+        let Some(counted) = self.count(plan, true, outcome) else {
             return self.count_refused(plan, outcome);
         };
         if counted.is_empty() {
@@ -88,10 +88,12 @@ impl Syncing {
         }
     }
 
-    /// Counts what a plan asks of quotas that are followed; none if one of them refuses, which is written to `outcome`.
+    /// Counts what a plan asks of quotas that are followed, if `counts` says so; none if one of them refuses, which is
+    /// written to `outcome`.
     fn count<'a, 's>(
         &'a self,
         plan: &'a [Check<'s>],
+        counts: bool,
         outcome: &mut StoreVerdict,
     ) -> Option<PaidChecks<'a, 's>> {
         let store = self.decider().remote.store();
@@ -99,7 +101,7 @@ impl Syncing {
         let mut counted = PaidChecks::new(self.decider(), plan);
         let (mut refused, mut is_alone) = (Recollection::new(), false);
         for (place, check) in plan.iter().enumerate() {
-            let Some(units) = store.followed.decide(check, &terms, true) else {
+            let Some(units) = store.followed.decide(check, &terms, counts) else {
                 continue;
             };
             if check.mode == CheckMode::Enforce && !units.decision.admit {
@@ -109,13 +111,17 @@ impl Syncing {
                 counted.pay(place, Payment::Counted(units));
             }
         }
-        if !counted.is_empty() || !refused.is_empty() {
+        if counts && !counted.is_empty() || !refused.is_empty() {
             self.decider().remote.counters().synced();
         }
         if refused.is_empty() {
             return Some(counted);
         }
-        *outcome = refused_outcome(plan, &refused, is_alone);
+        *outcome = StoreVerdict::Decided {
+            verdict: refusal(plan, &refused),
+            charge: Charge::default(),
+            is_degraded: is_alone,
+        };
         None
     }
 
@@ -144,22 +150,11 @@ impl Syncing {
         if !plan.iter().any(is_synced) || plan.iter().any(counts_refused) {
             return None;
         }
-        let store = self.decider().remote.store();
-        let terms = store.follow_terms();
-        let (mut refused, mut is_alone) = (Recollection::new(), false);
-        let enforced = |(_, check): &(usize, &Check<'_>)| check.mode == CheckMode::Enforce;
-        for (place, check) in plan.iter().enumerate().filter(enforced) {
-            let units = store.followed.decide(check, &terms, false);
-            if let Some(units) = units.filter(|units| !units.decision.admit) {
-                refused.push((place, units.decision));
-                is_alone |= units.is_alone;
-            }
+        let mut outcome = StoreVerdict::default();
+        match self.count(plan, false, &mut outcome) {
+            Some(_) => None,
+            None => Some(outcome),
         }
-        if refused.is_empty() {
-            return None;
-        }
-        self.decider().remote.counters().synced();
-        Some(refused_outcome(plan, &refused, is_alone))
     }
 
     /// Reports what is due. To be called several times a second.
@@ -274,15 +269,6 @@ fn log_failed(answers: &[EntryAnswer], now: Timestamp, next_log: &Cell<Timestamp
     if let Some(error) = failed.filter(|_| now >= next_log.get()) {
         next_log.set(now + LOG_EVERY);
         tracing::warn!(%error, "Redis cannot count what this gateway admitted, so other gateways do not know of it");
-    }
-}
-
-/// Returns the outcome of a plan that is refused here.
-fn refused_outcome(plan: &[Check<'_>], refused: &Recollection, is_alone: bool) -> StoreVerdict {
-    StoreVerdict::Decided {
-        verdict: refusal(plan, refused),
-        charge: Charge::default(),
-        is_degraded: is_alone,
     }
 }
 

@@ -10,17 +10,13 @@ mod own_counts;
 mod report;
 mod window_state;
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use crossbeam_utils::CachePadded;
 
 use self::followed_quota::FollowedQuota;
 pub(super) use self::followed_quota::{CountedUnits, FollowTerms};
 pub(super) use self::report::{CountReport, ReportOutcome, SeenState};
 use super::quota_key::QuotaKey;
+use super::quota_shards::{QuotaShard, QuotaShards, SHARD_MAX, SHARDS, shrink};
 use super::turn::Turn;
 use crate::clock::{Micros, Timestamp};
 use crate::limit::{Adjustment, Check};
@@ -29,15 +25,12 @@ use crate::store::charge::SettledEntry;
 /// The quotas that this gateway follows, shared by its workers.
 #[derive(Debug)]
 pub(super) struct FollowedQuotas {
-    shards: Box<[CachePadded<Mutex<FollowedShard>>]>,
-    hasher: RandomState,
+    shards: QuotaShards<FollowedQuota>,
     /// Reporting.
     turn: Turn,
     /// The shard whose reports are the first next time.
     first_shard: AtomicUsize,
 }
-
-type FollowedShard = HashMap<QuotaKey, FollowedQuota>;
 
 /// Says whether gateways count a check's quota by themselves.
 pub(super) fn is_synced(check: &Check<'_>) -> bool {
@@ -47,8 +40,7 @@ pub(super) fn is_synced(check: &Check<'_>) -> bool {
 impl FollowedQuotas {
     pub(super) fn new() -> Self {
         Self {
-            shards: (0..SHARDS).map(|_| CachePadded::default()).collect(),
-            hasher: RandomState::new(),
+            shards: QuotaShards::new(),
             turn: Turn::default(),
             first_shard: AtomicUsize::new(0),
         }
@@ -60,7 +52,7 @@ impl FollowedQuotas {
             return;
         };
         let key = QuotaKey::of(check);
-        let mut shard = self.shard(key);
+        let mut shard = self.shards.of(key);
         if let Some(followed) = shard.get_mut(&key) {
             followed.see(key.partition_id, seen);
         } else if shard.len() < SHARD_MAX {
@@ -78,7 +70,7 @@ impl FollowedQuotas {
     ) -> Option<CountedUnits> {
         let interval = check.consistency.sync_interval()?;
         let key = QuotaKey::of(check);
-        let mut shard = self.shard(key);
+        let mut shard = self.shards.of(key);
         let followed = shard.get_mut(&key)?;
         Some(followed.decide(check, interval, terms, counts))
     }
@@ -89,7 +81,7 @@ impl FollowedQuotas {
             series_id: entry.series_id,
             partition_id: entry.partition_id,
         };
-        let mut shard = self.shard(key);
+        let mut shard = self.shards.of(key);
         let Some(followed) = shard.get_mut(&key) else {
             return false;
         };
@@ -105,14 +97,14 @@ impl FollowedQuotas {
 
     /// Makes a quota whole that was reset at `at` of the clock of Redis.
     pub(super) fn reset(&self, key: QuotaKey, at: Timestamp, now: Timestamp) {
-        if let Some(followed) = self.shard(key).get_mut(&key) {
+        if let Some(followed) = self.shards.of(key).get_mut(&key) {
             followed.reset(key.partition_id, at, now);
         }
     }
 
     /// Reports a quota as soon as may be, because Redis was told something else of it.
     pub(super) fn report_soon(&self, key: QuotaKey) {
-        if let Some(followed) = self.shard(key).get_mut(&key) {
+        if let Some(followed) = self.shards.of(key).get_mut(&key) {
             followed.report_soon();
         }
     }
@@ -135,7 +127,7 @@ impl FollowedQuotas {
         let first = self.first_shard.fetch_add(1, Relaxed);
         let mut reports = Vec::new();
         for index in first..first + SHARDS {
-            let mut shard = lock(&self.shards[index % SHARDS]);
+            let mut shard = self.shards.nth(index);
             shard.retain(|key, followed| {
                 if !is_due(followed) {
                     return true;
@@ -146,47 +138,32 @@ impl FollowedQuotas {
                 }
                 !is_over
             });
-            if shard.len() < shard.capacity() / 4 {
-                shard.shrink_to_fit();
-            }
+            shrink(&mut shard);
         }
         reports
     }
 
     /// Notes what became of a report.
     pub(super) fn reported(&self, report: &CountReport, outcome: ReportOutcome, now: Timestamp) {
-        if let Some(followed) = self.shard(report.key).get_mut(&report.key) {
+        if let Some(followed) = self.shards.of(report.key).get_mut(&report.key) {
             followed.reported(report, outcome, now);
         }
     }
 
     /// Counts the quotas of which not all is reported.
     pub(super) fn unreported(&self) -> usize {
-        let unreported =
-            |shard: &FollowedShard| shard.values().filter(|one| !one.is_reported()).count();
-        let shards = self.shards.iter();
-        shards.map(|shard| unreported(&lock(shard))).sum()
+        let unreported = |shard: &QuotaShard<FollowedQuota>| {
+            shard.values().filter(|one| !one.is_reported()).count()
+        };
+        self.shards.all().map(|shard| unreported(&shard)).sum()
     }
 
     /// Counts the quotas that are followed.
     pub(super) fn len(&self) -> usize {
-        self.shards.iter().map(|shard| lock(shard).len()).sum()
-    }
-
-    fn shard(&self, key: QuotaKey) -> MutexGuard<'_, FollowedShard> {
-        let shard = self.hasher.hash_one(key) % SHARDS as u64;
-        lock(&self.shards[usize::try_from(shard).expect("there are few")])
+        self.shards.all().map(|shard| shard.len()).sum()
     }
 }
 
-fn lock(shard: &Mutex<FollowedShard>) -> MutexGuard<'_, FollowedShard> {
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Number of shards, each with a lock of its own.
-const SHARDS: usize = 64;
-/// Most quotas of a shard that are followed; further ones are decided by Redis.
-const SHARD_MAX: usize = 1_024;
 /// Most reports that begin at a time; the others a little later.
 const REPORTS_MAX: usize = 8_192;
 /// How often it is looked what is due.

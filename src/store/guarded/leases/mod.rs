@@ -9,17 +9,15 @@
 mod activity;
 mod lease;
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crossbeam_utils::CachePadded;
 use tokio::sync::futures::OwnedNotified;
 
 pub(super) use self::lease::SpentUnits;
 use self::lease::{BatchEnd, QuotaLease, UnitBatch};
 use super::quota_key::QuotaKey;
+use super::quota_shards::{QuotaShard, QuotaShards, SHARD_MAX, shrink};
 use super::server_time::shortened;
 use crate::clock::{Micros, Timestamp};
 use crate::limit::{Adjustment, Algorithm, Charged, Check, Decision, PartitionId, Quota};
@@ -28,15 +26,12 @@ use crate::store::charge::{Keeper, SettledEntry};
 /// What this gateway holds, shared by its workers.
 #[derive(Debug)]
 pub(super) struct Leases {
-    shards: Box<[CachePadded<Mutex<LeaseShard>>]>,
-    hasher: RandomState,
+    shards: QuotaShards<QuotaLease>,
     /// The shard that is swept next.
     next_sweep: AtomicUsize,
     /// Whether nothing is bought any more.
     is_closed: AtomicBool,
 }
-
-type LeaseShard = HashMap<QuotaKey, QuotaLease>;
 
 /// On what terms this gateway buys and spends at the moment.
 #[derive(Clone, Copy, Debug)]
@@ -90,8 +85,7 @@ impl LeaseTerms {
 impl Leases {
     pub(super) fn new() -> Self {
         Self {
-            shards: (0..SHARDS).map(|_| CachePadded::default()).collect(),
-            hasher: RandomState::new(),
+            shards: QuotaShards::new(),
             next_sweep: AtomicUsize::new(0),
             is_closed: AtomicBool::new(false),
         }
@@ -100,7 +94,7 @@ impl Leases {
     /// Spends units that are held for a check; none if there are too few.
     pub(super) fn spend(&self, check: &Check<'_>, now: Timestamp) -> Option<SpentUnits> {
         let key = QuotaKey::of(check);
-        let mut shard = self.shard(key);
+        let mut shard = self.shards.of(key);
         let lease = shard.get_mut(&key)?;
         if lease.quota != *check.quota {
             return None;
@@ -118,7 +112,7 @@ impl Leases {
         is_forgotten: impl Fn(&Charged) -> bool,
     ) -> Option<SettledEntry> {
         let key = QuotaKey::of(check);
-        let mut shard = self.shard(key);
+        let mut shard = self.shards.of(key);
         if is_forgotten(&spent.charged) {
             return None;
         }
@@ -139,7 +133,7 @@ impl Leases {
             return;
         }
         let (key, now) = (QuotaKey::of(check), terms.now);
-        let mut shard = self.shard(key);
+        let mut shard = self.shards.of(key);
         if !shard.contains_key(&key) && shard.len() >= SHARD_MAX {
             return;
         }
@@ -159,7 +153,7 @@ impl Leases {
     /// Notes what Redis answered a check that it did not charge.
     pub(super) fn answered(&self, check: &Check<'_>, decision: Decision, now: Timestamp) {
         let key = QuotaKey::of(check);
-        let mut shard = self.shard(key);
+        let mut shard = self.shards.of(key);
         let lease = shard.get_mut(&key);
         if let Some(lease) = lease.filter(|lease| lease.quota == *check.quota) {
             lease.answered(decision, now);
@@ -169,7 +163,7 @@ impl Leases {
     /// Says whether enough is held for a check.
     pub(super) fn holds(&self, check: &Check<'_>, now: Timestamp) -> bool {
         let key = QuotaKey::of(check);
-        let shard = self.shard(key);
+        let shard = self.shards.of(key);
         let lease = shard.get(&key).filter(|lease| lease.quota == *check.quota);
         lease.is_some_and(|lease| lease.held(now) >= check.cost.max(1))
     }
@@ -177,7 +171,7 @@ impl Leases {
     /// Says whether units are to be bought for a check. If so, the caller has to say when that has ended.
     pub(super) fn begin_purchase(&self, check: &Check<'_>, terms: &LeaseTerms) -> PurchaseTurn {
         let key = QuotaKey::of(check);
-        let mut shard = self.shard(key);
+        let mut shard = self.shards.of(key);
         let lease = shard.get_mut(&key);
         let Some(lease) = lease.filter(|lease| lease.quota == *check.quota) else {
             return PurchaseTurn::Exact;
@@ -204,7 +198,7 @@ impl Leases {
     /// Returns how many units are to be bought for a check; 0 if none are, or somebody does.
     pub(super) fn missing(&self, check: &Check<'_>, now: Timestamp) -> u64 {
         let key = QuotaKey::of(check);
-        let shard = self.shard(key);
+        let shard = self.shards.of(key);
         let lease = shard.get(&key).filter(|lease| lease.quota == *check.quota);
         lease.map_or(0, |lease| lease.missing(now))
     }
@@ -218,7 +212,7 @@ impl Leases {
         is_forgotten: impl Fn(&Charged) -> bool,
     ) -> Option<SettledEntry> {
         let key = QuotaKey::of(check);
-        let mut shard = self.shard(key);
+        let mut shard = self.shards.of(key);
         let lease = shard.get_mut(&key);
         let lease = lease.filter(|lease| lease.quota == *check.quota);
         let Some(lease) = lease.filter(|_| !self.is_closed.load(Relaxed)) else {
@@ -241,7 +235,7 @@ impl Leases {
 
     /// Notes that a purchase has ended.
     pub(super) fn end_purchase(&self, key: QuotaKey) {
-        if let Some(lease) = self.shard(key).get_mut(&key) {
+        if let Some(lease) = self.shards.of(key).get_mut(&key) {
             lease.is_buying = false;
             if let Some(bought) = lease.bought.take() {
                 bought.notify_waiters();
@@ -265,7 +259,7 @@ impl Leases {
         let is_closed = self.is_closed.load(Relaxed);
         let mut back = Vec::new();
         for index in first..first + SHARDS_PER_SWEEP {
-            let mut shard = lock(&self.shards[index % SHARDS]);
+            let mut shard = self.shards.nth(index);
             shard.retain(|key, lease| {
                 if !lease.is_empty() {
                     let consistency = lease.consistency;
@@ -284,9 +278,7 @@ impl Leases {
                 }
                 !lease.is_idle(terms.now)
             });
-            if shard.len() < shard.capacity() / 4 {
-                shard.shrink_to_fit();
-            }
+            shrink(&mut shard);
         }
         back
     }
@@ -294,8 +286,8 @@ impl Leases {
     /// Takes out all that is held.
     pub(super) fn take_all(&self, now: Timestamp) -> Vec<SettledEntry> {
         let mut back = Vec::new();
-        for shard in &self.shards {
-            for (key, lease) in &mut *lock(shard) {
+        for mut shard in self.shards.all() {
+            for (key, lease) in &mut *shard {
                 let expired = lease.expire(now, |_| false);
                 back.extend(
                     expired
@@ -309,7 +301,7 @@ impl Leases {
 
     /// Forgets what was charged to a client before a reset.
     pub(super) fn reset(&self, key: QuotaKey, is_before: impl Fn(&Quota, &Charged) -> bool) {
-        if let Some(lease) = self.shard(key).get_mut(&key) {
+        if let Some(lease) = self.shards.of(key).get_mut(&key) {
             let quota = lease.quota;
             lease.forget(|charged| is_before(&quota, charged));
         }
@@ -317,13 +309,10 @@ impl Leases {
 
     /// Counts the units that are held.
     pub(super) fn held(&self, now: Timestamp) -> u64 {
-        let held = |shard: &LeaseShard| shard.values().map(|lease| lease.held(now)).sum::<u64>();
-        self.shards.iter().map(|shard| held(&lock(shard))).sum()
-    }
-
-    fn shard(&self, key: QuotaKey) -> MutexGuard<'_, LeaseShard> {
-        let shard = self.hasher.hash_one(key) % SHARDS as u64;
-        lock(&self.shards[usize::try_from(shard).expect("there are few")])
+        let held = |shard: &QuotaShard<QuotaLease>| -> u64 {
+            shard.values().map(|lease| lease.held(now)).sum()
+        };
+        self.shards.all().map(|shard| held(&shard)).sum()
     }
 }
 
@@ -352,14 +341,6 @@ fn given_back(key: QuotaKey, quota: Quota, charged: Charged) -> SettledEntry {
     }
 }
 
-fn lock(shard: &Mutex<LeaseShard>) -> MutexGuard<'_, LeaseShard> {
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Number of shards, each with a lock of its own.
-const SHARDS: usize = 64;
-/// Most clients of a shard; further ones are decided exactly.
-const SHARD_MAX: usize = 1_024;
 /// Shards that one sweep passes over; all are swept within 0.4 s.
 const SHARDS_PER_SWEEP: usize = 16;
 /// After how long what was not spent goes back.

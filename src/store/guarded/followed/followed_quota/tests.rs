@@ -87,3 +87,26 @@ fn what_a_report_says_that_redis_counted_after_a_reset_comes_back() {
         assert_eq!(returned, comes_back);
     }
 }
+
+#[test]
+fn what_is_being_reported_stays_part_of_what_is_known_until_its_answer_comes() {
+    let check = check();
+    for (outcome, left) in [
+        (ReportOutcome::Counted(seen(30, 3)), 70),
+        (ReportOutcome::Uncounted, 70),
+        (ReportOutcome::Unknown, 70),
+        (ReportOutcome::Counted(seen(50, 3)), 50),
+    ] {
+        let mut quota = FollowedQuota::new(&check, INTERVAL, seen(0, 0));
+        quota.decide(&check, INTERVAL, &terms(1), true);
+        let report = quota.begin_report(QuotaKey::of(&check), terms(1).now);
+        let nothing = Check { cost: 0, ..check };
+        // Another request hears what Redis has counted before the report.
+        quota.see(PARTITION, seen(0, 2));
+        let meanwhile = quota.decide(&nothing, INTERVAL, &terms(2), true);
+        assert_eq!(meanwhile.decision.remaining, 70);
+        quota.reported(&report, outcome, terms(3).now);
+        let after = quota.decide(&nothing, INTERVAL, &terms(3), true);
+        assert_eq!(after.decision.remaining, left);
+    }
+}
