@@ -34,7 +34,7 @@ fn synced(interval: SyncInterval, quotas: &[Quota]) -> Vec<String> {
         let rate = display::rate(quota);
         let even = u128::from(quota.limit) * 2 * interval.as_micros() / u128::from(quota.window.0.max(1));
         format!(
-            "{rate} is synced: each gateway counts by itself and tells Redis every {every}, so clients exceed the quota by at most what the other gateways admit in {twice} and two round trips: {even} units at the rate of the quota, and at worst the quota once more for each other gateway; for a Redis that is far away, not for money or logins"
+            "{rate} is synced: each gateway counts by itself and reports to Redis every {every}, so clients exceed the quota by at most what the other gateways admit in {twice} and two round trips: {even} units at the rate of the quota, and at worst the quota once more for each other gateway; for a Redis that is far away, not for money or logins"
         )
     });
     lines.collect()
@@ -137,7 +137,7 @@ mod tests {
                 &store
             )
             .join("\n"),
-            "600 per minute is synced: each gateway counts by itself and tells Redis every 500ms, so clients exceed \
+            "600 per minute is synced: each gateway counts by itself and reports to Redis every 500ms, so clients exceed \
              the quota by at most what the other gateways admit in 1s and two round trips: 10 units at the rate of the \
              quota, and at worst the quota once more for each other gateway; for a Redis that is far away, not for money \
              or logins"

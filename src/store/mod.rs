@@ -156,8 +156,8 @@ impl Session {
         }
     }
 
-    /// Tells the store, within a few seconds, what this process has counted of synced quotas; returns of how many it could
-    /// not. To be called once all workers have ended.
+    /// Reports to the store, within a few seconds, what this process has counted of synced quotas; returns of how many it
+    /// could not. To be called once all workers have ended.
     pub async fn report_all(&self) -> usize {
         match self {
             Self::Memory(_) => 0,

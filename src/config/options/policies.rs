@@ -186,7 +186,7 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
         .effect(kept)
         .key("sync_interval", duration(SYNC_INTERVALS).or(Duration::from_secs(1)))
         .sets(|table| &mut table.sync_interval)
-        .doc("For synced: how often each gateway tells Redis what it counted; at most a tenth of the shortest window.")
+        .doc("For synced: how often each gateway reports to Redis what it counted; at most a tenth of the shortest window.")
         .effect(kept)
         .key("overrides", overrides())
         .sets(|table| &mut table.overrides)

@@ -102,7 +102,7 @@ impl FollowedQuotas {
         }
     }
 
-    /// Reports a quota as soon as may be, because Redis was told something else of it.
+    /// Reports a quota as soon as may be, because Redis counts something else since.
     pub(super) fn report_soon(&self, key: QuotaKey) {
         if let Some(followed) = self.shards.of(key).get_mut(&key) {
             followed.report_soon();

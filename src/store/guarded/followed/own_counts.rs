@@ -80,7 +80,7 @@ impl OwnCounts {
         }
     }
 
-    /// Returns what tells Redis; at least one step, to which it says the state.
+    /// Returns the steps that report it; at least one, to which Redis answers with the state.
     pub(super) fn steps(&self) -> SmallVec<[SettlementStep; 2]> {
         let counted = self.0.iter().filter(|part| part.units != 0);
         let mut steps: SmallVec<[SettlementStep; 2]> = counted
