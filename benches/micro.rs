@@ -102,7 +102,8 @@ impl World {
             partition_key: &KEY,
             digest_key: &KEY,
             store: &self.store,
-            clients: None,
+            thresholds: None,
+            notes: None,
         };
         let mut decided = Decided::default();
         let route = &self.snapshot.routes[facts.found.route];
@@ -170,7 +171,7 @@ fn rendering_forwarded(bencher: Bencher<'_, '_>) {
     bencher
         .with_inputs(|| world.headers.clone())
         .bench_local_values(|mut headers| {
-            hop_by_hop::strip_request(&mut headers);
+            hop_by_hop::strip_request(&mut headers, |_| false);
             forwarded::annotate(&mut headers, &SENDER);
             headers
         });

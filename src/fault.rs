@@ -283,6 +283,18 @@ impl Reason {
         }
     }
 
+    /// Says whether a limit refused the request.
+    pub const fn is_limit(self) -> bool {
+        matches!(
+            self,
+            Self::QuotaExceeded
+                | Self::Blocked
+                | Self::Unidentified
+                | Self::LimiterUnavailable
+                | Self::DelayedFull
+        )
+    }
+
     /// Says whether the message itself is wrong, whatever the configuration.
     pub const fn is_malformed(self) -> bool {
         matches!(

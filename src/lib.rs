@@ -18,6 +18,7 @@
 //!   6 settle          limiter::Decided: what the answer gives back or costs besides, without waiting
 //!   7 annotate        proxy::annotate: RateLimit fields; request::hop_by_hop: what stays on one connection
 //!   8 record          proxy::record: one access_log line, one set of metrics, when the answer has ended
+//! proxy::trace        what a request went through, step by step, for whoever watches; nothing while nobody does
 //! proxy::tunnel       after a 101: bytes of another protocol, between client and origin, untouched
 //! proxy::request_headers  the one order in which a request's head is changed, before 1 to before 5
 //! proxy::body_cost      bodies that report a cost: the request's before 3, the response's as it passes; cost adds up
@@ -38,7 +39,7 @@
 //!
 //! [`fault`]: why, and whose fault. [`metrics`] and [`access_log`]: how often, and each request. [`logging`]:
 //! events. [`explain`]: what becomes of a request, and why. [`keys`]: what operators order for single clients.
-//! [`admin`]: the private port, through which they ask and act. [`cli`]: the commands. [`build_info`]: which build
+//! [`admin`]: the private port, through which they ask and act, and its dashboard. [`cli`]: the commands. [`build_info`]: which build
 //! this is.
 //!
 //! # Words
@@ -57,6 +58,8 @@
 //! | lease | the units of a client's quota that this gateway has bought ahead and not spent |
 //! | holding | the units in flight that one client's requests hold at this gateway, a number that it announces to Redis |
 //! | directive | what an operator ordered for a client, until a time: an override, a block, or a reset |
+//! | trace | what one request went through; a trace id is that of W3C's Trace Context, which has nothing to do with it |
+//! | step | of a trace: one thing that happened; of what is shown live: what was counted in two seconds |
 //! | preview | a plan that is made to be looked at, and never decided |
 //! | dry run | phases 1 to 3 for a request that nobody has sent |
 //! | admission | what the limiter says of a request: go on, wait, or why not |

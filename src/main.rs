@@ -39,6 +39,9 @@ fn main() -> ExitCode {
         }
         Command::Init { upstream } => cli::init::init(&cli.config, upstream.as_deref()),
         Command::Keys(command) => cli::keys::keys(&cli.config, &command),
+        Command::Top { once: true } => cli::top::once(&cli.config),
+        Command::Top { once: false } => cli::top::follow(&cli.config),
+        Command::Trace(arguments) => cli::trace::trace(&cli.config, &arguments),
         Command::Reload => cli::reload::reload(&cli.config),
         Command::Upgrade => cli::upgrade::upgrade(&cli.config),
         Command::Schema => cli::generate::schema(),

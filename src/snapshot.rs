@@ -12,6 +12,7 @@ mod listener;
 mod policy;
 mod settling;
 mod temporary;
+mod threshold;
 mod upstream;
 
 use std::net::SocketAddr;
@@ -23,12 +24,14 @@ pub use answering::{FieldChanges, Jitter, PagePart, RefusalPage, RefusalStyle};
 pub use expiry::Expiry;
 pub use grant::{Grant, PolicyQuota};
 use http::{HeaderName, HeaderValue};
+use ipnet::IpNet;
 pub use listener::{ListenAddress, Listener};
 pub use policy::{Override, OverrideOrigin, Overrides, Policy, PolicyMode};
 pub use settling::{
     CostSource, CountedAnswers, HeaderCost, ReportedCost, RouteBodies, StatusRange, UpstreamFault,
 };
 pub use temporary::{BLOCKED, TemporaryClients, TemporaryOverrides};
+pub use threshold::Threshold;
 use typed_index_collections::TiVec;
 pub use upstream::{
     Balance, Eject, Endpoint, Health, HttpUpstream, Scheme, Upstream, UpstreamKind,
@@ -84,6 +87,8 @@ pub struct General {
     pub ratelimit_headers: RateLimitHeaders,
     /// The field in which each request is given an id, if any.
     pub request_id: Option<HeaderName>,
+    /// Callers whose responses say how the request was decided.
+    pub debug_from: Vec<IpNet>,
     /// How long the gateway is not ready but still accepts after SIGTERM.
     pub shutdown_delay: Duration,
     /// How long requests in flight may take after that.

@@ -59,11 +59,11 @@ class Gateway:
     in front of its command; what they run must become the gateway by exec.
     """
 
-    def __init__(self, config, open_files=None, before=(), environment=None, program=None):
+    def __init__(self, config, open_files=None, before=(), environment=None, program=None, token=None):
         self.directory = tempfile.TemporaryDirectory(prefix="tollgate-drill-")
         self.file = os.path.join(self.directory.name, "gateway.toml")
         self.log = os.path.join(self.directory.name, "gateway.log")
-        self.public, self.admin = free_port(), free_port()
+        self.public, self.admin, self.token = free_port(), free_port(), token
         self.rewrite(config)
         limit = (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, open_files))) if open_files else None
         self.process = subprocess.Popen(
@@ -78,6 +78,8 @@ class Gateway:
         config = config.replace("[listeners.public]", f'[listeners.public]\naddress = "127.0.0.1:{self.public}"')
         with open(self.file, "w") as file:
             file.write(f'{config}\n[admin]\naddress = "127.0.0.1:{self.admin}"\n')
+            if self.token:
+                file.write(f'token = "{self.token}"\n')
 
     def ask_admin(self, path, timeout=5):
         """Status and body, or (0, why not)."""

@@ -2,6 +2,7 @@
 
 import glob
 import os
+import re
 import shutil
 import signal
 import socket
@@ -111,6 +112,11 @@ class Redis:
 
     def command(self, *words):
         return self.connect()(*words)
+
+    def calls(self):
+        """How many scripts it has run."""
+        stats = self.command("INFO", "commandstats")
+        return sum(int(number) for number in re.findall(r"cmdstat_evalsha(?:_ro)?:calls=(\d+)", stats))
 
     def answers(self, *words):
         """The answer; nothing where there is none."""

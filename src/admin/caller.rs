@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use aws_lc_rs::constant_time;
 use http::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
-use http::{StatusCode, Uri, request::Parts};
+use http::{Method, StatusCode, Uri, request::Parts};
 
 use super::reply::AdminReply;
 use crate::request::host;
@@ -38,8 +38,19 @@ pub(super) fn names_this_machine(head: &Parts) -> bool {
     })
 }
 
-/// Whether a browser asks for a page that does not come from this port.
-pub(super) fn is_of_another_site(headers: &HeaderMap) -> bool {
+/// Whether a browser asks on behalf of a page that does not come from this port. That it goes to the dashboard itself, by
+/// a link, does not count: nobody but its user sees what it gets.
+pub(super) fn is_of_another_site(head: &Parts) -> bool {
+    let headers = &head.headers;
+    let is = |name: HeaderName, value: &str| headers.get(name).is_some_and(|field| field == value);
+    let is_visit = is(SEC_FETCH_MODE, "navigate") && is(SEC_FETCH_DEST, "document");
+    if is_visit
+        && head.method == Method::GET
+        && head.uri.path() == "/"
+        && !headers.contains_key(ORIGIN)
+    {
+        return false;
+    }
     let asked = headers.get(HOST).map_or(&b""[..], |host| host.as_bytes());
     let is_own_origin = |origin: &[u8]| {
         let schemes = [&b"http://"[..], b"https://"];
@@ -99,7 +110,11 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
     constant_time::verify_slices_are_equal(one.as_bytes(), other.as_bytes()).is_ok()
 }
 
-/// `Sec-Fetch-Site` (W3C Fetch Metadata).
+/// How a browser asks, and for what (W3C Fetch Metadata).
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+
+/// On behalf of which site (the same).
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 const MISSING: &str = "Bearer realm=\"tollgate admin\"";

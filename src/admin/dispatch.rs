@@ -13,6 +13,7 @@ use http_body_util::{BodyExt as _, Limited};
 use hyper::body::{Body as _, Incoming};
 
 use super::caller;
+use super::dashboard;
 use super::reply::AdminReply;
 use super::request::AdminRequest;
 use super::state::AdminState;
@@ -63,7 +64,7 @@ fn allowed(head: &Parts, state: &AdminState) -> Result<&'static AdminCall, Admin
     if !caller::names_this_machine(head) {
         return Err(forbidden(UNKNOWN_HOST));
     }
-    if caller::is_of_another_site(&head.headers) {
+    if caller::is_of_another_site(head) {
         return Err(forbidden(CROSS_SITE));
     }
     let call = find(head)?;
@@ -78,7 +79,10 @@ fn allowed(head: &Parts, state: &AdminState) -> Result<&'static AdminCall, Admin
 
 /// Finds the call with the request's path and method; HEAD is GET, without the content of the answer.
 fn find(head: &Parts) -> Result<&'static AdminCall, AdminReply> {
-    let path = head.uri.path();
+    let path = match head.uri.path() {
+        file if file.starts_with(dashboard::FOLDER) => dashboard::FILE,
+        path => path,
+    };
     let mut calls = table::CALLS.iter().filter(|call| call.path == path);
     let method = match head.method {
         Method::HEAD => &Method::GET,

@@ -93,4 +93,5 @@ Tollgate's admin port
 /readyz   it wants traffic
 /metrics  OpenMetrics text
 /api/     what runs, as JSON: /api/openapi.json describes it
+/         the dashboard, in a browser
 ";

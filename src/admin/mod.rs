@@ -9,12 +9,15 @@
 mod api;
 mod body;
 mod caller;
+mod dashboard;
 mod dispatch;
 mod health;
+mod live;
 mod reloads;
 mod reply;
 mod request;
 mod serve;
+mod sse;
 mod state;
 mod table;
 mod upgrades;

@@ -94,6 +94,17 @@ pub enum ReloadOutcome {
     },
 }
 
+impl ReloadOutcome {
+    /// Names it.
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Self::Applied { .. } => "applied",
+            Self::Mistakes { .. } => "mistakes",
+            Self::Unreadable { .. } => "unreadable",
+        }
+    }
+}
+
 impl fmt::Display for ReloadSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,10 +1,11 @@
 //! A request to the admin port, read to its end.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
+use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{StatusCode, request::Parts};
 use serde_json::{Map, Value};
 
@@ -29,6 +30,42 @@ pub(super) struct AdminRequest {
 }
 
 impl AdminRequest {
+    /// Says whether whoever asks names this type of content as one that it accepts.
+    pub(super) fn accepts(&self, content_type: &str) -> bool {
+        let values = self.head.headers.get_all(ACCEPT).iter();
+        let values = values.filter_map(|value| value.to_str().ok());
+        let mut accepted = values.flat_map(|value| value.split(','));
+        accepted.any(|range| {
+            let essence = range.split(';').next().unwrap_or_default();
+            essence.trim().eq_ignore_ascii_case(content_type)
+        })
+    }
+
+    /// Reads the query, of which none but the `known` parameters are expected, each once at most.
+    ///
+    /// # Errors
+    /// What to refuse the request with.
+    pub(super) fn query(&self, known: &[&str]) -> Result<HashMap<String, String>, AdminReply> {
+        let wrong = |detail: String| AdminReply::problem(StatusCode::BAD_REQUEST, detail);
+        let mut found = HashMap::new();
+        let query = self.head.uri.query().unwrap_or_default();
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            if !known.contains(&&*name) {
+                return Err(wrong(format!(
+                    "A parameter is unknown; known are: `{}`.",
+                    known.join("`, `")
+                )));
+            }
+            if found
+                .insert(name.into_owned(), value.into_owned())
+                .is_some()
+            {
+                return Err(wrong("A parameter comes twice.".to_owned()));
+            }
+        }
+        Ok(found)
+    }
+
     /// Reads the content as a JSON object with none but the `known` members; no content is an empty one.
     ///
     /// # Errors

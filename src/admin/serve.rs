@@ -8,6 +8,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
+use std::future::ready;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,8 +24,9 @@ use hyper_util::rt::TokioIo;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinSet};
 
+use super::api;
 use super::body::AnswerBody;
 use super::caller::Access;
 use super::dispatch;
@@ -76,6 +78,8 @@ pub async fn serve(
 ) {
     let mut failures = 0_u32;
     let port = Rc::new(Port::new(accepting.clone()));
+    let mut sampling = JoinSet::new();
+    sampling.spawn_local(api::sample(Arc::clone(&state)));
     let mut listener = Some(listener);
     loop {
         let now = *accepting.borrow_and_update();
@@ -241,8 +245,8 @@ impl PortConnection {
     async fn overdue(&self) {
         loop {
             let timeout = match self.stage.get() {
-                // The client's next request is for the process that has taken over.
-                Stage::Waiting if self.port.is_passed_on() => return,
+                // The client's next request is for the process that has taken over, and so is what it watches.
+                Stage::Waiting | Stage::Streaming if self.port.is_passed_on() => return,
                 Stage::Waiting => WAITING_MAX,
                 // Whoever answers has deadlines of its own.
                 Stage::Answering => Duration::MAX,
@@ -264,7 +268,11 @@ impl PortConnection {
         state: Arc<AdminState>,
         session: Session,
     ) -> Response<AnswerBody> {
-        let reply = match dispatch::receive(request, peer, state, session).await {
+        let process = Arc::clone(&state.process);
+        let received = dispatch::receive(request, peer, state, session).await;
+        // As long as whoever asked may.
+        let token = process.live().snapshot.admin.token.clone();
+        let mut reply = match received {
             Ok((call, _)) if self.port.is_lost(call) => AdminReply::problem(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "Another process is taking over, and would not know of this: ask once more.",
@@ -276,6 +284,11 @@ impl PortConnection {
             }
             Err(refused) => refused,
         };
+        if let ReplyBody::Stream(events) = reply.body {
+            let is_allowed = move || process.live().snapshot.admin.token == token;
+            let events = events.take_while(move |_| ready(is_allowed()));
+            reply.body = ReplyBody::Stream(events.boxed());
+        }
         self.taken_by_client(reply)
     }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::{Mutex, mpsc};
 
+use super::live::LiveFeed;
 use super::reloads::ReloadControl;
 use super::upgrades::UpgradeRequest;
 use crate::clock::Timestamp;
@@ -29,6 +30,8 @@ pub struct AdminState {
     events: OnceLock<RecentEvents>,
     /// Hears of upgrades that are asked for, if anybody does.
     upgrades: OnceLock<mpsc::Sender<UpgradeRequest>>,
+    /// What was counted lately, for those that watch.
+    pub(super) live: LiveFeed,
     /// Held while metrics or what runs are rendered.
     pub(super) rendering: Mutex<()>,
     /// Held while a reload is under way, so that those that wait for one take no threads.
@@ -50,6 +53,7 @@ impl AdminState {
             reloads,
             events: OnceLock::new(),
             upgrades: OnceLock::new(),
+            live: LiveFeed::default(),
             rendering: Mutex::default(),
             reloading: Mutex::default(),
         }

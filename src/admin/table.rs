@@ -6,12 +6,12 @@ use http::Method;
 use super::caller::Access;
 use super::reply::AdminReply;
 use super::request::AdminRequest;
-use super::{api, health};
+use super::{api, dashboard, health};
 
 /// A row of the table.
 pub(super) struct AdminCall {
     pub(super) method: Method,
-    /// The whole path, as it is sent.
+    /// The whole path, as it is sent; but for the files of the dashboard, which have one row.
     pub(super) path: &'static str,
     /// What whoever asks must show.
     pub(super) access: Access,
@@ -24,7 +24,12 @@ type Answering = for<'r> fn(&'r AdminRequest) -> LocalBoxFuture<'r, AdminReply>;
 
 /// Every call, by path.
 pub(super) static CALLS: &[AdminCall] = &[
-    get("/", Access::Open, |_| Box::pin(async { health::index() })),
+    get("/", Access::Open, |request| {
+        Box::pin(async { dashboard::index(request) })
+    }),
+    get(dashboard::FILE, Access::Open, |request| {
+        Box::pin(async { dashboard::page_file(request) })
+    }),
     get("/livez", Access::Open, |_| {
         Box::pin(async { health::live() })
     }),
@@ -73,6 +78,9 @@ pub(super) static CALLS: &[AdminCall] = &[
     post("/api/keys/unblock", Access::ChangesState, |request| {
         Box::pin(api::keys::unblock(request))
     }),
+    get("/api/live", Access::NamesClients, |request| {
+        Box::pin(api::live(request))
+    }),
     get("/api/overview", Access::Open, |request| {
         Box::pin(api::shown(request, api::overview))
     }),
@@ -97,11 +105,17 @@ pub(super) static CALLS: &[AdminCall] = &[
     get("/api/support-dump", Access::NamesClients, |request| {
         Box::pin(api::rendered(request, api::dump))
     }),
+    get("/api/trace", Access::NamesClients, |request| {
+        Box::pin(std::future::ready(api::trace(request)))
+    }),
     post("/api/upgrade", Access::ChangesState, |request| {
         Box::pin(api::upgrade(request))
     }),
     get("/api/upstreams", Access::Open, |request| {
         Box::pin(api::shown(request, api::upstreams))
+    }),
+    get("/api/usage", Access::NamesClients, |request| {
+        Box::pin(api::usage(request))
     }),
     get("/api/version", Access::Open, |request| {
         Box::pin(api::shown(request, api::version))

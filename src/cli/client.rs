@@ -13,9 +13,11 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::net::TcpStream;
 
+use super::event_stream::{AdminEvent, EventReader};
 use super::{EXIT_CONFIG, unreadable};
 use crate::config::{ConfigText, environment, load_admin};
 use crate::snapshot::Admin;
@@ -35,6 +37,14 @@ pub struct AdminAnswer {
     pub status: StatusCode,
     /// What it says.
     pub content: Value,
+}
+
+/// What the admin port sends as it happens.
+#[derive(Debug)]
+pub struct AdminEvents {
+    address: SocketAddr,
+    content: Incoming,
+    reader: EventReader,
 }
 
 /// Why the gateway cannot be asked, or did not answer.
@@ -63,6 +73,12 @@ pub enum ClientError {
     /// What listens there speaks something else.
     #[error("what listens at {0} does not answer like a gateway's admin port")]
     Foreign(SocketAddr),
+    /// It closed a stream.
+    #[error("the gateway at {0} closed the connection")]
+    Closed(SocketAddr),
+    /// It left something out of a stream.
+    #[error("the gateway at {0} sent more than was read")]
+    Missed(SocketAddr),
     /// It wants another token than the file's.
     #[error(
         "the gateway at {0} has another token than the file: if it has changed, reload with SIGHUP"
@@ -147,6 +163,39 @@ impl AdminClient {
             .build();
         let runtime = runtime.map_err(|source| self.unreachable(source))?;
         let answer = runtime.block_on(self.exchange(request))?;
+        self.judged(answer)
+    }
+
+    /// Asks for `path`, and returns what comes, as it comes.
+    ///
+    /// # Errors
+    /// Why nothing comes, or why the gateway refuses this client.
+    pub async fn follow(&self, path: &str) -> Result<AdminEvents, ClientError> {
+        let foreign = || ClientError::Foreign(self.address);
+        let mut request = self.request(Method::GET, path, None).ok_or_else(foreign)?;
+        let accepted = HeaderValue::from_static(EVENT_STREAM);
+        request.headers_mut().insert(ACCEPT, accepted);
+        let stream = self.connect().await?;
+        let beginning = tokio::time::timeout(EVENT_TIMEOUT, begin(stream, request)).await;
+        let begun = beginning.map_err(|_| ClientError::Late(self.address))?;
+        let response = begun.ok_or_else(foreign)?;
+        let kind = response.headers().get(CONTENT_TYPE);
+        if response.status() == StatusCode::OK && kind.is_some_and(|kind| kind == EVENT_STREAM) {
+            return Ok(AdminEvents {
+                address: self.address,
+                content: response.into_body(),
+                reader: EventReader::default(),
+            });
+        }
+        let collecting = tokio::time::timeout(EVENT_TIMEOUT, collected(response)).await;
+        let answer = collecting.map_err(|_| ClientError::Late(self.address))?;
+        let answer = self.judged(answer.ok_or_else(foreign)?)?;
+        let detail = answer.content["detail"].as_str().ok_or_else(foreign)?;
+        Err(ClientError::Refused(detail.to_owned()))
+    }
+
+    /// Returns an answer, unless it refuses this client.
+    fn judged(&self, answer: AdminAnswer) -> Result<AdminAnswer, ClientError> {
         match answer.status {
             StatusCode::UNAUTHORIZED => Err(ClientError::Token(self.address)),
             StatusCode::FORBIDDEN | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => {
@@ -157,16 +206,28 @@ impl AdminClient {
         }
     }
 
+    /// Reads what the gateway said.
+    ///
+    /// # Errors
+    /// If a gateway does not say such things.
+    pub fn read<T: DeserializeOwned>(&self, content: Value) -> Result<T, ClientError> {
+        read(self.address, content)
+    }
+
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<AdminAnswer, ClientError> {
-        let timed_out = || io::Error::from(io::ErrorKind::TimedOut);
-        let connecting = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(self.address));
-        let connected = connecting.await.unwrap_or_else(|_| Err(timed_out()));
-        let stream = connected.map_err(|source| self.unreachable(source))?;
+        let stream = self.connect().await?;
         let answering = tokio::time::timeout(ANSWER_TIMEOUT, answer(stream, request));
         let answer = answering
             .await
             .map_err(|_| ClientError::Late(self.address))?;
         answer.ok_or(ClientError::Foreign(self.address))
+    }
+
+    async fn connect(&self) -> Result<TcpStream, ClientError> {
+        let timed_out = || io::Error::from(io::ErrorKind::TimedOut);
+        let connecting = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(self.address));
+        let connected = connecting.await.unwrap_or_else(|_| Err(timed_out()));
+        connected.map_err(|source| self.unreachable(source))
     }
 
     /// Makes a request; none if the token does not fit into one.
@@ -199,23 +260,66 @@ impl AdminClient {
     }
 }
 
+impl AdminEvents {
+    /// Waits for the next event.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn next(&mut self) -> Result<AdminEvent, ClientError> {
+        let foreign = |_| ClientError::Foreign(self.address);
+        loop {
+            if let Some(event) = self.reader.next().map_err(foreign)? {
+                return Ok(event);
+            }
+            let frame = tokio::time::timeout(EVENT_TIMEOUT, self.content.frame()).await;
+            let frame = frame.map_err(|_| ClientError::Late(self.address))?;
+            let closed = ClientError::Closed(self.address);
+            let Some(Ok(frame)) = frame else {
+                return Err(closed);
+            };
+            if let Ok(data) = frame.into_data() {
+                self.reader.push(&data);
+            }
+        }
+    }
+
+    /// Says that the stream has left something out.
+    pub fn missed(&self) -> ClientError {
+        ClientError::Missed(self.address)
+    }
+
+    /// Reads what an event says.
+    ///
+    /// # Errors
+    /// If a gateway does not say such things.
+    pub fn read<T: DeserializeOwned>(&self, data: Value) -> Result<T, ClientError> {
+        read(self.address, data)
+    }
+}
+
+fn read<T: DeserializeOwned>(address: SocketAddr, content: Value) -> Result<T, ClientError> {
+    serde_json::from_value(content).map_err(|_| ClientError::Foreign(address))
+}
+
 /// Sends a request; none if no answer comes that the admin port could give.
 async fn answer(stream: TcpStream, request: Request<Full<Bytes>>) -> Option<AdminAnswer> {
+    collected(begin(stream, request).await?).await
+}
+
+/// Sends a request, and returns the head of the answer.
+async fn begin(stream: TcpStream, request: Request<Full<Bytes>>) -> Option<Response<Incoming>> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.ok()?;
-    let asking = async {
-        let response: Response<Incoming> = sender.send_request(request).await.ok()?;
-        let status = response.status();
-        let content = Limited::new(response.into_body(), ANSWER_BYTES_MAX);
-        let content = content.collect().await.ok()?.to_bytes();
-        let content = serde_json::from_slice(&content).ok()?;
-        Some(AdminAnswer { status, content })
-    };
-    tokio::pin!(asking);
-    tokio::select! {
-        answer = &mut asking => answer,
-        // It may end before the last bytes are read.
-        _ = connection => asking.await,
-    }
+    // It ends with the answer's content, or when nobody reads that any more.
+    tokio::spawn(connection);
+    sender.send_request(request).await.ok()
+}
+
+async fn collected(response: Response<Incoming>) -> Option<AdminAnswer> {
+    let status = response.status();
+    let content = Limited::new(response.into_body(), ANSWER_BYTES_MAX);
+    let content = content.collect().await.ok()?.to_bytes();
+    let content = serde_json::from_slice(&content).ok()?;
+    Some(AdminAnswer { status, content })
 }
 
 /// Returns where a port can be reached from this machine that listens at `address`.
@@ -240,3 +344,11 @@ const ANSWER_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Most bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
+
+/// How long a stream may be silent: the admin port writes at least every ten seconds.
+const EVENT_TIMEOUT: Duration = Duration::from_secs(25);
+
+const EVENT_STREAM: &str = "text/event-stream";
+
+#[cfg(test)]
+mod tests;

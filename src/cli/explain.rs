@@ -79,7 +79,8 @@ pub fn explained(loaded: &Loaded, asked: &AskedRequest) -> Result<Explanation, B
         partition_key: &partition_key(store, &NO_KEY),
         digest_key: &secret_key(store).unwrap_or(NO_KEY),
         store: &counters,
-        clients: None,
+        thresholds: None,
+        notes: None,
     };
     let explaining = explain(limiter, asked, clock.wall(), ExplainMode::File);
     (explaining.now_or_never()).expect("nobody is asked")

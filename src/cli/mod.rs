@@ -5,6 +5,7 @@
 pub mod against;
 pub mod check;
 mod client;
+mod event_stream;
 pub mod explain;
 mod file;
 pub mod generate;
@@ -18,6 +19,9 @@ pub mod reload;
 mod request_arguments;
 pub mod run;
 mod systemd;
+pub mod top;
+pub mod trace;
+mod trace_arguments;
 pub mod upgrade;
 pub mod version;
 
@@ -30,6 +34,7 @@ use clap_complete::Shell;
 
 pub use self::keys_arguments::{ClientName, KeysCommand};
 pub use self::request_arguments::RequestArguments;
+pub use self::trace_arguments::TraceArguments;
 
 /// A rate-limiting reverse proxy.
 #[derive(Clone, Debug, Parser, PartialEq, Eq)]
@@ -88,6 +93,14 @@ pub enum Command {
     /// What single clients have left, and what to do with them: raise, block, reset, give back.
     #[command(subcommand)]
     Keys(KeysCommand),
+    /// Shows what happens at the gateway that runs with the file: who is refused, by what, and what is in trouble.
+    Top {
+        /// Prints it once, as plain text, instead of following it.
+        #[arg(long)]
+        once: bool,
+    },
+    /// Shows what the next requests go through at the gateway that runs with the file, step by step.
+    Trace(TraceArguments),
     /// Has the gateway that runs with the file read it again, and says what has changed, or what is wrong with it.
     Reload,
     /// Has the gateway that runs with the file start its binary again, hand everything over, and says how it went.

@@ -42,8 +42,8 @@ async fn run_gateway(file: &Path, launch: Option<Launch>) -> io::Result<ExitCode
             return Ok(ExitCode::FAILURE);
         }
     };
-    let gateway = match start(file, predecessor.as_mut()) {
-        Ok(gateway) => gateway,
+    let (gateway, requests) = match start(file, predecessor.as_mut()) {
+        Ok(started) => started,
         Err(failed) => {
             eprint!("{}", failed.message);
             if let Some(predecessor) = predecessor {
@@ -55,7 +55,7 @@ async fn run_gateway(file: &Path, launch: Option<Launch>) -> io::Result<ExitCode
     drop(predecessor);
     tracing::info!("listening");
     systemd::ready("listening");
-    let mut running = Running::new(gateway, launch);
+    let mut running = Running::new(gateway, requests, launch);
     let ended = running.until_ended(&mut signals).await;
     running.drain(ended, &mut signals).await
 }
@@ -103,17 +103,24 @@ impl NotStarted {
     }
 }
 
-fn start(file: &Path, predecessor: Option<&mut Predecessor>) -> Result<Gateway, NotStarted> {
+/// Starts a gateway; returns it, and the upgrades that clients of its admin port ask for.
+fn start(
+    file: &Path,
+    predecessor: Option<&mut Predecessor>,
+) -> Result<(Gateway, mpsc::Receiver<UpgradeRequest>), NotStarted> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| NotStarted::new(EXIT_CONFIG, unreadable(file, &error)))?;
-    // Before anything runs, so that no event is lost.
+    let mut requests = None;
+    // Before anything runs, so that no event is lost, and nobody who asks for an upgrade is refused.
     let prepare = |gateway: &mut Gateway| {
         greet(gateway, file);
         gateway.log_events();
+        requests = Some(gateway.upgrade_requests());
     };
     let config = ConfigText::of(file, &text);
     let clock = (predecessor.as_deref()).map_or_else(Clock::system, Predecessor::clock);
-    Gateway::start_with(config, clock, predecessor, prepare).map_err(|error| match error {
+    let started = Gateway::start_with(config, clock, predecessor, prepare);
+    let gateway = started.map_err(|error| match error {
         StartError::File(report) => {
             let name = file.display().to_string();
             let color = io::stderr().is_terminal();
@@ -125,7 +132,8 @@ fn start(file: &Path, predecessor: Option<&mut Predecessor>) -> Result<Gateway, 
             }
         }
         error => NotStarted::new(1, format!("{:#}", anyhow::Error::from(error))),
-    })
+    })?;
+    Ok((gateway, requests.expect("it was prepared")))
 }
 
 /// What ends a gateway.
@@ -155,11 +163,15 @@ struct UpgradeUnderWay {
 }
 
 impl Running {
-    fn new(gateway: Gateway, launch: Option<Launch>) -> Self {
+    fn new(
+        gateway: Gateway,
+        requests: mpsc::Receiver<UpgradeRequest>,
+        launch: Option<Launch>,
+    ) -> Self {
         Self {
             upgrader: launch.map(|launch| Arc::new(gateway.upgrader(launch))),
             upgrade: None,
-            requests: gateway.upgrade_requests(),
+            requests,
             watchdog: Watchdog::of_this_process(),
             gateway,
         }

@@ -27,7 +27,9 @@ use crate::limit::plan::OnStoreFailure;
 use crate::limit::{Align, Count, OldestBucket, Overshoot};
 use crate::logging::LogFormat;
 use crate::request::{AddressSource, Choice, ClientNames, Missing, Part, Partition};
-use crate::snapshot::{EncodedSlash, Endpoint, Jitter, PolicyMode, RateLimitHeaders, StatusRange};
+use crate::snapshot::{
+    EncodedSlash, Endpoint, Jitter, PolicyMode, RateLimitHeaders, StatusRange, Threshold,
+};
 use crate::store::settings::{Address, Deployment};
 use crate::tls::{ServerProof, TlsVersion};
 
@@ -228,6 +230,11 @@ pub fn jitter(jitter: &Jitter) -> String {
 /// Writes `overshoot`.
 pub fn overshoot(overshoot: &Overshoot) -> String {
     format!("{}%", decimal(u64::from(overshoot.0), PPM_PER_PERCENT))
+}
+
+/// Writes an item of `notify`.
+pub fn threshold(threshold: &Threshold) -> String {
+    format!("{}%", threshold.percent())
 }
 
 /// Writes how many calls a request takes, if the next units are bought whenever half of so many are left.

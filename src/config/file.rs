@@ -30,7 +30,7 @@ use crate::index::{ListenerIndex, PolicyIndex, RouteIndex, UpstreamIndex};
 use crate::limit::{Align, AnchorDay, Count, OldestBucket, Overshoot};
 use crate::request::Choice;
 use crate::request::jwt::{SigningAlgorithm, TokenRules};
-use crate::snapshot::{self, Admin, General, Listener, Log, StatusRange};
+use crate::snapshot::{self, Admin, General, Listener, Log, StatusRange, Threshold};
 use crate::store::settings::{Password, Settings};
 
 /// A table of the file.
@@ -244,6 +244,8 @@ pub struct RawPolicy {
     pub count_status: Vec<Spanned<StatusRange>>,
     /// `refund_on`
     pub refund_on: Vec<Spanned<RefundOn>>,
+    /// `notify`
+    pub notify: Vec<Spanned<Threshold>>,
     /// `candidate`: any number
     pub candidate: Vec<Spanned<RawQuota>>,
     /// `[policies.NAME.refusal] body`

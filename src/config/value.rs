@@ -29,7 +29,8 @@ pub use address::{
     listen_address, network,
 };
 pub use amount::{
-    OVERSHOOT_PATTERN, bytes_text, overshoot, ratio, ratio_from_0, size, size_pattern,
+    OVERSHOOT_PATTERN, THRESHOLD_PATTERN, bytes_text, overshoot, ratio, ratio_from_0, size,
+    size_pattern, threshold,
 };
 pub use calendar::{
     ANCHOR_TIME_PATTERN, Zone, ZoneSource, anchor_by, anchor_day, anchor_day_pattern, anchor_time,

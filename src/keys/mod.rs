@@ -17,6 +17,6 @@ pub mod report;
 
 pub use apply::reset_states;
 pub use context::Keys;
-pub use directive::Directive;
+pub use directive::{Directive, hex};
 pub use error::KeysError;
 pub use in_force::{InForce, InForceParts};

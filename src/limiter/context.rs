@@ -1,6 +1,13 @@
 //! What decisions are made with.
 
+use std::sync::Arc;
+
+use typed_index_collections::TiSlice;
+
 use super::known::SeenClients;
+use super::reached::ThresholdObserver;
+use super::top::TopClients;
+use crate::index::PolicyIndex;
 use crate::snapshot::Snapshot;
 use crate::store::Session;
 
@@ -15,6 +22,17 @@ pub struct Limiter<'l> {
     pub digest_key: &'l [u8; 32],
     /// The way to the counters.
     pub store: &'l Session,
-    /// Where clients are noted, if somebody may ask which are known.
-    pub clients: Option<&'l SeenClients>,
+    /// Notes thresholds that clients reach, if a policy has some.
+    pub thresholds: Option<&'l dyn ThresholdObserver>,
+    /// Where clients are noted, if somebody may ask about them.
+    pub notes: Option<ClientNotes<'l>>,
+}
+
+/// Where a worker notes clients for operators.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientNotes<'l> {
+    /// Which there are.
+    pub seen: &'l SeenClients,
+    /// What each policy of the snapshot makes of them.
+    pub top: &'l TiSlice<PolicyIndex, Arc<TopClients>>,
 }

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use super::context::Limiter;
 use super::held::HeldUnits;
 use super::limit_info::{LimitInfo, tightest};
+use super::noted_units::NotedUnits;
 use crate::clock::Micros;
 use crate::cost::{MissingCost, PriceRow, Settled};
 use crate::index::PolicyIndex;
@@ -30,10 +31,14 @@ pub struct Decided {
     pub(super) held: Option<Box<HeldUnits>>,
     /// Whether a decision was made without the store that should have made it.
     pub is_degraded: bool,
+    /// Whether the store was asked over the network.
+    pub is_asked: bool,
     /// The overrides that matched, in the form that may be shown: printable ASCII.
     pub tiers: String,
     /// The quotas that refused, or would have.
     pub(super) refusing: SmallVec<[RefusingQuota; 2]>,
+    /// What was noted of units that may still change.
+    pub(super) noted: Vec<NotedUnits>,
 }
 
 /// A quota that refused, or would have.
@@ -56,6 +61,13 @@ pub(super) enum QuotaPlace {
     Penalty,
     /// The credits that take what the policy refuses.
     Spill,
+}
+
+impl QuotaPlace {
+    /// Says whether the quota is the policy's or its override's, and no addition to them.
+    pub(super) fn is_own(self) -> bool {
+        matches!(self, Self::Own(_))
+    }
 }
 
 /// What a policy did to a request.
@@ -182,7 +194,7 @@ impl Decided {
     /// Yields the quotas that refused; of a policy of which none did, the penalty.
     pub fn violated<'s>(&'s self, snapshot: &'s Snapshot) -> impl Iterator<Item = &'s PolicyQuota> {
         let of = |one: &RefusingQuota| &self.policies[usize::from(one.of)];
-        let is_own = |one: &RefusingQuota| matches!(one.place, QuotaPlace::Own(_));
+        let is_own = |one: &RefusingQuota| one.place.is_own();
         let violated = self.refusing.iter().filter(move |one| {
             let is_counted = match one.place {
                 QuotaPlace::Own(_) => true,

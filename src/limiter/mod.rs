@@ -12,21 +12,28 @@ mod first_cost;
 mod held;
 mod known;
 mod limit_info;
+mod note_clients;
+mod noted_units;
 mod plan;
 mod preflight;
 mod preview;
+mod reached;
 mod settle;
+mod thresholds;
+mod top;
 
 use std::cell::RefCell;
 
-pub use context::Limiter;
+pub use context::{ClientNotes, Limiter};
 pub use decided::{Admission, Decided, PolicyResult, Reservation};
 pub use first_cost::Reserve;
 pub use known::{Judged, JudgedPolicy, KnownClients, SeenClients, judge};
 pub use limit_info::{LimitInfo, tightest};
 pub use plan::BodyNeeds;
 pub use preview::{PeekedCost, Preview, PreviewedQuota};
+pub use reached::{ReachedThreshold, ThresholdObserver};
 pub use settle::{ResponseFacts, Settler};
+pub use top::{CountedClient, CountedEvents, NearClient, SeenRequest, TopClients};
 
 use self::held::HeldUnits;
 use self::plan::Planned;
@@ -52,16 +59,21 @@ impl Limiter<'_> {
         decided: &mut Decided,
     ) -> Admission {
         let (mut planned, reserve) = (Planned::default(), numbers.map(Reserve::Read));
-        if let Err(refused) = self.plan(policies, facts, latest, reserve, &mut planned, decided) {
+        let plan = self.plan(policies, facts, latest, reserve, &mut planned, decided);
+        self.note_blocked(&planned, facts);
+        if let Err(refused) = plan {
             decided.not_asked();
             return refused;
         }
         if planned.checks.is_empty() {
             return Admission::NOW;
         }
-        match self.decide_at_once(&planned, decided) {
+        match self.decide_at_once(&planned, facts, decided) {
             Ok(admission) => admission,
-            Err(asked) => planned.admission(self.store, &mut asked.await, decided),
+            Err(asked) => {
+                decided.is_asked = true;
+                self.conclude(&planned, facts, &mut asked.await, decided)
+            }
         }
     }
 
@@ -78,11 +90,13 @@ impl Limiter<'_> {
     ) -> Result<BodyNeeds, Admission> {
         let (mut planned, reserve) = (Planned::default(), Some(Reserve::Unread(numbers)));
         if let Err(refused) = self.plan(policies, facts, latest, reserve, &mut planned, decided) {
+            self.note_blocked(&planned, facts);
             decided.not_asked();
             return Err(refused);
         }
         if let Some(mut outcome) = self.store.refuse_at_once(&planned.checks) {
-            return Err(planned.admission(self.store, &mut outcome, decided));
+            self.note_blocked(&planned, facts);
+            return Err(self.conclude(&planned, facts, &mut outcome, decided));
         }
         *decided = Decided::default();
         Ok(planned.needs)
@@ -102,6 +116,7 @@ impl Limiter<'_> {
             *decided = Decided::default();
             return None;
         };
+        self.note_blocked(&planned, facts);
         decided.not_asked();
         Some(refused)
     }
@@ -110,13 +125,27 @@ impl Limiter<'_> {
     fn decide_at_once<'p>(
         &'p self,
         planned: &'p Planned<'_>,
+        facts: &Facts<'_>,
         decided: &mut Decided,
     ) -> Result<Admission, Asked<'p>> {
         let mut outcome = StoreVerdict::default();
         match self.store.begin(&planned.checks, &mut outcome) {
-            None => Ok(planned.admission(self.store, &mut outcome, decided)),
+            None => Ok(self.conclude(planned, facts, &mut outcome, decided)),
             Some(asked) => Err(asked),
         }
+    }
+
+    /// Notes what came of a plan, and says what that means for the request.
+    fn conclude(
+        &self,
+        planned: &Planned<'_>,
+        facts: &Facts<'_>,
+        outcome: &mut StoreVerdict,
+        decided: &mut Decided,
+    ) -> Admission {
+        let admission = planned.admission(self.store, outcome, decided);
+        self.note_outcome(planned, outcome, facts, decided);
+        admission
     }
 }
 

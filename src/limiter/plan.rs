@@ -1,6 +1,7 @@
 //! A request's plan: every quota of its route's policies, with the partition that it counts for.
 
 use std::cell::RefCell;
+use std::ops::Range;
 
 use smallvec::SmallVec;
 
@@ -8,6 +9,7 @@ use super::context::Limiter;
 use super::decided::{Admission, Decided, PolicyResult, QuotaPlace, RefusingQuota, ShownDecision};
 use super::first_cost::{Reserve, cost};
 use crate::cost::RequestNeed;
+use crate::index::PolicyIndex;
 use crate::limit::plan::{CheckMode, PlanPolicy};
 use crate::limit::{AnchorDay, Check, CheckResult, Count, PartitionId, Plan, Verdict};
 use crate::metrics::PolicyOutcome;
@@ -21,6 +23,8 @@ pub(super) struct Planned<'s> {
     /// What is reserved by the request's body.
     pub(super) needs: BodyNeeds,
     owners: SmallVec<[Owner; 4]>,
+    /// The policies that block the client, and who it is.
+    pub(super) blocked: Vec<(PolicyIndex, PartitionId)>,
 }
 
 /// What must be read of a request's body before the request is decided.
@@ -78,9 +82,7 @@ impl<'l> Limiter<'l> {
                     continue;
                 }
             };
-            if let Some(clients) = self.clients {
-                clients.note(index, policy, partition_id, facts);
-            }
+            self.note_client(index, partition_id, facts);
             let mut own = decision(PolicyOutcome::Admitted);
             let mut candidates = &*policy.candidates;
             if policy.has_overrides() {
@@ -100,6 +102,7 @@ impl<'l> Limiter<'l> {
                 }
                 Grant::Blocked => {
                     own.outcome = refusal(mode, PolicyOutcome::Blocked);
+                    planned.blocked.push((index, partition_id));
                     decided.policies.push(own);
                     if mode == PolicyMode::Enforce {
                         return Err(Admission::Blocked { policy: index });
@@ -137,6 +140,25 @@ impl<'s> Planned<'s> {
     pub(super) fn places(&self) -> impl Iterator<Item = (&Check<'s>, usize, QuotaPlace)> {
         let placed = |(check, owner): (_, &Owner)| (check, owner.of.into(), owner.place);
         self.checks.iter().zip(&self.owners).map(placed)
+    }
+
+    /// Says which quota of its policy a check is about.
+    pub(super) fn place(&self, check: usize) -> QuotaPlace {
+        self.owners[check].place
+    }
+
+    /// Yields the policies with quotas of their own: which of [`Decided::policies`], and the places of their checks.
+    pub(super) fn own_quotas(&self) -> impl Iterator<Item = (usize, Range<usize>)> {
+        let mut next = 0;
+        let policies = self.owners.chunk_by(|one, other| one.of == other.of);
+        policies.filter_map(move |owners| {
+            let first = next;
+            next += owners.len();
+            // They are its first ones.
+            let own = owners.iter().take_while(|owner| owner.place.is_own());
+            let own = first..first + own.count();
+            (!own.is_empty()).then(|| (owners[0].of.into(), own))
+        })
     }
 
     /// Adds what a policy does and its checks: its quotas, and those that are tried beside them.
@@ -281,6 +303,12 @@ impl<'s> Planned<'s> {
             );
             let counts = check.quota.count == Count::All || verdict.admit && has_admitted;
             policy.is_counted |= is_real && counts;
+        }
+        for policy in &mut decided.policies {
+            // What another policy refuses is not billed.
+            if policy.outcome == PolicyOutcome::Marked && !verdict.admit && !policy.is_counted {
+                policy.cost = 0;
+            }
         }
     }
 

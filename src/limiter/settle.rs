@@ -121,7 +121,8 @@ impl Decided {
                     decision.cost = 0;
                 }
             }
-            store.settle_later(&mut charge, |_| Adjustment::GiveBack(u64::MAX));
+            let all = |_| Adjustment::GiveBack(u64::MAX);
+            store.settle_later(&mut charge, all);
         }
     }
 

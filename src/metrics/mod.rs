@@ -15,7 +15,9 @@ mod duration;
 mod endpoint;
 mod exposition;
 mod listener;
+mod notifications;
 mod outcome;
+mod policy;
 mod process;
 mod refused;
 mod render;
@@ -31,10 +33,11 @@ pub use endpoint::EndpointMetrics;
 pub use exposition::Exposition;
 pub use listener::ListenerMetrics;
 pub use outcome::PolicyOutcome;
+pub use policy::{PolicyMetrics, Refund};
 #[cfg(test)]
 pub(crate) use refused::is_counted;
-pub use route::RouteMetrics;
-pub use shard::WorkerIndex;
+pub use route::{RouteMetrics, UNROUTED_NAME};
+pub use shard::{Sharded, WorkerIndex};
 pub use upstream::UpstreamMetrics;
 pub use usage::{BreakerState, ROUND_TRIP_BOUNDS_US, RedisUsage, ServerUsage, Usage};
 
@@ -43,20 +46,19 @@ use std::sync::{Arc, OnceLock};
 
 use http::StatusCode;
 use prometheus_client::registry::Registry;
-use smallvec::SmallVec;
 
 use crate::clock::Micros;
-use crate::cost::{MissingCost, Settled};
 use crate::fault::Reason;
 use crate::index::{PolicyIndex, RouteIndex, UpstreamIndex};
 use certificates::Certificates;
 use configured::Configured;
 use duration::RouteDurations;
 use endpoint::EndpointName;
+use notifications::NotificationCounts;
 use process::ProcessCollector;
 use refused::Refused;
 use route::{OTHERS, UNROUTED};
-use shard::{ByName, Sharded, add};
+use shard::{ByName, add};
 use typed_index_collections::TiVec;
 
 /// All metrics of the process.
@@ -79,15 +81,6 @@ pub struct Handles {
     pub unrouted: Arc<RouteMetrics>,
 }
 
-/// What is counted per policy.
-#[derive(Debug)]
-pub struct PolicyMetrics(Sharded<PolicyShard>);
-
-/// Units on their way back to policies because of how a request was answered. They count once they are
-/// back, so not at all if that fails.
-#[derive(Debug, Default)]
-pub struct Refund(SmallVec<[(Arc<PolicyMetrics>, WorkerIndex, u64); 2]>);
-
 #[derive(Debug)]
 struct MetricSeries {
     shards: usize,
@@ -105,6 +98,7 @@ struct MetricSeries {
     reloads_applied: AtomicU64,
     reloads_rejected: AtomicU64,
     configured: Configured,
+    notifications: NotificationCounts,
     store: OnceLock<StoreUsage>,
     certificates: Certificates,
     log_lines_dropped: OnceLock<Arc<AtomicU64>>,
@@ -131,17 +125,6 @@ impl Default for ErrorCounts {
     }
 }
 
-#[derive(Debug, Default)]
-struct PolicyShard {
-    outcomes: [AtomicU64; PolicyOutcome::ALL.len()],
-    near_limit: AtomicU64,
-    refunded_units: AtomicU64,
-    reserved_units: AtomicU64,
-    charged_units: AtomicU64,
-    capped_costs: AtomicU64,
-    missing_costs: [AtomicU64; MissingCost::ALL.len()],
-}
-
 impl Metrics {
     /// Makes the metrics of a process with this many workers.
     pub fn new(workers: usize) -> Self {
@@ -161,6 +144,7 @@ impl Metrics {
             reloads_applied: AtomicU64::new(0),
             reloads_rejected: AtomicU64::new(0),
             configured: Configured::default(),
+            notifications: NotificationCounts::default(),
             store: OnceLock::new(),
             certificates: Certificates::default(),
             log_lines_dropped: OnceLock::new(),
@@ -181,6 +165,11 @@ impl Metrics {
     /// Returns the index of the threads that are not workers.
     pub fn control(&self) -> WorkerIndex {
         WorkerIndex(self.series.shards - 1)
+    }
+
+    /// Makes one `T` for each worker, and one for the other threads.
+    pub fn sharded<T: Default>(&self) -> Sharded<T> {
+        Sharded::new(self.series.shards)
     }
 
     /// Notes that a thread does its housekeeping.
@@ -227,7 +216,7 @@ impl Metrics {
 
     /// Finds or makes a policy's series.
     pub fn policy(&self, name: &Arc<str>) -> Arc<PolicyMetrics> {
-        let make = || PolicyMetrics(Sharded::new(self.series.shards));
+        let make = || PolicyMetrics::new(self.series.shards);
         self.series.policies.find_or_make(name, make)
     }
 
@@ -299,6 +288,16 @@ impl Metrics {
         self.series.configured.show_quotas(quotas);
     }
 
+    /// Shows how often these thresholds of policies, in percent, are reached from now on, and no others.
+    pub fn show_thresholds(&self, thresholds: Vec<(Arc<str>, u8)>) {
+        self.series.notifications.show(thresholds);
+    }
+
+    /// Counts a client that has reached a threshold.
+    pub fn notified(&self, policy: &Arc<str>, percent: u8) {
+        self.series.notifications.count(policy, percent);
+    }
+
     /// Shows which configuration the process begins with.
     pub fn started(&self, in_force: ConfigInfo) {
         self.series.configured.applied(in_force);
@@ -330,55 +329,6 @@ impl Metrics {
     /// Shows the counter of lines that the log lost; the first call counts.
     pub fn observe_log(&self, lines_dropped: Arc<AtomicU64>) {
         let _ = self.series.log_lines_dropped.set(lines_dropped);
-    }
-}
-
-impl Refund {
-    /// Adds units of a policy; the worker counts them.
-    pub fn add(&mut self, policy: &Arc<PolicyMetrics>, worker: WorkerIndex, units: u64) {
-        self.0.push((Arc::clone(policy), worker, units));
-    }
-
-    /// Counts them, because they are back.
-    pub fn count(self) {
-        for (policy, worker, units) in self.0 {
-            (policy.0.of(worker).refunded_units).fetch_add(units, Relaxed);
-        }
-    }
-}
-
-impl PolicyMetrics {
-    /// Counts what the policy did to a request.
-    pub fn decided(&self, worker: WorkerIndex, outcome: PolicyOutcome) {
-        add(&self.0.of(worker).outcomes[outcome as usize]);
-    }
-
-    /// Counts a request that was admitted, after which most of a quota is used.
-    pub fn near_limit(&self, worker: WorkerIndex) {
-        add(&self.0.of(worker).near_limit);
-    }
-
-    /// Counts units that were reserved, and those that were charged in the end.
-    pub fn charged(&self, worker: WorkerIndex, reserved: u64, charged: u64) {
-        let shard = self.0.of(worker);
-        shard.reserved_units.fetch_add(reserved, Relaxed);
-        shard.charged_units.fetch_add(charged, Relaxed);
-    }
-
-    /// Counts an answer whose body should have told what the request cost.
-    pub fn settled(&self, worker: WorkerIndex, settled: Settled) {
-        let shard = self.0.of(worker);
-        if settled.is_capped {
-            add(&shard.capped_costs);
-        }
-        if let Some(missing) = settled.missing_cost {
-            add(&shard.missing_costs[missing as usize]);
-        }
-    }
-
-    /// Counts a response whose header field should have reported what the request cost.
-    pub fn cost_header_missing(&self, worker: WorkerIndex) {
-        add(&self.0.of(worker).missing_costs[MissingCost::Header as usize]);
     }
 }
 

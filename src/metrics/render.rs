@@ -12,7 +12,7 @@ use prometheus_client::metrics::MetricType;
 
 use super::duration::RouteTotal;
 use super::exposition::{Exposition, text_of};
-use super::route::STATUS_CLASSES;
+use super::route::{STATUS_CLASSES, UNROUTED_NAME};
 use super::text::{count, counter, counters, gauge};
 use super::{MetricSeries, Metrics, PolicyMetrics, PolicyOutcome};
 use super::{endpoint, listener, store, upstream};
@@ -48,6 +48,7 @@ impl Collector for MetricSeries {
         upstream::encode(encoder, &self.upstreams.all())?;
         endpoint::encode(encoder, &self.endpoints.all())?;
         self.configured.encode(encoder)?;
+        self.notifications.encode(encoder)?;
         self.encode_process(encoder)
     }
 }
@@ -61,15 +62,17 @@ impl MetricSeries {
         for (name, policy) in &policies {
             for outcome in PolicyOutcome::ALL {
                 let labels = [("policy", &**name), ("outcome", outcome.word())];
-                let sum = policy.0.sum(|shard| &shard.outcomes[outcome as usize]);
-                count(&mut family, &labels, sum)?;
+                count(&mut family, &labels, policy.total(outcome))?;
             }
         }
         let help = "Requests admitted by a policy after which at least 80 % of one of its quotas was used.";
         let mut family = counters(encoder, "near_limit", help)?;
         for (name, policy) in &policies {
-            let sum = policy.0.sum(|shard| &shard.near_limit);
-            count(&mut family, &[("policy", &**name)], sum)?;
+            count(
+                &mut family,
+                &[("policy", &**name)],
+                policy.near_limit_total(),
+            )?;
         }
         let help = "Units refunded because of the response, by policy.";
         let mut family = counters(encoder, "refunded_units", help)?;
@@ -84,13 +87,13 @@ impl MetricSeries {
     fn encode_routes(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
         let mut family = counters(encoder, "requests", "Requests by route and status class.")?;
         let mut routes = self.routes.all();
-        routes.push((UNROUTED.into(), Arc::clone(&self.unrouted)));
+        routes.push((UNROUTED_NAME.into(), Arc::clone(&self.unrouted)));
         let mut totals = Vec::with_capacity(routes.len());
         for (name, route) in &routes {
             let mut requests = 0;
             for (index, class) in STATUS_CLASSES.into_iter().enumerate() {
                 let labels = [("route", &**name), ("class", class)];
-                let sum = route.classes.sum(|shard| &shard[index]);
+                let sum = route.shards.sum(|shard| &shard.classes[index]);
                 count(&mut family, &labels, sum)?;
                 requests += sum;
             }
@@ -100,10 +103,15 @@ impl MetricSeries {
                 requests,
             });
         }
+        let help = "Requests that a limit refused, by route.";
+        let mut family = counters(encoder, "route_refusals", help)?;
+        for (name, route) in &routes {
+            count(&mut family, &[("route", &**name)], route.refused_total())?;
+        }
         // The last one is none of the file's.
         totals.pop();
         self.durations.rank(&totals, monotonic());
-        self.durations.encode(encoder, UNROUTED)
+        self.durations.encode(encoder, UNROUTED_NAME)
     }
 
     fn encode_errors(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
@@ -194,9 +202,6 @@ fn encode_reservations(
     }
     Ok(())
 }
-
-/// The label of requests that no route took; no pattern has this name.
-const UNROUTED: &str = "none";
 
 #[cfg(test)]
 mod tests;

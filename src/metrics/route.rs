@@ -9,17 +9,25 @@ use super::shard::{Sharded, WorkerIndex, add};
 /// What is counted per route.
 #[derive(Debug)]
 pub struct RouteMetrics {
-    pub(super) classes: Sharded<[AtomicU64; STATUS_CLASSES.len()]>,
+    pub(super) shards: Sharded<RouteShard>,
     /// Its place among the histograms of durations.
     pub(super) place: AtomicUsize,
     /// How many requests it had had when routes were ranked last.
     pub(super) ranked_requests: AtomicU64,
 }
 
+#[derive(Debug, Default)]
+pub(super) struct RouteShard {
+    pub(super) classes: [AtomicU64; STATUS_CLASSES.len()],
+    /// Requests that a limit refused, and those of them that were answered with a 5xx.
+    pub(super) refused: AtomicU64,
+    refused_5xx: AtomicU64,
+}
+
 impl RouteMetrics {
     pub(super) fn new(shards: usize, place: usize) -> Self {
         Self {
-            classes: Sharded::new(shards),
+            shards: Sharded::new(shards),
             place: AtomicUsize::new(place),
             ranked_requests: AtomicU64::new(0),
         }
@@ -28,13 +36,37 @@ impl RouteMetrics {
     /// Counts a request that was answered with `status`, whoever answered.
     pub fn answered(&self, worker: WorkerIndex, status: StatusCode) {
         let class = usize::from(status.as_u16() / 100);
-        let counters = self.classes.of(worker);
+        let counters = &self.shards.of(worker).classes;
         add(counters.get(class).unwrap_or(&counters[0]));
     }
 
     /// Counts a request whose client left before it was answered.
     pub fn unanswered(&self, worker: WorkerIndex) {
-        add(&self.classes.of(worker)[0]);
+        add(&self.shards.of(worker).classes[0]);
+    }
+
+    /// Counts a request that a limit refused.
+    pub fn refused(&self, worker: WorkerIndex, status: StatusCode) {
+        let shard = self.shards.of(worker);
+        add(&shard.refused);
+        if status.is_server_error() {
+            add(&shard.refused_5xx);
+        }
+    }
+
+    /// Returns how many requests there were, how many of them a limit refused, and how many others were answered with a
+    /// 5xx.
+    pub fn totals(&self) -> [u64; 3] {
+        let of_class = |class: usize| self.shards.sum(|shard| &shard.classes[class]);
+        let requests = (0..STATUS_CLASSES.len()).map(of_class).sum();
+        // Read first, so that a request that is being counted makes no difference below 0.
+        let refused_5xx = self.shards.sum(|shard| &shard.refused_5xx);
+        let failed = of_class(STATUS_CLASSES.len() - 1).saturating_sub(refused_5xx);
+        [requests, self.refused_total(), failed]
+    }
+
+    pub(super) fn refused_total(&self) -> u64 {
+        self.shards.sum(|shard| &shard.refused)
     }
 }
 
@@ -49,6 +81,9 @@ pub(super) const OTHERS: usize = ROUTES_MAX;
 
 /// The place of requests that no route took.
 pub(super) const UNROUTED: usize = ROUTES_MAX + 1;
+
+/// What requests that no route took are labelled with.
+pub const UNROUTED_NAME: &str = "none";
 
 /// How many histograms there are.
 pub(super) const PLACES: usize = ROUTES_MAX + 2;

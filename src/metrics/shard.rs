@@ -12,7 +12,7 @@ pub struct WorkerIndex(pub(super) usize);
 
 /// One `T` per worker and one for the rest of the process; no two share a cache line.
 #[derive(Debug)]
-pub(super) struct Sharded<T>(Box<[CachePadded<T>]>);
+pub struct Sharded<T>(Box<[CachePadded<T>]>);
 
 /// Series by name. Bounded by the configurations whose snapshots are alive.
 #[derive(Debug)]
@@ -26,12 +26,12 @@ impl<T: Default> Sharded<T> {
 
 impl<T> Sharded<T> {
     /// Returns the worker's own. Indices come from the same `Metrics`, so they are in range.
-    pub(super) fn of(&self, worker: WorkerIndex) -> &T {
+    pub fn of(&self, worker: WorkerIndex) -> &T {
         &self.0[worker.0]
     }
 
     /// Yields everybody's.
-    pub(super) fn all(&self) -> impl Iterator<Item = &T> {
+    pub fn all(&self) -> impl Iterator<Item = &T> {
         self.0.iter().map(|one| &**one)
     }
 

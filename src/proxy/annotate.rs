@@ -122,7 +122,7 @@ fn append_list(
 }
 
 /// The largest integer of a structured field (RFC 9651, section 3.3.1); a saturated counter is larger.
-const SF_INTEGER_MAX: u64 = 999_999_999_999_999;
+pub(super) const SF_INTEGER_MAX: u64 = 999_999_999_999_999;
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");

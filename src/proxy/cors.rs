@@ -8,6 +8,7 @@ use http::header::{
 };
 
 use crate::index::RouteIndex;
+use crate::request::copied_value;
 use crate::snapshot::{RateLimitHeaders, Route, Snapshot};
 
 /// Returns the index of the one of a route's `cors_origins` whose page makes the request; none if it may not read
@@ -35,7 +36,7 @@ pub(super) fn allow(
     // To pages of other origins the answer is a different one.
     headers.append(VARY, HeaderValue::from_static("Origin"));
     if let Some(index) = page_origin {
-        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origins[index].clone());
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, copied_value(&origins[index]));
         let exposed = exposed(snapshot.general.ratelimit_headers);
         let exposed = HeaderValue::from_static(exposed);
         headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);

@@ -12,7 +12,7 @@ use super::downstream::request::{RequestGuard, RequestState};
 use super::record::{ExchangeEnd, Record};
 use super::refusal::Refusal;
 use super::upstream::Attempts;
-use super::worker::WorkerConfig;
+use super::worker_config::WorkerConfig;
 use crate::fault::Reason;
 use crate::limiter::{Decided, ResponseFacts};
 use crate::snapshot::UpstreamFault;
@@ -27,6 +27,8 @@ pub(crate) struct Exchange {
     request: RequestGuard,
     /// The request's id, if it has one.
     pub(crate) id: Option<HeaderValue>,
+    /// Whether the response says how the request was decided.
+    pub(super) is_debugged: bool,
     /// What the limiter decided, and the charge that may be given back.
     pub(crate) decided: Decided,
     /// What is read of its bodies, if they tell what it costs.
@@ -49,6 +51,7 @@ impl Exchange {
             is_answered: false,
             request,
             id: None,
+            is_debugged: false,
             decided: Decided::default(),
             reading: None,
             record: Record::begin(client, live, head),

@@ -111,7 +111,6 @@ impl Journey<'_> {
             metrics: &self.live.handles.upstreams[route.upstream],
             worker: worker.index,
         };
-        let (attempts, client) = (&self.exchange.attempts, self.exchange.request());
         let (method, headers) = (
             std::mem::take(&mut head.method),
             std::mem::take(&mut head.headers),
@@ -119,6 +118,11 @@ impl Journey<'_> {
         let mut request = Outgoing::new(method, target::outgoing(target, path), headers, body);
         let id = common.is_some().then(|| self.request_id()).flatten();
         request.set_common(common, id);
+        if let Some(trace) = &mut self.exchange.record.trace {
+            let now = worker.process.clock.now();
+            trace.forwarded(now, &request.head, &self.live.snapshot);
+        }
+        let (attempts, client) = (&self.exchange.attempts, self.exchange.request());
         request.interim = client.interim_sink();
         let stripped = match &route.path_change {
             // Sending may use up the head.

@@ -19,6 +19,7 @@ use super::check::{check, is_last};
 use super::client::Client;
 use super::content::Content;
 use super::cors;
+use super::debug;
 use super::delay::{Delayed, delay};
 use super::downstream::body::RequestBody;
 use super::downstream::request::{IncomingBody, RequestState};
@@ -26,9 +27,11 @@ use super::exchange::Exchange;
 use super::journey_state::{Journey, Stop};
 use super::refusal::{Afterwards, Dialect, Refusal};
 use super::request_headers::{after_route, before_forward, before_route};
+use super::trace::{RequestTrace, TracedDecision};
 use super::tunnel;
 use crate::clock::Micros;
 use crate::index::RouteIndex;
+use crate::limiter::Admission;
 use crate::request::{self, Facts, target, upgrade};
 use crate::snapshot::{AppliedPolicy, Route, UpstreamKind};
 
@@ -63,7 +66,7 @@ pub(crate) fn run(
         let mut journey = Journey {
             client: &client,
             live: &live,
-            limiter: live.limiter(&client.worker.store, client.worker.clients.as_ref()),
+            limiter: client.worker.limiter(&live),
             listener: &live.snapshot.listeners[client.listener],
             exchange: &mut exchange,
             body: &mut body,
@@ -154,21 +157,20 @@ fn annotate_answer(
     exchange: &Exchange,
     scratch: &mut Vec<u8>,
 ) {
-    let snapshot = &exchange.record.live.snapshot;
-    if let Some((name, id)) = snapshot
-        .general
-        .request_id
-        .as_ref()
-        .zip(exchange.id.as_ref())
-    {
+    let live = &exchange.record.live;
+    let snapshot = &live.snapshot;
+    if let Some((name, id)) = live.request_id.as_ref().zip(exchange.id.as_ref()) {
         headers.insert(name, id.clone());
     }
-    if let Some(route) = route {
-        snapshot.routes[route].response_headers.apply(headers);
+    if let Some(changes) = route.and_then(|route| live.changes(route)) {
+        changes.response.apply(headers);
     }
     let style = snapshot.general.ratelimit_headers;
     annotate(headers, style, exchange.decided.infos(snapshot), scratch);
     expose(headers, scratch);
+    if exchange.is_debugged {
+        debug::set_decision(headers, exchange, scratch);
+    }
 }
 
 impl Journey<'_> {
@@ -256,6 +258,9 @@ impl Journey<'_> {
         } = self;
         let (request, limiter) = (exchange.request().clone(), self.limiter);
         let numbers = exchange.reading.as_ref().map(|reading| &reading.numbers);
+        if let Some(trace) = &mut exchange.record.trace {
+            trace.asked(client.worker.process.clock.now());
+        }
         let decided = &mut exchange.decided;
         let admission = if let Some(refused) = refused {
             refused
@@ -265,6 +270,10 @@ impl Journey<'_> {
             request.unless_gone(deciding).await.ok_or(Stop::Gone)?
         };
         tracing::debug!(route = &*route.name, ?admission, "request decided");
+        if self.may_be_traced(admission) {
+            self.trace_decision(applied, facts, admission);
+        }
+        let Self { client, .. } = self;
         if request.is_http2() && request::is_trusted_peer(client.peer, &self.listener.identity) {
             // It relays what its own clients do, who pay for their requests.
             request.excuse_leaving();
@@ -273,6 +282,40 @@ impl Journey<'_> {
             Micros(0) => Ok(()),
             wait => self.delay(wait).await,
         }
+    }
+
+    /// Whether somebody watches requests that are decided so, or watched when the request arrived.
+    fn may_be_traced(&self, admission: Admission) -> bool {
+        let is_admitted = matches!(admission, Admission::Admitted { .. });
+        let traces = &self.client.worker.process.traces;
+        self.exchange.record.trace.is_some() || traces.are_watched(is_admitted)
+    }
+
+    /// Notes what was decided, for those that watch.
+    #[cold]
+    fn trace_decision(
+        &mut self,
+        applied: &[AppliedPolicy],
+        facts: &Facts<'_>,
+        admission: Admission,
+    ) {
+        let process = &self.client.worker.process;
+        let trace = self.exchange.record.trace.take();
+        let Some(route) = self.route else {
+            return;
+        };
+        let decision = TracedDecision {
+            limiter: self.limiter,
+            sent_by: self.connection(),
+            route,
+            applied,
+            facts,
+            latest: &self.client.partition,
+            decided: &self.exchange.decided,
+            admission,
+            clock: &process.clock,
+        };
+        self.exchange.record.trace = RequestTrace::decided(trace, &process.traces, &decision);
     }
 
     /// Holds an admitted request until its turn.
@@ -313,7 +356,12 @@ impl Journey<'_> {
         let (limiter, decided) = (self.limiter, &mut self.exchange.decided);
         let stranger =
             limiter.refuse_stranger(&route.policies, facts, &self.client.partition, decided);
-        let snapshot = &self.live.snapshot;
+        if let Some(admission) = stranger
+            && self.may_be_traced(admission)
+        {
+            self.trace_decision(&route.policies, facts, admission);
+        }
+        let (snapshot, decided) = (&self.live.snapshot, &mut self.exchange.decided);
         let refusal = stranger.and_then(|refused| admitted(snapshot, decided, refused).err());
         refusal.unwrap_or_else(Refusal::body_too_large)
     }

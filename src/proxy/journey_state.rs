@@ -6,8 +6,8 @@ use super::client::Client;
 use super::connection_facts::ConnectionFacts;
 use super::downstream::body::RequestBody;
 use super::exchange::Exchange;
-use super::process::ActiveConfig;
 use super::refusal::Refusal;
+use super::worker_config::WorkerConfig;
 use crate::index::RouteIndex;
 use crate::limiter::Limiter;
 use crate::snapshot::Listener;
@@ -23,7 +23,7 @@ pub(super) enum Stop {
 /// A request on its journey, and what goes with it.
 pub(super) struct Journey<'r> {
     pub(super) client: &'r Client,
-    pub(super) live: &'r ActiveConfig,
+    pub(super) live: &'r WorkerConfig,
     pub(super) limiter: Limiter<'r>,
     pub(super) listener: &'r Listener,
     pub(super) exchange: &'r mut Exchange,

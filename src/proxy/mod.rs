@@ -23,12 +23,14 @@ mod client;
 pub(crate) mod connection_facts;
 mod content;
 mod cors;
+mod debug;
 mod delay;
 pub(crate) mod dry_run;
 mod exchange;
 mod forward;
 pub mod forwarded;
 mod logged;
+pub(crate) mod notifications;
 mod record;
 pub mod refusal;
 mod request_headers;
@@ -38,11 +40,13 @@ mod upstream_limit_headers;
 mod usage;
 mod usage_looks;
 mod worker;
+mod worker_config;
 
 pub(crate) mod downstream;
 pub mod upstream;
 pub mod wire;
 
+pub(crate) mod trace;
 mod tunnel;
 
 #[cfg(test)]

@@ -1,19 +1,22 @@
 //! What the workers of one process share.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arc_swap::{ArcSwap, Guard};
+use arc_swap::{ArcSwap, Cache, Guard};
 use tokio::sync::Notify;
 use typed_index_collections::TiVec;
 
 use super::downstream::capacity::Capacity;
+use super::notifications::Notifications;
+use super::trace::Traces;
 use super::upstream::{Endpoints, UpstreamState};
 use super::usage_looks::UsageLooks;
 use super::wire::sockets::Sockets;
 use crate::clock::Clock;
-use crate::index::UpstreamIndex;
-use crate::limiter::{KnownClients, Limiter, SeenClients};
+use crate::index::{PolicyIndex, UpstreamIndex};
+use crate::limiter::{ClientNotes, KnownClients, Limiter, SeenClients, TopClients};
 use crate::logging;
 use crate::logging::LogFormat;
 use crate::metrics::{ConfiguredQuota, Handles, Metrics};
@@ -24,7 +27,7 @@ use crate::store::{Session, Store};
 /// What the workers of one process share; the configuration in it is swapped whole.
 #[derive(Debug)]
 pub struct Process {
-    live: ArcSwap<ActiveConfig>,
+    live: Arc<ArcSwap<ActiveConfig>>,
     /// Earlier configurations that requests may still hold.
     retired: Mutex<Vec<Arc<ActiveConfig>>>,
     /// The time.
@@ -39,6 +42,10 @@ pub struct Process {
     pub endpoints: Arc<Endpoints>,
     /// The clients that were seen lately.
     pub(crate) known_clients: Arc<KnownClients>,
+    /// Reports clients that reach thresholds.
+    pub(crate) notifications: Notifications,
+    /// Those that watch requests.
+    pub(crate) traces: Traces,
     /// Who has asked for its usage lately.
     pub(crate) usage_looks: UsageLooks,
     /// A key that nobody outside the process knows.
@@ -51,6 +58,9 @@ pub struct Process {
     unsettled: AtomicUsize,
 }
 
+/// What holds the configuration in force for a worker: as long as there is no other one, to look takes no shared count.
+pub(super) type LiveCache = Cache<Arc<ArcSwap<ActiveConfig>>, Arc<ActiveConfig>>;
+
 /// A configuration and the handles that measure its parts.
 #[derive(Debug)]
 pub struct ActiveConfig {
@@ -60,6 +70,10 @@ pub struct ActiveConfig {
     pub handles: Handles,
     /// What is known of the endpoints of its upstreams; none for built-in answers.
     pub(crate) upstreams: TiVec<UpstreamIndex, Option<Arc<UpstreamState>>>,
+    /// The top clients of its policies.
+    pub(crate) top_clients: TiVec<PolicyIndex, Arc<TopClients>>,
+    /// Whether one of them has thresholds.
+    has_thresholds: bool,
     /// The shape of events. It is decided here, because asking whether there is a terminal is a
     /// system call.
     pub log_format: LogFormat,
@@ -88,6 +102,9 @@ impl ActiveConfig {
             snapshot.upstreams.iter().map(|upstream| &upstream.name),
         );
         metrics.show_quotas(configured_quotas(&snapshot));
+        let thresholds = thresholds(&snapshot);
+        let has_thresholds = !thresholds.is_empty();
+        metrics.show_thresholds(thresholds);
         let (format, files) = (snapshot.log.format, snapshot.log.files());
         Self {
             log_format: logging::format_of(format, files.events),
@@ -95,25 +112,58 @@ impl ActiveConfig {
             partition_key: partition_key(&snapshot.store, process_key),
             digest_key: secret_key(&snapshot.store).unwrap_or(*process_key),
             upstreams: endpoints.adopt(&snapshot.upstreams.raw).into(),
+            top_clients: (snapshot.policies.iter())
+                .map(|_| Arc::new(TopClients::new(metrics)))
+                .collect(),
+            has_thresholds,
             snapshot,
             handles,
         }
     }
 
-    /// Returns what decides requests by it; clients are noted in `clients`.
-    pub fn limiter<'l>(
+    /// Goes on with the top clients of the configuration before, by the names of policies.
+    fn inherit(&mut self, before: &Self) {
+        let names = before.snapshot.policies.iter().map(|policy| &policy.name);
+        let known: HashMap<_, _> = names.zip(&before.top_clients).collect();
+        for (policy, top) in self.snapshot.policies.iter().zip(&mut self.top_clients) {
+            if let Some(found) = known.get(&policy.name) {
+                *top = Arc::clone(found);
+            }
+        }
+    }
+
+    /// Returns what decides requests by it; clients are noted in `seen`, and thresholds that are reached in
+    /// `observer`.
+    pub(crate) fn limiter<'l>(
         &'l self,
         store: &'l Session,
-        clients: Option<&'l SeenClients>,
+        seen: Option<&'l SeenClients>,
+        observer: Option<&'l Notifications>,
     ) -> Limiter<'l> {
+        let observer = observer.filter(|_| self.has_thresholds);
         Limiter {
+            thresholds: observer.map(|observer| observer as _),
             snapshot: &self.snapshot,
             partition_key: &self.partition_key,
             digest_key: &self.digest_key,
             store,
-            clients,
+            notes: seen.map(|seen| ClientNotes {
+                seen,
+                top: &self.top_clients,
+            }),
         }
     }
+}
+
+/// Returns the thresholds of the policies that are in use, in percent.
+fn thresholds(snapshot: &Snapshot) -> Vec<(Arc<str>, u8)> {
+    let policies = snapshot.policies.iter();
+    let policies = policies.filter(|policy| policy.mode.is_some());
+    let thresholds = policies.flat_map(|policy| {
+        let thresholds = policy.notify.iter();
+        thresholds.map(|threshold| (Arc::clone(&policy.name), threshold.percent()))
+    });
+    thresholds.collect()
 }
 
 /// Returns the quotas of the policies that are in use, for metrics.
@@ -155,13 +205,15 @@ impl Process {
                 Arc::new(Sockets::new(usize::MAX)),
                 &metrics,
             )),
-            live: ArcSwap::from_pointee(live),
+            notifications: Notifications::new(clock.clone(), Arc::clone(&metrics)),
+            live: Arc::new(ArcSwap::from_pointee(live)),
             retired: Mutex::default(),
             clock,
             store,
             metrics,
             endpoints,
             known_clients: Arc::default(),
+            traces: Traces::default(),
             usage_looks: UsageLooks::default(),
             random_key,
             drains_at_once: AtomicBool::new(false),
@@ -213,6 +265,11 @@ impl Process {
         self.live.load()
     }
 
+    /// Returns what holds the configuration in force for a worker, until there is another one.
+    pub(super) fn live_cache(&self) -> LiveCache {
+        Cache::new(Arc::clone(&self.live))
+    }
+
     /// Returns how many sockets there are towards clients and origins.
     pub(crate) fn sockets(&self) -> &Arc<Sockets> {
         &self.capacity.sockets
@@ -229,7 +286,8 @@ impl Process {
     }
 
     /// Puts `live` in force; requests that began with its predecessor keep that.
-    pub fn swap(&self, live: ActiveConfig) {
+    pub fn swap(&self, mut live: ActiveConfig) {
+        live.inherit(&self.live());
         self.capacity.reload(&live.snapshot.listeners);
         let old = self.live.swap(Arc::new(live));
         self.retired().push(old);

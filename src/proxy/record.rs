@@ -12,8 +12,9 @@ use http::{Method, StatusCode};
 use super::client::Client;
 pub(crate) use super::logged::ExchangeEnd;
 use super::logged::{Logged, Recorded};
+use super::trace::{EndedRequest, RequestTrace};
 use super::upstream::UpstreamFailure;
-use super::worker::WorkerConfig;
+use super::worker_config::WorkerConfig;
 use crate::access_log::AccessLog;
 use crate::clock::{Micros, Timestamp};
 use crate::fault::Reason;
@@ -35,6 +36,8 @@ pub(crate) struct Record {
     sent_bytes: u64,
     /// What only the access log tells; none if there is none.
     logged: Option<Box<Logged>>,
+    /// What those are told that watch requests; none if nobody does.
+    pub(super) trace: Option<Box<RequestTrace>>,
 }
 
 impl Record {
@@ -51,6 +54,12 @@ impl Record {
             reason: None,
             sent_bytes: 0,
             logged: is_logged.then(|| Box::new(Logged::begin(client.peer, began(), head))),
+            trace: if client.worker.process.traces.is_watched() {
+                let (process, copies) = (&client.worker.process, &client.worker.head_copies);
+                RequestTrace::begin(head, client.peer, &process.traces, (&process.clock, copies))
+            } else {
+                None
+            },
         }
     }
 
@@ -59,6 +68,9 @@ impl Record {
         if let Some(logged) = &mut self.logged {
             logged.host.extend_from_slice(host.as_bytes());
         }
+        if let Some(trace) = &mut self.trace {
+            trace.asked_for(host);
+        }
     }
 
     /// Notes whose request it is.
@@ -66,10 +78,13 @@ impl Record {
         if let Some(logged) = &mut self.logged {
             logged.address = client;
         }
+        if let Some(trace) = &mut self.trace {
+            trace.sent_by(client);
+        }
     }
 
     /// Notes the trace that the request is part of, if it says which.
-    pub(crate) fn traced<'t>(&mut self, trace_id: impl FnOnce() -> Option<&'t [u8]>) {
+    pub(crate) fn note_trace_id<'t>(&mut self, trace_id: impl FnOnce() -> Option<&'t [u8]>) {
         if let Some(logged) = &mut self.logged {
             (logged.trace_id).extend_from_slice(trace_id().unwrap_or_default());
         }
@@ -104,6 +119,10 @@ impl Record {
         if let Some(logged) = &mut self.logged {
             logged.identified(&self.live, policies, facts);
         }
+        let clock = &self.client.worker.process.clock;
+        if let Some(trace) = &mut self.trace {
+            trace.identified(clock.now());
+        }
     }
 
     /// Notes that the request is delayed from now on.
@@ -133,6 +152,10 @@ impl Record {
 
     /// Notes which endpoint failed, and why.
     pub(crate) fn failed(&mut self, failure: UpstreamFailure) {
+        let now = self.now();
+        if let Some(trace) = &mut self.trace {
+            trace.failed(now, failure.endpoint.as_deref(), &failure.cause);
+        }
         if let Some(logged) = &mut self.logged {
             logged.failure = Some(Box::new(failure));
         }
@@ -188,6 +211,9 @@ impl Record {
         }
         let took = (self.logged.as_ref()).map(|logged| self.now().since(logged.began));
         self.count(ended.decided, took);
+        if let Some(trace) = self.trace.take() {
+            self.end_trace(trace, ended);
+        }
         if let (Some(logged), Some(took)) = (&self.logged, took) {
             let recorded = Recorded {
                 client: &self.client,
@@ -203,6 +229,25 @@ impl Record {
         }
     }
 
+    #[cold]
+    fn end_trace(&self, trace: Box<RequestTrace>, ended: &ExchangeEnd<'_>) {
+        let process = &self.client.worker.process;
+        let request = EndedRequest {
+            snapshot: &self.live.snapshot,
+            digest_key: &self.live.digest_key,
+            route: self.route,
+            status: self.status,
+            reason: self.reason,
+            decided: ended.decided,
+            attempts: ended.attempts,
+            id: ended.id,
+            sent_bytes: self.sent_bytes,
+            now: self.now(),
+            wall: process.clock.wall(),
+        };
+        trace.end(&process.traces, &request);
+    }
+
     fn now(&self) -> Timestamp {
         self.client.worker.process.clock.now()
     }
@@ -216,6 +261,11 @@ impl Record {
         match self.status {
             Some(status) => route.answered(worker.index, status),
             None => route.unanswered(worker.index),
+        }
+        if let Some(status) = self.status
+            && self.reason.is_some_and(Reason::is_limit)
+        {
+            route.refused(worker.index, status);
         }
         if let Some(took) = took {
             (worker.process.metrics).took(worker.index, route, took);
@@ -241,6 +291,9 @@ impl Record {
                     metrics.charged(worker.index, reservation.units, settled.units);
                 }
             }
+        }
+        for (policy, client, change) in decided.changed_units() {
+            self.live.top_clients[policy].correct(worker.index, client, change);
         }
         if let Some(reason) = self.reason {
             worker.process.metrics.error(worker.index, reason);

@@ -15,6 +15,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 
 use super::body_cost::ask_for_readable;
 use super::connection_facts::ConnectionFacts;
+use super::debug;
 use super::forwarded;
 use super::journey_state::Journey;
 use super::refusal::Refusal;
@@ -48,7 +49,8 @@ pub(super) fn before_route(
     // What is for this connection alone, and what only the gateway says: `Tollgate-*`, and X-Forwarded-Prefix,
     // which is not believed of a trusted peer either. Connection is read here for the last
     // time, but nothing that it names is removed yet: that may be what the trusted peer said.
-    let connection = hop_by_hop::strip_request(headers);
+    let router = &snapshot.router;
+    let stripped = hop_by_hop::strip_request(headers, |name| router.may_be_disguise(name));
     // What only a trusted peer may say. From here on, every field is what the origin will see.
     sent_by.strip_untrusted(headers);
     // The certificate is the connection's, whatever the client says of one.
@@ -60,7 +62,9 @@ pub(super) fn before_route(
         forwarded::set_scheme(&mut head.headers, &sent_by.sender(client));
     }
     // One line of each field that a route reads, so that its value is the one that the origin reads.
-    let joined = request::join_routed_lines(&mut head.headers, &snapshot.router);
+    let may_have_disguises = stripped.may_have_disguises;
+    let joined = request::join_routed_lines(&mut head.headers, router, may_have_disguises);
+    let connection = stripped.naming;
     Ok(Arrived { connection, joined })
 }
 
@@ -119,7 +123,9 @@ pub(super) fn before_forward(
     // Which overrides matched, and which quotas are used up.
     journey.announce_limits(headers);
     // The operator has the last word …
-    route.request_headers.apply_to_request(headers);
+    if let Some(changes) = journey.route.and_then(|route| journey.live.changes(route)) {
+        changes.request.apply_to_request(headers);
+    }
     // … but for the protocol that the connection is to be switched to.
     if let Some(protocol) = &journey.upgrade {
         headers.insert(UPGRADE, protocol.clone());
@@ -134,11 +140,12 @@ impl Journey<'_> {
         let address = sent_by.client(headers);
         let record = &mut self.exchange.record;
         record.sent_by(address);
-        record.traced(|| request_id::trace_id(headers));
-        if let Some(name) = &self.live.snapshot.general.request_id {
+        record.note_trace_id(|| request_id::trace_id(headers));
+        if let Some(name) = &self.live.request_id {
             let is_trusted = sent_by.trusts_peer();
             self.exchange.id = Some(request_id::of(headers, name, is_trusted));
         }
+        self.exchange.is_debugged = debug::is_debugged(&self.live.snapshot, address);
         address
     }
 
@@ -172,7 +179,7 @@ impl Journey<'_> {
 
     /// Returns the request's id, and the field that tells it.
     pub(super) fn request_id(&self) -> Option<(HeaderName, HeaderValue)> {
-        let name = self.live.snapshot.general.request_id.clone();
+        let name = self.live.request_id.clone();
         name.zip(self.exchange.id.clone())
     }
 

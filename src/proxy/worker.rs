@@ -5,19 +5,20 @@
 //! life.
 
 use std::cell::{Cell, RefCell};
-use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::process::{ActiveConfig, Process};
+use super::process::{ActiveConfig, LiveCache, Process};
+use super::trace::HeadCopies;
 use super::upstream::Pools;
 use super::wire::deadline::Sweep;
 use super::wire::read_buffer::ReadBuffer;
+use super::worker_config::WorkerConfig;
 use crate::access_log::Writer;
 use crate::fault::Reason;
-use crate::limiter::SeenClients;
+use crate::limiter::{Limiter, SeenClients};
 use crate::metrics::WorkerIndex;
 use crate::store::Session;
 
@@ -32,28 +33,26 @@ pub(crate) struct Worker {
     pub(crate) store: Session,
     /// The clients that it has noted; none without an admin port, where nobody can ask for them.
     pub(crate) clients: Option<SeenClients>,
+    /// The heads that it has copied for those that watch.
+    pub(crate) head_copies: HeadCopies,
     /// Where a request renders its header values.
     pub(crate) scratch: RefCell<Vec<u8>>,
     /// What the bodies of requests are read into.
     pub(crate) read_buffer: Rc<ReadBuffer>,
-    /// The configuration as this worker last saw it: a request clones it without touching a count
+    /// The configuration in force, and as this worker last saw it: a request clones it without touching a count
     /// that other workers touch.
-    live: RefCell<Rc<WorkerConfig>>,
+    live: RefCell<(LiveCache, Rc<WorkerConfig>)>,
     /// Whether tunnels are to end.
     tunnels_end: watch::Sender<bool>,
     /// Whether the grace is over and what is still open is cut.
     is_cutting: Cell<bool>,
 }
 
-/// A configuration as one worker holds it, to be shared among that worker's requests.
-#[derive(Debug)]
-pub(crate) struct WorkerConfig(Arc<ActiveConfig>);
-
 impl Worker {
     /// Makes what a worker's requests share; must run on the worker's own runtime.
     pub(super) fn new(index: WorkerIndex, process: Arc<Process>, access_log: Writer) -> Self {
         let sweep = Rc::new(Sweep::new(process.clock.clone()));
-        let live = Rc::new(WorkerConfig(Arc::clone(&process.live())));
+        let live = Rc::new(WorkerConfig::new(Arc::clone(&process.live())));
         Self {
             index,
             pools: Pools::new(
@@ -65,11 +64,17 @@ impl Worker {
             sweep,
             access_log,
             store: process.store.session(),
-            clients: (live.snapshot.admin.address.is_some())
-                .then(|| SeenClients::new(Arc::clone(&process.known_clients))),
+            clients: (live.snapshot.admin.address.is_some()).then(|| {
+                SeenClients::new(
+                    Arc::clone(&process.known_clients),
+                    index,
+                    process.clock.now(),
+                )
+            }),
+            head_copies: HeadCopies::default(),
             scratch: RefCell::default(),
             read_buffer: Rc::default(),
-            live: RefCell::new(live),
+            live: RefCell::new((process.live_cache(), live)),
             tunnels_end: watch::Sender::new(false),
             is_cutting: Cell::new(false),
             process,
@@ -78,12 +83,18 @@ impl Worker {
 
     /// Returns the configuration in force, for one request to keep.
     pub(crate) fn live(&self) -> Rc<WorkerConfig> {
-        let current = self.process.live();
-        let mut seen = self.live.borrow_mut();
-        if !Arc::ptr_eq(&current, &seen.0) {
-            *seen = Rc::new(WorkerConfig(Arc::clone(&current)));
+        let (cache, seen) = &mut *self.live.borrow_mut();
+        let current = cache.load();
+        if !seen.is(current) {
+            *seen = Rc::new(WorkerConfig::new(Arc::clone(current)));
         }
-        Rc::clone(&seen)
+        Rc::clone(seen)
+    }
+
+    /// Returns what decides requests by a configuration.
+    pub(super) fn limiter<'l>(&'l self, live: &'l ActiveConfig) -> Limiter<'l> {
+        let notifications = &self.process.notifications;
+        live.limiter(&self.store, self.clients.as_ref(), Some(notifications))
     }
 
     /// Why a request ends without its answer: its client left, or the gateway shuts down.
@@ -121,15 +132,9 @@ impl Worker {
         self.pools.sweep(now);
         self.access_log.flush();
         self.store.tick();
+        self.head_copies.tick();
         if let Some(clients) = &self.clients {
             clients.tick(now);
         }
-    }
-}
-
-impl Deref for WorkerConfig {
-    type Target = ActiveConfig;
-    fn deref(&self) -> &ActiveConfig {
-        &self.0
     }
 }

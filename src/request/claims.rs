@@ -5,10 +5,10 @@
 //! WSGI) read it so.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use smallvec::SmallVec;
 
 use super::AddressSource;
 use super::client_address::ADDRESS_CLAIMS;
+use super::name_filter::{NameFilter, named};
 
 /// Tells the origin which certificate the client has. What the client says of certificates is removed,
 /// whoever it is.
@@ -64,26 +64,21 @@ pub fn strip_disguises(headers: &mut HeaderMap, real: &HeaderName) {
 }
 
 /// Whether only a proxy may say this to an origin.
+#[inline]
 pub(super) fn is_claim(name: &HeaderName) -> bool {
-    // Most names need not be compared: no claim is as long.
-    let length = u32::try_from(name.as_str().len()).unwrap_or(u32::MAX);
-    CLAIM_LENGTHS
-        .checked_shr(length)
-        .is_some_and(|checked_shr| checked_shr & 1 == 1)
-        && CLAIMS.iter().any(|names| reads_as_any(name, names))
+    CLAIM_FILTER.may_have(name) && is_one_of_claims(name)
+}
+
+#[inline(never)]
+fn is_one_of_claims(name: &HeaderName) -> bool {
+    CLAIMS.iter().any(|names| reads_as_any(name, names))
 }
 
 /// Whether only the gateway may say this to an origin, whoever it is that says it.
 pub(super) fn is_reserved(name: &HeaderName) -> bool {
-    // Most names differ in their first byte, or in their length.
     let name = name.as_str();
-    match name.as_bytes().first() {
-        Some(b't') => name
-            .get(..RESERVED.len())
-            .is_some_and(|prefix| reads_as(prefix, RESERVED)),
-        Some(b'x') => reads_as(name, X_FORWARDED_PREFIX),
-        _ => false,
-    }
+    let prefix = name.get(..RESERVED.len());
+    prefix.is_some_and(|prefix| reads_as(prefix, RESERVED)) || reads_as(name, X_FORWARDED_PREFIX)
 }
 
 /// Whether a name has a `_` and reads as one that matters here.
@@ -98,22 +93,22 @@ pub(super) fn is_method_override(name: &HeaderName) -> bool {
 }
 
 fn remove(headers: &mut HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) {
-    let mut names = SmallVec::<[HeaderName; 4]>::new();
-    for name in headers.keys() {
-        if unwanted(name) {
-            names.push(name.clone());
-        }
-    }
-    for name in names {
+    for name in named(headers, unwanted) {
         headers.remove(name);
     }
 }
 
 /// Whether two names are the same to an origin that does not tell `_` from `-`.
+#[inline]
 fn reads_as(name: &str, real: &str) -> bool {
+    name.len() == real.len() && is_same_but_for_dashes(name, real)
+}
+
+#[inline(never)]
+fn is_same_but_for_dashes(name: &str, real: &str) -> bool {
     let is_dash = |byte: u8| matches!(byte, b'-' | b'_');
     let same = |(a, b): (u8, u8)| a == b || (is_dash(a) && is_dash(b));
-    name.len() == real.len() && name.bytes().zip(real.bytes()).all(same)
+    name.bytes().zip(real.bytes()).all(same)
 }
 
 fn reads_as_any(name: &HeaderName, real: &[&str]) -> bool {
@@ -126,7 +121,7 @@ pub const X_FORWARDED_PREFIX: &str = "x-forwarded-prefix";
 const X_FORWARDED: [&str; 3] = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"];
 
 /// Fields that matter in the spelling with `_` too, beside those that only a proxy may say.
-const DISGUISED: [&str; 5] = [
+pub(super) const DISGUISED: [&str; 5] = [
     X_FORWARDED[0],
     X_FORWARDED[1],
     X_FORWARDED[2],
@@ -150,22 +145,10 @@ const METHOD_OVERRIDES: [&str; 3] = [
 /// All that only a proxy may say.
 const CLAIMS: [&[&str]; 4] = [&ADDRESS_CLAIMS, &X_FORWARDED, &REWRITES, &CERTIFICATES];
 
-/// The bit of each length that a claim has.
-const CLAIM_LENGTHS: u64 = {
-    let (mut lengths, mut list) = (0, 0);
-    while list < CLAIMS.len() {
-        let mut at = 0;
-        while at < CLAIMS[list].len() {
-            lengths |= 1 << CLAIMS[list][at].len();
-            at += 1;
-        }
-        list += 1;
-    }
-    lengths
-};
+static CLAIM_FILTER: NameFilter = NameFilter::of(&CLAIMS);
 
 /// The prefix of the other fields that only the gateway sets.
-const RESERVED: &str = "tollgate-";
+pub(super) const RESERVED: &str = "tollgate-";
 
 #[cfg(test)]
 mod tests {

@@ -164,7 +164,22 @@ pub fn is_trusted_peer(peer: Option<IpAddr>, identity: &ClientIdentity) -> bool 
 
 /// Whether an address is among the listener's trusted proxies.
 fn is_trusted(address: IpAddr, identity: &ClientIdentity) -> bool {
-    (identity.trusted_proxies.iter()).any(|proxies| proxies.contains(&address))
+    is_in(address, &identity.trusted_proxies)
+}
+
+/// Whether an address is in one of some networks. Most are in none, and each request asks: [`IpNet::contains`] takes longer.
+pub fn is_in(address: IpAddr, networks: &[IpNet]) -> bool {
+    networks.iter().any(|network| {
+        let differing = match (network.addr(), address) {
+            (IpAddr::V4(network), IpAddr::V4(address)) => {
+                u128::from(network.to_bits() ^ address.to_bits())
+            }
+            (IpAddr::V6(network), IpAddr::V6(address)) => network.to_bits() ^ address.to_bits(),
+            _ => return false,
+        };
+        let host_bits = network.max_prefix_len() - network.prefix_len();
+        differing.checked_shr(host_bits.into()).unwrap_or(0) == 0
+    })
 }
 
 /// The entries of a list of addresses from right to left, its lines joined in order. Empty entries
@@ -339,5 +354,29 @@ mod tests {
             let source = AddressSource::Header(HeaderName::from_static("x-real-ip"));
             assert_eq!(address(peer, source, &lines), expected, "{peer}");
         }
+    }
+
+    #[test]
+    fn address_is_in_a_network_up_to_its_last_bit() {
+        let flipped = |address: IpAddr, bit: u8| match address {
+            IpAddr::V4(address) => IpAddr::from(Ipv4Addr::from_bits(address.to_bits() ^ 1 << bit)),
+            IpAddr::V6(address) => IpAddr::from(Ipv6Addr::from_bits(address.to_bits() ^ 1 << bit)),
+        };
+        for address in ["203.0.113.9", "2001:db8::9"] {
+            let address: IpAddr = address.parse().expect("an address");
+            let bits = if address.is_ipv4() { 32 } else { 128 };
+            for prefix in 0..=bits {
+                let network = IpNet::new(address, prefix).expect("a prefix");
+                assert!(is_in(address, &[network]), "{network}");
+                for bit in 0..bits {
+                    let other = flipped(address, bit);
+                    let found = is_in(other, &[network]);
+                    assert_eq!(found, network.contains(&other), "{other} in {network}");
+                }
+            }
+        }
+        let mapped: IpAddr = "::ffff:203.0.113.9".parse().expect("an address");
+        let all: IpNet = "0.0.0.0/0".parse().expect("a network");
+        assert!(!is_in(mapped, &[all]), "families differ");
     }
 }

@@ -12,16 +12,25 @@ use std::time::Duration;
 use http::header::{
     AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE,
     CONTENT_TYPE, COOKIE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, MAX_FORWARDS,
-    PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
-    VIA,
+    PROXY_AUTHORIZATION, SET_COOKIE, TE, TRAILER, VIA,
 };
 use smallvec::SmallVec;
 
 use super::cdn_loop::CDN_LOOP;
-use super::claims::{is_claim, is_disguised, is_reserved};
+use super::claims::{DISGUISED, RESERVED, X_FORWARDED_PREFIX, is_claim, is_disguised, is_reserved};
+use super::name_filter::{NameFilter, named};
+
+/// What [`strip_request`] found.
+#[derive(Debug)]
+pub struct StrippedRequest {
+    /// The values of Connection that name other fields, if any do; [`remove_named`] removes those fields.
+    pub naming: Option<Vec<HeaderValue>>,
+    /// Whether a field is left that may be a disguise.
+    pub may_have_disguises: bool,
+}
 
 /// Removes what is not for the origin: hop-by-hop fields, Expect, `Tollgate-*` and `X-Forwarded-Prefix`.
-/// Returns the values of Connection that name other fields, if any do; [`remove_named`] removes those fields.
+/// `may_be_disguise` is asked about the others.
 ///
 /// A request for trailers stays; whoever writes it to a connection names TE in Connection. A name with
 /// `_` is removed too if an origin that reads `_` as `-`, as CGI and WSGI do, takes it for such a
@@ -31,8 +40,16 @@ use super::claims::{is_claim, is_disguised, is_reserved};
     reason = "one busy caller, and each request comes here"
 )]
 #[inline(always)]
-pub fn strip_request(headers: &mut HeaderMap) -> Option<Vec<HeaderValue>> {
-    let unwanted = named(headers, |name| is_taken_out(name) || is_disguised(name));
+pub fn strip_request(
+    headers: &mut HeaderMap,
+    may_be_disguise: impl Fn(&HeaderName) -> bool,
+) -> StrippedRequest {
+    let mut may_have_disguises = false;
+    let unwanted = named(headers, |name| {
+        let unwanted = STRIPPED_FILTER.may_have(name) && is_stripped(name);
+        may_have_disguises |= !unwanted && may_be_disguise(name);
+        unwanted
+    });
     let wants_trailers = unwanted.contains(&TE)
         && (headers.get_all(TE).iter())
             .flat_map(tokens)
@@ -51,7 +68,10 @@ pub fn strip_request(headers: &mut HeaderMap) -> Option<Vec<HeaderValue>> {
     if wants_trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
     }
-    naming
+    StrippedRequest {
+        naming,
+        may_have_disguises,
+    }
 }
 
 /// Removes from a request's trailers what no trailers may say (RFC 9110, section 6.5.1), and what an
@@ -129,20 +149,6 @@ pub fn keep_alive_timeout(value: &HeaderValue) -> Option<Duration> {
     parameter.trim_ascii().parse().ok().map(Duration::from_secs)
 }
 
-/// Names of fields to remove.
-type FieldNames = SmallVec<[HeaderName; 4]>;
-
-/// Returns the names of the fields that are `unwanted`.
-fn named(headers: &HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) -> FieldNames {
-    let mut names = FieldNames::new();
-    for name in headers.keys() {
-        if unwanted(name) {
-            names.push(name.clone());
-        }
-    }
-    names
-}
-
 /// Removes the fields of these names, and those that Connection names if it is one of them.
 fn strip(headers: &mut HeaderMap, unwanted: &[HeaderName]) {
     if unwanted.contains(&CONNECTION) {
@@ -155,22 +161,22 @@ fn strip(headers: &mut HeaderMap, unwanted: &[HeaderName]) {
     }
 }
 
+/// Whether [`strip_request`] removes a field of that name.
+#[inline(never)]
+fn is_stripped(name: &HeaderName) -> bool {
+    is_taken_out(name) || is_disguised(name)
+}
+
 /// Whether a field of that name is not for the origin, whoever sends it.
 #[inline]
 pub fn is_taken_out(name: &HeaderName) -> bool {
-    is_hop_by_hop(name) || matches!(*name, EXPECT | PROXY_AUTHORIZATION) || is_reserved(name)
+    is_hop_by_hop(name) || FOR_GATEWAY.contains(&name.as_str()) || is_reserved(name)
 }
 
 /// Whether a field concerns one connection only, named by Connection or not.
 #[inline]
 pub fn is_hop_by_hop(name: &HeaderName) -> bool {
-    matches!(
-        *name,
-        CONNECTION | TE | TRANSFER_ENCODING | UPGRADE | PROXY_AUTHENTICATE
-    ) || matches!(
-        name.as_str(),
-        "keep-alive" | "proxy-connection" | "http2-settings"
-    )
+    HOP_BY_HOP.contains(&name.as_str())
 }
 
 /// Returns the members of a comma-separated list; members that are not text are left out.
@@ -178,6 +184,25 @@ pub fn tokens(value: &HeaderValue) -> impl Iterator<Item = &str> {
     let members = value.as_bytes().split(|&byte| byte == b',');
     members.filter_map(|member| str::from_utf8(member.trim_ascii()).ok())
 }
+
+const HOP_BY_HOP: [&str; 8] = [
+    "connection",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+    "proxy-authenticate",
+    "keep-alive",
+    "proxy-connection",
+    "http2-settings",
+];
+
+/// Other fields that a request says to the gateway and not to the origin.
+const FOR_GATEWAY: [&str; 2] = ["expect", "proxy-authorization"];
+
+/// All that [`strip_request`] removes.
+static STRIPPED_FILTER: NameFilter =
+    NameFilter::of(&[&HOP_BY_HOP, &FOR_GATEWAY, &DISGUISED, &[X_FORWARDED_PREFIX]])
+        .with_prefix(RESERVED);
 
 /// What Connection names that is no field to remove.
 const NEVER_FIELDS: [&str; 7] = [
@@ -211,26 +236,44 @@ pub(crate) mod tests {
 
     fn stripped(lines: &[(&str, &str)]) -> HeaderMap {
         let mut headers = fields(lines);
-        let naming = strip_request(&mut headers);
-        remove_named(&mut headers, &naming.unwrap_or_default());
+        let stripped = strip_request(&mut headers, |_| false);
+        remove_named(&mut headers, &stripped.naming.unwrap_or_default());
         headers
     }
 
     #[test]
     fn only_values_that_name_fields_are_kept_for_later() {
-        let naming = strip_request(&mut fields(&[
+        let mut headers = fields(&[
             ("connection", "close, TE, keep-alive"),
             (
                 "connection",
                 "Upgrade, HTTP2-Settings, Host, content-length",
             ),
             ("connection", "close, X-Api-Key"),
-        ]));
-        let naming = naming.unwrap_or_default();
+        ]);
+        let stripped = strip_request(&mut headers, |_| false);
+        let naming = stripped.naming.unwrap_or_default();
         assert_eq!(naming.as_slice(), ["close, X-Api-Key"]);
         let is_named = |name| names_field(&naming, &HeaderName::from_static(name));
         assert!(is_named("x-api-key"));
         assert!(!is_named("close") && !is_named("x-api"));
+    }
+
+    #[test]
+    fn each_name_that_is_not_for_origins_passes_the_filter_in_every_spelling_that_is_removed() {
+        let lists = [
+            &HOP_BY_HOP[..],
+            &FOR_GATEWAY,
+            &DISGUISED,
+            &["tollgate-tier"],
+        ];
+        let names = lists.concat().into_iter().chain([X_FORWARDED_PREFIX]);
+        for name in names.flat_map(|name| [name.to_owned(), name.replace('-', "_")]) {
+            let name: HeaderName = name.parse().expect("a name");
+            if is_stripped(&name) {
+                assert!(STRIPPED_FILTER.may_have(&name), "{name}");
+            }
+        }
     }
 
     #[test]

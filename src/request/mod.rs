@@ -14,12 +14,14 @@ pub mod cdn_loop;
 pub mod claims;
 mod client_address;
 mod cookie;
+mod copied;
 mod credential;
 mod field_names;
 mod forwarded;
 pub mod hop_by_hop;
 mod host;
 pub mod jwt;
+mod name_filter;
 mod overrides;
 mod parameter;
 mod partition;
@@ -35,9 +37,10 @@ pub mod upgrade;
 
 pub use self::client_address::{
     ADDRESS_CLAIMS, AddressSource, ClientIdentity, ClientPrefixes, claimed_address, client_address,
-    client_network, is_trusted_peer,
+    client_network, is_in, is_trusted_peer,
 };
 pub use self::cookie::cookie_value;
+pub use self::copied::{X_REQUEST_ID, copied_name, copied_value};
 pub use self::field_names::are_tokens;
 pub(crate) use self::host::canonical_host;
 pub use self::host::{BadHost, Host, LatestHost, host};

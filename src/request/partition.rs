@@ -365,19 +365,19 @@ fn joined<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Option<Cow<'r, [u8]>
 /// Joins each header that routes ask for into one line, before a route is found: otherwise an origin
 /// that reads only the first line would see a value that no route saw.
 ///
-/// Returns the headers that had several lines.
-pub fn join_routed_lines(headers: &mut HeaderMap, router: &Router) -> Vec<HeaderName> {
+/// Returns the headers that had several lines. `may_have_disguises` says whether other names may read like theirs.
+pub fn join_routed_lines(
+    headers: &mut HeaderMap,
+    router: &Router,
+    may_have_disguises: bool,
+) -> Vec<HeaderName> {
     let (names, mut joined) = (router.header_names(), Vec::new());
     if names.is_empty() {
         return joined;
     }
-    let is_doubled = headers.len() > headers.keys_len();
-    if is_doubled || headers.keys().any(|name| name.as_str().contains('_')) {
-        for name in names {
-            if join_header(headers, name) {
-                joined.push(name.clone());
-            }
-        }
+    if may_have_disguises || headers.len() > headers.keys_len() {
+        let several = names.iter().filter(|name| join_header(headers, name));
+        joined.extend(several.cloned());
     }
     joined
 }

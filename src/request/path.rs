@@ -111,6 +111,10 @@ pub(super) fn with_all_segments(sent: &str) -> String {
 /// a path; segments stay segments.
 pub(super) fn comparable(path: &str) -> Cow<'_, str> {
     let bytes = path.as_bytes();
+    // Most paths have no escape, which is quicker to see.
+    if !bytes.contains(&b'%') {
+        return Cow::Borrowed(path);
+    }
     let Some(first) = (0..bytes.len()).find(|&at| decodes_for_comparing(bytes, at)) else {
         return Cow::Borrowed(path);
     };

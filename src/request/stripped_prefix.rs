@@ -7,6 +7,7 @@
 
 use http::HeaderValue;
 
+use super::copied::copied_value;
 use super::path;
 use super::route::after_segments;
 
@@ -30,7 +31,7 @@ impl StrippedPrefix {
 
     /// Returns it as the value of a field.
     pub fn value(&self) -> HeaderValue {
-        self.value.clone()
+        copied_value(&self.value)
     }
 
     /// Removes as many segments from `path` as it has: the route may have matched them in another spelling.

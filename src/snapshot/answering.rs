@@ -1,10 +1,10 @@
 //! What the operator says of messages: a policy's own refusals, and the fields that a route changes.
 
-use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use crate::clock::Micros;
 use crate::request::claims::strip_disguises;
+use crate::request::{copied_name, copied_value};
 
 /// How a policy refuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct RefusalPage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PagePart {
     /// What stands in the file.
-    Text(Bytes),
+    Text(Box<str>),
     /// `{policy}`: the name of the policy that refuses.
     Policy,
     /// `{reason}`: which of its quotas refuses, or why it never admits the request.
@@ -78,7 +78,7 @@ impl RefusalPage {
                 .filter_map(|(word, part)| Some((rest.find(word)?, word.len(), part)));
             found.min_by_key(|(at, ..)| *at)
         };
-        let text = |text: &str| PagePart::Text(Bytes::copy_from_slice(text.as_bytes()));
+        let text = |text: &str| PagePart::Text(text.into());
         let (mut parts, mut rest) = (Vec::new(), body);
         while let Some((at, word_bytes, part)) = first(rest) {
             parts.extend([text(&rest[..at]), part.clone()]);
@@ -130,6 +130,18 @@ impl FieldChanges {
         self.remove.iter().chain(set)
     }
 
+    /// Copies it, and shares no bytes of what is set.
+    #[must_use]
+    pub fn copied(&self) -> Self {
+        let set = self.set.iter();
+        Self {
+            set: set
+                .map(|(name, value)| (copied_name(name), copied_value(value)))
+                .collect(),
+            remove: self.remove.clone(),
+        }
+    }
+
     /// Changes the fields of a request, and takes out those that an origin would take for them.
     pub fn apply_to_request(&self, headers: &mut HeaderMap) {
         for name in self.names() {
@@ -146,5 +158,29 @@ impl FieldChanges {
         for (name, value) in &self.set {
             headers.insert(name.clone(), value.clone());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copy_of_changes_shares_no_bytes_with_them() {
+        let own = HeaderName::from_bytes(b"x-gateway").expect("a name");
+        let value = HeaderValue::from_bytes(b"tollgate").expect("a value");
+        let changes = FieldChanges {
+            set: vec![(own.clone(), value.clone())],
+            remove: vec![own],
+        };
+        let (copy, clone) = (changes.copied(), changes.clone());
+        assert_eq!(copy, changes);
+        let places = |changes: &FieldChanges| {
+            let (name, value) = &changes.set[0];
+            [name.as_str().as_ptr(), value.as_bytes().as_ptr()]
+        };
+        assert_eq!(places(&clone), places(&changes), "a clone shares them");
+        let [name, value] = places(&changes);
+        assert!(!places(&copy).contains(&name) && !places(&copy).contains(&value));
     }
 }

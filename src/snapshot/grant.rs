@@ -48,6 +48,13 @@ pub struct PolicyQuota {
 }
 
 impl PolicyQuota {
+    /// Returns its name in the access log without that of its policy: `100 per 1m`.
+    pub fn short_name(&self, policy: &str) -> &str {
+        let rest = self.log_name.strip_prefix(policy);
+        rest.and_then(|rest| rest.strip_prefix(": "))
+            .unwrap_or(&self.log_name)
+    }
+
     /// Returns how a client is counted whose own day this is, and where the store keeps it.
     pub fn of_day(&self, day: Option<AnchorDay>) -> (&Quota, SeriesId) {
         let own = day.filter(|_| !self.own.is_empty()).and_then(|day| {

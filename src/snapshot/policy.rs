@@ -8,6 +8,7 @@ use super::answering::RefusalStyle;
 use super::grant::{Grant, PolicyQuota};
 use super::settling::{CostSource, CountedAnswers, ReportedCost};
 use super::temporary::TemporaryOverrides;
+use super::threshold::Threshold;
 use crate::cost::{BodyCost, NumberSource};
 use crate::index::PolicyIndex;
 use crate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
@@ -41,6 +42,8 @@ pub struct Policy {
     pub reported_cost: Option<ReportedCost>,
     /// Which answers count.
     pub counted_answers: CountedAnswers,
+    /// The thresholds at which clients are reported, the smallest first.
+    pub notify: Vec<Threshold>,
     /// How it refuses.
     pub refusal: RefusalStyle,
     /// What a unit is called.

@@ -22,7 +22,7 @@ mod memory;
 pub mod redis;
 
 pub use charge::Charge;
-pub use guarded::GuardedStore;
+pub use guarded::{GuardedStore, PassedLeasing};
 pub use holder::{GatewayId, Holder};
 pub use memory::{COUNTERS_VERSION, MemoryStore, SeriesStates};
 pub use outcome::{Asked, PeekedCheck, StoreVerdict};
@@ -350,14 +350,6 @@ impl Store {
         match self {
             Self::Memory(_) => {}
             Self::Redis(store) => store.refresh_passwords(),
-        }
-    }
-
-    /// Buys no units ahead any more, and gives back what is held: another process is this gateway from now on.
-    pub fn stop_leasing(&self) {
-        match self {
-            Self::Memory(_) => {}
-            Self::Redis(store) => store.stop_leasing(),
         }
     }
 

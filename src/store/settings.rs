@@ -113,6 +113,11 @@ impl RedisSettings {
         }
     }
 
+    /// Says where counters are kept, for comparison with another process's.
+    pub(crate) fn counters_at(&self) -> String {
+        format!("{:?} {} {}", self.deployment, self.database, self.prefix)
+    }
+
     /// Reads the passwords again that came from files.
     pub fn refresh_passwords(&self) {
         let passwords = [

@@ -400,6 +400,17 @@ fn h2_is_what_was_published_and_the_patch_beside_it() {
     assert_eq!(files.lines().count(), sums.lines().count(), "{files}");
 }
 
+#[test]
+fn uplot_is_what_was_published() {
+    let carried = Path::new(env!("CARGO_MANIFEST_DIR")).join("third_party/uplot");
+    let mut command = Command::new("sha256sum");
+    command
+        .args(["--check", "--strict", "SHA256SUMS"])
+        .current_dir(carried);
+    let output = command.output().expect("sha256sum runs");
+    assert!(output.status.success(), "{output:?}");
+}
+
 impl Sources {
     fn read() -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

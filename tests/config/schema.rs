@@ -148,7 +148,10 @@ const UNSEEN: [(&str, &str); 7] = [
          compile-windows compile-algorithm-keys compile-balance compile-health compile-path-params \
          compile-token-algorithms",
     ),
-    ("names of tables", "compile-names compile-no-tables"),
+    (
+        "names of tables and routes",
+        "compile-names compile-no-tables read-routes-of-one-name",
+    ),
     (
         "tables that may stand in a file that this one includes, or that includes it",
         "compile-empty",

@@ -262,13 +262,6 @@ fn a_check_without_secrets_assumes_what_is_missing_and_nothing_else() {
             78,
             "1 mistake\n",
         ),
-        (
-            "debug_from = '${NO_SUCH}'\n",
-            None,
-            &["--without-secrets"],
-            78,
-            "1 mistake\n",
-        ),
     ] {
         let text = if text == GOOD {
             text.to_owned()

@@ -42,7 +42,7 @@ fn a_new_process_goes_on_with_the_counters_and_what_operators_ordered() {
     let upgraded = admin.ask(format!(
         "POST /api/upgrade HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
     ));
-    assert_eq!(upgraded.status, 200);
+    assert_eq!(upgraded.status, 200, "{}", upgraded.text());
     assert_described("POST", "/api/upgrade", &upgraded);
     admin.assert_closed();
     eventually("only the last lives", || {

@@ -11,6 +11,7 @@ mod candidates;
 mod cookbook;
 mod costs;
 mod credits;
+mod debug_from;
 mod explain;
 mod in_flight;
 mod overrides;

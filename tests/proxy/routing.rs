@@ -306,3 +306,37 @@ fn an_expression_matches_no_value_that_is_not_utf8() {
         assert_eq!(taken(&answer), expected, "{path} {}", value.escape_ascii());
     }
 }
+
+/// An origin may read `_` as `-`, or the other way round: it sees no value that the route did not.
+#[test]
+fn what_reads_like_a_routes_header_does_not_reach_the_origin() {
+    for (routed, sent, others) in [
+        ("x-tier", "X-Tier", ["X_Tier", "x_tier"]),
+        ("x-the-tier", "X-The-Tier", ["X_The_Tier", "X-The_Tier"]),
+        ("x_tier", "X_Tier", ["X-Tier", "x-tier"]),
+        ("-tier", "-Tier", ["_Tier", "_tier"]),
+    ] {
+        let running = start(&named(&[
+            (
+                "asked",
+                &format!("path = '/a'\nheaders = {{ '{routed}' = 'free' }}"),
+            ),
+            ("none", "path = '/*'"),
+        ]));
+        for other in others {
+            for (fields, expected) in [
+                (format!("{sent}: free\r\n{other}: gold\r\n"), "asked"),
+                (format!("{other}: gold\r\n{sent}: free\r\n"), "asked"),
+                (format!("{other}: free\r\n"), "none"),
+                (format!("{other}: gold\r\nX-Top: 1\r\nx_top: 2\r\n"), "none"),
+            ] {
+                let answer = get(running.public, "/a", &fields);
+                assert_eq!(taken(&answer), expected, "{fields}");
+                let seen = answer.text().to_ascii_lowercase();
+                let other = format!("\"{}\":", other.to_ascii_lowercase());
+                assert!(!seen.contains(&other), "{fields}: {seen}");
+                assert_eq!(seen.contains("free"), expected == "asked", "{seen}");
+            }
+        }
+    }
+}

@@ -26,6 +26,8 @@ pub const GAP: Micros = Micros(5_000);
 pub const TICK: Micros = Micros(250_000);
 /// What passes in such steps; of longer times only the end.
 const SHORT: Micros = Micros(5_000_000);
+/// How often a call is sent at most: first; with its text, after NOSCRIPT; to a full server, after OOM; with that text.
+const SENT_MAX: usize = 4;
 /// For stories in which Redis answers.
 pub const PATIENT: Duration = Duration::from_secs(5);
 /// For those in which it may not.
@@ -92,7 +94,15 @@ pub struct Gateway {
 impl Gateway {
     /// Must be called on the runtime that is to ask; the server has so long for a decision.
     pub async fn start(server: SocketAddr, clock: &Clock, timeout: Duration) -> Self {
-        let bench = Bench::tireless_at(server, timeout, clock.clone());
+        Self::of(Bench::tireless_at(server, timeout, clock.clone())).await
+    }
+
+    /// A process that takes over from this one, which knows of nobody yet.
+    pub async fn next_process(&self) -> Self {
+        Self::of(self.bench.next_process()).await
+    }
+
+    async fn of(bench: Bench) -> Self {
         let session = bench.store.session();
         let gateway = Self { bench, session };
         gateway.is_answered().await;
@@ -176,8 +186,10 @@ impl Gateway {
             }
         };
         turns().await;
-        // Answers come in order, so the others are before this. It is none of the calls that are counted.
-        self.is_answered().await;
+        // Answers come in order, so the others are before these, which are none of the calls that are counted.
+        for _ in 0..SENT_MAX {
+            self.is_answered().await;
+        }
         turns().await;
     }
 

@@ -12,10 +12,10 @@ use crate::support::START;
 use crate::support::redis::{Fault, Proxy, Server};
 
 /// The client of a story.
-const CLIENT: u128 = 1;
+pub const CLIENT: u128 = 1;
 
 /// Tells a story to so many gateways, which know of each other.
-fn with(count: usize, story: impl AsyncFnOnce(&Fleet<'_>)) {
+pub fn with(count: usize, story: impl AsyncFnOnce(&Fleet<'_>)) {
     let server = Server::start();
     run(async {
         let fleet = Fleet::start(&server, &vec![server.address(); count], PATIENT).await;

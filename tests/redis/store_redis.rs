@@ -96,6 +96,7 @@ pub struct Bench {
     pub store: Store,
     pub clock: Clock,
     settings: Settings,
+    secret: [u8; 32],
 }
 
 impl Bench {
@@ -118,8 +119,12 @@ impl Bench {
             },
             ..Settings::default()
         };
+        Self::open(settings, clock, secret())
+    }
+
+    fn open(settings: Settings, clock: Clock, secret: [u8; 32]) -> Self {
         let memory = Arc::new(MemoryStore::new(clock.clone(), 1 << 20));
-        let store = Store::open(&settings, memory, clock.clone(), &secret());
+        let store = Store::open(&settings, memory, clock.clone(), &secret);
         for name in ["a", "b", "c"] {
             store.series_id(&Series {
                 policy: Arc::from(name),
@@ -132,7 +137,13 @@ impl Bench {
             store,
             clock,
             settings,
+            secret,
         }
+    }
+
+    /// The store of a process that takes over from this one.
+    pub fn next_process(&self) -> Self {
+        Self::open(self.settings.clone(), self.clock.clone(), self.secret)
     }
 
     /// A server, and a worker's store on it.

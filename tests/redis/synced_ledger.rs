@@ -1,5 +1,7 @@
 //! What gateways that count by themselves have admitted, and which of it they must know of each other.
 
+use std::collections::BTreeMap;
+
 use tollgate::clock::{Micros, Timestamp};
 
 /// All that was spent since the last reset.
@@ -10,6 +12,8 @@ pub struct Ledger {
     reports: Vec<Vec<LedgerReport>>,
     /// What may be counted though nobody has it: what was sent again, and what came late.
     surplus_max: i64,
+    /// Of gateways that a reset found reporting, what came back in those reports.
+    returned_before_reset: BTreeMap<usize, i64>,
 }
 
 /// Units that were spent at one gateway, or came back; below 0 then.
@@ -37,6 +41,7 @@ impl Ledger {
             entries: Vec::new(),
             reports: Vec::new(),
             surplus_max: 0,
+            returned_before_reset: BTreeMap::new(),
         }
     }
 
@@ -63,6 +68,7 @@ impl Ledger {
     /// Notes that all that a gateway had begun to report was answered at `now`, and what was due had been begun; before
     /// that it was so at `before`.
     pub fn answered(&mut self, gateway: usize, before: Timestamp, now: Timestamp) {
+        self.returned_before_reset.remove(&gateway);
         let until = before.min(now - self.interval);
         self.reports[gateway].push(LedgerReport { at: now, until });
     }
@@ -131,10 +137,12 @@ impl Ledger {
         })
     }
 
-    /// Notes that nobody knows what became of a report that began by then.
+    /// Notes that nobody knows what became of a report that began by then. What it gave back before a reset, if it did, is
+    /// counted again: it may have given it back afterwards.
     pub fn lost_answer(&mut self, gateway: usize, by: Timestamp) {
         let (spent, back) = self.unreported(gateway, by);
-        self.surplus_max += spent + back;
+        let before_reset = self.returned_before_reset.remove(&gateway);
+        self.surplus_max += spent + back + before_reset.unwrap_or(0);
     }
 
     /// Notes that units may stay counted that nobody has.
@@ -149,12 +157,14 @@ impl Ledger {
         }
     }
 
-    /// Notes a reset, while these gateways may be telling what was spent before.
-    pub fn reset(&mut self, telling: &[usize], now: Timestamp) {
-        let told = telling
-            .iter()
-            .map(|gateway| self.unreported(*gateway, now).0);
-        self.surplus_max = told.sum();
+    /// Notes a reset, while these gateways may be reporting what was spent before: that may count after the reset.
+    pub fn reset(&mut self, reporting: &[usize], now: Timestamp) {
+        self.surplus_max = 0;
+        for gateway in reporting {
+            let (spent, back) = self.unreported(*gateway, now);
+            self.surplus_max += spent;
+            *self.returned_before_reset.entry(*gateway).or_default() += back;
+        }
         self.entries.clear();
     }
 

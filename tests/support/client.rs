@@ -176,10 +176,18 @@ impl Client {
         read
     }
 
-    /// Reads on until that text has come.
+    /// Reads on until that text has come, and returns all up to its end.
     #[track_caller]
-    pub fn until(&mut self, text: &str) {
-        self.wire.read_until(text.as_bytes()).expect(text);
+    pub fn until(&mut self, text: &str) -> String {
+        let read = self.wire.read_until(text.as_bytes()).expect(text);
+        String::from_utf8_lossy(&read).into_owned()
+    }
+
+    /// Reads server-sent events, of a body that is not in chunks, until one of that name; returns what it says.
+    #[track_caller]
+    pub fn event(&mut self, name: &str) -> serde_json::Value {
+        self.until(&format!("event: {name}\ndata: "));
+        serde_json::from_str(&self.until("\n")).expect("JSON")
     }
 
     /// Reads that many bytes of a body and forgets them.

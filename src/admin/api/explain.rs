@@ -27,7 +27,7 @@ async fn explained(
 ) -> Result<Value, BadQuestion> {
     let process = &request.state.process;
     let live = Arc::clone(&process.live());
-    let limiter = live.limiter(&request.session, None);
+    let limiter = live.limiter(&request.session, None, None);
     let now = process.clock.wall();
     let explained = crate::explain::explain(limiter, &asked?, now, ExplainMode::Live).await?;
     let mut json = explained.json();

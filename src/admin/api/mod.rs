@@ -10,26 +10,32 @@ mod dump;
 mod events;
 mod explain;
 pub(super) mod keys;
+mod live;
 mod overview;
 mod policies;
 mod reload;
 mod routes;
 mod store;
+mod trace;
 mod upgrade;
 mod upstreams;
+mod usage;
 
 pub(super) use configuration::configuration;
 pub(super) use connections::connections;
 pub(super) use dump::dump;
 pub(super) use events::events;
 pub(super) use explain::explain;
+pub(super) use live::{live, sample};
 pub(super) use overview::{overview, version};
 pub(super) use policies::policies;
 pub(super) use reload::{last_reload, preview, reload};
 pub(super) use routes::routes;
 pub(super) use store::store;
+pub(super) use trace::trace;
 pub(super) use upgrade::upgrade;
 pub(super) use upstreams::upstreams;
+pub(super) use usage::usage;
 
 use std::sync::Arc;
 
@@ -41,6 +47,10 @@ use super::request::AdminRequest;
 use super::state::AdminState;
 use crate::access_log::rfc3339;
 use crate::clock::Timestamp;
+use crate::config::value::did_you_mean;
+use crate::limiter::TopClients;
+use crate::proxy::process::ActiveConfig;
+use crate::snapshot::Policy;
 
 /// Answers with what `show` makes of the state.
 pub(super) async fn shown(request: &AdminRequest, show: fn(&AdminState) -> Value) -> AdminReply {
@@ -61,6 +71,21 @@ pub(super) async fn rendered(
         let detail = "The answer cannot be rendered: the log says why.";
         AdminReply::problem(StatusCode::INTERNAL_SERVER_ERROR, detail)
     })
+}
+
+/// Finds a policy by its name, and its top clients.
+fn policy_named<'l>(
+    live: &'l ActiveConfig,
+    name: &str,
+) -> Result<(&'l Policy, &'l TopClients), AdminReply> {
+    let mut policies = live.snapshot.policies.iter().zip(&live.top_clients);
+    if let Some((policy, top)) = policies.find(|(policy, _)| *policy.name == *name) {
+        return Ok((policy, top));
+    }
+    let names = live.snapshot.policies.iter().map(|policy| &*policy.name);
+    let hint = did_you_mean(name, names).map(|hint| format!("; {hint}"));
+    let detail = format!("There is no such policy{}", hint.unwrap_or_default());
+    Err(AdminReply::problem(StatusCode::NOT_FOUND, detail))
 }
 
 /// Returns the description of the API.

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-use super::reload::outcome_word;
 use super::time;
 use crate::admin::state::AdminState;
 use crate::build_info;
@@ -27,7 +26,7 @@ pub(in crate::admin) fn overview(state: &AdminState) -> Value {
             "file": state.reloads.path().map(|path| path.display().to_string()),
             "last_reload": last.map(|report| json!({
                 "time": time(report.time),
-                "result": outcome_word(&report.outcome),
+                "result": report.outcome.word(),
             })),
         },
         "listeners": snapshot.listeners.len(),

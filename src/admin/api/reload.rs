@@ -56,7 +56,7 @@ async fn previewed(request: &AdminRequest, preview: ReloadPreview) -> AdminReply
     if let Some(config) = preview.config {
         let process = &request.state.process;
         let live = Arc::clone(&process.live());
-        let running = live.limiter(&request.session, None);
+        let running = live.limiter(&request.session, None, None);
         let other = Limiter {
             snapshot: &config.snapshot,
             partition_key: &config.partition_key,
@@ -101,15 +101,6 @@ fn answer(report: &ReloadReport, described: Value) -> AdminReply {
     AdminReply::problem_with(StatusCode::UNPROCESSABLE_ENTITY, detail, described)
 }
 
-/// Names what came of a reload.
-pub(super) fn outcome_word(outcome: &ReloadOutcome) -> &'static str {
-    match outcome {
-        ReloadOutcome::Applied { .. } => "applied",
-        ReloadOutcome::Mistakes { .. } => "mistakes",
-        ReloadOutcome::Unreadable { .. } => "unreadable",
-    }
-}
-
 /// Says what came of a reload.
 fn described(report: &ReloadReport) -> Value {
     let mut described = match &report.outcome {
@@ -130,7 +121,7 @@ fn described(report: &ReloadReport) -> Value {
             "error": error,
         }),
     };
-    described["result"] = outcome_word(&report.outcome).into();
+    described["result"] = report.outcome.word().into();
     described["time"] = time(report.time).into();
     described["source"] = report.source.to_string().into();
     described

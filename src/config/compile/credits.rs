@@ -42,6 +42,11 @@ pub(super) fn check(table: &Table<RawPolicy>, policy: &Policy, file: &File, repo
         let message = "`count = \"all\"` does not go with credits";
         report.mistake(place, message, "`admitted`");
     }
+    if let Some(place) = table.place("notify") {
+        let message = "`notify` does not go with credits";
+        (report.mistake(place, message, "no `notify`"))
+            .hint("a balance is no part of a quota: it only shrinks until credits are granted");
+    }
     let store = &file.store;
     let is_in_memory = matches!(store.value.url, StoreUrl::Memory)
         && (store.has("url") || !store.is_incomplete(STORE.about.title));

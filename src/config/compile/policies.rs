@@ -12,7 +12,7 @@ use crate::config::report::Report;
 use crate::config::value::{GrantText, QuotaSpan, QuotaText};
 use crate::limit::plan::SeriesId;
 use crate::limit::{CalendarUnit, Count, Quota};
-use crate::snapshot::{Grant, Policy, PolicyQuota};
+use crate::snapshot::{Grant, Policy, PolicyQuota, Threshold};
 
 /// Compiles `[policies.NAME]`; series ids are not assigned yet.
 pub(super) fn compile(file: &File, report: &mut Report) -> Vec<Policy> {
@@ -31,6 +31,7 @@ fn one(table: &Table<RawPolicy>, file: &File, report: &mut Report) -> Policy {
         counted_answers: costs::counted_answers(table, report),
         refusal: costs::refusal(table, report),
         penalty: penalty(table, report),
+        notify: thresholds(table, report),
         ..table.value.policy.clone()
     };
     let overrides = overrides::compile(table, &policy, report).map(Arc::new);
@@ -71,6 +72,23 @@ fn penalty(table: &Table<RawPolicy>, report: &mut Report) -> Option<PolicyQuota>
         own: Box::default(),
         quota,
     })
+}
+
+/// Compiles `notify`.
+fn thresholds(table: &Table<RawPolicy>, report: &mut Report) -> Vec<Threshold> {
+    let mut thresholds: Vec<Threshold> = Vec::new();
+    for at in &table.value.notify {
+        if thresholds.contains(&at.value) {
+            report.mistake(&at.span, "this threshold comes twice", "each once");
+        } else if thresholds.len() == THRESHOLDS_MAX {
+            let expected = format!("at most {THRESHOLDS_MAX} thresholds");
+            report.mistake(&at.span, "there are too many thresholds", &expected);
+            break;
+        }
+        thresholds.push(at.value);
+    }
+    thresholds.sort_unstable();
+    thresholds
 }
 
 /// Refuses keys that the policy's algorithm has no use for.
@@ -185,3 +203,6 @@ fn check_alone(table: &Table<RawPolicy>, policy: &Policy, report: &mut Report) {
         (report.mistake(place, message, "a quota, or `overrides` as well")).maybe_hint(hint);
     }
 }
+
+/// Most items of `notify`.
+const THRESHOLDS_MAX: usize = 8;

@@ -13,8 +13,6 @@ pub struct TableDoc {
     pub keys: Vec<Key>,
     /// The tables that stand in it.
     pub tables: Vec<&'static str>,
-    /// The keys whose feature does not exist yet.
-    pub to_come: Vec<&'static str>,
 }
 
 /// What is known of one key.
@@ -117,10 +115,9 @@ impl TableDoc {
         Some(outer.title)
     }
 
-    /// Returns every name that is known in the table, whether it works or not.
+    /// Returns every name that is known in the table.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         let keys = self.keys.iter().map(|key| key.name);
         keys.chain(self.tables.iter().copied())
-            .chain(self.to_come.iter().copied())
     }
 }

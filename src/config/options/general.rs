@@ -15,14 +15,18 @@ use super::{Effect, TableSpec};
 use crate::access_log::AccessLog;
 use crate::config::display;
 use crate::config::file::Top;
-use crate::config::value::{ADMIN_PATTERN, TOKEN_PATTERN, ValueError, admin_address, own_field};
-use crate::request::ClientNames;
+use crate::config::value::{
+    ADMIN_PATTERN, NETWORK_PATTERN, TOKEN_PATTERN, ValueError, admin_address, network, own_field,
+};
+use crate::request::{ClientNames, X_REQUEST_ID};
 use crate::snapshot::{Admin, Log, RateLimitHeaders};
 
 /// What stands before the first table.
 pub static TOP: LazyLock<TableSpec<Top>> = LazyLock::new(|| {
     let headers = word(display::RATELIMIT_HEADERS, &[]).or(RateLimitHeaders::Ietf);
     let seconds = |seconds| duration(UP_TO_A_DAY).or(Duration::from_secs(seconds));
+    let network = text("10.0.0.0/8", network, ToString::to_string).matching(NETWORK_PATTERN);
+    let networks = list(network).plain(|nets| nets, |nets| display::list(nets));
     TableSpec::<Top>::of("file", "the file's top level")
         .about("The configuration of Tollgate.")
         .key("workers", number(1..=1024).or_none("one per core"))
@@ -56,13 +60,15 @@ pub static TOP: LazyLock<TableSpec<Top>> = LazyLock::new(|| {
         .key("include", list(free_text("conf.d/*.toml")))
         .sets(|top| &mut top.include)
         .doc("Files that are read as if they stood at the end of this one, in the order of their names.")
+        .key("debug_from", networks.or(Vec::new()))
+        .sets(|top| &mut top.general.debug_from)
+        .doc("Addresses and networks of callers whose responses say in Tollgate-Decision how the request was decided.")
         .tables("listeners upstreams policies routes store jwt admin log")
-        .not_yet("debug_from")
 });
 
 /// `request_id`
 fn request_id() -> ValueSpec<Option<HeaderName>> {
-    let default = HeaderName::from_static("x-request-id");
+    let default = X_REQUEST_ID;
     let usual = default.clone();
     let read = move |text: &str| match text {
         "off" => Ok(None),

@@ -100,7 +100,6 @@ impl<T: Clone + Default + PartialEq> TableSpec<T> {
             doc: "",
             keys: Vec::new(),
             tables: Vec::new(),
-            to_come: Vec::new(),
         };
         Self {
             about,
@@ -149,12 +148,6 @@ impl<T: Clone + Default + PartialEq> TableSpec<T> {
     /// Adds the tables that stand in this one and fill something else; spaces separate the names.
     pub(super) fn tables(mut self, names: &'static str) -> Self {
         self.about.tables.extend(names.split(' '));
-        self
-    }
-
-    /// Adds the keys whose feature does not exist yet; spaces separate the names.
-    pub(super) fn not_yet(mut self, names: &'static str) -> Self {
-        self.about.to_come.extend(names.split(' '));
         self
     }
 

@@ -12,8 +12,9 @@ use super::{Effect, TableSpec, costs, prices, quotas};
 use crate::config::display;
 use crate::config::file::{AlgorithmName, ConsistencyName, RawPolicy};
 use crate::config::value::{
-    OVERSHOOT_PATTERN, STATUS_PATTERN, Zone, anchor_by, field_value, name, overshoot, part_choice,
-    part_pattern, refund_on, refusal_status, retry_jitter, status_range,
+    OVERSHOOT_PATTERN, STATUS_PATTERN, THRESHOLD_PATTERN, Zone, anchor_by, field_value, name,
+    overshoot, part_choice, part_pattern, refund_on, refusal_status, retry_jitter, status_range,
+    threshold,
 };
 use crate::limit::consistency::SYNC_INTERVAL_MIN;
 use crate::limit::plan::OnStoreFailure;
@@ -45,6 +46,7 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
         number_or_text("401", status_range, display::status_range).matching(STATUS_PATTERN);
     let refunds = number_or_text("5xx", refund_on, display::refund_on);
     let overshoot = text("0.5%", overshoot, display::overshoot).matching(OVERSHOOT_PATTERN);
+    let thresholds = list(text("80%", threshold, display::threshold).matching(THRESHOLD_PATTERN));
     let (afresh, kept) = (Effect::CountersAfresh, Effect::CountersKept);
     TableSpec::<RawPolicy>::of("policy", "[policies.NAME]")
         .about("Who may spend how much.")
@@ -200,8 +202,10 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
         .key("overrides_file", overrides_file().or_none("none"))
         .sets(|table| &mut table.overrides_file)
         .doc("A CSV file with more overrides, read again on SIGHUP.")
+        .key("notify", thresholds)
+        .sets(|table| &mut table.notify)
+        .doc("Percentages of a quota: the log and a metric report each client whose use reaches one.")
         .table("refusal", refusal())
-        .not_yet("notify")
 });
 
 /// `[policies.NAME.refusal]`

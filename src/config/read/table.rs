@@ -49,10 +49,7 @@ impl<'t> Reader<'t, '_> {
         let (about, mistakes) = (&keys.about, self.report.count());
         for (key, value) in self.entries {
             let (span, key) = (key.span(), key.get_ref().as_ref());
-            if about.to_come.contains(&key) {
-                let message = format!("`{key}` is not available yet");
-                (self.report.mistake(&span, message, "")).hint("leave it out");
-            } else if !about.names().any(|known| known == key) {
+            if !about.names().any(|known| known == key) {
                 let unknown_key = (key, value.get_ref());
                 unknown(self.report, self.source, about, unknown_key, span);
             }

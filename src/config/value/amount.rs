@@ -2,6 +2,7 @@
 
 use super::ValueError;
 use crate::limit::Overshoot;
+use crate::snapshot::Threshold;
 
 /// Parses a size such as `64KiB`, `10MB`, or plain bytes.
 pub fn size(text: &str) -> Result<u64, ValueError> {
@@ -85,6 +86,20 @@ pub fn overshoot(text: &str) -> Result<Overshoot, ValueError> {
         _ => Err(ValueError::new("is out of range", OVERSHOOTS)),
     }
 }
+
+/// Parses an item of `notify`: a whole percentage.
+pub fn threshold(text: &str) -> Result<Threshold, ValueError> {
+    let digits = text.trim().strip_suffix('%').map_or("", str::trim_end);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(ValueError::new("is not a whole percentage", THRESHOLDS));
+    }
+    let threshold = digits.parse().ok().and_then(Threshold::new);
+    threshold.ok_or_else(|| ValueError::new("is out of range", THRESHOLDS))
+}
+
+/// Matches an item of `notify`.
+pub const THRESHOLD_PATTERN: &str = r"^\s*[0-9]+\s*%\s*$";
+const THRESHOLDS: &str = "a percentage from `1%` to `100%`";
 
 /// Matches an `overshoot`.
 pub const OVERSHOOT_PATTERN: &str = r"^\s*[0-9]+([.][0-9]{1,4})?\s*%\s*$";

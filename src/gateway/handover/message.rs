@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::snapshot::ListenAddress;
-use crate::store::SeriesStates;
 use crate::store::directives::DirectiveSet;
+use crate::store::{PassedLeasing, SeriesStates};
 
 /// What the old process says.
 #[derive(Debug, Serialize, Deserialize)]
@@ -23,6 +23,8 @@ pub(super) enum FromOld {
     Confirmed,
     /// To a process that drains: wait for no request any more.
     End,
+    /// Before it confirms: the old process holds no leased units any more. Not sent to 0.1, which does not know it.
+    Leasing(PassedLeasing),
 }
 
 /// What the new process says.

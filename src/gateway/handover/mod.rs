@@ -6,16 +6,18 @@
 //! has said so the old one drains. Whatever goes wrong before that, the old one goes on.
 
 mod channel;
+mod launch;
 mod message;
 mod new;
 mod old;
 mod pause;
 
 pub use channel::ChannelError;
+pub use launch::Launch;
 pub use new::Predecessor;
 pub(super) use new::TakeOver;
 pub(super) use old::{Drainers, PassedSockets};
-pub use old::{Launch, Successor, UpgradeError, Upgrader};
+pub use old::{Successor, UpgradeError, Upgrader};
 
 use std::time::Duration;
 

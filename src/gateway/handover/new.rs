@@ -160,10 +160,17 @@ impl Predecessor {
         self.channel.send(&FromNew::Serving, &[], STEP_WITHIN)?;
         // Without a limit: the old process may be stopped, and has heard that this one serves when it goes on. If it has
         // given up, it ends this one.
-        match self.channel.receive(None) {
-            Ok((FromOld::Confirmed, _)) | Err(ChannelError::Ended) => {}
-            Ok(_) => return Err(ChannelError::Nonsense),
-            Err(error) => return Err(error),
+        loop {
+            match self.channel.receive(None) {
+                Ok((FromOld::Leasing(passed), _)) => {
+                    if let Store::Redis(store) = &process.store {
+                        store.take_leasing_over(&passed);
+                    }
+                }
+                Ok((FromOld::Confirmed, _)) | Err(ChannelError::Ended) => break,
+                Ok(_) => return Err(ChannelError::Nonsense),
+                Err(error) => return Err(error),
+            }
         }
         let older = self.descriptors.drain(..).map(Channel::from_descriptor);
         let newest = self.channel.try_clone().map_err(ChannelError::System)?;

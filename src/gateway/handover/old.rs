@@ -1,10 +1,8 @@
 //! The old process: starts the new one, passes it everything, and drains when that serves.
 
-use std::ffi::{OsStr, OsString};
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,6 +10,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::channel::{Channel, ChannelError, DESCRIPTORS_MAX};
+use super::launch::Launch;
 use super::message::{Begin, FromNew, FromOld, PassedAddress};
 use super::pause::Pause;
 use super::{PROTOCOL, READY_WITHIN, STEP_WITHIN, VARIABLE};
@@ -22,13 +21,6 @@ use crate::gateway::sockets::ListeningSockets;
 use crate::proxy::process::Process;
 use crate::snapshot::{ListenAddress, Snapshot};
 use crate::store::{COUNTERS_VERSION, MemoryStore, Store};
-
-/// How the binary is started again.
-#[derive(Clone, Debug)]
-pub struct Launch {
-    program: PathBuf,
-    arguments: Vec<OsString>,
-}
 
 /// The sockets that listen, as they would be passed on.
 #[derive(Debug)]
@@ -111,31 +103,6 @@ pub enum UpgradeError {
     /// The new process ended, or fell silent.
     #[error("the new process did not take over: {0}")]
     Lost(#[from] ChannelError),
-}
-
-impl Launch {
-    /// Says how this process was started. To be asked at the start: paths may depend on the working directory.
-    pub fn of_this_process() -> Option<Self> {
-        let mut arguments = std::env::args_os();
-        let named = arguments.next()?;
-        Some(Self {
-            program: found(&named)?,
-            arguments: arguments.collect(),
-        })
-    }
-}
-
-/// Finds a program as a shell does. The path stays the one that was used: another binary may be put there, or a link be
-/// set to another one.
-fn found(named: &OsStr) -> Option<PathBuf> {
-    let path = Path::new(named);
-    if path.components().count() > 1 {
-        return std::path::absolute(path).ok();
-    }
-    let folders = std::env::var_os("PATH")?;
-    let programs = std::env::split_paths(&folders).map(|folder| folder.join(path));
-    let found = programs.into_iter().find(|program| program.is_file());
-    found.or_else(|| std::env::current_exe().ok())
 }
 
 impl PassedSockets {
@@ -325,13 +292,30 @@ impl Upgrader {
         }
         announce();
         // If it has ended since, this process accepts again.
-        channel.send(&FromOld::Confirmed, &[], STEP_WITHIN)?;
-        self.process.store.stop_leasing();
+        self.confirm(channel, &version)?;
         if takes_counters {
             self.process.drain_at_once();
         }
         self.phase.send_replace(Phase::PassedOn(adopted.into()));
         Ok(version)
+    }
+
+    /// Tells the new process, which is of that version, that it is the gateway from now on.
+    fn confirm(&self, channel: &Channel, version: &str) -> Result<(), ChannelError> {
+        let confirm = || channel.send(&FromOld::Confirmed, &[], STEP_WITHIN);
+        match &self.process.store {
+            // 0.1 leases nothing.
+            Store::Redis(store) if !version.starts_with("0.1.") => {
+                let leasing = FromOld::Leasing(store.pass_leasing_on());
+                let passed = channel.send(&leasing, &[], STEP_WITHIN);
+                let confirmed = passed.and_then(|()| confirm());
+                if confirmed.is_err() {
+                    store.resume_leasing();
+                }
+                confirmed
+            }
+            _ => confirm(),
+        }
     }
 
     fn begin(&self, channel: &Channel) -> Result<(), UpgradeError> {

@@ -7,6 +7,7 @@ use super::table::{KnownClient, KnownClients};
 use crate::clock::{Micros, Timestamp};
 use crate::index::PolicyIndex;
 use crate::limit::PartitionId;
+use crate::metrics::WorkerIndex;
 use crate::request::{ClientValues, Facts};
 use crate::snapshot::Policy;
 
@@ -14,6 +15,9 @@ use crate::snapshot::Policy;
 #[derive(Debug)]
 pub struct SeenClients {
     known: Arc<KnownClients>,
+    worker: WorkerIndex,
+    /// When the last tick was.
+    now: Cell<Timestamp>,
     slots: Box<[Cell<u64>; SLOTS]>,
     /// How many more may be noted until the next tick.
     left: Cell<u32>,
@@ -22,11 +26,13 @@ pub struct SeenClients {
 }
 
 impl SeenClients {
-    /// Begins with none; what is noted goes to `known`.
-    pub fn new(known: Arc<KnownClients>) -> Self {
+    /// Begins with none, at a time; what the worker notes goes to `known`.
+    pub fn new(known: Arc<KnownClients>, worker: WorkerIndex, now: Timestamp) -> Self {
         let slots = vec![Cell::new(0); SLOTS].into_boxed_slice();
         Self {
             known,
+            worker,
+            now: Cell::new(now),
             slots: slots.try_into().expect("it is as long"),
             left: Cell::new(NOTES_PER_TICK),
             again_at: Cell::default(),
@@ -35,11 +41,22 @@ impl SeenClients {
 
     /// To be called a few times a second.
     pub fn tick(&self, now: Timestamp) {
+        self.now.set(now);
         self.left.set(NOTES_PER_TICK);
         if now >= self.again_at.get() {
             self.again_at.set(now + AGAIN_AFTER);
             self.slots.iter().for_each(|slot| slot.set(0));
         }
+    }
+
+    /// Returns whose they are.
+    pub(in crate::limiter) fn worker(&self) -> WorkerIndex {
+        self.worker
+    }
+
+    /// Returns what time it is, or was a moment ago.
+    pub(in crate::limiter) fn now(&self) -> Timestamp {
+        self.now.get()
     }
 
     /// Notes the client of a policy that makes a request with this partition, unless it has been noted.

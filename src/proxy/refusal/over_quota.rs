@@ -9,6 +9,7 @@ use crate::chance;
 use crate::clock::Micros;
 use crate::fault::Reason;
 use crate::limit::{Algorithm, Retry};
+use crate::request::copied_value;
 use crate::snapshot::{Jitter, PagePart, Policy, PolicyQuota, RefusalPage, RefusalStyle};
 
 /// A request that is over a quota.
@@ -35,7 +36,10 @@ impl Refusal {
             Retry::Never => None,
         };
         let (body, content_type) = match &style.page {
-            Some(page) => (over.fill(page, retry_after_secs), page.content_type.clone()),
+            Some(page) => {
+                let content_type = copied_value(&page.content_type);
+                (over.fill(page, retry_after_secs), content_type)
+            }
             None => (over.problem(style.status), PROBLEM_JSON),
         };
         Refusal {
@@ -73,14 +77,11 @@ impl OverQuota<'_> {
 
     /// Fills in a policy's own body. What is filled in has no character that JSON escapes.
     fn fill(&self, page: &RefusalPage, retry_after_secs: Option<u64>) -> Bytes {
-        if let [PagePart::Text(body)] = &*page.body {
-            return body.clone();
-        }
         let mut body = Vec::new();
         let mut digits = itoa::Buffer::new();
         for part in &page.body {
             let known = match part {
-                PagePart::Text(text) => &**text,
+                PagePart::Text(text) => text.as_bytes(),
                 PagePart::Policy => self.policy.map_or("", |policy| &*policy.name).as_bytes(),
                 PagePart::Reason => {
                     self.write_reason(&mut body);

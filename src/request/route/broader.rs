@@ -48,7 +48,7 @@ impl Router {
         let name = rule.host.as_ref().map_or("", |host| host.name());
         own.into_iter()
             .chain(exact)
-            .chain(self.wildcards_of(name))
+            .chain(self.wildcard_hosts.above(name))
             .chain([&self.any_host])
     }
 }

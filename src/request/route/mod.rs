@@ -10,6 +10,7 @@ mod broader;
 mod expressions;
 mod header_match;
 mod host;
+mod host_trees;
 mod leaf;
 mod mismatch;
 mod other_routers;
@@ -33,6 +34,7 @@ use http::{HeaderMap, HeaderName, Method};
 
 pub use self::header_match::HeaderMatch;
 pub use self::host::HostPattern;
+use self::host_trees::HostTrees;
 pub use self::mismatch::Mismatch;
 pub use self::pattern::PathPattern;
 pub use self::pattern_error::PatternError;
@@ -41,6 +43,7 @@ pub use self::rule::{Found, Lookup, Rule, Tie};
 pub use self::template::PathTemplate;
 pub(super) use self::template::after_segments;
 use self::tree::{RouteQuery, RouteTree};
+use super::name_filter::NameFilter;
 use super::path;
 
 /// Finds the route of a request.
@@ -49,9 +52,10 @@ pub struct Router {
     rules: Vec<Rule>,
     /// The headers that rules ask for, each once.
     header_names: Vec<HeaderName>,
-    exact_hosts: HashMap<Box<str>, RouteTree>,
+    header_filter: NameFilter,
+    exact_hosts: HostTrees,
     /// By what follows the `*.`.
-    wildcard_hosts: HashMap<Box<str>, RouteTree>,
+    wildcard_hosts: HostTrees,
     any_host: RouteTree,
 }
 
@@ -72,10 +76,10 @@ impl Router {
             match host {
                 None => router.any_host = tree,
                 Some(host) if host.is_wildcard() => {
-                    router.wildcard_hosts.insert(host.name().into(), tree);
+                    router.wildcard_hosts.insert(host.name(), tree);
                 }
                 Some(host) => {
-                    router.exact_hosts.insert(host.name().into(), tree);
+                    router.exact_hosts.insert(host.name(), tree);
                 }
             }
         }
@@ -83,6 +87,10 @@ impl Router {
             let names = rules.iter().flat_map(|rule| &rule.headers);
             let names: HashSet<_> = names.map(|(name, _)| name.clone()).collect();
             router.header_names = names.into_iter().collect();
+            router.header_filter = (router.header_names.iter())
+                .fold(NameFilter::default(), |filter, name| {
+                    filter.with(name.as_str())
+                });
             router.rules = rules;
             Ok(router)
         } else {
@@ -98,8 +106,10 @@ impl Router {
         }
         let compared = path::comparable(path);
         let request = RouteQuery::new(&compared, method, headers);
-        let mut lookup = (self.trees(host))
-            .find_map(|tree| tree.find(&self.rules, &request))
+        let find = |tree: &RouteTree| tree.find(&self.rules, &request);
+        let mut lookup = (self.exact_hosts.get(host).and_then(find))
+            .or_else(|| self.wildcard_hosts.above(host).find_map(find))
+            .or_else(|| find(&self.any_host))
             .unwrap_or(Lookup::NoRoute);
         if let (Cow::Owned(_), Lookup::Found(found)) = (&compared, &mut lookup) {
             for range in &mut found.params {
@@ -156,24 +166,15 @@ impl Router {
         &self.header_names
     }
 
+    /// Says whether a field may read like a header that rules ask for, and is none of them, or spelled with `_`.
+    #[inline]
+    pub fn may_be_disguise(&self, name: &HeaderName) -> bool {
+        self.header_filter.may_have(name)
+            && (name.as_str().contains('_') || !self.header_names.contains(name))
+    }
+
     /// Says whether the found route ignores case, so that one path has many spellings.
     pub(super) fn ignores_case(&self, found: &Found) -> bool {
         (self.rules.get(usize::from(found.route))).is_some_and(|rule| rule.case_insensitive)
-    }
-
-    /// The trees that a host's requests are looked up in, most specific first.
-    fn trees(&self, host: &str) -> impl Iterator<Item = &RouteTree> {
-        (self.exact_hosts.get(host).into_iter())
-            .chain(self.wildcards_of(host))
-            .chain([&self.any_host])
-    }
-
-    /// The trees of the wildcards that a name is below, the longest first.
-    fn wildcards_of(&self, host: &str) -> impl Iterator<Item = &RouteTree> {
-        (!self.wildcard_hosts.is_empty())
-            .then(|| host.match_indices('.'))
-            .into_iter()
-            .flatten()
-            .filter_map(|(dot, _)| self.wildcard_hosts.get(&host[dot + 1..]))
     }
 }

@@ -8,6 +8,8 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use serde::{Deserialize, Serialize};
+
 use super::turn::Turn;
 use crate::clock::{Micros, Timestamp};
 
@@ -27,8 +29,16 @@ pub(super) struct Fleet {
     present_since_us: AtomicU64,
 }
 
+/// What a process has seen of its fleet, for the process that takes over from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FleetView {
+    nodes: u32,
+    announced_us: u64,
+    present_since_us: u64,
+}
+
 impl Fleet {
-    /// Makes a fleet of this node alone; no other process has the same `secret`.
+    /// Makes a fleet of this node alone; only a process that takes over from another has the same `secret` as that.
     pub(super) fn new(secret: &[u8; 32]) -> Self {
         let digest = blake3::derive_key("tollgate 2026-11 name of a node", secret);
         let hex = blake3::Hash::from_bytes(digest).to_hex();
@@ -42,7 +52,7 @@ impl Fleet {
         }
     }
 
-    /// Returns this node's name, which stays the same as long as the process lives.
+    /// Returns this node's name, which a process that takes over has, too.
     pub(super) fn id(&self) -> &str {
         &self.id
     }
@@ -77,6 +87,24 @@ impl Fleet {
     pub(super) fn is_known(&self, now: Timestamp) -> bool {
         let since = Timestamp(self.present_since_us.load(Relaxed));
         since.0 > 0 && now >= since + KNOWN_AFTER && now < self.counted_until()
+    }
+
+    /// Returns what a process needs to know that is this node from now on.
+    pub(super) fn view(&self) -> FleetView {
+        FleetView {
+            nodes: self.seen.load(Relaxed),
+            announced_us: self.announced_us.load(Relaxed),
+            present_since_us: self.present_since_us.load(Relaxed),
+        }
+    }
+
+    /// Goes on with what the process before has seen, if it was present until now.
+    pub(super) fn take_over(&self, view: FleetView, now: Timestamp) {
+        if view.present_since_us > 0 && now < Timestamp(view.announced_us) + KNOWN_AFTER {
+            self.seen.fetch_max(view.nodes, Relaxed);
+            self.announced_us.fetch_max(view.announced_us, Relaxed);
+            (self.present_since_us).store(view.present_since_us, Relaxed);
+        }
     }
 
     /// Returns the number of nodes in force; 1 if Redis was never reached.
@@ -150,5 +178,22 @@ mod tests {
         assert!(!fleet.is_known(gone) && !fleet.is_known(gone + half));
         fleet.saw(2, gone + half, gone + half);
         assert!(fleet.is_known(gone + KNOWN_AFTER));
+        // The next process is known as this one is, if there is no gap between them.
+        let announced = gone + half;
+        for (taken_over, known_at) in [
+            (announced, gone + KNOWN_AFTER),
+            (
+                announced + KNOWN_AFTER,
+                announced + KNOWN_AFTER + KNOWN_AFTER,
+            ),
+        ] {
+            let next = Fleet::new(&[1; 32]);
+            next.take_over(fleet.view(), taken_over);
+            next.saw(2, taken_over, taken_over);
+            next.saw(2, taken_over + half, taken_over + half);
+            assert!(!next.is_known(Timestamp(known_at.0 - 1)), "{taken_over:?}");
+            next.saw(2, taken_over + half + half, taken_over + half + half);
+            assert!(next.is_known(known_at), "{taken_over:?}");
+        }
     }
 }

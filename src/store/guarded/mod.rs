@@ -40,7 +40,7 @@ mod syncing;
 mod turn;
 
 use refusals::Recalled;
-pub use store::GuardedStore;
+pub use store::{GuardedStore, PassedLeasing};
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 use crossbeam_utils::CachePadded;
+use serde::{Deserialize, Serialize};
 
 use super::counters::Counters;
 use super::fallback::Fallback;
-use super::fleet::Fleet;
+use super::fleet::{Fleet, FleetView};
 use super::followed::{self, FollowTerms, FollowedQuotas, SeenState};
 use super::holdings::Holdings;
 use super::leases::{LeaseTerms, Leases};
@@ -63,6 +64,13 @@ pub(super) struct LiveSettings {
     pub(super) timeout: Duration,
     refusal_cache: Micros,
     min_nodes: u32,
+}
+
+/// What a process passes to the next one, so that this can buy units ahead at once.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PassedLeasing {
+    counters_at: String,
+    fleet: FleetView,
 }
 
 impl GuardedStore {
@@ -228,9 +236,26 @@ impl GuardedStore {
         self.memory.retain(live);
     }
 
-    /// Buys no units ahead any more, and gives back what is held.
-    pub(crate) fn stop_leasing(&self) {
+    /// Buys and spends no units ahead any more, and gives back what is held; says what the process needs to know that does
+    /// so from now on.
+    pub fn pass_leasing_on(&self) -> PassedLeasing {
         self.leases.close();
+        PassedLeasing {
+            counters_at: self.settings().redis.counters_at(),
+            fleet: self.fleet.view(),
+        }
+    }
+
+    /// Buys units ahead again, because the other process has failed.
+    pub fn resume_leasing(&self) {
+        self.leases.reopen();
+    }
+
+    /// Buys units ahead in the place of the process before, which does not any more; not if that had another Redis.
+    pub fn take_leasing_over(&self, passed: &PassedLeasing) {
+        if passed.counters_at == self.settings().redis.counters_at() {
+            self.fleet.take_over(passed.fleet, self.clock.now());
+        }
     }
 
     /// Returns on what terms units are bought ahead and spent now.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::support::redis::{Cluster, Server, listed};
-use crate::support::{Client, Config, Process, get};
+use crate::support::{Client, Config, Process, eventually, get};
 
 const TOKEN: &str = "[admin]\ntoken = '0123456789abcdef'\n";
 
@@ -319,4 +319,82 @@ fn keys_say_what_a_client_has_and_what_was_done() {
     for named in ["e5146d1a", "10.0.0.0/8", "live_"] {
         assert!(!dump.contains(named), "{named}");
     }
+}
+
+#[test]
+fn top_prints_who_is_refused_and_needs_a_terminal_to_follow_it() {
+    let process = Process::start(&config("2 per hour"));
+    let file = process.file();
+    let mut client = Client::connect(process.public);
+    for _ in 0..5 {
+        client.get("/", "");
+    }
+    let shown = eventually("what was counted", || {
+        let (status, stdout, stderr) = tollgate(file, &["top", "--once"]);
+        assert_eq!((status, stderr.as_str()), (0, ""));
+        let is_counted = stdout.contains("\n3 of 5 ") && stdout.contains("; 2 failed\n");
+        is_counted.then_some(stdout)
+    });
+    assert!(!shown.contains('\u{1b}'), "{shown}");
+    for (begin, end) in [
+        ("tollgate ", "Z"),
+        (
+            "3 of 5 requests in the last ",
+            " s were refused, by p; 2 failed",
+        ),
+        ("refused ", "/s"),
+        ("store     Counters are in this gateway's memory.", ""),
+        (
+            "endpoints 1 of 1 take requests: api 127.0.0.1:9: requests fail since ",
+            " UTC",
+        ),
+        ("reload    none since the start at ", ""),
+        ("p ", ""),
+        ("/* ", ""),
+        ("3            p                         127.0.0.1", ""),
+        (
+            "100.0 % 0 of 2           p                         127.0.0.1",
+            "",
+        ),
+    ] {
+        let is_there = |line: &str| line.starts_with(begin) && line.ends_with(end);
+        assert!(shown.lines().any(is_there), "{begin} … {end}:\n{shown}");
+    }
+    let no_terminal = "tollgate: standard output is not a terminal: `tollgate top --once` prints how things stand as \
+                       text, and `GET /api/live` of the admin port has it as JSON\n";
+    assert_eq!(tollgate(file, &["top"]), said(1, "", no_terminal));
+    with_token(&process);
+    let (status, stdout, _) = tollgate(file, &["top", "--once"]);
+    assert_eq!((status, stdout.is_empty()), (0, false));
+}
+
+#[test]
+fn trace_shows_the_next_requests_step_by_step() {
+    let process = Process::start(&config("1 per minute"));
+    get(process.public, "/", "");
+    let arguments = ["trace", "--refused", "--policy", "p", "--count", "1"];
+    let file = process.file().to_owned();
+    let tracing = std::thread::spawn(move || tollgate(&file, &arguments));
+    // It is not known from outside when it watches.
+    eventually("a request is traced", || {
+        get(process.public, "/items", "");
+        tracing.is_finished().then_some(())
+    });
+    let traced = tracing.join().expect("it ends");
+    let (status, shown, waiting) = traced;
+    assert_eq!((status, &*waiting), (0, "tollgate: waiting for requests\n"));
+    let mut lines = shown.lines();
+    let first = lines.next().expect("a line");
+    assert!(first.starts_with("GET a.test/items → 429 in "), "{shown}");
+    assert!(
+        first.contains(", client 127.0.0.1, route /*, request "),
+        "{shown}"
+    );
+    let names = lines.filter_map(|line| line.split_once(" µs  "));
+    let names: Vec<&str> = names.map(|(_, step)| step[..10].trim_end()).collect();
+    let expected = ["received", "client", "route", "quota", "decision", "answer"];
+    assert_eq!(names, expected, "{shown}");
+    let unknown = tollgate(process.file(), &["trace", "--policy", "q"]);
+    let refused = "tollgate: the gateway refused: There is no such policy\n";
+    assert_eq!(unknown, said(1, "", refused));
 }

@@ -3,6 +3,10 @@
 pub mod api;
 mod commands;
 mod connections;
+mod dashboard;
+mod live;
+mod trace;
+mod usage;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -367,5 +371,55 @@ fn no_other_site_can_have_a_browser_ask_the_admin_port() {
                 }
             }
         }
+    });
+}
+
+#[test]
+fn a_link_of_another_site_leads_to_the_dashboard_and_nowhere_else() {
+    run(async {
+        let (address, _state) = start().await;
+        let visit =
+            "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document";
+        for (request, fields, status) in [
+            ("GET /", String::new(), 200),
+            ("GET /", "\r\nOrigin: null".to_owned(), 403),
+            ("POST /", String::new(), 403),
+            ("GET /api/overview", String::new(), 403),
+            ("GET /dashboard/app.js", String::new(), 403),
+        ] {
+            let request =
+                format!("{request} HTTP/1.1\r\nHost: 127.0.0.1\r\n{visit}{fields}\r\n\r\n");
+            let answer = exchange(address, &request).await;
+            assert!(
+                answer.starts_with(&format!("HTTP/1.1 {status} ")),
+                "{request}{answer}"
+            );
+        }
+        let framed = visit.replace("document", "iframe");
+        let request = format!("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n{framed}\r\n\r\n");
+        assert!(
+            exchange(address, &request)
+                .await
+                .starts_with("HTTP/1.1 403 ")
+        );
+    });
+}
+
+#[test]
+fn what_is_watched_ends_when_another_process_has_taken_over() {
+    run(async {
+        let (address, _state, accepts) = start_on(
+            &Config::limited("http://127.0.0.1:9", "quota = '9 per minute'").admin("127.0.0.1:0"),
+        )
+        .await;
+        let mut stream = TcpStream::connect(address).await.expect("a connection");
+        let request =
+            "GET /api/live HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n";
+        stream.write_all(request.as_bytes()).await.expect("sent");
+        let mut some = [0; 64];
+        stream.read_exact(&mut some).await.expect("a beginning");
+        accepts.send_replace(Accepting::PassedOn);
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest).await;
     });
 }

@@ -60,6 +60,7 @@ fn what_is_commented_out_is_the_default_unless_the_reference_says_there_is_none(
     let applied = [
         "preflight_policies none → [per-client]",
         "include [] → [tests/config/good/parts/nothing.d/*.toml]",
+        "debug_from [] → [127.0.0.1/32]",
         "admin: token set",
         "store: key_secret set, counters start afresh",
         "jwt: keys [] → [tests/config/tls/issuer.pem]",
@@ -82,6 +83,7 @@ fn what_is_commented_out_is_the_default_unless_the_reference_says_there_is_none(
         "policy per-client: candidate [] → [10 per 10s]",
         "policy per-client: overrides 0 → 2",
         "policy per-client: overrides_file none → tests/config/tls/overrides.csv",
+        "policy per-client: notify [] → [80%, 100%]",
         "policy per-client: refusal.body problem+json → Slow down.",
         "policy per-client: refusal.content_type text/plain → text/plain; charset=utf-8",
         "policy per-client: refusal.retry_jitter 0s, of calendar quotas 5m → 10%",

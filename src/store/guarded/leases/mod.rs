@@ -29,7 +29,7 @@ pub(super) struct Leases {
     shards: QuotaShards<QuotaLease>,
     /// The shard that is swept next.
     next_sweep: AtomicUsize,
-    /// Whether nothing is bought any more.
+    /// Whether nothing is bought or spent any more.
     is_closed: AtomicBool,
 }
 
@@ -96,7 +96,7 @@ impl Leases {
         let key = QuotaKey::of(check);
         let mut shard = self.shards.of(key);
         let lease = shard.get_mut(&key)?;
-        if lease.quota != *check.quota {
+        if lease.quota != *check.quota || self.is_closed.load(Relaxed) {
             return None;
         }
         lease.spend(check.cost, now)
@@ -165,7 +165,8 @@ impl Leases {
         let key = QuotaKey::of(check);
         let shard = self.shards.of(key);
         let lease = shard.get(&key).filter(|lease| lease.quota == *check.quota);
-        lease.is_some_and(|lease| lease.held(now) >= check.cost.max(1))
+        let is_enough = |lease: &QuotaLease| lease.held(now) >= check.cost.max(1);
+        !self.is_closed.load(Relaxed) && lease.is_some_and(is_enough)
     }
 
     /// Says whether units are to be bought for a check. If so, the caller has to say when that has ended.
@@ -243,9 +244,14 @@ impl Leases {
         }
     }
 
-    /// Buys no more from now on; what is held goes back when it is [swept](Self::sweep).
+    /// Buys and spends no more from now on; what is held goes back when it is [swept](Self::sweep).
     pub(super) fn close(&self) {
         self.is_closed.store(true, Relaxed);
+    }
+
+    /// Goes on after that.
+    pub(super) fn reopen(&self) {
+        self.is_closed.store(false, Relaxed);
     }
 
     /// Takes out what is not to be held any longer, some shards at a time, and returns what goes back. To be called

@@ -1,0 +1,12 @@
+//! What operators are shown of a request's units, until it is known what they come to.
+
+use crate::limit::PartitionId;
+
+/// Units that were noted of a client when its request was decided.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NotedUnits {
+    /// Which of the policies of a request charged them.
+    pub(super) of: usize,
+    pub(super) client: PartitionId,
+    pub(super) units: u64,
+}

@@ -1,0 +1,95 @@
+//! What is counted per policy.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use smallvec::SmallVec;
+
+use super::outcome::PolicyOutcome;
+use super::shard::{Sharded, WorkerIndex, add};
+use crate::cost::{MissingCost, Settled};
+
+/// What is counted per policy.
+#[derive(Debug)]
+pub struct PolicyMetrics(pub(super) Sharded<PolicyShard>);
+
+/// Units on their way back to policies because of how a request was answered. They count once they are
+/// back, so not at all if that fails.
+#[derive(Debug, Default)]
+pub struct Refund(SmallVec<[(Arc<PolicyMetrics>, WorkerIndex, u64); 2]>);
+
+#[derive(Debug, Default)]
+pub(super) struct PolicyShard {
+    pub(super) outcomes: [AtomicU64; PolicyOutcome::ALL.len()],
+    pub(super) near_limit: AtomicU64,
+    pub(super) refunded_units: AtomicU64,
+    pub(super) reserved_units: AtomicU64,
+    pub(super) charged_units: AtomicU64,
+    pub(super) capped_costs: AtomicU64,
+    pub(super) missing_costs: [AtomicU64; MissingCost::ALL.len()],
+}
+
+impl PolicyMetrics {
+    pub(super) fn new(shards: usize) -> Self {
+        Self(Sharded::new(shards))
+    }
+
+    /// Counts what the policy did to a request.
+    pub fn decided(&self, worker: WorkerIndex, outcome: PolicyOutcome) {
+        add(&self.0.of(worker).outcomes[outcome as usize]);
+    }
+
+    /// Counts a request that was admitted, after which most of a quota is used.
+    pub fn near_limit(&self, worker: WorkerIndex) {
+        add(&self.0.of(worker).near_limit);
+    }
+
+    /// Counts units that were reserved, and those that were charged in the end.
+    pub fn charged(&self, worker: WorkerIndex, reserved: u64, charged: u64) {
+        let shard = self.0.of(worker);
+        shard.reserved_units.fetch_add(reserved, Relaxed);
+        shard.charged_units.fetch_add(charged, Relaxed);
+    }
+
+    /// Counts an answer whose body should have told what the request cost.
+    pub fn settled(&self, worker: WorkerIndex, settled: Settled) {
+        let shard = self.0.of(worker);
+        if settled.is_capped {
+            add(&shard.capped_costs);
+        }
+        if let Some(missing) = settled.missing_cost {
+            add(&shard.missing_costs[missing as usize]);
+        }
+    }
+
+    /// Counts a response whose header field should have reported what the request cost.
+    pub fn cost_header_missing(&self, worker: WorkerIndex) {
+        add(&self.0.of(worker).missing_costs[MissingCost::Header as usize]);
+    }
+}
+
+impl PolicyMetrics {
+    /// Returns how often the policy has come to an outcome.
+    pub fn total(&self, outcome: PolicyOutcome) -> u64 {
+        self.0.sum(|shard| &shard.outcomes[outcome as usize])
+    }
+
+    /// Returns how many requests it has admitted after which most of a quota was used.
+    pub fn near_limit_total(&self) -> u64 {
+        self.0.sum(|shard| &shard.near_limit)
+    }
+}
+
+impl Refund {
+    /// Adds units of a policy; the worker counts them.
+    pub fn add(&mut self, policy: &Arc<PolicyMetrics>, worker: WorkerIndex, units: u64) {
+        self.0.push((Arc::clone(policy), worker, units));
+    }
+
+    /// Counts them, because they are back.
+    pub fn count(self) {
+        for (policy, worker, units) in self.0 {
+            (policy.0.of(worker).refunded_units).fetch_add(units, Relaxed);
+        }
+    }
+}

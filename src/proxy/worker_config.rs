@@ -1,0 +1,71 @@
+//! A configuration as one worker holds it, with copies of its own of what requests share.
+
+use std::cell::OnceCell;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use http::HeaderName;
+use typed_index_collections::TiVec;
+
+use super::process::ActiveConfig;
+use crate::index::RouteIndex;
+use crate::request::copied_name;
+use crate::snapshot::FieldChanges;
+
+/// A configuration as one worker holds it, to be shared among that worker's requests.
+///
+/// Names and values that messages share are copies ([`copied_name`] says why), at most one for each route.
+#[derive(Debug)]
+pub(crate) struct WorkerConfig {
+    active: Arc<ActiveConfig>,
+    /// The field in which requests have their id.
+    pub(super) request_id: Option<HeaderName>,
+    /// What each route changes, once a request has needed it.
+    changes: TiVec<RouteIndex, OnceCell<Box<RouteChanges>>>,
+}
+
+/// The fields that a route changes.
+#[derive(Debug)]
+pub(super) struct RouteChanges {
+    pub(super) request: FieldChanges,
+    pub(super) response: FieldChanges,
+}
+
+impl WorkerConfig {
+    pub(super) fn new(active: Arc<ActiveConfig>) -> Self {
+        let request_id = active.snapshot.general.request_id.as_ref();
+        let routes = active.snapshot.routes.iter();
+        Self {
+            request_id: request_id.map(copied_name),
+            changes: routes.map(|_| OnceCell::new()).collect(),
+            active,
+        }
+    }
+
+    /// Says whether it is this one.
+    pub(super) fn is(&self, active: &Arc<ActiveConfig>) -> bool {
+        Arc::ptr_eq(&self.active, active)
+    }
+
+    /// Returns what a route changes; none if it changes nothing.
+    pub(super) fn changes(&self, index: RouteIndex) -> Option<&RouteChanges> {
+        let route = &self.active.snapshot.routes[index];
+        let (request, response) = (&route.request_headers, &route.response_headers);
+        if request.is_empty() && response.is_empty() {
+            return None;
+        }
+        Some(self.changes[index].get_or_init(|| {
+            Box::new(RouteChanges {
+                request: request.copied(),
+                response: response.copied(),
+            })
+        }))
+    }
+}
+
+impl Deref for WorkerConfig {
+    type Target = ActiveConfig;
+    fn deref(&self) -> &ActiveConfig {
+        &self.active
+    }
+}
