@@ -79,33 +79,74 @@ impl Chunks {
         }
     }
 
-    /// Takes as much of a chunk's data as there is in this many bytes; 0 where the next byte is none of it.
+    /// Returns how much of a chunk's data there is in this many bytes; 0 where the next byte is none of it.
+    pub fn data_at_hand(&self, available: usize) -> usize {
+        match self.place {
+            ChunkPlace::Data(left) => {
+                usize::try_from(left).map_or(available, |left| left.min(available))
+            }
+            _ => 0,
+        }
+    }
+
+    /// Takes as much of a chunk's data as there is in this many bytes, and returns how much that is.
     pub fn take_data(&mut self, available: usize) -> usize {
-        let ChunkPlace::Data(left) = &mut self.place else {
-            return 0;
-        };
-        let taken = usize::try_from(*left).map_or(available, |left| left.min(available));
-        *left -= taken as u64;
-        if *left == 0 {
-            self.place = ChunkPlace::DataEnd;
+        let taken = self.data_at_hand(available);
+        if let ChunkPlace::Data(left) = &mut self.place {
+            *left -= taken as u64;
+            if *left == 0 {
+                self.place = ChunkPlace::DataEnd;
+            }
         }
         taken
+    }
+
+    /// Takes some of what stands around the data, which begins with the next byte; returns how many bytes.
+    ///
+    /// # Errors
+    /// As those of [`step`](Self::step).
+    pub fn take_around(&mut self, bytes: &[u8]) -> Result<usize, BadChunk> {
+        if let Some(taken) = self.take_size(bytes) {
+            return Ok(taken);
+        }
+        bytes
+            .first()
+            .map_or(Ok(0), |byte| self.step(*byte).map(|()| 1))
+    }
+
+    /// Takes all that stands before a chunk's data at once, if all of it is there and it is digits and line ends alone.
+    fn take_size(&mut self, bytes: &[u8]) -> Option<usize> {
+        let begin = match self.place {
+            ChunkPlace::DataEnd if bytes.starts_with(b"\r\n") => 2,
+            SIZE => 0,
+            _ => return None,
+        };
+        let digits = bytes[begin..].iter().map_while(|byte| hex_digit(*byte));
+        let digits = digits.take(usize::from(SIZE_DIGITS_MAX));
+        let (count, size) = digits.fold((0, 0), |(count, size), digit| {
+            (count + 1, size << 4 | digit)
+        });
+        let end = begin + count;
+        if size == 0 || !bytes[end..].starts_with(b"\r\n") {
+            return None;
+        }
+        self.place = ChunkPlace::Data(size);
+        Some(end + 2)
     }
 
     /// Takes one byte that stands around the data.
     ///
     /// # Errors
     /// The byte must not be there: the body has no end, so its connection is not used again.
-    pub fn step(&mut self, byte: u8) -> Result<(), BadChunk> {
+    fn step(&mut self, byte: u8) -> Result<(), BadChunk> {
         self.place = match (self.place, byte) {
-            (ChunkPlace::Size { digits, size }, _) if byte.is_ascii_hexdigit() => {
+            (ChunkPlace::Size { digits, size }, _) if let Some(digit) = hex_digit(byte) => {
                 if digits == SIZE_DIGITS_MAX {
                     return Err(BadChunk::Malformed);
                 }
-                let value = char::from(byte).to_digit(16).map_or(0, u64::from);
                 ChunkPlace::Size {
                     digits: digits + 1,
-                    size: size << 4 | value,
+                    size: size << 4 | digit,
                 }
             }
             (
@@ -170,6 +211,10 @@ impl Chunks {
         let fits = self.extension_bytes <= EXTENSION_BYTES_MAX;
         fits.then_some(()).ok_or(BadChunk::TooLong)
     }
+}
+
+fn hex_digit(byte: u8) -> Option<u64> {
+    char::from(byte).to_digit(16).map(u64::from)
 }
 
 impl Quoting {

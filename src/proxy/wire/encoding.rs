@@ -9,6 +9,7 @@ use std::task::{Poll, ready};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::Frame;
+use smallvec::SmallVec;
 
 use super::body::{BodyFraming, WrongLength};
 use super::request_head::{RequestHead, encode_field};
@@ -17,11 +18,11 @@ use crate::request::hop_by_hop;
 /// A request that is being written.
 #[derive(Debug)]
 pub struct Http1Encoding<B> {
-    /// What has been collected and not been written to its end.
+    /// What has been collected and not been written to its end, but for large pieces of the body.
     encoded: Vec<u8>,
-    /// A large piece of the body that is written behind it, and what is written behind that.
-    large: Bytes,
-    large_end: &'static [u8],
+    /// Those, each with how much of `encoded` is written before it.
+    large: Vec<(usize, Bytes)>,
+    large_bytes: usize,
     /// How much of all that has been written.
     written: usize,
     /// How much of `encoded` is the head.
@@ -39,14 +40,16 @@ pub struct Http1Encoding<B> {
 const COLLECTED_BYTES_MAX: usize = 48 * 1024;
 /// A piece of a body that is at least this large is not copied.
 pub const LARGE_BYTES_MIN: usize = 12 * 1024;
+/// Most pieces that are written at once: large ones, what is before each, and what is behind them.
+const PIECES_MAX: usize = 2 * (COLLECTED_BYTES_MAX / LARGE_BYTES_MIN) + 1;
 
 impl<B> Http1Encoding<B> {
     /// Has nothing to write before it begins.
     pub fn new(body: Option<B>, framing: BodyFraming, trailers: Vec<HeaderName>) -> Self {
         Self {
             encoded: Vec::new(),
-            large: Bytes::new(),
-            large_end: b"",
+            large: Vec::new(),
+            large_bytes: 0,
             written: 0,
             head_bytes: 0,
             body,
@@ -61,6 +64,9 @@ impl<B> Http1Encoding<B> {
         head.encode(host, &mut buffer);
         let head_bytes = buffer.len();
         buffer.extend_from_slice(&self.encoded[self.head_bytes..]);
+        for (before, _) in &mut self.large {
+            *before = *before - self.head_bytes + head_bytes;
+        }
         self.encoded = buffer;
         self.head_bytes = head_bytes;
         self.written = 0;
@@ -74,7 +80,7 @@ impl<B> Http1Encoding<B> {
 
     /// Whether another piece of the body may be taken.
     pub fn has_room(&self) -> bool {
-        self.collected() < COLLECTED_BYTES_MAX && self.large.is_empty()
+        self.collected() < COLLECTED_BYTES_MAX
     }
 
     /// Gives it the buffer of `lend` to collect in, unless it has one.
@@ -91,7 +97,7 @@ impl<B> Http1Encoding<B> {
 
     /// Returns how much has been collected.
     pub fn collected(&self) -> usize {
-        self.encoded.len() + self.large.len() + self.large_end.len()
+        self.encoded.len() + self.large_bytes
     }
 
     /// Takes the next frame of the body, or its end.
@@ -114,24 +120,25 @@ impl<B> Http1Encoding<B> {
                 if left == 0 {
                     self.body = None;
                 }
-                self.append(data, b"");
+                self.append(data);
             }
             // An empty chunk would end the body.
             _ if data.is_empty() => {}
             _ => {
                 write!(self.encoded, "{:x}\r\n", data.len()).expect("memory takes every byte");
-                self.append(data, b"\r\n");
+                self.append(data);
+                self.encoded.extend_from_slice(b"\r\n");
             }
         }
         Ok(())
     }
 
-    fn append(&mut self, data: Bytes, end: &'static [u8]) {
+    fn append(&mut self, data: Bytes) {
         if data.len() >= LARGE_BYTES_MIN {
-            (self.large, self.large_end) = (data, end);
+            self.large_bytes += data.len();
+            self.large.push((self.encoded.len(), data));
         } else {
             self.encoded.extend_from_slice(&data);
-            self.encoded.extend_from_slice(end);
         }
     }
 
@@ -162,8 +169,13 @@ impl<B> Http1Encoding<B> {
         mut write: impl FnMut(&[IoSlice<'_>]) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<()>> {
         while self.written < self.collected() {
-            let mut pieces = [&*self.encoded, &*self.large, self.large_end].map(IoSlice::new);
-            let mut pieces = &mut pieces[..if self.large.is_empty() { 1 } else { 3 }];
+            let (mut pieces, mut at) = (SmallVec::<[_; PIECES_MAX]>::new(), 0);
+            for (before, large) in &self.large {
+                pieces.extend([&self.encoded[at..*before], large].map(IoSlice::new));
+                at = *before;
+            }
+            pieces.push(IoSlice::new(&self.encoded[at..]));
+            let mut pieces = &mut pieces[..];
             IoSlice::advance_slices(&mut pieces, self.written);
             self.written += ready!(write(pieces))?;
         }
@@ -173,7 +185,8 @@ impl<B> Http1Encoding<B> {
     /// Forgets what has been written.
     pub fn clear(&mut self) {
         self.encoded.clear();
-        (self.large, self.large_end) = (Bytes::new(), b"");
+        self.large.clear();
+        self.large_bytes = 0;
         self.written = 0;
         self.head_bytes = 0;
     }

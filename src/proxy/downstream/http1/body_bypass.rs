@@ -7,6 +7,7 @@
 //! connection can be used again, and what is wrong are thereby still the parser's to say.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -28,8 +29,8 @@ pub(crate) struct BodyBypass {
     bytes: Cell<u64>,
     /// How many requests have begun.
     begun: Cell<u64>,
-    /// What has been read and not been taken; at most one read.
-    data: RefCell<Bytes>,
+    /// What has been read and not been taken; at most one read, in pieces that are not empty.
+    data: RefCell<VecDeque<Bytes>>,
     /// Which request the data are of.
     data_of: Cell<u64>,
     /// Which request's body waits for more; 0: none.
@@ -98,12 +99,15 @@ impl BodyBypass {
 
     /// Hands over what has been read; nothing must wait to be taken. It is dropped if nobody takes it any
     /// more.
-    pub(super) fn put(&self, data: Bytes) {
+    pub(super) fn put(&self, data: impl Iterator<Item = Bytes>) {
         let request = self.request.get();
-        if data.is_empty() || self.closed.get() >= request {
+        if self.closed.get() >= request {
             return;
         }
-        self.data.replace(data);
+        self.data.borrow_mut().extend(data);
+        if self.is_empty() {
+            return;
+        }
         self.data_of.set(request);
         self.wanted_by.set(0);
         if let Some(taker) = self.taker.take() {
@@ -113,8 +117,10 @@ impl BodyBypass {
 
     /// Takes what has been read of this request's body.
     fn poll_take(&self, request: u64, cx: &Context<'_>) -> Poll<Bytes> {
-        if self.data_of.get() == request && !self.is_empty() {
-            return Poll::Ready(self.data.take());
+        if self.data_of.get() == request
+            && let Some(piece) = self.data.borrow_mut().pop_front()
+        {
+            return Poll::Ready(piece);
         }
         if self.request.get() == request {
             self.taker.replace(Some(cx.waker().clone()));
@@ -197,7 +203,7 @@ mod tests {
         assert!(bypass.poll_take(2, &cx).is_pending());
         assert!(bypass.poll_take(1, &cx).is_pending());
         assert!(bypass.has_room(&cx), "the second one still waits");
-        bypass.put(DATA);
+        bypass.put([DATA].into_iter());
         bypass.close(1);
         assert_eq!(bypass.poll_take(2, &cx), Poll::Ready(DATA));
     }
@@ -206,7 +212,7 @@ mod tests {
     fn end_of_a_body_is_taken_after_the_next_head_has_been_read() {
         let (bypass, cx) = (BodyBypass::default(), Context::from_waker(noop_waker_ref()));
         bypass.open(1, 0);
-        bypass.put(DATA);
+        bypass.put([DATA].into_iter());
         bypass.open(2, 0);
         assert!(!bypass.has_room(&cx));
         assert!(bypass.poll_take(2, &cx).is_pending());
@@ -218,9 +224,9 @@ mod tests {
     fn nothing_of_a_body_that_nobody_takes_reaches_the_next_one() {
         let (bypass, cx) = (BodyBypass::default(), Context::from_waker(noop_waker_ref()));
         bypass.open(1, 0);
-        bypass.put(DATA);
+        bypass.put([DATA].into_iter());
         bypass.close(1);
-        bypass.put(DATA);
+        bypass.put([DATA].into_iter());
         bypass.open(2, 0);
         assert!(bypass.poll_take(2, &cx).is_pending());
     }

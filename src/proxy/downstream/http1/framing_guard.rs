@@ -30,7 +30,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use bytes::BytesMut;
+use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 
 use self::reader::{FramingReader, FramingState};
@@ -99,10 +99,15 @@ impl<I: AsyncRead + Unpin> FramingGuard<I> {
             if bytes.is_empty() {
                 break;
             }
-            let data;
-            (data, self.held) = self.reader.take_data(&mut bytes);
-            bytes.truncate(data);
-            self.bypass.put(bytes.freeze());
+            let pieces;
+            (pieces, self.held) = self.reader.take_data(&mut bytes);
+            bytes.truncate(pieces.last().map_or(0, |last| last.end));
+            let (mut bytes, mut at) = (bytes.freeze(), 0);
+            self.bypass.put(pieces.into_iter().map(|piece| {
+                bytes.advance(piece.start - at);
+                at = piece.end;
+                bytes.split_to(piece.len())
+            }));
         }
         Poll::Ready(Ok(()))
     }

@@ -7,6 +7,7 @@ use http_body::Frame;
 use super::FIELDS_MAX;
 use super::bad_body::BadBody;
 use crate::proxy::wire::chunks::{ChunkRules, Chunks};
+use crate::proxy::wire::encoding::LARGE_BYTES_MIN;
 use crate::proxy::wire::section::Section;
 
 /// Decodes a chunked body, in whatever pieces it comes.
@@ -69,11 +70,11 @@ impl Chunked {
         self.is_end
     }
 
-    /// Takes the data of all chunks in `bytes`, or the trailers; none if more must come first, or if
-    /// the body has ended.
+    /// Takes the data of the chunks in `bytes` up to a large one, which comes by itself, or the trailers; none if
+    /// more must come first, or if the body has ended.
     pub(super) fn read(&mut self, bytes: &mut Bytes) -> Result<Option<Frame<Bytes>>, BadBody> {
         let mut data = Joined::default();
-        while let Some(&byte) = bytes.first() {
+        while !bytes.is_empty() {
             if self.chunks.is_at_trailers() {
                 if self.is_end || !data.is_empty() {
                     break;
@@ -84,15 +85,25 @@ impl Chunked {
                 self.is_end = true;
                 return Ok(parse_trailers(&section)?.map(Frame::trailers));
             }
-            match self.chunks.take_data(bytes.len()) {
-                0 => match self.chunks.step(byte) {
-                    Ok(()) => bytes.advance(1),
-                    Err(bad) if data.is_empty() => return Err(bad.into()),
-                    // Refused again by the next read.
-                    Err(_) => break,
-                },
-                taken => data.push(bytes.split_to(taken), bytes.len()),
+            let at_hand = self.chunks.data_at_hand(bytes.len());
+            if at_hand > 0 {
+                let is_large = at_hand >= LARGE_BYTES_MIN;
+                if is_large && !data.is_empty() {
+                    break;
+                }
+                self.chunks.take_data(at_hand);
+                data.push(bytes.split_to(at_hand), bytes.len());
+                if is_large {
+                    break;
+                }
+                continue;
             }
+            bytes.advance(match self.chunks.take_around(bytes) {
+                Ok(taken) => taken,
+                Err(bad) if data.is_empty() => return Err(bad.into()),
+                // Refused again by the next read.
+                Err(_) => break,
+            });
         }
         Ok((!data.is_empty()).then(|| Frame::data(data.into_bytes())))
     }
@@ -130,6 +141,19 @@ mod tests {
             data.extend_from_slice(&frame.into_data().unwrap_or_default());
         }
         chunked.is_end().then_some(data).ok_or(BadBody::Incomplete)
+    }
+
+    #[test]
+    fn short_chunks_that_come_together_are_one_piece_and_a_large_one_is_a_piece_of_its_own() {
+        let chunk = |bytes: usize| format!("{bytes:x}\r\n{}\r\n", "x".repeat(bytes));
+        let large = LARGE_BYTES_MIN;
+        let body = [1, 2, large, large, 3, 4, 0].map(chunk).concat();
+        let (mut chunked, mut bytes) = (Chunked::new(16 << 10), Bytes::from(body));
+        let mut pieces = Vec::new();
+        while let Some(frame) = chunked.read(&mut bytes).expect("a body") {
+            pieces.push(frame.into_data().expect("data").len());
+        }
+        assert_eq!((pieces, chunked.is_end()), (vec![3, large, large, 7], true));
     }
 
     #[test]

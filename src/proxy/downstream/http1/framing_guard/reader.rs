@@ -1,10 +1,14 @@
 //! Follows the bytes of one connection through heads and bodies.
 
+use std::ops::Range;
+
 use memchr::memchr_iter;
+use smallvec::SmallVec;
 
 use super::length::{shorten, value};
 use super::target;
 use crate::proxy::wire::chunks::{ChunkRules, Chunks};
+use crate::proxy::wire::encoding::LARGE_BYTES_MIN;
 use crate::request::upgrade::switches_protocol;
 
 /// Where the next byte belongs in the requests of one connection.
@@ -104,10 +108,7 @@ impl FramingReader {
                 FramingState::Upgrade => return bytes.len(),
                 FramingState::Refused => return 0,
                 FramingState::Chunked(chunks) => match chunks.take_data(bytes.len()) {
-                    0 => {
-                        self.follow_chunk(&mut bytes[0]);
-                        1
-                    }
+                    0 => self.follow_chunk(bytes),
                     taken => taken,
                 },
             };
@@ -135,10 +136,10 @@ impl FramingReader {
         };
     }
 
-    /// Follows the bytes of a diverted body, and moves its data to their beginning. Returns how many
-    /// bytes of data there are, and what the parser is to read when the bypass has ended.
-    pub(super) fn take_data(&mut self, bytes: &mut [u8]) -> (usize, Vec<u8>) {
-        let (mut data, mut at) = (0, 0);
+    /// Follows the bytes of a diverted body. Returns where its data are, and what the parser is to read when the
+    /// bypass has ended. Short chunks are moved to the end of the data before them.
+    pub(super) fn take_data(&mut self, bytes: &mut [u8]) -> (DataPieces, Vec<u8>) {
+        let (mut data, mut at) = (DataPieces::new(), 0);
         while at < bytes.len() {
             let rest = bytes.len() - at;
             let taken = match &mut self.place {
@@ -147,11 +148,16 @@ impl FramingReader {
                 _ => 0,
             };
             if taken > 0 {
-                bytes.copy_within(at..at + taken, data);
-                (data, at) = (data + taken, at + taken);
+                match data.last_mut() {
+                    Some(last) if taken < LARGE_BYTES_MIN => {
+                        bytes.copy_within(at..at + taken, last.end);
+                        last.end += taken;
+                    }
+                    _ => data.push(at..at + taken),
+                }
+                at += taken;
             } else {
-                self.follow_chunk(&mut bytes[at]);
-                at += 1;
+                at += self.follow_chunk(&mut bytes[at..]);
             }
             let (place, begin) = match self.place {
                 FramingState::Length(0) => (FramingState::Length(1), &b""[..]),
@@ -267,22 +273,25 @@ impl FramingReader {
         }
     }
 
-    /// Follows a byte of a chunked body that is not data.
-    fn follow_chunk(&mut self, byte: &mut u8) {
+    /// Follows some bytes of a chunked body that are not data, and returns how many.
+    fn follow_chunk(&mut self, bytes: &mut [u8]) -> usize {
         let FramingState::Chunked(chunks) = &mut self.place else {
-            return;
+            return 1;
         };
         let is_in_extension = chunks.is_in_extension();
-        if chunks.step(*byte).is_err() {
-            *byte = if is_in_extension {
+        let Ok(taken) = chunks.take_around(bytes) else {
+            bytes[0] = if is_in_extension {
                 NOT_IN_EXTENSIONS
             } else {
                 NOWHERE
             };
             self.place = FramingState::Refused;
-        } else if chunks.is_at_trailers() {
+            return 1;
+        };
+        if chunks.is_at_trailers() {
             self.place = FramingState::Trailer;
         }
+        taken
     }
 }
 
@@ -291,6 +300,9 @@ impl FramingState {
         matches!(self, Self::RequestLine | Self::Field | Self::Trailer)
     }
 }
+
+/// Where data are among bytes that were read.
+pub(super) type DataPieces = SmallVec<[Range<usize>; 4]>;
 
 /// The place before a chunked body.
 const CHUNKED: FramingState = FramingState::Chunked(Chunks::new(ChunkRules::Strict));

@@ -5,6 +5,7 @@ use proptest::sample::select;
 
 use super::reader::NOWHERE;
 use super::*;
+use crate::proxy::wire::encoding::LARGE_BYTES_MIN;
 
 /// Follows `bytes` in pieces of this many, and returns the result.
 fn followed(bytes: &[u8], piece: usize) -> (Vec<u8>, FramingState) {
@@ -219,8 +220,9 @@ fn diverted_chunks_leave_the_parser_their_end_or_a_byte_that_it_refuses() {
         let mut head = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
         assert_eq!(reader.follow(&mut head), 0);
         let mut bytes = chunks.as_bytes().to_vec();
-        let (taken, rest) = reader.take_data(&mut bytes);
-        assert_eq!(bytes[..taken], *data.as_bytes(), "{chunks:?}");
+        let (pieces, rest) = reader.take_data(&mut bytes);
+        let taken: Vec<&[u8]> = pieces.into_iter().map(|piece| &bytes[piece]).collect();
+        assert_eq!(taken.concat(), data.as_bytes(), "{chunks:?}");
         assert_eq!(rest[..end.len()], *end.as_bytes(), "{chunks:?}");
         assert!(rest.len() == end.len() || end == "\0", "{chunks:?}");
         assert_eq!(reader.is_diverted, end.is_empty(), "{chunks:?}");
@@ -238,7 +240,40 @@ fn extensions_of_diverted_chunks_have_a_bound_together() {
         assert!(reader.is_diverted);
     }
     let (data, rest) = reader.take_data(&mut chunk.into_bytes());
-    assert_eq!((data, rest[0], reader.is_diverted), (0, NOWHERE, false));
+    assert_eq!(
+        (data.len(), rest[0], reader.is_diverted),
+        (0, NOWHERE, false)
+    );
+}
+
+#[test]
+fn large_chunks_stay_where_they_are_and_short_ones_are_moved_to_those_before_them() {
+    let chunk = |letter: &str, bytes| format!("{bytes:x}\r\n{}\r\n", letter.repeat(bytes));
+    let (short, large) = (LARGE_BYTES_MIN - 1, LARGE_BYTES_MIN);
+    let sent = [
+        chunk("a", 1),
+        chunk("b", short),
+        chunk("c", large),
+        chunk("d", 2),
+        chunk("e", 3),
+    ];
+    let expected = [short + 1, large + 5];
+    let (whole, mut reader) = (sent.concat(), FramingReader::diverting(0));
+    reader.follow(&mut b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec());
+    let mut bytes = whole.into_bytes();
+    let (pieces, _) = reader.take_data(&mut bytes);
+    assert_eq!(
+        pieces[1].start,
+        chunk("a", 1).len() + chunk("b", short).len() + "3000\r\n".len()
+    );
+    let pieces: Vec<&[u8]> = pieces.into_iter().map(|piece| &bytes[piece]).collect();
+    assert_eq!(
+        pieces.iter().map(|piece| piece.len()).collect::<Vec<_>>(),
+        expected
+    );
+    let letters = [("a", 1), ("b", short), ("c", large), ("d", 2), ("e", 3)];
+    let data = letters.map(|(letter, bytes)| letter.repeat(bytes)).concat();
+    assert!(pieces.concat() == data.as_bytes());
 }
 
 const PARTS: &[&str] = &[
