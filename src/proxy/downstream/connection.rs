@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::future::{Future, poll_fn};
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
@@ -9,14 +10,17 @@ use std::task::Poll;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper::service::service_fn;
+use hyper::service::{HttpService, service_fn};
 use hyper_util::rt::TokioIo;
 use memchr::memmem;
+use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 
 use super::awaited::Awaited;
 use super::http1::{FramingGuard, Http1Io, Http1State};
 use super::http2::{self, Ending, Http2State};
+use super::idle::IdleTime;
 use super::io::ClientIo;
 use super::panics::PanicGuard;
 use super::registry::{ConnectionState, Registration};
@@ -86,56 +90,106 @@ where
         let may_be_http2 = listener.http2 && matches!(io, ClientIo::Left(_));
         let io = Http1Io::new(io, Rc::clone(&state), may_be_http2);
         let (gate, read_buffer) = (Rc::clone(&state.gate), Rc::clone(self.read_buffer));
-        let guard = FramingGuard::new(io, gate, Rc::clone(bypass), read_buffer);
+        let mut guard = FramingGuard::new(io, gate, Rc::clone(bypass), read_buffer);
         let builder = http1_builder(listener.max_header_bytes);
-        let serve = |unread, io| {
-            let io = TokioIo::new(Rewound { unread, io });
-            builder.serve_connection(io, service_fn(&service))
-        };
-        let mut serving = serve(Bytes::new(), guard);
         let begun = ConnectionState::Http1(Rc::clone(&state));
         self.registration.begins(begun).await;
-        let mut is_closing = false;
-        let end = loop {
-            let polled = poll_fn(|cx| {
-                loop {
-                    if self.registration.ends_idle() {
-                        state.end_connection();
-                    } else if self.registration.ends_after_answer() {
-                        state.end_after_answer();
-                    }
-                    let polled = Pin::new(&mut serving).poll(cx);
-                    // What has begun to come is still awaited, and its answer says that it is the last.
-                    if polled.is_ready() || is_closing || !state.ends_now() {
-                        return match polled {
-                            Poll::Pending if state.drops_large_buffers() => Poll::Ready(None),
-                            polled => polled.map(Some),
-                        };
-                    }
-                    is_closing = true;
-                    Pin::new(&mut serving).graceful_shutdown();
-                }
-            });
-            if let Some(end) = polled.await {
-                break end;
+        let (mut unread, mut idle_time) = (Bytes::new(), IdleTime::default());
+        let (guard, unread, end) = loop {
+            if unread.is_empty() {
+                unread = self.first_bytes(&state, &mut guard).await;
             }
-            // hyper never makes a buffer smaller, and even an empty part of one keeps it.
+            if unread.is_empty() {
+                let _ = poll_fn(|cx| Pin::new(&mut guard).poll_shutdown(cx)).await;
+                break (guard, Bytes::new(), Ok(()));
+            }
+            let io = TokioIo::new(Rewound { unread, io: guard });
+            let mut serving = builder.serve_connection(io, service_fn(&service));
+            let end = self.serve_until_idle(&state, &mut serving, &mut idle_time);
+            let end = end.await;
             let http1::Parts { io, read_buf, .. } = serving.into_parts();
-            serving = serve(Bytes::copy_from_slice(&read_buf), io.into_inner().io);
+            guard = io.into_inner().io;
+            if let Some(end) = end {
+                break (guard, read_buf, end);
+            }
+            // hyper reads into a buffer while it waits, and keeps its buffers as large as they have become. An empty
+            // part of one would keep all of it.
+            unread = Bytes::copy_from_slice(&read_buf);
         };
-        let is_done = end.as_ref().map_or_else(hyper::Error::is_parse, |()| true);
-        if is_done && !socket.is_write_closed() && !state.gate.has_tunnel() {
-            // A request had an Upgrade field, so hyper left what is unwritten, and the connection, to
-            // whoever speaks the other protocol. Nobody does: polled again, it writes and closes.
-            let _ = (&mut serving).await;
-        }
-        let http1::Parts { io, read_buf, .. } = serving.into_parts();
-        let (io, held) = io.into_inner().io.into_parts();
+        let (io, held) = guard.into_parts();
         let (io, preface) = io.into_parts();
         if let Some(unread) = preface {
             return Served::Preface(unread, io);
         }
-        Served::Http1(self.end_http1(&state, io, [&read_buf, &held], end).await)
+        Served::Http1(self.end_http1(&state, io, [&unread, &held], end).await)
+    }
+
+    /// Serves requests until the connection ends; none if it is idle for a while.
+    async fn serve_until_idle<S>(
+        &self,
+        state: &Http1State,
+        serving: &mut http1::Connection<TokioIo<Rewound<Guard>>, S>,
+        idle_time: &mut IdleTime,
+    ) -> Option<hyper::Result<()>>
+    where
+        S: HttpService<Incoming, ResBody = B, Error: Into<Box<dyn Error + Send + Sync>>>,
+    {
+        let periods = self.registration.idle_periods();
+        let mut is_closing = false;
+        let polled = poll_fn(|cx| {
+            loop {
+                self.heed_registry(state);
+                let polled = Pin::new(&mut *serving).poll(cx);
+                // What has begun to come is still awaited, and its answer says that it is the last.
+                if polled.is_ready() || is_closing || !state.ends_now() {
+                    let drops_buffers = polled.is_pending()
+                        && state.is_idle()
+                        && (state.drops_large_buffers()
+                            || idle_time.is_long(periods, state.gate.begun(), cx));
+                    return if drops_buffers {
+                        Poll::Ready(None)
+                    } else {
+                        polled.map(Some)
+                    };
+                }
+                is_closing = true;
+                Pin::new(&mut *serving).graceful_shutdown();
+            }
+        });
+        let end = polled.await?;
+        let is_done = end.as_ref().map_or_else(hyper::Error::is_parse, |()| true);
+        if is_done && !state.socket.is_write_closed() && !state.gate.has_tunnel() {
+            // A request had an Upgrade field, so hyper left what is unwritten, and the connection, to
+            // whoever speaks the other protocol. Nobody does: polled again, it writes and closes.
+            let _ = serving.await;
+        }
+        Some(end)
+    }
+
+    /// Waits for bytes of a connection that has nothing to do, and needs no buffer meanwhile. None come if it is to
+    /// end, or has.
+    async fn first_bytes(&self, state: &Http1State, guard: &mut Guard) -> Bytes {
+        poll_fn(|cx| {
+            self.heed_registry(state);
+            if state.ends_now() {
+                return Poll::Ready(Bytes::new());
+            }
+            let mut room = [MaybeUninit::uninit(); FIRST_BYTES_MAX];
+            let mut room = ReadBuf::uninit(&mut room);
+            // An error ends the connection as its end does: nobody waits for an answer.
+            let read = Pin::new(&mut *guard).poll_read(cx, &mut room);
+            read.map(|_| Bytes::copy_from_slice(room.filled()))
+        })
+        .await
+    }
+
+    /// Ends the connection as the registry says.
+    fn heed_registry(&self, state: &Http1State) {
+        if self.registration.ends_idle() {
+            state.end_connection();
+        } else if self.registration.ends_after_answer() {
+            state.end_after_answer();
+        }
     }
 
     /// Says why a connection of HTTP/1 ended, once the tunnel on it has, if there is one; `unread` is what hyper
@@ -198,6 +252,9 @@ where
         }
     }
 }
+
+/// What hyper reads a client's bytes through.
+type Guard = FramingGuard<Http1Io<ClientIo>>;
 
 /// What became of a connection on which HTTP/1.1 was to be spoken.
 enum Served {
@@ -272,5 +329,7 @@ fn status_of_length(head: &[u8], head_bytes_max: usize) -> StatusCode {
     }
 }
 
+/// Most bytes that are read of a connection before hyper reads.
+const FIRST_BYTES_MAX: usize = 4096;
 /// hyper's read and write buffers hold at least this much.
 const BUFFER_BYTES_MIN: usize = 64 * 1024;

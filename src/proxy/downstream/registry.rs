@@ -20,6 +20,7 @@ use super::awaited::Awaited;
 use super::capacity::Among;
 use super::http1::Http1State;
 use super::http2::Http2State;
+use super::idle::Periods;
 use super::socket::Socket;
 use crate::clock::{Micros, Timestamp};
 use crate::index::ListenerIndex;
@@ -34,6 +35,7 @@ pub(crate) struct Registry {
     waiting: RefCell<HashMap<ListenerIndex, Vec<WaitingConnection>>>,
     /// Whether the connections may be scanned again.
     may_scan: Cell<bool>,
+    idle_periods: Periods,
     /// While the gateway drains: connections whose place is not above this end after their next answer.
     told: Cell<Option<u32>>,
     /// Whether connections that wait for a request end, too.
@@ -212,10 +214,12 @@ impl Registry {
         }
     }
 
-    /// Allows one scan of the connections to the next newcomer that finds no room.
+    /// Notes that a period of the sweep is over, and allows one scan of the connections to the next newcomer that finds
+    /// no room.
     pub(crate) fn tick(&self) {
         self.may_scan.set(true);
         self.waiting.borrow_mut().clear();
+        self.idle_periods.tick();
     }
 
     /// Evicts the connection that has waited longest for a request. Returns its listener, or none
@@ -284,6 +288,11 @@ impl Registration {
     /// Returns the number of the connection.
     pub(crate) fn id(&self) -> u64 {
         self.id
+    }
+
+    /// Returns how idle connections count time.
+    pub(super) fn idle_periods(&self) -> &Periods {
+        &self.registry.idle_periods
     }
 
     /// Says what it does from now on; the task that does it must call this.

@@ -181,7 +181,8 @@ fn idle_connection_keeps_no_buffer_of_its_largest_head() {
         .beside("here", "builtin:status/200", "/here", "")
         .route("/*", "");
     let small = head("/here", "");
-    // What an idle connection takes in any case is 20 KiB.
+    // An idle connection takes some 15 KiB at first. With a large head's buffer it would take 30 KiB more, or a megabyte.
+    let each_max = 40 * 1024;
     for (name, head, count) in [
         ("a small request", small.clone(), 500),
         ("a large answer", head("/", ""), 500),
@@ -203,6 +204,6 @@ fn idle_connection_keeps_no_buffer_of_its_largest_head() {
         let before = process.memory();
         let _idle: Vec<_> = (0..count).map(|_| asked()).collect();
         let each = process.memory().saturating_sub(before) / count;
-        assert!(each <= 28 * 1024, "{name}: {each} bytes each");
+        assert!(each <= each_max, "{name}: {each} bytes each");
     }
 }

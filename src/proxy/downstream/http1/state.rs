@@ -204,14 +204,16 @@ impl Http1State {
         !is_between_requests || self.is_more_expected()
     }
 
-    /// Whether the connection waits for a request with buffers that a large head has left, and has
-    /// nothing to write. They are taken for dropped.
-    pub(in crate::proxy::downstream) fn drops_large_buffers(&self) -> bool {
-        self.has_large_buffers.get()
-            && self.awaited.get() == Awaited::NextRequest
+    /// Whether it waits for the next request, of which nothing has come, and has nothing to write.
+    pub(in crate::proxy::downstream) fn is_idle(&self) -> bool {
+        self.awaited.get() == Awaited::NextRequest
             && !self.gate.is_head_begun()
             && !self.socket.write.is_armed()
-            && self.has_large_buffers.take()
+    }
+
+    /// Whether it may have buffers that a large head has left. They are taken for dropped.
+    pub(in crate::proxy::downstream) fn drops_large_buffers(&self) -> bool {
+        self.has_large_buffers.take()
     }
 
     /// Notes that bytes are to be written, of which the first piece has this many.

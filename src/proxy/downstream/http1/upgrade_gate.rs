@@ -50,6 +50,11 @@ impl UpgradeGate {
         is_open
     }
 
+    /// Returns how many requests have begun.
+    pub(in crate::proxy::downstream) fn begun(&self) -> u64 {
+        self.begun.get()
+    }
+
     /// Notes how many whole heads have come, and whether a further one has begun.
     pub(super) fn note_heads(&self, whole: u64, is_begun: bool) {
         self.heads.set(whole);
