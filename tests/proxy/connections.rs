@@ -2,9 +2,12 @@
 
 use std::io::Write as _;
 use std::thread;
+use std::time::Duration;
 
 use crate::support::ratelimit::remaining;
-use crate::support::{After, Client, Config, Origin, Running, Stepped, eventually, get, start};
+use crate::support::{
+    After, Client, Config, Metered, Origin, Running, Stepped, eventually, get, start,
+};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
 
@@ -163,6 +166,63 @@ fn a_charge_of_a_client_that_left_stays_spent() {
     let answer = get(running.public, "/echo", "");
     assert_eq!(remaining(&answer, "p"), 8);
 }
+
+/// Connections that have been idle for a second have given up their buffers.
+#[test]
+fn connections_that_were_idle_serve_as_before() {
+    let origin = Origin::plain();
+    let running = start(
+        &Config::to(origin.url())
+            .admin("127.0.0.1:0")
+            .route("/*", ""),
+    );
+    let mut silent = Client::connect(running.public);
+    let [
+        mut whole,
+        mut cut,
+        mut two,
+        mut long,
+        mut large,
+        mut padded,
+        mut bad,
+        mut done,
+    ] = [(); 8].map(|()| {
+        let mut client = Client::connect(running.public);
+        assert_eq!(client.ask(GET).status, 200);
+        client
+    });
+    // Empty lines may stand before a request.
+    padded.send("\r\n");
+    thread::sleep(IDLE_FOR_LONG);
+    for client in [&mut silent, &mut whole, &mut padded] {
+        assert_eq!(client.ask(GET).status, 200);
+        assert_eq!(client.ask(GET).status, 200);
+    }
+    for part in ["GET / HT", "TP/1.1\r\nHost: a.test\r", "\n\r\n"] {
+        cut.send(part);
+    }
+    assert_eq!(cut.answer().status, 200);
+    two.send([GET, GET].concat());
+    assert_eq!([two.answer().status, two.answer().status], [200, 200]);
+    let field = format!("X: {}\r\n", "x".repeat(20_000));
+    assert_eq!(long.get("/", &field).status, 200);
+    let framing = "Transfer-Encoding: chunked";
+    let head = format!("POST / HTTP/1.1\r\nHost: a.test\r\n{framing}\r\n\r\n");
+    assert_eq!(large.ask(message(&head, framing, 1 << 20)).status, 200);
+    let bodies = origin
+        .requests()
+        .into_iter()
+        .map(|request| request.body.len());
+    assert_eq!(bodies.max(), Some(1 << 20));
+    assert_eq!(bad.ask("GET / HTTP/1.1\nHost: a.test\n\n").status, 400);
+    bad.assert_closed();
+    running.wait_for_metric("tollgate_malformed_total{reason=\"syntax\"} 1\n");
+    done.wire.finish_writing();
+    done.assert_closed();
+}
+
+/// A connection is taken for idle once a second has begun and another one has.
+const IDLE_FOR_LONG: Duration = Duration::from_millis(2_500);
 
 #[test]
 fn a_client_that_reads_nothing_until_it_has_sent_everything_deadlocks_nothing() {
