@@ -18,7 +18,7 @@ use memchr::memmem;
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 
 use super::awaited::Awaited;
-use super::http1::{FramingGuard, Http1Io, Http1State};
+use super::http1::{FramingGuard, Http1Io, Http1State, PARSED_BYTES_MAX};
 use super::http2::{self, Ending, Http2State};
 use super::idle::IdleTime;
 use super::io::ClientIo;
@@ -94,11 +94,9 @@ where
         let builder = http1_builder(listener.max_header_bytes);
         let begun = ConnectionState::Http1(Rc::clone(&state));
         self.registration.begins(begun).await;
-        let (mut unread, mut idle_time) = (Bytes::new(), IdleTime::default());
+        let mut idle_time = IdleTime::default();
         let (guard, unread, end) = loop {
-            if unread.is_empty() {
-                unread = self.first_bytes(&state, &mut guard).await;
-            }
+            let unread = self.first_bytes(&state, &mut guard).await;
             if unread.is_empty() {
                 let _ = poll_fn(|cx| Pin::new(&mut guard).poll_shutdown(cx)).await;
                 break (guard, Bytes::new(), Ok(()));
@@ -112,9 +110,9 @@ where
             if let Some(end) = end {
                 break (guard, read_buf, end);
             }
-            // hyper reads into a buffer while it waits, and keeps its buffers as large as they have become. An empty
-            // part of one would keep all of it.
-            unread = Bytes::copy_from_slice(&read_buf);
+            // hyper reads into a buffer while it waits, and keeps its buffers as large as they have become. Between
+            // requests, what it has read and not used is empty lines.
+            debug_assert!(read_buf.trim_ascii().is_empty());
         };
         let (io, held) = guard.into_parts();
         let (io, preface) = io.into_parts();
@@ -134,7 +132,7 @@ where
     where
         S: HttpService<Incoming, ResBody = B, Error: Into<Box<dyn Error + Send + Sync>>>,
     {
-        let periods = self.registration.idle_periods();
+        let (periods, id) = (self.registration.idle_periods(), self.registration.id());
         let mut is_closing = false;
         let polled = poll_fn(|cx| {
             loop {
@@ -145,7 +143,7 @@ where
                     let drops_buffers = polled.is_pending()
                         && state.is_idle()
                         && (state.drops_large_buffers()
-                            || idle_time.is_long(periods, state.gate.begun(), cx));
+                            || idle_time.is_long(periods, state.gate.begun(), id));
                     return if drops_buffers {
                         Poll::Ready(None)
                     } else {
@@ -170,14 +168,15 @@ where
     /// end, or has.
     async fn first_bytes(&self, state: &Http1State, guard: &mut Guard) -> Bytes {
         poll_fn(|cx| {
-            self.heed_registry(state);
-            if state.ends_now() {
-                return Poll::Ready(Bytes::new());
-            }
-            let mut room = [MaybeUninit::uninit(); FIRST_BYTES_MAX];
+            let mut room = [MaybeUninit::uninit(); PARSED_BYTES_MAX];
             let mut room = ReadBuf::uninit(&mut room);
             // An error ends the connection as its end does: nobody waits for an answer.
             let read = Pin::new(&mut *guard).poll_read(cx, &mut room);
+            self.heed_registry(state);
+            // What has come is still answered.
+            if read.is_pending() && state.ends_now() {
+                return Poll::Ready(Bytes::new());
+            }
             read.map(|_| Bytes::copy_from_slice(room.filled()))
         })
         .await
@@ -329,7 +328,5 @@ fn status_of_length(head: &[u8], head_bytes_max: usize) -> StatusCode {
     }
 }
 
-/// Most bytes that are read of a connection before hyper reads.
-const FIRST_BYTES_MAX: usize = 4096;
 /// hyper's read and write buffers hold at least this much.
 const BUFFER_BYTES_MIN: usize = 64 * 1024;

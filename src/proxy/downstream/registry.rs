@@ -219,7 +219,12 @@ impl Registry {
     pub(crate) fn tick(&self) {
         self.may_scan.set(true);
         self.waiting.borrow_mut().clear();
-        self.idle_periods.tick();
+        let connections = self.connections.borrow();
+        let woken = self.idle_periods.tick();
+        let woken = woken.iter().filter_map(|id| connections.get(id));
+        for served in woken.filter_map(|entry| entry.served.as_ref()) {
+            served.waker.wake_by_ref();
+        }
     }
 
     /// Evicts the connection that has waited longest for a request. Returns its listener, or none

@@ -36,7 +36,7 @@ pub struct Http1Encoding<B> {
 }
 
 /// No piece of a body is taken while more than this waits to be written: 112 KiB with the largest
-/// piece that a client's connection yields.
+/// piece that a client's connection yields, in twice as much memory at most.
 const COLLECTED_BYTES_MAX: usize = 48 * 1024;
 /// A piece of a body that is at least this large is not copied.
 pub const LARGE_BYTES_MIN: usize = 12 * 1024;

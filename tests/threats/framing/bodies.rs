@@ -124,6 +124,62 @@ fn a_body_that_nobody_reads_is_never_read_as_a_request() {
     assert_none(&failures);
 }
 
+/// A connection drops what a large head has left in its buffers, once it waits for the next request.
+#[test]
+fn a_body_that_its_answer_did_not_wait_for_is_no_request_behind_a_large_head() {
+    let early = Origin::scripted(move |exchange| {
+        let field = "x".repeat(20_000);
+        exchange.write(format!(
+            "HTTP/1.1 200 OK\r\nX: {field}\r\nContent-Length: 0\r\n\r\n"
+        ))?;
+        exchange.wire.read_to_fin()?;
+        Ok(After::Close)
+    });
+    let config = Config::to(early.url())
+        .listener("max_header_bytes = '64KiB'")
+        .beside("here", "builtin:status/200", "/here", "")
+        .route("/early", "");
+    let running = start(&config);
+    let mut sent = Vec::new();
+    for target in ["/here", "/nowhere", "/early"] {
+        for field_bytes in [10, 6_000, 20_000] {
+            let field = format!("X: {}\r\n", "x".repeat(field_bytes));
+            let expecting = format!("{field}Expect: 100-continue\r\n");
+            for message in [field, expecting].map(|fields| messages("POST", target, &fields)) {
+                for message in message {
+                    let head = message.find("\r\n\r\n").expect("a head") + 4;
+                    // With all of its body, most of it, and none.
+                    for end in [message.len(), message.len() - 6, head] {
+                        let rest = message.len() - end;
+                        let name = format!("{target}, {field_bytes}, {rest} left");
+                        sent.push((name, message[..end].to_owned()));
+                    }
+                }
+            }
+        }
+    }
+    let address = running.public;
+    let clients = sent.into_iter().map(|(name, message)| {
+        std::thread::spawn(move || {
+            let mut client = Client::connect(address);
+            client.send(message);
+            let mut status = client.answer().status;
+            if status == 100 {
+                status = client.answer().status;
+            }
+            client.wire.finish_writing();
+            let rest = client.wire.read_to_fin();
+            let is_over = rest.as_ref().is_ok_and(Vec::is_empty);
+            (!is_over).then(|| format!("{name}: {status}, then {rest:?}"))
+        })
+    });
+    let clients: Vec<_> = clients.collect();
+    let clients = clients
+        .into_iter()
+        .map(|client| client.join().expect("a client"));
+    assert_none(&clients.flatten().collect::<Vec<_>>());
+}
+
 #[test]
 fn an_origin_that_never_reads_bodies_takes_none_of_a_get_for_a_request() {
     let mut failures = Vec::new();

@@ -31,6 +31,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, BytesMut};
+use smallvec::smallvec;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 
 use self::reader::{FramingReader, FramingState};
@@ -54,7 +55,7 @@ pub(crate) struct FramingGuard<I> {
 
 /// A longer body is diverted, and no more is read at once for the parser: it would double the buffer
 /// that it begins with once it is full, and keep the larger one.
-const PARSED_BYTES_MAX: usize = 8 * 1024 - 1;
+pub(in crate::proxy::downstream) const PARSED_BYTES_MAX: usize = 8 * 1024 - 1;
 
 impl<I> FramingGuard<I> {
     /// Reads from `io`; opens `gate` behind a request for another protocol, and reads no further
@@ -99,14 +100,21 @@ impl<I: AsyncRead + Unpin> FramingGuard<I> {
             if bytes.is_empty() {
                 break;
             }
-            let pieces;
+            let mut pieces;
             (pieces, self.held) = self.reader.take_data(&mut bytes);
+            let data_bytes: usize = pieces.iter().map(ExactSizeIterator::len).sum();
+            if data_bytes < bytes.len() / 2 {
+                // What waits to be sent keeps all that was read with it.
+                let data = pieces.iter().flat_map(|piece| &bytes[piece.clone()]);
+                bytes = data.copied().collect();
+                pieces = smallvec![0..data_bytes];
+            }
             bytes.truncate(pieces.last().map_or(0, |last| last.end));
             let (mut bytes, mut at) = (bytes.freeze(), 0);
-            self.bypass.put(pieces.into_iter().map(|piece| {
+            self.bypass.put(pieces.into_iter().filter_map(|piece| {
                 bytes.advance(piece.start - at);
                 at = piece.end;
-                bytes.split_to(piece.len())
+                (!piece.is_empty()).then(|| bytes.split_to(piece.len()))
             }));
         }
         Poll::Ready(Ok(()))
@@ -173,7 +181,8 @@ impl<I: AsyncRead + Unpin> AsyncRead for FramingGuard<I> {
             }
             let is_head_held = !self.held.is_empty() && !self.reader.is_diverted;
             let is_head_begun = self.reader.is_in_head() || is_head_held;
-            self.gate.note_heads(self.reader.heads, is_head_begun);
+            let is_whole = self.held.is_empty() && self.reader.is_between_requests();
+            (self.gate).note_heads(self.reader.heads, is_head_begun, is_whole);
             // To read nothing would mean the end.
             if end > 0 || !self.reader.is_raw {
                 return Poll::Ready(Ok(()));

@@ -13,6 +13,7 @@ mod upgrade_gate;
 
 pub(crate) use body_bypass::{BodyBypass, BypassedBody};
 pub(crate) use framing_guard::FramingGuard;
+pub(in crate::proxy::downstream) use framing_guard::PARSED_BYTES_MAX;
 pub(crate) use io::Http1Io;
 pub(crate) use state::Http1State;
 pub(crate) use upgrade_gate::TunnelTask;

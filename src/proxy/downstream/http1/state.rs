@@ -204,10 +204,12 @@ impl Http1State {
         !is_between_requests || self.is_more_expected()
     }
 
-    /// Whether it waits for the next request, of which nothing has come, and has nothing to write.
+    /// Whether it waits for the next request, of which nothing has come, has read the latest one to its end, and has
+    /// nothing to write. Only then is nothing lost with the parser.
     pub(in crate::proxy::downstream) fn is_idle(&self) -> bool {
         self.awaited.get() == Awaited::NextRequest
-            && !self.gate.is_head_begun()
+            && !self.is_more_expected.get()
+            && self.gate.is_between_requests()
             && !self.socket.write.is_armed()
     }
 

@@ -28,6 +28,8 @@ pub(crate) struct UpgradeGate {
     escaped: RefCell<Vec<u64>>,
     /// Whether some of a head has come that is not whole, or what is held back begins with one.
     is_head_begun: Cell<bool>,
+    /// Whether what has come ends with a whole request, body included, or with empty lines behind one.
+    is_whole: Cell<bool>,
     tunnel: RefCell<Option<TunnelTask>>,
 }
 
@@ -55,10 +57,16 @@ impl UpgradeGate {
         self.begun.get()
     }
 
-    /// Notes how many whole heads have come, and whether a further one has begun.
-    pub(super) fn note_heads(&self, whole: u64, is_begun: bool) {
-        self.heads.set(whole);
+    /// Notes how many whole heads have come, whether a further one has begun, and whether all that has come is whole.
+    pub(super) fn note_heads(&self, heads: u64, is_begun: bool, is_whole: bool) {
+        self.heads.set(heads);
         self.is_head_begun.set(is_begun);
+        self.is_whole.set(is_whole);
+    }
+
+    /// Whether nothing has come but whole requests that have begun.
+    pub(in crate::proxy::downstream) fn is_between_requests(&self) -> bool {
+        self.is_whole.get() && self.heads.get() == self.begun.get()
     }
 
     /// Whether something has come of a request that has not begun.

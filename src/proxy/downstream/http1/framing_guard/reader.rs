@@ -181,6 +181,14 @@ impl FramingReader {
         }
     }
 
+    /// Whether all that has come is whole requests, and empty lines.
+    pub(super) fn is_between_requests(&self) -> bool {
+        matches!(self.place, FramingState::RequestLine)
+            && self.line.is_empty()
+            && !self.is_raw
+            && !self.is_diverted
+    }
+
     /// Follows lines up to the last of a head or of trailers, and returns the number of their
     /// bytes.
     fn follow_lines(&mut self, bytes: &mut [u8]) -> usize {
