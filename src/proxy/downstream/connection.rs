@@ -96,7 +96,7 @@ where
         self.registration.begins(begun).await;
         let mut idle_time = IdleTime::default();
         let (guard, unread, end) = loop {
-            let unread = self.first_bytes(&state, &mut guard).await;
+            let unread = self.next_bytes(&state, &mut guard).await;
             if unread.is_empty() {
                 let _ = poll_fn(|cx| Pin::new(&mut guard).poll_shutdown(cx)).await;
                 break (guard, Bytes::new(), Ok(()));
@@ -166,7 +166,7 @@ where
 
     /// Waits for bytes of a connection that has nothing to do, and needs no buffer meanwhile. None come if it is to
     /// end, or has.
-    async fn first_bytes(&self, state: &Http1State, guard: &mut Guard) -> Bytes {
+    async fn next_bytes(&self, state: &Http1State, guard: &mut Guard) -> Bytes {
         poll_fn(|cx| {
             let mut room = [MaybeUninit::uninit(); PARSED_BYTES_MAX];
             let mut room = ReadBuf::uninit(&mut room);

@@ -63,7 +63,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Http1Io<T> {
         (self.transport, found)
     }
 
-    /// Reads what is there. If the connection begins as HTTP/2 does, hyper gets its end instead.
+    /// Reads what is there. If the connection begins as HTTP/2 does, its end is read instead.
     fn poll_receive(
         &mut self,
         cx: &mut Context<'_>,
