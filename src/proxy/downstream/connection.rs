@@ -20,7 +20,6 @@ use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 use super::awaited::Awaited;
 use super::http1::{FramingGuard, Http1Io, Http1State, PARSED_BYTES_MAX};
 use super::http2::{self, Ending, Http2State};
-use super::idle::IdleTime;
 use super::io::ClientIo;
 use super::panics::PanicGuard;
 use super::registry::{ConnectionState, Registration};
@@ -94,7 +93,6 @@ where
         let builder = http1_builder(listener.max_header_bytes);
         let begun = ConnectionState::Http1(Rc::clone(&state));
         self.registration.begins(begun).await;
-        let mut idle_time = IdleTime::default();
         let (guard, unread, end) = loop {
             let unread = self.next_bytes(&state, &mut guard).await;
             if unread.is_empty() {
@@ -103,8 +101,7 @@ where
             }
             let io = TokioIo::new(Rewound { unread, io: guard });
             let mut serving = builder.serve_connection(io, service_fn(&service));
-            let end = self.serve_until_idle(&state, &mut serving, &mut idle_time);
-            let end = end.await;
+            let end = self.serve_until_idle(&state, &mut serving).await;
             let http1::Parts { io, read_buf, .. } = serving.into_parts();
             guard = io.into_inner().io;
             if let Some(end) = end {
@@ -127,12 +124,10 @@ where
         &self,
         state: &Http1State,
         serving: &mut http1::Connection<TokioIo<Rewound<Guard>>, S>,
-        idle_time: &mut IdleTime,
     ) -> Option<hyper::Result<()>>
     where
         S: HttpService<Incoming, ResBody = B, Error: Into<Box<dyn Error + Send + Sync>>>,
     {
-        let (periods, id) = (self.registration.idle_periods(), self.registration.id());
         let mut is_closing = false;
         let polled = poll_fn(|cx| {
             loop {
@@ -140,14 +135,9 @@ where
                 let polled = Pin::new(&mut *serving).poll(cx);
                 // What has begun to come is still awaited, and its answer says that it is the last.
                 if polled.is_ready() || is_closing || !state.ends_now() {
-                    let drops_buffers = polled.is_pending()
-                        && state.is_idle()
-                        && (state.drops_large_buffers()
-                            || idle_time.is_long(periods, state.gate.begun(), id));
-                    return if drops_buffers {
-                        Poll::Ready(None)
-                    } else {
-                        polled.map(Some)
+                    return match polled {
+                        Poll::Pending if state.drops_buffers() => Poll::Ready(None),
+                        polled => polled.map(Some),
                     };
                 }
                 is_closing = true;

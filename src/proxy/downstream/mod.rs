@@ -4,8 +4,8 @@
 //! it in its [`registry`]. What it accepts on is [`bound`]: a port, or a Unix socket with its
 //! [file](socket_file). [`opening`] makes of its [`socket`], which has its deadlines, what HTTP is
 //! spoken on: the bytes as they are, or TLS, after what [`proxy_protocol`] takes off. [`connection`] serves it: hyper over
-//! [`http1`], unless it is [`idle`] for a while, or [`http2`]. Both know what a connection waits for. [`request`] is what
-//! the journey sees of either, [`body`] what a client sends after a head.
+//! [`http1`], or [`http2`]. Both know what a connection waits for. [`request`] is what the journey sees of either,
+//! [`body`] what a client sends after a head.
 
 mod awaited;
 pub(crate) mod body;
@@ -16,7 +16,6 @@ pub(crate) mod connection;
 mod gather;
 pub(crate) mod http1;
 mod http2;
-mod idle;
 mod io;
 pub(crate) mod listener;
 pub(crate) mod opening;

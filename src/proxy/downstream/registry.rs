@@ -20,7 +20,6 @@ use super::awaited::Awaited;
 use super::capacity::Among;
 use super::http1::Http1State;
 use super::http2::Http2State;
-use super::idle::Periods;
 use super::socket::Socket;
 use crate::clock::{Micros, Timestamp};
 use crate::index::ListenerIndex;
@@ -35,7 +34,8 @@ pub(crate) struct Registry {
     waiting: RefCell<HashMap<ListenerIndex, Vec<WaitingConnection>>>,
     /// Whether the connections may be scanned again.
     may_scan: Cell<bool>,
-    idle_periods: Periods,
+    /// How often it was told that time passes.
+    ticks: Cell<u64>,
     /// While the gateway drains: connections whose place is not above this end after their next answer.
     told: Cell<Option<u32>>,
     /// Whether connections that wait for a request end, too.
@@ -111,6 +111,8 @@ const GOLDEN_RATIO: u32 = 0x9E37_79B9;
 /// How long a connection must have waited for a request before it may be evicted, so that a request
 /// that its client has just sent is still let in.
 pub(crate) const WAIT_MIN: Duration = Duration::from_secs(1);
+/// After how many periods of the sweep it is looked which connections are idle: a second.
+const IDLE_TICKS: u64 = 10;
 /// How long a client may in any case read an early answer while it is still sending.
 const LINGER_MIN: Duration = Duration::from_millis(200);
 
@@ -219,11 +221,20 @@ impl Registry {
     pub(crate) fn tick(&self) {
         self.may_scan.set(true);
         self.waiting.borrow_mut().clear();
-        let connections = self.connections.borrow();
-        let woken = self.idle_periods.tick();
-        let woken = woken.iter().filter_map(|id| connections.get(id));
-        for served in woken.filter_map(|entry| entry.served.as_ref()) {
-            served.waker.wake_by_ref();
+        self.ticks.set(self.ticks.get() + 1);
+        if self.ticks.get().is_multiple_of(IDLE_TICKS) {
+            self.drop_idle_buffers();
+        }
+    }
+
+    /// Wakes connections that have been idle for a while, to drop their buffers.
+    fn drop_idle_buffers(&self) {
+        for served in (self.connections.borrow().values()).filter_map(|one| one.served.as_ref()) {
+            if let ConnectionState::Http1(state) = &served.state
+                && state.is_long_idle()
+            {
+                served.waker.wake_by_ref();
+            }
         }
     }
 
@@ -293,11 +304,6 @@ impl Registration {
     /// Returns the number of the connection.
     pub(crate) fn id(&self) -> u64 {
         self.id
-    }
-
-    /// Returns how idle connections count time.
-    pub(super) fn idle_periods(&self) -> &Periods {
-        &self.registry.idle_periods
     }
 
     /// Says what it does from now on; the task that does it must call this.

@@ -36,8 +36,10 @@ pub(crate) struct Http1State {
     head_bytes: Cell<usize>,
     /// Whether the next bytes that are written are the head of an answer.
     is_head_due: Cell<bool>,
-    /// Whether the connection may have a buffer that a large head has left.
-    has_large_buffers: Cell<bool>,
+    /// Whether its buffers are dropped when it is idle: a large head has left them large, or it has been for a second.
+    drops_buffers: Cell<bool>,
+    /// How many requests it had had when it was looked at last, and how often in a row it was idle then.
+    idle_looks: Cell<(u64, u8)>,
     /// Whether a request asks for another protocol.
     pub(crate) gate: Rc<UpgradeGate>,
     /// Where long and chunked bodies come from.
@@ -62,7 +64,8 @@ impl Http1State {
             body_bytes: Cell::new(0),
             head_bytes: Cell::new(0),
             is_head_due: Cell::new(false),
-            has_large_buffers: Cell::new(false),
+            drops_buffers: Cell::new(false),
+            idle_looks: Cell::default(),
             gate: Rc::default(),
             bypass: Rc::default(),
         })
@@ -206,16 +209,34 @@ impl Http1State {
 
     /// Whether it waits for the next request, of which nothing has come, has read the latest one to its end, and has
     /// nothing to write. Only then is nothing lost with the parser.
-    pub(in crate::proxy::downstream) fn is_idle(&self) -> bool {
+    fn is_idle(&self) -> bool {
         self.awaited.get() == Awaited::NextRequest
             && !self.is_more_expected.get()
             && self.gate.is_between_requests()
             && !self.socket.write.is_armed()
     }
 
-    /// Whether it may have buffers that a large head has left. They are taken for dropped.
-    pub(in crate::proxy::downstream) fn drops_large_buffers(&self) -> bool {
-        self.has_large_buffers.take()
+    /// Is called once a second. Whether it was idle the last time, too, without a request in between: then it is to drop
+    /// its buffers. It is said once.
+    pub(in crate::proxy::downstream) fn is_long_idle(&self) -> bool {
+        let requests = self.gate.begun();
+        let (earlier, looks) = self.idle_looks.get();
+        let looks = if requests == earlier && self.is_idle() {
+            looks.saturating_add(1)
+        } else {
+            0
+        };
+        self.idle_looks.set((requests, looks));
+        let is_due = looks == 1;
+        if is_due {
+            self.drops_buffers.set(true);
+        }
+        is_due
+    }
+
+    /// Whether it drops its buffers now. They are taken for dropped.
+    pub(in crate::proxy::downstream) fn drops_buffers(&self) -> bool {
+        self.drops_buffers.get() && self.is_idle() && self.drops_buffers.take()
     }
 
     /// Notes that bytes are to be written, of which the first piece has this many.
@@ -227,7 +248,7 @@ impl Http1State {
 
     fn note_head(&self, bytes: usize) {
         if bytes > LARGE_HEAD_BYTES_MIN {
-            self.has_large_buffers.set(true);
+            self.drops_buffers.set(true);
         }
     }
 

@@ -53,7 +53,7 @@ impl UpgradeGate {
     }
 
     /// Returns how many requests have begun.
-    pub(in crate::proxy::downstream) fn begun(&self) -> u64 {
+    pub(super) fn begun(&self) -> u64 {
         self.begun.get()
     }
 
@@ -65,7 +65,7 @@ impl UpgradeGate {
     }
 
     /// Whether nothing has come but whole requests that have begun.
-    pub(in crate::proxy::downstream) fn is_between_requests(&self) -> bool {
+    pub(super) fn is_between_requests(&self) -> bool {
         self.is_whole.get() && self.heads.get() == self.begun.get()
     }
 
