@@ -167,7 +167,7 @@ fn a_charge_of_a_client_that_left_stays_spent() {
     assert_eq!(remaining(&answer, "p"), 8);
 }
 
-/// Connections that have been idle for a second have given up their buffers.
+/// Connections that have been idle for two seconds have given up their buffers.
 #[test]
 fn connections_that_were_idle_serve_as_before() {
     let origin = Origin::plain();
@@ -221,7 +221,7 @@ fn connections_that_were_idle_serve_as_before() {
     done.assert_closed();
 }
 
-/// A connection is taken for idle once a second has begun and another one has.
+/// Connections are looked at once a second, and have to be idle at two looks in a row.
 const IDLE_FOR_LONG: Duration = Duration::from_millis(2_500);
 
 #[test]
