@@ -17,8 +17,16 @@ use super::rule::{Rule, Tie};
 #[derive(Debug, Default)]
 pub(super) struct Leaf {
     /// Most specific first.
-    rules: Vec<usize>,
+    rules: SmallVec<[LeafRule; 1]>,
     index_by_header: Option<Box<HeaderIndex>>,
+}
+
+/// A rule of a path.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LeafRule {
+    pub(super) index: usize,
+    /// Whether it asks for no more than the path, so that it need not be looked at.
+    pub(super) takes_every_request: bool,
 }
 
 /// Places in [`Leaf::rules`] by what their rules ask for.
@@ -37,15 +45,26 @@ type AskedHeader<'r> = (&'r HeaderName, &'r str);
 
 impl Leaf {
     pub(super) fn push(&mut self, rule: usize) {
-        self.rules.push(rule);
+        self.rules.push(LeafRule {
+            index: rule,
+            takes_every_request: false,
+        });
     }
 
     /// Puts the rules in order once all are there; adds their ties to `ties`.
-    pub(super) fn settle(&mut self, rules: &[Rule], ties: &mut Vec<Tie>) {
-        (self.rules).sort_by_key(|&index| RankWithinPath::of(&rules[index]));
-        let rank = |&index: &usize| RankWithinPath::of(&rules[index]);
+    pub(super) fn settle(
+        &mut self,
+        rules: &[Rule],
+        ties: &mut Vec<Tie>,
+        takes_every_request: impl Fn(&Rule) -> bool,
+    ) {
+        let rank = |rule: &LeafRule| RankWithinPath::of(&rules[rule.index]);
+        self.rules.sort_by_key(rank);
         for peers in self.rules.chunk_by(|a, b| rank(a) == rank(b)) {
             ties.extend(self::ties(rules, peers));
+        }
+        for rule in &mut self.rules {
+            rule.takes_every_request = takes_every_request(&rules[rule.index]);
         }
         if self.rules.len() > TRIED_MAX {
             self.index_by_header = Some(Box::new(HeaderIndex::new(rules, &self.rules)));
@@ -56,28 +75,28 @@ impl Leaf {
     pub(super) fn find<T>(
         &self,
         headers: &HeaderMap,
-        mut try_rule: impl FnMut(usize) -> Option<T>,
+        mut try_rule: impl FnMut(&LeafRule) -> Option<T>,
     ) -> Option<T> {
         match &self.index_by_header {
-            None => self.rules.iter().find_map(|&rule| try_rule(rule)),
+            None => self.rules.iter().find_map(try_rule),
             Some(index_by_header) => {
                 let places = index_by_header.places(headers);
-                places.iter().find_map(|&at| try_rule(self.rules[at]))
+                places.iter().find_map(|&at| try_rule(&self.rules[at]))
             }
         }
     }
 }
 
 impl HeaderIndex {
-    fn new(rules: &[Rule], leaf: &[usize]) -> Self {
+    fn new(rules: &[Rule], leaf: &[LeafRule]) -> Self {
         let mut askers: HashMap<AskedHeader<'_>, usize> = HashMap::new();
-        for asked in leaf.iter().flat_map(|&index| asked(&rules[index])) {
+        for asked in leaf.iter().flat_map(|rule| asked(&rules[rule.index])) {
             *askers.entry(asked).or_default() += 1;
         }
         let mut by_header: HashMap<&HeaderName, ByValue> = HashMap::new();
         let mut unindexed = Vec::new();
-        for (place, &index) in leaf.iter().enumerate() {
-            match asked(&rules[index]).min_by_key(|asked| askers[asked]) {
+        for (place, rule) in leaf.iter().enumerate() {
+            match asked(&rules[rule.index]).min_by_key(|asked| askers[asked]) {
                 None => unindexed.push(place),
                 Some((name, value)) => by_header
                     .entry(name)
@@ -129,10 +148,10 @@ fn asked(rule: &Rule) -> impl Iterator<Item = AskedHeader<'_>> {
 }
 
 /// Takes rules of one rank, and pairs each with the first before it that it ties with.
-fn ties(rules: &[Rule], peers: &[usize]) -> Vec<Tie> {
+fn ties(rules: &[Rule], peers: &[LeafRule]) -> Vec<Tie> {
     let mut before = Before::default();
     let mut ties = Vec::new();
-    for &second in peers {
+    for LeafRule { index: second, .. } in peers.iter().copied() {
         let rule = &rules[second];
         let other = (before.near(rule).iter()).find(|&&first| rank::ties(&rules[first], rule));
         ties.extend(other.map(|&first| Tie { first, second }));
@@ -201,7 +220,7 @@ mod tests {
     fn leaf(rules: &[Rule]) -> (Leaf, Vec<Tie>) {
         let (mut leaf, mut ties) = (Leaf::default(), Vec::new());
         (0..rules.len()).for_each(|index| leaf.push(index));
-        leaf.settle(rules, &mut ties);
+        leaf.settle(rules, &mut ties, |_| false);
         (leaf, ties)
     }
 
@@ -213,7 +232,7 @@ mod tests {
         }
         let mut tried = Vec::new();
         leaf.find(&map, |rule| -> Option<()> {
-            tried.push(rule);
+            tried.push(rule.index);
             None
         });
         tried

@@ -8,10 +8,10 @@
 //! If a rule ignores case, the whole tree is keyed by lower case. Rules that do not ignore case are
 //! compared once more when they are found, so ranks hold across both kinds.
 
-use std::cmp::Ordering;
 use std::mem;
 use std::ops::Range;
 
+use hashbrown::HashMap;
 use http::{HeaderMap, HeaderName, Method};
 use smallvec::SmallVec;
 
@@ -35,12 +35,16 @@ pub(super) struct RouteTree {
 
 #[derive(Debug, Default)]
 struct TreeNode {
-    /// Ordered as [`KeyCase::order`] says.
-    literals: Vec<(Box<str>, usize)>,
+    /// Children by their segment, as [`KeyCase::key`] spells it. With thousands of them, a binary search would wait for
+    /// memory at each step.
+    literals: HashMap<SegmentKey, usize>,
     param: Option<usize>,
     end: Leaf,
     rest: Leaf,
 }
+
+/// A segment of a path as it is looked up; most are short enough to stand in the table.
+type SegmentKey = SmallVec<[u8; 16]>;
 
 /// How literals are keyed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,8 +86,9 @@ impl RouteTree {
             tree.insert(&rules[index], index);
         }
         let leaves = (tree.nodes.iter_mut()).flat_map(|node| [&mut node.end, &mut node.rest]);
+        let case = tree.case;
         for leaf in leaves.chain([&mut tree.rest]) {
-            leaf.settle(rules, ties);
+            leaf.settle(rules, ties, |rule| case.takes_every_request(rule));
         }
         tree.expressions.settle(rules);
         tree
@@ -108,16 +113,12 @@ impl RouteTree {
 
     fn literal_child(&mut self, node: usize, text: &str) -> usize {
         let new = self.nodes.len();
-        let case = self.case;
-        let literals = &mut self.nodes[node].literals;
-        match literals.binary_search_by(|(key, _)| case.order(key, text)) {
-            Ok(at) => literals[at].1,
-            Err(at) => {
-                literals.insert(at, (case.key(text), new));
-                self.nodes.push(TreeNode::default());
-                new
-            }
+        let key = self.case.key(text, &mut SegmentKey::new()).into();
+        let child = *self.nodes[node].literals.entry(key).or_insert(new);
+        if child == new {
+            self.nodes.push(TreeNode::default());
         }
+        child
     }
 
     fn param_child(&mut self, node: usize) -> usize {
@@ -147,13 +148,13 @@ impl RouteTree {
         };
         if let PathShape::Elements(elements) = &rule.path.shape {
             self.above(0, elements, &mut |leaf| {
-                leaf.find(asked, &mut push);
+                leaf.find(asked, |rule| push(rule.index));
             });
             if let Some(path) = literal_path(elements) {
                 self.expressions.find(rules, &path, &mut push);
             }
         }
-        self.rest.find(asked, &mut push);
+        self.rest.find(asked, |rule| push(rule.index));
         found
     }
 
@@ -168,9 +169,11 @@ impl RouteTree {
             Some(Element::Rest) => None,
             Some(Element::Param) => node.param,
             Some(Element::Literal(text)) => {
-                let found = (node.literals).binary_search_by(|(key, _)| self.case.order(key, text));
-                if let Ok(at) = found {
-                    self.above(node.literals[at].1, &elements[1..], visit);
+                let literal = node
+                    .literals
+                    .get(self.case.key(text, &mut SegmentKey::new()));
+                if let Some(&child) = literal {
+                    self.above(child, &elements[1..], visit);
                 }
                 node.param
             }
@@ -208,21 +211,21 @@ impl Default for RouteTree {
 }
 
 impl KeyCase {
-    fn key(self, text: &str) -> Box<str> {
+    /// Returns the key of a segment, which may be written to `room`.
+    fn key<'k>(self, segment: &'k str, room: &'k mut SegmentKey) -> &'k [u8] {
         match self {
-            Self::Exact => text.into(),
-            Self::Lower => text.to_ascii_lowercase().into(),
+            Self::Exact => segment.as_bytes(),
+            Self::Lower => {
+                room.extend(segment.bytes().map(|byte| byte.to_ascii_lowercase()));
+                room
+            }
         }
     }
 
-    /// Orders a key against a text of any case, by length first since that is quick.
-    fn order(self, key: &str, text: &str) -> Ordering {
-        key.len().cmp(&text.len()).then_with(|| match self {
-            Self::Exact => key.cmp(text),
-            Self::Lower => key
-                .bytes()
-                .cmp(text.bytes().map(|b| b.to_ascii_lowercase())),
-        })
+    /// Says whether a rule takes every request that the tree finds by its path.
+    fn takes_every_request(self, rule: &Rule) -> bool {
+        let is_found_in_its_case = self == Self::Exact || rule.case_insensitive;
+        is_found_in_its_case && rule.headers.is_empty() && rule.methods.is_empty()
     }
 }
 
@@ -245,9 +248,11 @@ impl Walk<'_> {
         }
         let end = path[start..].find('/').map_or(path.len(), |at| start + at);
         let segment = &path[start..end];
-        let literal = (node.literals).binary_search_by(|(key, _)| tree.case.order(key, segment));
-        if let Ok(at) = literal {
-            let found = self.descend(node.literals[at].1, end + 1);
+        let literal = node
+            .literals
+            .get(tree.case.key(segment, &mut SegmentKey::new()));
+        if let Some(&child) = literal {
+            let found = self.descend(child, end + 1);
             if found.is_some() {
                 return found;
             }
@@ -270,7 +275,19 @@ impl Walk<'_> {
     }
 
     fn try_leaf(&mut self, leaf: &Leaf) -> Option<Lookup> {
-        leaf.find(self.request.headers, |rule| self.try_rule(rule))
+        leaf.find(self.request.headers, |rule| {
+            if rule.takes_every_request {
+                return Some(self.found(rule.index));
+            }
+            self.try_rule(rule.index)
+        })
+    }
+
+    fn found(&mut self, index: usize) -> Lookup {
+        Lookup::Found(Found {
+            route: index.into(),
+            params: mem::take(&mut self.params),
+        })
     }
 
     /// Tries a rule whose path matches, except perhaps for its case.
@@ -284,15 +301,9 @@ impl Walk<'_> {
         if !(rule.headers.iter()).all(|(name, asked)| has_header(headers, name, asked)) {
             return None;
         }
-        let found = |walk: &mut Self| {
-            Lookup::Found(Found {
-                route: index.into(),
-                params: mem::take(&mut walk.params),
-            })
-        };
         let method = self.request.method;
         if rule.takes_method(method) {
-            Some(found(self))
+            Some(self.found(index))
         } else if rule.claims_method(method) {
             Some(Lookup::MethodCase)
         } else {
