@@ -1,7 +1,5 @@
 //! What decisions are made with.
 
-use std::sync::Arc;
-
 use typed_index_collections::TiSlice;
 
 use super::known::SeenClients;
@@ -34,5 +32,5 @@ pub struct ClientNotes<'l> {
     /// Which there are.
     pub seen: &'l SeenClients,
     /// What each policy of the snapshot makes of them.
-    pub top: &'l TiSlice<PolicyIndex, Arc<TopClients>>,
+    pub top: &'l TiSlice<PolicyIndex, TopClients>,
 }

@@ -4,8 +4,6 @@
 //! The store is told through [`Session::settle_later`], which never waits. What the client is told is
 //! computed from the decision.
 
-use std::sync::Arc;
-
 use http::{HeaderMap, StatusCode};
 use smallvec::SmallVec;
 use typed_index_collections::TiSlice;
@@ -36,7 +34,7 @@ pub struct Settler<'a> {
     /// The way to the store.
     pub store: &'a Session,
     /// What counts for each policy of the snapshot.
-    pub metrics: &'a TiSlice<PolicyIndex, Arc<PolicyMetrics>>,
+    pub metrics: &'a TiSlice<PolicyIndex, PolicyMetrics>,
     /// Which worker counts.
     pub worker: WorkerIndex,
 }
@@ -192,7 +190,8 @@ impl PolicyResult {
     /// Says how this policy's charge is adjusted, and notes it.
     fn settle(&mut self, policy: &Policy, answer: &ResponseFacts<'_>) -> Adjustment {
         let charged = self.cost;
-        self.cost = if policy.counted_answers.counts(answer.status, answer.fault) {
+        let counted = policy.counted_answers.as_ref();
+        self.cost = if counted.is_none_or(|of| of.counts(answer.status, answer.fault)) {
             let reported = answer
                 .headers
                 .and_then(|headers| self.reported_by(policy, headers));

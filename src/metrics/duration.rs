@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 
-use super::route::{OTHERS, PLACES, ROUTES_MAX, RouteMetrics, UNROUTED};
+use super::route::{OTHERS, PLACES, ROUTES_MAX, RouteMetrics, RouteRanking, UNROUTED};
 use super::shard::{Sharded, WorkerIndex};
 use super::text::{BOUNDS_US, BUCKETS, histogram};
 use crate::clock::Micros;
@@ -50,7 +50,7 @@ struct PlaceTable {
 #[derive(Debug)]
 struct PlaceHolder {
     name: Arc<str>,
-    route: Weak<RouteMetrics>,
+    ranking: Weak<RouteRanking>,
 }
 
 /// Counters of all workers.
@@ -63,7 +63,7 @@ struct DurationSums {
 /// A route and how many requests it has had.
 pub(super) struct RouteTotal<'r> {
     pub(super) name: &'r Arc<str>,
-    pub(super) route: &'r Arc<RouteMetrics>,
+    pub(super) route: &'r RouteMetrics,
     pub(super) requests: u64,
 }
 
@@ -87,7 +87,7 @@ impl RouteDurations {
 
     /// Counts a request of a route.
     pub(super) fn took(&self, worker: WorkerIndex, route: &RouteMetrics, took: Micros) {
-        let place = route.place.load(Relaxed);
+        let place = route.ranking.place.load(Relaxed);
         let counters = &self.shards.of(worker).0[place];
         add(
             &counters.counts[BOUNDS_US.partition_point(|bound_us| *bound_us < took.0)],
@@ -97,9 +97,10 @@ impl RouteDurations {
     }
 
     /// Gives free places to these routes, in their order, as long as there are any.
-    pub(super) fn give_free_places(&self, routes: &[(&Arc<str>, Arc<RouteMetrics>)]) {
+    pub(super) fn give_free_places(&self, routes: &[(&Arc<str>, RouteMetrics)]) {
         let mut places = self.places();
-        let without = (routes.iter()).filter(|(_, route)| route.place.load(Relaxed) == OTHERS);
+        let without =
+            (routes.iter()).filter(|(_, route)| route.ranking.place.load(Relaxed) == OTHERS);
         for (place, (name, route)) in places.free().into_iter().zip(without) {
             self.place(&mut places, place, name, route);
         }
@@ -118,9 +119,13 @@ impl RouteDurations {
         places.ranked = Some(now);
         let (mut held, mut waiting) = (Vec::new(), Vec::new());
         for one in routes {
-            let before = one.route.ranked_requests.swap(one.requests, Relaxed);
+            let before = one
+                .route
+                .ranking
+                .ranked_requests
+                .swap(one.requests, Relaxed);
             let recent = one.requests.saturating_sub(before);
-            match one.route.place.load(Relaxed) {
+            match one.route.ranking.place.load(Relaxed) {
                 OTHERS => waiting.push((recent, one)),
                 _ => held.push((recent, one)),
             }
@@ -136,7 +141,7 @@ impl RouteDurations {
             if busy_recent <= recent * BUSIER_TIMES {
                 return;
             }
-            let place = quiet.route.place.swap(OTHERS, Relaxed);
+            let place = quiet.route.ranking.place.swap(OTHERS, Relaxed);
             self.place(&mut places, place, busy.name, busy.route);
         }
     }
@@ -170,20 +175,14 @@ impl RouteDurations {
     }
 
     /// Makes a route the holder of a place.
-    fn place(
-        &self,
-        places: &mut PlaceTable,
-        place: usize,
-        name: &Arc<str>,
-        route: &Arc<RouteMetrics>,
-    ) {
+    fn place(&self, places: &mut PlaceTable, place: usize, name: &Arc<str>, route: &RouteMetrics) {
         // A request that is being counted for the earlier holder at this moment may be counted for this one.
         places.before[place] = self.sums(place);
         places.holders[place] = Some(PlaceHolder {
             name: Arc::clone(name),
-            route: Arc::downgrade(route),
+            ranking: Arc::downgrade(&route.ranking),
         });
-        route.place.store(place, Relaxed);
+        route.ranking.place.store(place, Relaxed);
     }
 
     fn sums(&self, place: usize) -> DurationSums {
@@ -199,7 +198,7 @@ impl RouteDurations {
     fn places(&self) -> MutexGuard<'_, PlaceTable> {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         for holder in &mut places.holders {
-            holder.take_if(|holder| holder.route.strong_count() == 0);
+            holder.take_if(|holder| holder.ranking.strong_count() == 0);
         }
         places
     }

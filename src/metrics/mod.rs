@@ -72,13 +72,13 @@ pub struct Metrics {
 #[derive(Debug)]
 pub struct Handles {
     /// One per route.
-    pub routes: TiVec<RouteIndex, Arc<RouteMetrics>>,
+    pub routes: TiVec<RouteIndex, RouteMetrics>,
     /// One per policy.
-    pub policies: TiVec<PolicyIndex, Arc<PolicyMetrics>>,
+    pub policies: TiVec<PolicyIndex, PolicyMetrics>,
     /// One per upstream.
     pub upstreams: TiVec<UpstreamIndex, Arc<UpstreamMetrics>>,
     /// For requests that no route took.
-    pub unrouted: Arc<RouteMetrics>,
+    pub unrouted: RouteMetrics,
 }
 
 #[derive(Debug)]
@@ -87,10 +87,10 @@ struct MetricSeries {
     process: Sharded<ProcessShard>,
     routes: ByName<RouteMetrics>,
     policies: ByName<PolicyMetrics>,
-    listeners: ByName<ListenerMetrics>,
-    upstreams: ByName<UpstreamMetrics>,
-    endpoints: ByName<EndpointMetrics, EndpointName>,
-    unrouted: Arc<RouteMetrics>,
+    listeners: ByName<Arc<ListenerMetrics>>,
+    upstreams: ByName<Arc<UpstreamMetrics>>,
+    endpoints: ByName<Arc<EndpointMetrics>, EndpointName>,
+    unrouted: RouteMetrics,
     durations: RouteDurations,
     /// How often each thread has done its housekeeping.
     progress: Sharded<AtomicU64>,
@@ -137,7 +137,7 @@ impl Metrics {
             listeners: ByName::default(),
             upstreams: ByName::default(),
             endpoints: ByName::default(),
-            unrouted: Arc::new(RouteMetrics::new(shards, UNROUTED)),
+            unrouted: RouteMetrics::new(shards, UNROUTED),
             durations: RouteDurations::new(shards),
             progress: Sharded::new(shards),
             refused: Refused::new(shards),
@@ -199,7 +199,7 @@ impl Metrics {
             routes: routes.into_iter().map(|(_, route)| route).collect(),
             policies: policies.map(|name| self.policy(name)).collect(),
             upstreams: upstreams.map(|name| self.upstream(name)).collect(),
-            unrouted: Arc::clone(&series.unrouted),
+            unrouted: series.unrouted.clone(),
         };
         series.routes.forget_unheld();
         series.policies.forget_unheld();
@@ -209,13 +209,13 @@ impl Metrics {
     }
 
     /// Finds or makes a route's series.
-    pub fn route(&self, name: &Arc<str>) -> Arc<RouteMetrics> {
+    pub fn route(&self, name: &Arc<str>) -> RouteMetrics {
         let make = || RouteMetrics::new(self.series.shards, OTHERS);
         self.series.routes.find_or_make(name, make)
     }
 
     /// Finds or makes a policy's series.
-    pub fn policy(&self, name: &Arc<str>) -> Arc<PolicyMetrics> {
+    pub fn policy(&self, name: &Arc<str>) -> PolicyMetrics {
         let make = || PolicyMetrics::new(self.series.shards);
         self.series.policies.find_or_make(name, make)
     }
@@ -231,20 +231,20 @@ impl Metrics {
 
     /// Finds or makes a listener's series.
     pub fn listener(&self, name: &Arc<str>) -> Arc<ListenerMetrics> {
-        let make = || ListenerMetrics::new(self.series.shards);
+        let make = || Arc::new(ListenerMetrics::new(self.series.shards));
         self.series.listeners.find_or_make(name, make)
     }
 
     /// Finds or makes an upstream's series.
     pub fn upstream(&self, name: &Arc<str>) -> Arc<UpstreamMetrics> {
-        let make = || UpstreamMetrics::new(self.series.shards);
+        let make = || Arc::new(UpstreamMetrics::new(self.series.shards));
         self.series.upstreams.find_or_make(name, make)
     }
 
     /// Finds or makes the series of an endpoint of an upstream.
     pub fn endpoint(&self, upstream: &Arc<str>, endpoint: &Arc<str>) -> Arc<EndpointMetrics> {
         let name = (Arc::clone(upstream), Arc::clone(endpoint));
-        let make = || EndpointMetrics::new(self.series.shards);
+        let make = || Arc::new(EndpointMetrics::new(self.series.shards));
         self.series.endpoints.find_or_make(&name, make)
     }
 

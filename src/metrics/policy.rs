@@ -1,22 +1,21 @@
 //! What is counted per policy.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use smallvec::SmallVec;
 
 use super::outcome::PolicyOutcome;
-use super::shard::{Sharded, WorkerIndex, add};
+use super::shard::{Sharded, SharedSeries, WorkerIndex, add};
 use crate::cost::{MissingCost, Settled};
 
 /// What is counted per policy.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct PolicyMetrics(pub(super) Sharded<PolicyShard>);
 
 /// Units on their way back to policies because of how a request was answered. They count once they are
 /// back, so not at all if that fails.
 #[derive(Debug, Default)]
-pub struct Refund(SmallVec<[(Arc<PolicyMetrics>, WorkerIndex, u64); 2]>);
+pub struct Refund(SmallVec<[(PolicyMetrics, WorkerIndex, u64); 2]>);
 
 #[derive(Debug, Default)]
 pub(super) struct PolicyShard {
@@ -27,6 +26,12 @@ pub(super) struct PolicyShard {
     pub(super) charged_units: AtomicU64,
     pub(super) capped_costs: AtomicU64,
     pub(super) missing_costs: [AtomicU64; MissingCost::ALL.len()],
+}
+
+impl SharedSeries for PolicyMetrics {
+    fn has_other_holders(&self) -> bool {
+        self.0.has_other_holders()
+    }
 }
 
 impl PolicyMetrics {
@@ -82,8 +87,8 @@ impl PolicyMetrics {
 
 impl Refund {
     /// Adds units of a policy; the worker counts them.
-    pub fn add(&mut self, policy: &Arc<PolicyMetrics>, worker: WorkerIndex, units: u64) {
-        self.0.push((Arc::clone(policy), worker, units));
+    pub fn add(&mut self, policy: &PolicyMetrics, worker: WorkerIndex, units: u64) {
+        self.0.push((policy.clone(), worker, units));
     }
 
     /// Counts them, because they are back.

@@ -87,7 +87,7 @@ impl MetricSeries {
     fn encode_routes(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
         let mut family = counters(encoder, "requests", "Requests by route and status class.")?;
         let mut routes = self.routes.all();
-        routes.push((UNROUTED_NAME.into(), Arc::clone(&self.unrouted)));
+        routes.push((UNROUTED_NAME.into(), self.unrouted.clone()));
         let mut totals = Vec::with_capacity(routes.len());
         for (name, route) in &routes {
             let mut requests = 0;
@@ -167,7 +167,7 @@ impl MetricSeries {
 
 fn encode_reservations(
     encoder: &mut DescriptorEncoder<'_>,
-    policies: &[(Arc<str>, Arc<PolicyMetrics>)],
+    policies: &[(Arc<str>, PolicyMetrics)],
 ) -> Result<(), Error> {
     let help = "Units reserved until a body reported the cost, by policy.";
     let mut family = counters(encoder, "reserved_units", help)?;

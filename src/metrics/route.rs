@@ -1,19 +1,32 @@
 //! What is counted per route: requests by the class of their status, and where their durations are counted.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use http::StatusCode;
 
-use super::shard::{Sharded, WorkerIndex, add};
+use super::shard::{Sharded, SharedSeries, WorkerIndex, add};
 
 /// What is counted per route.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct RouteMetrics {
     pub(super) shards: Sharded<RouteShard>,
-    /// Its place among the histograms of durations.
+    pub(super) ranking: Arc<RouteRanking>,
+}
+
+/// Which histogram of durations a route has.
+#[derive(Debug)]
+pub(super) struct RouteRanking {
+    /// Its place among them.
     pub(super) place: AtomicUsize,
-    /// How many requests it had had when routes were ranked last.
+    /// How many requests the route had had when routes were ranked last.
     pub(super) ranked_requests: AtomicU64,
+}
+
+impl SharedSeries for RouteMetrics {
+    fn has_other_holders(&self) -> bool {
+        self.shards.has_other_holders()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -28,8 +41,10 @@ impl RouteMetrics {
     pub(super) fn new(shards: usize, place: usize) -> Self {
         Self {
             shards: Sharded::new(shards),
-            place: AtomicUsize::new(place),
-            ranked_requests: AtomicU64::new(0),
+            ranking: Arc::new(RouteRanking {
+                place: AtomicUsize::new(place),
+                ranked_requests: AtomicU64::new(0),
+            }),
         }
     }
 

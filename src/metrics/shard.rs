@@ -10,13 +10,37 @@ use crossbeam_utils::CachePadded;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerIndex(pub(super) usize);
 
-/// One `T` per worker and one for the rest of the process; no two share a cache line.
+/// One `T` per worker and one for the rest of the process; no two share a cache line. A clone has the same ones.
 #[derive(Debug)]
-pub struct Sharded<T>(Box<[CachePadded<T>]>);
+pub struct Sharded<T>(Arc<[CachePadded<T>]>);
 
 /// Series by name. Bounded by the configurations whose snapshots are alive.
 #[derive(Debug)]
-pub(super) struct ByName<T, N = Arc<str>>(Mutex<BTreeMap<N, Arc<T>>>);
+pub(super) struct ByName<T, N = Arc<str>>(Mutex<BTreeMap<N, T>>);
+
+/// A series that its holders share.
+pub(super) trait SharedSeries: Clone {
+    /// Says whether there are other holders.
+    fn has_other_holders(&self) -> bool;
+}
+
+impl<T> SharedSeries for Arc<T> {
+    fn has_other_holders(&self) -> bool {
+        Arc::strong_count(self) > 1
+    }
+}
+
+impl<T> SharedSeries for Sharded<T> {
+    fn has_other_holders(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+}
+
+impl<T> Clone for Sharded<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
 
 impl<T: Default> Sharded<T> {
     pub(super) fn new(shards: usize) -> Self {
@@ -55,27 +79,23 @@ impl<T> Sharded<T> {
     }
 }
 
-impl<T, N: Clone + Ord> ByName<T, N> {
-    pub(super) fn find_or_make(&self, name: &N, make: impl FnOnce() -> T) -> Arc<T> {
+impl<T: SharedSeries, N: Clone + Ord> ByName<T, N> {
+    pub(super) fn find_or_make(&self, name: &N, make: impl FnOnce() -> T) -> T {
         let mut series = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = series
-            .entry(name.clone())
-            .or_insert_with(|| Arc::new(make()));
-        Arc::clone(found)
+        series.entry(name.clone()).or_insert_with(make).clone()
     }
 
     /// Copies the handles out, so that nothing is locked while they are rendered.
-    pub(super) fn all(&self) -> Vec<(N, Arc<T>)> {
+    pub(super) fn all(&self) -> Vec<(N, T)> {
         let series = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let all = series.iter();
-        all.map(|(name, one)| (name.clone(), Arc::clone(one)))
-            .collect()
+        all.map(|(name, one)| (name.clone(), one.clone())).collect()
     }
 
     /// Drops the series that only this map holds.
     pub(super) fn forget_unheld(&self) {
         let mut series = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        series.retain(|_, one| Arc::strong_count(one) > 1);
+        series.retain(|_, one| one.has_other_holders());
     }
 }
 

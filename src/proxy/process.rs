@@ -71,7 +71,7 @@ pub struct ActiveConfig {
     /// What is known of the endpoints of its upstreams; none for built-in answers.
     pub(crate) upstreams: TiVec<UpstreamIndex, Option<Arc<UpstreamState>>>,
     /// The top clients of its policies.
-    pub(crate) top_clients: TiVec<PolicyIndex, Arc<TopClients>>,
+    pub(crate) top_clients: TiVec<PolicyIndex, TopClients>,
     /// Whether one of them has thresholds.
     has_thresholds: bool,
     /// The shape of events. It is decided here, because asking whether there is a terminal is a
@@ -113,7 +113,7 @@ impl ActiveConfig {
             digest_key: secret_key(&snapshot.store).unwrap_or(*process_key),
             upstreams: endpoints.adopt(&snapshot.upstreams.raw).into(),
             top_clients: (snapshot.policies.iter())
-                .map(|_| Arc::new(TopClients::new(metrics)))
+                .map(|_| TopClients::new(metrics))
                 .collect(),
             has_thresholds,
             snapshot,
@@ -127,7 +127,7 @@ impl ActiveConfig {
         let known: HashMap<_, _> = names.zip(&before.top_clients).collect();
         for (policy, top) in self.snapshot.policies.iter().zip(&mut self.top_clients) {
             if let Some(found) = known.get(&policy.name) {
-                *top = Arc::clone(found);
+                *top = TopClients::clone(found);
             }
         }
     }
@@ -175,7 +175,7 @@ fn configured_quotas(snapshot: &Snapshot) -> Vec<ConfiguredQuota> {
         let bounded = quotas.filter(|quota| !quota.quota.is_balance());
         bounded.map(|quota| ConfiguredQuota {
             policy: Arc::clone(&policy.name),
-            quota: quota.item.trim_matches('"').into(),
+            quota: quota.items.name().trim_matches('"').into(),
             units: quota.quota.limit,
             window: quota.quota.has_window().then_some(quota.quota.window),
             overshoot: match snapshot.store.location {

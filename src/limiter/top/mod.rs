@@ -21,8 +21,8 @@ use crate::clock::{Micros, Timestamp};
 use crate::limit::{Adjustment, Decision, PartitionId, Quota};
 use crate::metrics::{Metrics, Sharded, WorkerIndex};
 
-/// The top clients of one policy.
-#[derive(Debug)]
+/// The top clients of one policy. A clone has the same ones.
+#[derive(Clone, Debug)]
 pub struct TopClients(Sharded<Mutex<WorkerTop>>);
 
 /// What a request tells of its client.
@@ -53,12 +53,13 @@ pub struct CountedClient {
     pub at_most: u64,
 }
 
-/// What a worker has seen.
+/// What a worker has seen. What each request reads comes first, so that it shares a cache line with the lock.
 #[derive(Debug, Default)]
+#[repr(C)]
 struct WorkerTop {
     current: CountTables,
-    previous: CountTables,
     near: NearTable,
+    previous: CountTables,
 }
 
 /// What was counted in some minutes.

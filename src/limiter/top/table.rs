@@ -4,9 +4,10 @@ use crate::limit::PartitionId;
 
 /// Values of clients, in sets of a few: a client has a place in one of them, and takes there the weakest one's.
 #[derive(Clone, Debug)]
-pub(super) struct ClientTable<V>(Vec<ClientSet<V>>);
+pub(super) struct ClientTable<V>(Box<[ClientSet<V>]>);
 
 #[derive(Clone, Debug, Default)]
+#[repr(align(64))]
 struct ClientSet<V> {
     slots: [ClientSlot<V>; SET_LEN],
     /// The largest weight that a client had whose slot another one took.
@@ -51,7 +52,7 @@ impl<V: Clone + Default> ClientTable<V> {
 
     #[cold]
     fn allocate(&mut self) {
-        self.0 = vec![ClientSet::default(); SETS];
+        self.0 = vec![ClientSet::default(); SETS].into();
     }
 }
 
@@ -93,7 +94,7 @@ impl<V> ClientSlot<V> {
 
 impl<V> Default for ClientTable<V> {
     fn default() -> Self {
-        Self(Vec::new())
+        Self(Box::default())
     }
 }
 

@@ -10,7 +10,7 @@ fn routes(metrics: &Metrics, many: usize) -> (Vec<Arc<str>>, Handles) {
 }
 
 /// Ranks routes that have had that many requests.
-fn rank(durations: &RouteDurations, routes: &[(Arc<str>, Arc<RouteMetrics>, u64)], now: Instant) {
+fn rank(durations: &RouteDurations, routes: &[(Arc<str>, RouteMetrics, u64)], now: Instant) {
     let totals = routes.iter().map(|(name, route, requests)| RouteTotal {
         name,
         route,
@@ -26,8 +26,8 @@ fn held(durations: &RouteDurations) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-fn made(names: impl Iterator<Item = usize>) -> Vec<(Arc<str>, Arc<RouteMetrics>, u64)> {
-    let route = || Arc::new(RouteMetrics::new(2, OTHERS));
+fn made(names: impl Iterator<Item = usize>) -> Vec<(Arc<str>, RouteMetrics, u64)> {
+    let route = || RouteMetrics::new(2, OTHERS);
     names
         .map(|n| (format!("/{n}").into(), route(), 0))
         .collect()
@@ -90,7 +90,7 @@ fn the_busiest_routes_take_the_places_of_quiet_ones_at_most_once_a_minute() {
     }
     let few: Vec<_> = all
         .iter()
-        .map(|(name, route, _)| (name, Arc::clone(route)))
+        .map(|(name, route, _)| (name, route.clone()))
         .collect();
     durations.give_free_places(&few);
     drop(few);
@@ -115,7 +115,7 @@ fn the_busiest_routes_take_the_places_of_quiet_ones_at_most_once_a_minute() {
         [has(7), has(0), has(1), has(first), has(second), has(third)],
         [false, false, true, true, true, false]
     );
-    assert_eq!(all[7].1.place.load(Relaxed), OTHERS);
+    assert_eq!(all[7].1.ranking.place.load(Relaxed), OTHERS);
 }
 
 #[test]
@@ -125,17 +125,17 @@ fn a_route_that_takes_a_place_begins_at_0_and_the_sum_of_the_others_does_not_fal
     let mut all = made(0..=ROUTES_MAX);
     let few: Vec<_> = all
         .iter()
-        .map(|(name, route, _)| (name, Arc::clone(route)))
+        .map(|(name, route, _)| (name, route.clone()))
         .collect();
     durations.give_free_places(&few);
     drop(few);
-    let late = Arc::clone(&all[ROUTES_MAX].1);
+    let late = all[ROUTES_MAX].1.clone();
     for (_, route, _) in &all {
         durations.took(worker, route, Micros(600));
     }
     all[ROUTES_MAX].2 = 9;
     rank(&durations, &all, crate::clock::monotonic());
-    let place = late.place.load(Relaxed);
+    let place = late.ranking.place.load(Relaxed);
     assert_ne!(place, OTHERS);
     let own = || {
         let sums = durations
@@ -152,10 +152,10 @@ fn a_route_that_takes_a_place_begins_at_0_and_the_sum_of_the_others_does_not_fal
 #[test]
 fn routes_of_a_new_file_get_the_places_that_those_of_the_old_one_leave() {
     let durations = RouteDurations::new(1);
-    let place_all = |routes: &[(Arc<str>, Arc<RouteMetrics>, u64)]| {
+    let place_all = |routes: &[(Arc<str>, RouteMetrics, u64)]| {
         let routes: Vec<_> = routes
             .iter()
-            .map(|(name, route, _)| (name, Arc::clone(route)))
+            .map(|(name, route, _)| (name, route.clone()))
             .collect();
         durations.give_free_places(&routes);
     };
