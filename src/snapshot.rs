@@ -15,21 +15,23 @@ mod temporary;
 mod threshold;
 mod upstream;
 
+use std::mem;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use answering::{FieldChanges, Jitter, PagePart, RefusalPage, RefusalStyle};
+pub use answering::{FieldChanges, Jitter, PagePart, RefusalPage, RefusalStyle, RouteChanges};
 pub use expiry::Expiry;
-pub use grant::{Grant, PolicyQuota};
-use http::{HeaderName, HeaderValue};
+pub use grant::{Grant, PolicyQuota, QuotaItems};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use ipnet::IpNet;
 pub use listener::{ListenAddress, Listener};
 pub use policy::{Override, OverrideOrigin, Overrides, Policy, PolicyMode};
 pub use settling::{
     CostSource, CountedAnswers, HeaderCost, ReportedCost, RouteBodies, StatusRange, UpstreamFault,
 };
+use smallvec::SmallVec;
 pub use temporary::{BLOCKED, TemporaryClients, TemporaryOverrides};
 pub use threshold::Threshold;
 use typed_index_collections::TiVec;
@@ -44,7 +46,7 @@ use crate::logging::{LogFiles, LogFormat};
 use crate::request::jwt::TokenVerifier;
 use crate::request::route::Router;
 use crate::request::target::PathChange;
-use crate::request::{ClientNames, Reads};
+use crate::request::{Ambiguous, ClientNames, Reads};
 
 /// Everything a request needs to know of the configuration.
 #[derive(Clone, Debug)]
@@ -98,40 +100,67 @@ pub struct General {
 }
 
 /// What happens to the requests that match one pattern.
+///
+/// There may be thousands, so what most requests read comes first, on three cache lines; what few routes have is boxed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[repr(C, align(64))]
 pub struct Route {
-    /// The pattern as the file has it, with method and host if any: the route's name in log and metrics.
-    pub name: Arc<str>,
     /// The policies that apply, the default ones and its own, each once, in order.
-    pub policies: Vec<AppliedPolicy>,
-    /// What these policies read of a request.
-    pub reads: Reads,
-    /// Headers that the route, its policies or its upstream go by, which `Connection` must not name.
-    pub decisive_headers: Vec<HeaderName>,
-    /// What they read of bodies, if any of them does.
-    pub bodies: Option<Arc<RouteBodies>>,
+    pub policies: SmallVec<[AppliedPolicy; 1]>,
     /// Where it forwards to.
     pub upstream: UpstreamIndex,
+    /// What these policies read of a request, if anything.
+    pub reads: Option<Box<Reads>>,
+    /// What they read of bodies, if any of them does.
+    pub bodies: Option<Arc<RouteBodies>>,
+    /// What is changed in the fields of messages, if anything.
+    pub changes: Option<Box<RouteChanges>>,
     /// What is done to the path before it is forwarded.
     pub path_change: PathChange,
-    /// Whether the client's Host goes to the upstream; otherwise the endpoint's does.
-    pub preserve_host: bool,
-    /// What a connection may be upgraded to, in lower case.
-    pub upgrades: Vec<Box<str>>,
     /// How long the upstream's response head may take.
     pub response_timeout: Duration,
     /// How long the upstream's response body may stand still; none: for ever.
     pub body_timeout: Option<Duration>,
-    /// Most bytes of a request's body, if the route says so.
-    pub max_body_bytes: Option<u64>,
+    /// Whether the client's Host goes to the upstream; otherwise the endpoint's does.
+    pub preserve_host: bool,
     /// Whether `%2F` may stand in the path.
     pub encoded_slash: EncodedSlash,
-    /// What is changed in the fields of requests, the gateway's own among them.
-    pub request_headers: FieldChanges,
-    /// What is changed in the fields of answers, the gateway's own among them.
-    pub response_headers: FieldChanges,
+    /// Most bytes of a request's body, if the route says so.
+    pub max_body_bytes: Option<u64>,
     /// Origins whose pages may read what the gateway itself answers, as `Origin` has them, or `*`.
-    pub cors_origins: Vec<HeaderValue>,
+    pub cors_origins: Box<[HeaderValue]>,
+    /// What a connection may be upgraded to, in lower case.
+    pub upgrades: Box<[Box<str>]>,
+    /// The pattern as the file has it, with method and host if any: the route's name in log and metrics.
+    pub name: Arc<str>,
+    /// Headers that the route, its policies or its upstream go by, which `Connection` must not name.
+    pub decisive_headers: Vec<HeaderName>,
+}
+
+const _: () = assert!(mem::offset_of!(Route, decisive_headers) <= 3 * 64);
+
+impl Route {
+    /// Whether its policies or its upstream read claims of tokens.
+    pub fn reads_claims(&self) -> bool {
+        self.reads.as_ref().is_some_and(|reads| reads.has_claims())
+    }
+
+    /// Looks for what origins could read differently of what its policies read; `joined` are the headers that had several
+    /// lines and have one now.
+    ///
+    /// # Errors
+    /// As [`Reads::check`].
+    pub fn check_reads(
+        &self,
+        headers: &HeaderMap,
+        query: Option<&str>,
+        joined: &[HeaderName],
+    ) -> Result<(), Ambiguous> {
+        match &self.reads {
+            Some(reads) => reads.check(headers, query, joined),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Whether an encoded slash may stand in a route's path.

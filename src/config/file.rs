@@ -198,6 +198,8 @@ pub struct RawPolicy {
     pub time_zone: Zone,
     /// `anchor_day`
     pub anchor_day: Option<AnchorDay>,
+    /// `anchor_by`
+    pub anchor_by: Option<Choice>,
     /// `anchor_time`, in minutes
     pub anchor_time: u16,
     /// `burst`

@@ -116,8 +116,8 @@ fn prices(prices: &Priced<NumberSource>) -> String {
     )
 }
 
-/// Says which answers count; none if all do.
-pub fn counted_answers(answers: &CountedAnswers) -> Option<String> {
+/// Says which answers count.
+pub fn counted_answers(answers: &CountedAnswers) -> String {
     let ranges = |ranges: &[_]| ranges.iter().map(display::status_range).collect::<Vec<_>>();
     let mut texts = Vec::new();
     if !answers.count_status.is_empty() {
@@ -134,7 +134,7 @@ pub fn counted_answers(answers: &CountedAnswers) -> Option<String> {
     if !refunds.is_empty() {
         texts.push(format!("{} refund the charge", refunds.join(", ")));
     }
-    (!texts.is_empty()).then(|| texts.join("; "))
+    texts.join("; ")
 }
 
 /// Says what would serve better than a policy's quotas as they are, if anything would.

@@ -162,7 +162,7 @@ async fn peek(
         let first = decided.first_refusing(snapshot);
         RefusedView {
             quotas: quotas
-                .map(|quota| quota.item.trim_matches('"').to_owned())
+                .map(|quota| quota.items.name().trim_matches('"').to_owned())
                 .collect(),
             policy: first.map(|policy| policy.name.to_string()).or(view.policy),
             ..view
@@ -314,9 +314,9 @@ impl LeftView {
 impl CostView {
     fn of(policy: &Policy, applied: &AppliedPolicy, result: &PolicyResult) -> Self {
         let is_replaced = policy.body_cost().is_some() && applied.body_cost.is_none();
-        let reported = policy.reported_cost.as_ref().filter(|_| !is_replaced);
+        let reported = policy.reported_cost.as_deref().filter(|_| !is_replaced);
         let reported = reported.map(guarantee::reported_cost);
-        let answers = guarantee::counted_answers(&policy.counted_answers);
+        let answers = (policy.counted_answers.as_deref()).map(guarantee::counted_answers);
         let needs_body = applied.body_cost.as_ref().is_some_and(|cost| {
             let need = cost.request_need();
             need.reads_json || need.bytes_max > 0

@@ -180,7 +180,7 @@ impl<'s> Planned<'s> {
         };
         let real = (0..).zip(quotas);
         let real = real.map(|(index, quota)| (QuotaPlace::Own(index), quota, mode));
-        let penalty = policy.penalty.iter();
+        let penalty = policy.penalty.as_deref().into_iter();
         let penalty = penalty.map(|penalty| (QuotaPlace::Penalty, penalty, mode));
         let tried = (0..).zip(candidates);
         let tried =

@@ -29,10 +29,12 @@ pub fn annotate<'s>(
 ) {
     if matches!(style, RateLimitHeaders::Ietf | RateLimitHeaders::Both) {
         append_list(headers, RATELIMIT_POLICY, buffer, |list| {
-            let windows = |info: &LimitInfo<'_>| !info.quota.policy_item.is_empty();
-            for info in infos.clone().filter(windows) {
+            for item in infos
+                .clone()
+                .filter_map(|info| info.quota.items.of_policy())
+            {
                 list.extend_from_slice(b", ");
-                list.extend_from_slice(info.quota.policy_item.as_bytes());
+                list.extend_from_slice(item.as_bytes());
             }
         });
         append_list(headers, RATELIMIT, buffer, |list| {
@@ -92,7 +94,7 @@ pub fn expose(headers: &mut HeaderMap, buffer: &mut Vec<u8>) {
 fn write_item(info: &LimitInfo<'_>, list: &mut Vec<u8>) {
     let mut digits = itoa::Buffer::new();
     list.extend_from_slice(b", ");
-    list.extend_from_slice(info.quota.item.as_bytes());
+    list.extend_from_slice(info.quota.items.name().as_bytes());
     list.extend_from_slice(b";r=");
     let remaining = info.decision.remaining.min(SF_INTEGER_MAX);
     list.extend_from_slice(digits.format(remaining).as_bytes());
@@ -233,8 +235,8 @@ mod tests {
                 quota,
                 decision: decision(left, None, Micros(0)),
             });
-            let found = tightest(infos.into_iter()).map(|infos| &*infos.quota.item);
-            assert_eq!(found, Some(&*expected.item));
+            let found = tightest(infos.into_iter()).map(|infos| infos.quota.items.name());
+            assert_eq!(found, Some(expected.items.name()));
         }
         assert!(tightest([].into_iter()).is_none());
     }

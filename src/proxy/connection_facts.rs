@@ -58,7 +58,7 @@ impl<'r> ConnectionFacts<'r> {
         now: impl FnOnce() -> Timestamp,
     ) -> Option<Arc<TokenClaims>> {
         let tokens = self.snapshot.tokens.as_ref();
-        let tokens = tokens.filter(|_| route.reads.has_claims())?;
+        let tokens = tokens.filter(|_| route.reads_claims())?;
         tokens.claims(headers, now())
     }
 

@@ -123,10 +123,8 @@ impl<'r> DryRun<'r> {
         course.is_readable_by_page = cors::page_origin(route, &head.headers).is_some();
         after_route(&self.sent_by, route, arrived, &mut head.headers)?;
         // 2 Identify.
-        (route
-            .reads
-            .check(&head.headers, target.query(), &arrived.joined))
-        .map_err(|_| Refusal::ambiguous_client())?;
+        (route.check_reads(&head.headers, target.query(), &arrived.joined))
+            .map_err(|_| Refusal::ambiguous_client())?;
         let claims = self.sent_by.claims(route, &head.headers, || self.now);
         let facts = Facts {
             client: course.client,

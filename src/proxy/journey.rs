@@ -198,7 +198,7 @@ impl Journey<'_> {
         self.check_upgrade(route)?;
         // 2 Identify.
         let query = target.query();
-        (route.reads.check(&head.headers, query, &arrived.joined))
+        (route.check_reads(&head.headers, query, &arrived.joined))
             .map_err(|_| Refusal::ambiguous_client())?;
         let now = || self.client.worker.process.clock.wall();
         let claims = connection.claims(route, &head.headers, now);

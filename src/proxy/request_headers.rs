@@ -110,7 +110,9 @@ pub(super) fn before_forward(
     client: Option<IpAddr>,
 ) -> Option<Rc<CommonFields>> {
     // One line of each field that a policy reads, so that the origin reads what was counted.
-    route.reads.join_lines(headers);
+    if let Some(reads) = &route.reads {
+        reads.join_lines(headers);
+    }
     // A response that reports a cost must come whole and not compressed.
     if route.bodies.is_some() {
         ask_for_readable(headers);
@@ -163,7 +165,7 @@ impl Journey<'_> {
         // Nothing looks at the fields, or changes them, before they are sent.
         let may_be_common = matches!(upstream, UpstreamKind::Http(_))
             && !snapshot.reads_scheme
-            && route.request_headers.is_empty();
+            && (route.changes.as_ref()).is_none_or(|changes| changes.request.is_empty());
         let mut latest = self.client.forwarded.borrow_mut();
         let common = may_be_common
             .then(|| forwarded::common(headers, &sender, &mut latest))

@@ -107,7 +107,7 @@ impl<'j> Journey<'j> {
         // What this request itself spends is told with every answer.
         let own = |info: &LimitInfo<'_>| {
             let mut own = self.exchange.decided.infos(snapshot);
-            own.any(|own| own.quota.item == info.quota.item)
+            own.any(|own| own.quota.items.name() == info.quota.items.name())
         };
         let infos: SmallVec<[LimitInfo<'_>; 4]> =
             decided.infos(snapshot).filter(|info| !own(info)).collect();

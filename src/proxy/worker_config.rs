@@ -10,7 +10,7 @@ use typed_index_collections::TiVec;
 use super::process::ActiveConfig;
 use crate::index::RouteIndex;
 use crate::request::copied_name;
-use crate::snapshot::FieldChanges;
+use crate::snapshot::RouteChanges;
 
 /// A configuration as one worker holds it, to be shared among that worker's requests.
 ///
@@ -22,13 +22,6 @@ pub(crate) struct WorkerConfig {
     pub(super) request_id: Option<HeaderName>,
     /// What each route changes, once a request has needed it.
     changes: TiVec<RouteIndex, OnceCell<Box<RouteChanges>>>,
-}
-
-/// The fields that a route changes.
-#[derive(Debug)]
-pub(super) struct RouteChanges {
-    pub(super) request: FieldChanges,
-    pub(super) response: FieldChanges,
 }
 
 impl WorkerConfig {
@@ -49,17 +42,8 @@ impl WorkerConfig {
 
     /// Returns what a route changes; none if it changes nothing.
     pub(super) fn changes(&self, index: RouteIndex) -> Option<&RouteChanges> {
-        let route = &self.active.snapshot.routes[index];
-        let (request, response) = (&route.request_headers, &route.response_headers);
-        if request.is_empty() && response.is_empty() {
-            return None;
-        }
-        Some(self.changes[index].get_or_init(|| {
-            Box::new(RouteChanges {
-                request: request.copied(),
-                response: response.copied(),
-            })
-        }))
+        let changes = self.active.snapshot.routes[index].changes.as_deref()?;
+        Some(self.changes[index].get_or_init(|| Box::new(changes.copied())))
     }
 }
 

@@ -17,6 +17,7 @@ use std::net::IpAddr;
 use http::header::{AUTHORIZATION, COOKIE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 pub use latest::LatestPartition;
+use smallvec::SmallVec;
 
 use super::claims::strip_disguises;
 use super::client_address::{ClientPrefixes, client_network};
@@ -31,7 +32,7 @@ use crate::limit::partition_id::PartitionHasher;
 
 /// The parts that together name a client; if there are none, all clients share one quota.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Partition(pub Vec<Choice>);
+pub struct Partition(pub SmallVec<[Choice; 1]>);
 
 impl Partition {
     /// Returns all parts, in order.
@@ -42,7 +43,7 @@ impl Partition {
 
 /// Alternatives; the first that the request has counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice(pub Vec<Part>);
+pub struct Choice(pub SmallVec<[Part; 1]>);
 
 impl Choice {
     /// Returns the value of the first of them that the request has, if that is text.

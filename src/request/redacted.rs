@@ -253,12 +253,14 @@ const TEXT_BYTES_MAX: usize = 256;
 
 #[cfg(test)]
 mod tests {
+    use smallvec::smallvec;
+
     use super::super::partition::tests::{KEY, SAMPLE, Sample, api_key};
     use super::super::partition::{Identified, Missing, partition_id};
     use super::*;
 
     fn show(sample: &Sample, partition: &[&[Part]], names: ClientNames) -> String {
-        let choices = partition.iter().map(|parts| Choice(parts.to_vec()));
+        let choices = partition.iter().map(|parts| Choice(parts.to_vec().into()));
         let partition = Partition(choices.collect());
         sample.with(|facts| redacted(&KEY, &partition, facts, names).to_string())
     }
@@ -342,7 +344,7 @@ mod tests {
         };
         for parts in [vec![api_key()], vec![Part::Ip, api_key()]] {
             for names in [ClientNames::Short, ClientNames::Digest] {
-                let partition = Partition(vec![Choice(parts.clone())]);
+                let partition = Partition(smallvec![Choice(parts.clone().into())]);
                 keyed.with(|facts| {
                     let id = partition_id(&KEY, &partition, Missing::Refuse, facts);
                     let Identified::PartitionId(id) = id else {
@@ -359,7 +361,7 @@ mod tests {
     fn digests_tell_clients_apart_and_depend_on_the_key() {
         let show = |headers, key: &[u8; 32]| {
             let sample = Sample { headers, ..SAMPLE };
-            let partition = Partition(vec![Choice(vec![api_key()])]);
+            let partition = Partition(smallvec![Choice(smallvec![api_key()])]);
             sample.with(|facts| redacted(key, &partition, facts, ClientNames::Short).to_string())
         };
         let first = show(&[("x-api-key", "live_1")], &KEY);

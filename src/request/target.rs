@@ -19,7 +19,7 @@ pub enum PathChange {
     #[default]
     None,
     /// It strips as many segments as this has.
-    Strip(StrippedPrefix),
+    Strip(Box<StrippedPrefix>),
     /// It fills this.
     Rewrite(PathTemplate),
     /// It forwards the path as it was sent, and not as it was matched. Only a path passes that leads nowhere
@@ -175,7 +175,7 @@ mod tests {
             let path = normalise(&uri).expect(target);
             let change = strip_prefix
                 .and_then(StrippedPrefix::new)
-                .map_or(PathChange::None, PathChange::Strip);
+                .map_or(PathChange::None, |prefix| PathChange::Strip(prefix.into()));
             let path = changed(&uri, &path, &change, &found()).expect(target);
             let forwarded = outgoing(&uri, &path);
             assert_eq!(forwarded.to_string(), expected, "{target}");

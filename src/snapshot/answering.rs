@@ -60,6 +60,15 @@ pub struct FieldChanges {
     pub remove: Vec<HeaderName>,
 }
 
+/// The fields that a route changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RouteChanges {
+    /// In requests, the gateway's own fields among them.
+    pub request: FieldChanges,
+    /// In answers, the gateway's own fields among them.
+    pub response: FieldChanges,
+}
+
 impl RefusalPage {
     /// Cuts a body at what is filled in; all other braces stand for themselves.
     pub fn new(body: &str, content_type: HeaderValue) -> Self {
@@ -114,6 +123,17 @@ impl Jitter {
         match self {
             Self::Time(most) => most,
             Self::Percent(percent) => Micros(wait.0 / 100 * u64::from(percent)),
+        }
+    }
+}
+
+impl RouteChanges {
+    /// Copies them, and shares no bytes of what is set.
+    #[must_use]
+    pub fn copied(&self) -> Self {
+        Self {
+            request: self.request.copied(),
+            response: self.response.copied(),
         }
     }
 }

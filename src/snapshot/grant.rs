@@ -7,7 +7,7 @@ use crate::limit::{Algorithm, AnchorDay, Quota};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Grant {
     /// Spend these quotas, all of which must have room.
-    Quotas(Vec<PolicyQuota>),
+    Quotas(Box<[PolicyQuota]>),
     /// Everything: nothing is counted.
     Unlimited,
     /// Nothing: 403.
@@ -26,7 +26,7 @@ impl Grant {
 
 impl Default for Grant {
     fn default() -> Self {
-        Self::Quotas(Vec::new())
+        Self::Quotas(Box::default())
     }
 }
 
@@ -37,14 +37,40 @@ pub struct PolicyQuota {
     pub quota: Quota,
     /// Where the store keeps it.
     pub series_id: SeriesId,
-    /// Its name as a structured-field string, quotes included: `"per-client"`, or `"per-client:2s"` if the policy has several.
-    pub item: Box<str>,
-    /// Its item of `RateLimit-Policy`: `"per-client";q=100;w=60`.
-    pub policy_item: Box<str>,
+    /// How responses have it.
+    pub items: QuotaItems,
     /// Its name in the access log: `per-client: 100 per 1m`.
     pub log_name: Box<str>,
     /// The same for clients that have a day of their own, by that day from 1; empty if none has.
     pub own: Box<[(Quota, SeriesId)]>,
+}
+
+/// A quota's items of the RateLimit fields, one of which begins the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QuotaItems {
+    text: Box<str>,
+    name_bytes: usize,
+}
+
+impl QuotaItems {
+    /// Puts what follows the name in `RateLimit-Policy` behind it; nothing if that field does not have the quota.
+    pub fn new(name: &str, parameters: &str) -> Self {
+        Self {
+            text: [name, parameters].concat().into(),
+            name_bytes: name.len(),
+        }
+    }
+
+    /// Returns its name as a structured-field string, quotes included: `"per-client"`, or `"per-client:2s"` if the policy has
+    /// several quotas.
+    pub fn name(&self) -> &str {
+        &self.text[..self.name_bytes]
+    }
+
+    /// Returns its item of `RateLimit-Policy`: `"per-client";q=100;w=60`.
+    pub fn of_policy(&self) -> Option<&str> {
+        (self.text.len() > self.name_bytes).then_some(&self.text)
+    }
 }
 
 impl PolicyQuota {
@@ -95,8 +121,10 @@ impl PolicyQuota {
                 can_come_back: true,
             },
             series_id: SeriesId(0),
-            item: format!("\"{name}\"").into(),
-            policy_item: format!("\"{name}\";q={limit};w={window_secs}").into(),
+            items: QuotaItems::new(
+                &format!("\"{name}\""),
+                &format!(";q={limit};w={window_secs}"),
+            ),
             log_name: Box::default(),
             own: Box::default(),
         }

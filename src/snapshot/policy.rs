@@ -1,5 +1,6 @@
 //! A policy: whose quota, how much, and what single clients may do instead.
 
+use std::mem;
 use std::sync::Arc;
 
 use http::HeaderName;
@@ -16,45 +17,50 @@ use crate::limit::{AnchorDay, Check, Consistency, PartitionId, Quota};
 use crate::request::{Choice, Facts, Missing, NamedClient, Part, Partition, Patterns};
 
 /// Whose quota, how much, and what happens around it.
+///
+/// There may be thousands, so what each request reads comes first, on three cache lines; what few policies have is boxed.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[repr(C, align(64))]
 pub struct Policy {
-    /// Its name in the file.
-    pub name: Arc<str>,
-    /// What a client may do that has no override.
-    pub grant: Grant,
     /// Whose quota it is.
     pub partition: Partition,
+    /// How exactly gateways that share the store keep its quotas.
+    pub consistency: Consistency,
+    /// What a client may do that has no override.
+    pub grant: Grant,
+    /// What single clients may do instead.
+    pub overrides: Option<Arc<Overrides>>,
+    /// What operators let single clients do instead for a time, before the file's overrides.
+    pub temporary: Option<Arc<TemporaryOverrides>>,
+    /// What refuses for a time whoever was refused.
+    pub penalty: Option<Box<PolicyQuota>>,
+    /// Who tells what a request costs; none: [`AppliedPolicy::cost`](super::AppliedPolicy::cost) says it.
+    pub reported_cost: Option<Box<ReportedCost>>,
+    /// What names each client's own day on which its calendar quotas begin.
+    pub anchor_by: Option<Box<Choice>>,
     /// What happens to a request without one of the partition's parts.
     pub missing: Missing,
     /// Whether it refuses; none means that it is off and in no plan.
     pub mode: Option<PolicyMode>,
     /// What happens when the store cannot answer.
     pub on_store_failure: OnStoreFailure,
-    /// How exactly gateways that share the store keep its quotas.
-    pub consistency: Consistency,
+    /// Which answers count; none: all.
+    pub counted_answers: Option<Box<CountedAnswers>>,
     /// Quotas that are tried beside the real ones.
-    pub candidates: Vec<PolicyQuota>,
+    pub candidates: Box<[PolicyQuota]>,
+    /// The thresholds at which clients are reported, the smallest first.
+    pub notify: Box<[Threshold]>,
     /// The policy whose credits take what this one's quota refuses.
     pub spill: Option<PolicyIndex>,
-    /// What refuses for a time whoever was refused.
-    pub penalty: Option<PolicyQuota>,
-    /// Who tells what a request costs; none: [`AppliedPolicy::cost`](super::AppliedPolicy::cost) says it.
-    pub reported_cost: Option<ReportedCost>,
-    /// Which answers count.
-    pub counted_answers: CountedAnswers,
-    /// The thresholds at which clients are reported, the smallest first.
-    pub notify: Vec<Threshold>,
-    /// How it refuses.
-    pub refusal: RefusalStyle,
+    /// Its name in the file.
+    pub name: Arc<str>,
     /// What a unit is called.
     pub unit: Arc<str>,
-    /// What names each client's own day on which its calendar quotas begin.
-    pub anchor_by: Option<Choice>,
-    /// What single clients may do instead.
-    pub overrides: Option<Arc<Overrides>>,
-    /// What operators let single clients do instead for a time, before the file's overrides.
-    pub temporary: Option<Arc<TemporaryOverrides>>,
+    /// How it refuses.
+    pub refusal: RefusalStyle,
 }
+
+const _: () = assert!(mem::offset_of!(Policy, name) <= 3 * 64);
 
 /// What a policy does to a request that its quotas have no room for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -291,7 +297,7 @@ impl Policy {
     pub fn is_settled_by_head(&self) -> bool {
         let reported = self.reported_cost.as_ref();
         let by_header = reported.and_then(|reported| reported.header_of(CostSource::Response));
-        by_header.is_some() || !self.counted_answers.is_all()
+        by_header.is_some() || self.counted_answers.is_some()
     }
 
     /// Returns how bodies tell what requests cost, if they do.
@@ -322,6 +328,7 @@ impl Policy {
     /// Yields every quota that a client may be counted in, candidates and penalties too, and where the store keeps it.
     pub fn every_quota(&self) -> impl Iterator<Item = (&Quota, SeriesId)> {
         let quotas = self.grants().flat_map(Grant::quotas);
-        (quotas.chain(&self.candidates).chain(&self.penalty)).flat_map(PolicyQuota::all)
+        let penalty = self.penalty.as_deref();
+        (quotas.chain(&self.candidates).chain(penalty)).flat_map(PolicyQuota::all)
     }
 }

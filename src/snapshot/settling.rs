@@ -90,11 +90,6 @@ impl ReportedCost {
 }
 
 impl CountedAnswers {
-    /// Whether every answer counts.
-    pub fn is_all(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// Whether a request that was answered so counts.
     pub fn counts(&self, status: StatusCode, fault: UpstreamFault) -> bool {
         let is_in = |ranges: &[StatusRange]| ranges.iter().any(|range| range.has(status));

@@ -172,7 +172,12 @@ fn a_grant_is_kept_once_and_a_window_has_one_series() {
     let quotas = overrides.grants.iter().map(|grant| {
         let quotas = grant.quotas().iter();
         quotas
-            .map(|quota| (&*quota.policy_item, quota.series_id.0))
+            .map(|quota| {
+                (
+                    quota.items.of_policy().expect("it has one"),
+                    quota.series_id.0,
+                )
+            })
             .collect::<Vec<_>>()
     });
     let expected: [&[(&str, u32)]; 4] = [

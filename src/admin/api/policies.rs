@@ -22,8 +22,11 @@ pub(in crate::admin) fn policies(state: &AdminState) -> Value {
 
 fn policy(policy: &Policy, store: &Settings) -> Value {
     let quotas = policy.grant.quotas();
-    let costs = policy.reported_cost.as_ref().map(guarantee::reported_cost);
-    let answers = guarantee::counted_answers(&policy.counted_answers);
+    let costs = policy
+        .reported_cost
+        .as_deref()
+        .map(guarantee::reported_cost);
+    let answers = (policy.counted_answers.as_deref()).map(guarantee::counted_answers);
     let plain: Vec<_> = quotas.iter().map(|part| part.quota).collect();
     let leases = overshoot::overshoot(policy.consistency, &plain, store);
     let notes = costs.into_iter().flatten().chain(answers).chain(leases);
@@ -39,7 +42,7 @@ fn policy(policy: &Policy, store: &Settings) -> Value {
             Grant::Blocked => BLOCKED,
         },
         "quotas": quotas.iter().map(quota).collect::<Value>(),
-        "penalty": policy.penalty.as_ref().map(quota),
+        "penalty": policy.penalty.as_deref().map(quota),
         "candidates": policy.candidates.iter().map(quota).collect::<Value>(),
         "on_missing": display::word(display::MISSING, &policy.missing),
         "on_store_failure": display::word(display::ON_STORE_FAILURE, &policy.on_store_failure),

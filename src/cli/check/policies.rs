@@ -51,8 +51,11 @@ pub(super) fn policy(out: &mut String, policy: &Policy, snapshot: &Snapshot) {
     for part in &policy.candidates {
         quota(out, &part.quota, "candidate: ");
     }
-    let costs = policy.reported_cost.as_ref().map(guarantee::reported_cost);
-    let answers = guarantee::counted_answers(&policy.counted_answers);
+    let costs = policy
+        .reported_cost
+        .as_deref()
+        .map(guarantee::reported_cost);
+    let answers = (policy.counted_answers.as_deref()).map(guarantee::counted_answers);
     for text in costs.into_iter().flatten().chain(answers) {
         let _ = writeln!(out, "    {text}");
     }

@@ -74,7 +74,7 @@ fn check(file: &File, use_: &PolicyUse, report: &mut Report) {
 }
 
 /// Compiles `cors_origins`.
-pub(super) fn origins(table: &Table<RawRoute>, report: &mut Report) -> Vec<HeaderValue> {
+pub(super) fn origins(table: &Table<RawRoute>, report: &mut Report) -> Box<[HeaderValue]> {
     let origins = &table.value.cors_origins;
     if let [_, _, ..] = &origins[..]
         && let Some(any) = origins.iter().find(|origin| origin.value == "*")

@@ -193,8 +193,11 @@ fn refuse(
     }
 }
 
-/// Compiles `count_status` and `refund_on`.
-pub(super) fn counted_answers(table: &Table<RawPolicy>, report: &mut Report) -> CountedAnswers {
+/// Compiles `count_status` and `refund_on`; none if all answers count.
+pub(super) fn counted_answers(
+    table: &Table<RawPolicy>,
+    report: &mut Report,
+) -> Option<Box<CountedAnswers>> {
     let policy = &table.value;
     if let Some(place) = table.place("count_status")
         && policy.count_status.is_empty()
@@ -226,7 +229,7 @@ pub(super) fn counted_answers(table: &Table<RawPolicy>, report: &mut Report) -> 
             }
         }
     }
-    answers
+    (answers != CountedAnswers::default()).then(|| Box::new(answers))
 }
 
 /// Compiles `[policies.NAME.refusal]`.

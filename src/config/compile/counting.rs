@@ -202,7 +202,7 @@ fn span<V>(said: Option<&Spanned<V>>) -> Option<&Range<usize>> {
 /// file's content is at hand only while the policy is compiled.
 pub(super) fn has_own_days(policy: &RawPolicy) -> bool {
     let file = policy.overrides_file.as_ref();
-    policy.policy.anchor_by.is_some() || file.is_some_and(|file| has_days(&file.content))
+    policy.anchor_by.is_some() || file.is_some_and(|file| has_days(&file.content))
 }
 
 /// Refuses keys of a quota that its algorithm has no use for.

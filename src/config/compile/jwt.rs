@@ -10,7 +10,7 @@ use crate::config::options::JWT;
 use crate::config::report::Report;
 use crate::request::Part;
 use crate::request::jwt::{KeyFault, SigningAlgorithm, TokenVerifier, VerifyingKey};
-use crate::snapshot::{Policy, Snapshot};
+use crate::snapshot::{Policy, Route, Snapshot};
 
 /// Compiles `[jwt]`; none if the file has none.
 pub(super) fn compile(
@@ -137,7 +137,7 @@ pub(super) fn warnings(file: &File, snapshot: &Snapshot, found: &mut Vec<String>
     let Some(tokens) = &snapshot.tokens else {
         return;
     };
-    if !snapshot.routes.iter().any(|route| route.reads.has_claims()) {
+    if !snapshot.routes.iter().any(Route::reads_claims) {
         found.push("jwt: no route's policy reads a claim".to_owned());
     }
     for algorithm in &file.jwt.value.algorithms {

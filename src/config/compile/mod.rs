@@ -40,7 +40,6 @@ pub use temporary::{GrantsBeside, checks_left_for, temporary_grant};
 pub use warnings::warnings;
 
 use std::collections::{HashMap, HashSet};
-use std::mem;
 use std::sync::Arc;
 
 use http::HeaderName;
@@ -54,7 +53,7 @@ use crate::index::PolicyIndex;
 use crate::limit::plan::SeriesId;
 use crate::limit::{Algorithm, Quota};
 use crate::request::{AddressSource, Part, Reads};
-use crate::snapshot::{FieldChanges, Grant, Listener, Policy, PolicyQuota, Route, Snapshot};
+use crate::snapshot::{Grant, Listener, Policy, PolicyQuota, Route, Snapshot};
 use crate::store::settings::Location;
 use crate::store::{Series, SeriesRole, Shape};
 
@@ -98,11 +97,12 @@ pub fn compile(
     }
     let token_header = &file.jwt.value.rules.header;
     for (route, table) in routing.routes.iter_mut().zip(&file.routes) {
-        route.reads = reads(route, &policies, token_header);
+        let mut reads = reads(route, &policies, token_header);
         let hashed = || hashed(&file.upstreams[route.upstream]);
         if hashed().any(|part| matches!(part, Part::Claim(_))) {
-            route.reads = mem::take(&mut route.reads).with_claims();
+            reads = reads.with_claims();
         }
+        route.reads = (reads != Reads::default()).then(|| Box::new(reads));
         let hashed = hashed().filter_map(|part| part.header(Some(token_header)));
         route.decisive_headers = decisive_headers_of(route, &table.value, hashed);
     }
@@ -170,7 +170,8 @@ fn decisive_headers_of<'n>(
         .as_ref()
         .is_some_and(|body| body.reads_requests);
     let coding = reads_requests.then_some(&CONTENT_ENCODING);
-    let read = route.reads.headers().iter().chain(coding);
+    let read = route.reads.iter().flat_map(|reads| reads.headers());
+    let read = read.chain(coding);
     let names: HashSet<&HeaderName> = read.chain(asked).chain(hashed).collect();
     names.into_iter().cloned().collect()
 }
@@ -255,8 +256,8 @@ fn decisive_headers(
     let parts = parts.filter_map(|part| part.header(Some(token_header)));
     let costs = policies.iter().filter_map(Policy::request_cost_header);
     let read = addresses.chain(parts).chain(costs);
-    let changed = routing.routes.iter().map(|route| &route.request_headers);
-    let changed = changed.flat_map(FieldChanges::names);
+    let changed = routing.routes.iter().flat_map(|route| &route.changes);
+    let changed = changed.flat_map(|changes| changes.request.names());
     let all = read.chain(routing.router.header_names()).chain(changed);
     let names: HashSet<&HeaderName> = all.collect();
     names.into_iter().cloned().collect()
@@ -335,11 +336,11 @@ mod tests {
                 .reads
                 .clone()
         };
-        assert!(file("jwt:sub | ip").has_claims());
-        assert_eq!(file("jwt:sub | ip"), Reads::default().with_claims());
+        let claims = Reads::default().with_claims();
+        assert_eq!(file("jwt:sub | ip").as_deref(), Some(&claims));
         assert_eq!(
             file("cookie:session | query:key | header:authorization"),
-            Reads::default()
+            None
         );
     }
 
@@ -371,7 +372,7 @@ mod tests {
             .policies
             .iter()
             .flat_map(|policy| policy.grant.quotas());
-        let items: Vec<&str> = parts.map(|part| &*part.policy_item).collect();
+        let items: Vec<&str> = parts.filter_map(|part| part.items.of_policy()).collect();
         assert_eq!(
             items,
             [

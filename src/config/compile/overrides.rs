@@ -7,6 +7,8 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
+use smallvec::smallvec;
+
 use super::algorithm_key::check_key;
 use super::counting::{Counting, has_own_days};
 use super::rows::{CsvField, Row, Rows, rows};
@@ -36,7 +38,7 @@ pub(super) fn compile(
         return None;
     }
     let by = raw.overrides_by.clone();
-    let by = by.map(|choice| Partition(vec![choice]));
+    let by = by.map(|choice| Partition(smallvec![choice]));
     let chooser = Chooser {
         by: by.as_ref().unwrap_or(&policy.partition),
         are_tiers: (by.iter()).any(|by| by.parts().all(|part| matches!(part, Part::Claim(_)))),
@@ -290,7 +292,7 @@ impl<'f> OverrideCompiler<'f> {
         let quotas = grant.quotas().iter().map(|one| {
             let quota = &one.quota;
             (
-                one.item.clone(),
+                one.items.name().into(),
                 quota.limit,
                 quota.window,
                 quota.algorithm,

@@ -112,7 +112,7 @@ fn strip_prefix(table: &Table<RawRoute>, report: &mut Report) -> Option<PathChan
         (message, (!literal.is_empty()).then_some(hint))
     } else {
         // What is no path is a mistake of `path`.
-        return StrippedPrefix::new(stripped).map(PathChange::Strip);
+        return StrippedPrefix::new(stripped).map(|prefix| PathChange::Strip(prefix.into()));
     };
     let expected = "the literal segments that the path begins with";
     (report.mistake(&prefix.span, message, expected)).maybe_hint(hint);

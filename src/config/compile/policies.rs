@@ -12,7 +12,7 @@ use crate::config::report::Report;
 use crate::config::value::{GrantText, QuotaSpan, QuotaText};
 use crate::limit::plan::SeriesId;
 use crate::limit::{CalendarUnit, Count, Quota};
-use crate::snapshot::{Grant, Policy, PolicyQuota, Threshold};
+use crate::snapshot::{Grant, Policy, PolicyQuota, QuotaItems, Threshold};
 
 /// Compiles `[policies.NAME]`; series ids are not assigned yet.
 pub(super) fn compile(file: &File, report: &mut Report) -> Vec<Policy> {
@@ -26,12 +26,13 @@ fn one(table: &Table<RawPolicy>, file: &File, report: &mut Report) -> Policy {
     let policy = Policy {
         name: Arc::clone(&table.name),
         grant: quotas::compile(table, report),
-        candidates: quotas::candidates(table, report),
-        reported_cost: costs::reported_cost(table, report),
+        candidates: quotas::candidates(table, report).into(),
+        reported_cost: costs::reported_cost(table, report).map(Box::new),
         counted_answers: costs::counted_answers(table, report),
+        anchor_by: table.value.anchor_by.clone().map(Box::new),
         refusal: costs::refusal(table, report),
-        penalty: penalty(table, report),
-        notify: thresholds(table, report),
+        penalty: penalty(table, report).map(Box::new),
+        notify: thresholds(table, report).into(),
         ..table.value.policy.clone()
     };
     let overrides = overrides::compile(table, &policy, report).map(Arc::new);
@@ -66,8 +67,7 @@ fn penalty(table: &Table<RawPolicy>, report: &mut Report) -> Option<PolicyQuota>
     let quota = Quota::penalty(length.into(), raw.penalty_growth);
     Some(PolicyQuota {
         log_name: format!("{}: {}", table.name, display::rate(&quota)).into(),
-        item: quotas::item(&table.name, None),
-        policy_item: Box::default(),
+        items: QuotaItems::new(&quotas::item_name(&table.name, None), ""),
         series_id: SeriesId(0),
         own: Box::default(),
         quota,

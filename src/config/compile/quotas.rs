@@ -10,7 +10,7 @@ use crate::config::report::Report;
 use crate::config::value::{GrantText, QuotaSpan, QuotaText};
 use crate::limit::plan::SeriesId;
 use crate::limit::{Algorithm, Quota};
-use crate::snapshot::{Grant, PolicyQuota, REQUESTS};
+use crate::snapshot::{Grant, PolicyQuota, QuotaItems, REQUESTS};
 
 /// Compiles a list of quotas, or the word that stands for one; series ids are not assigned yet.
 pub(super) fn grant(
@@ -31,7 +31,7 @@ pub(super) fn grant(
             _ => Grant::Unlimited,
         };
     }
-    Grant::Quotas(quotas(name, list, counting, report))
+    Grant::Quotas(quotas(name, list, counting, report).into())
 }
 
 /// Compiles the quotas of a policy.
@@ -69,15 +69,14 @@ fn quotas(
     let is_one_of_several = texts.len() > 1;
     let quotas = texts.into_iter().map(|(raw, text, place)| {
         let quota = counting.quota((raw, text), place, report);
-        let item = item(name, is_one_of_several.then_some(&text.window_text));
+        let item_name = item_name(name, is_one_of_several.then_some(&text.window_text));
         let rate = match text.span {
             QuotaSpan::Window(_) => format!("{} per {}", text.limit, text.window_text),
             _ => display::quota(text),
         };
         PolicyQuota {
             series_id: SeriesId(0),
-            policy_item: policy_item(&item, &quota, counting.unit()),
-            item,
+            items: QuotaItems::new(&item_name, &item_parameters(&quota, counting.unit())),
             log_name: format!("{name}: {rate}").into(),
             own: counting.own(raw, &quota),
             quota,
@@ -124,19 +123,19 @@ fn check_windows(quotas: &[Text<'_>], report: &mut Report) {
 /// Renders a quota's name as a structured-field string (RFC 9651, section 4.1.6).
 ///
 /// The reader takes no name that would have to be escaped.
-pub(super) fn item(name: &str, window_text: Option<&str>) -> Box<str> {
+pub(super) fn item_name(name: &str, window_text: Option<&str>) -> String {
     match window_text {
-        Some(window_text) => format!("\"{name}:{window_text}\"").into(),
-        None => format!("\"{name}\"").into(),
+        Some(window_text) => format!("\"{name}:{window_text}\""),
+        None => format!("\"{name}\""),
     }
 }
 
-/// Renders a quota's item of `RateLimit-Policy`; `w` is whole seconds rounded up, and left out of calendars and of units in flight. A balance has
-/// none. Units are requests if
-/// `qu` does not say otherwise, and their name needs no escapes.
-fn policy_item(item: &str, quota: &Quota, unit: &str) -> Box<str> {
+/// Renders what follows a quota's name in `RateLimit-Policy`; `w` is whole seconds rounded up, and left out of calendars
+/// and of units in flight. A balance has none. Units are requests if `qu` does not say otherwise, and their name needs no
+/// escapes.
+fn item_parameters(quota: &Quota, unit: &str) -> String {
     if quota.is_balance() {
-        return Box::default();
+        return String::new();
     }
     let limit = quota.limit.min(INTEGER_MAX);
     let window = match quota.algorithm {
@@ -148,7 +147,7 @@ fn policy_item(item: &str, quota: &Quota, unit: &str) -> Box<str> {
         REQUESTS => String::new(),
         unit => format!(";qu=\"{unit}\""),
     };
-    format!("{item};q={limit}{unit}{window}").into()
+    format!(";q={limit}{unit}{window}")
 }
 
 /// The largest integer of a structured field (RFC 9651, section 3.3.1).
@@ -162,8 +161,8 @@ mod tests {
 
     #[test]
     fn items_are_structured_field_strings() {
-        assert_eq!(&*item("per-client", None), r#""per-client""#);
-        assert_eq!(&*item("per-client", Some("2s")), r#""per-client:2s""#);
+        assert_eq!(item_name("per-client", None), r#""per-client""#);
+        assert_eq!(item_name("per-client", Some("2s")), r#""per-client:2s""#);
     }
 
     #[test]
@@ -177,12 +176,12 @@ mod tests {
             can_come_back: false,
         };
         assert_eq!(
-            &*policy_item("\"a\"", &quota(100, 60_000_000), REQUESTS),
-            "\"a\";q=100;w=60"
+            item_parameters(&quota(100, 60_000_000), REQUESTS),
+            ";q=100;w=60"
         );
         assert_eq!(
-            &*policy_item("\"a\"", &quota(1 << 52, 1_500_000), "tokens"),
-            "\"a\";q=999999999999999;qu=\"tokens\";w=2"
+            item_parameters(&quota(1 << 52, 1_500_000), "tokens"),
+            ";q=999999999999999;qu=\"tokens\";w=2"
         );
     }
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use http::HeaderName;
+use smallvec::SmallVec;
 use typed_index_collections::TiSlice;
 
 use super::bodies::BodiesRead;
@@ -21,7 +22,9 @@ use crate::index::{PolicyIndex, RouteIndex, UpstreamIndex};
 use crate::limit::plan::CHECKS_MAX;
 use crate::request::route::{Case, HostPattern, PathPattern, Router, Rule};
 use crate::request::{Choice, Part};
-use crate::snapshot::{AppliedPolicy, FieldChanges, Policy, ReportedCost, Route, RouteBodies};
+use crate::snapshot::{
+    AppliedPolicy, FieldChanges, Policy, ReportedCost, Route, RouteBodies, RouteChanges,
+};
 
 /// Compiles `[[routes]]`; what a mistake leaves too little of is left out.
 pub(super) fn compile(
@@ -128,11 +131,7 @@ impl RouteCompiler<'_, '_> {
             path_change,
             response_timeout: (route.response_timeout).unwrap_or(unless_said.response_timeout),
             body_timeout: (route.body_timeout).unwrap_or(Some(unless_said.body_timeout)),
-            request_headers: fields(&route.route.request_headers, &route.request_headers_removed),
-            response_headers: fields(
-                &route.route.response_headers,
-                &route.response_headers_removed,
-            ),
+            changes: changes(route),
             cors_origins: cors::origins(table, self.report),
             ..route.route.clone()
         })
@@ -158,7 +157,7 @@ impl RouteCompiler<'_, '_> {
         &mut self,
         table: &Table<RawRoute>,
         path: Option<&PathPattern>,
-    ) -> (Vec<AppliedPolicy>, Option<Arc<RouteBodies>>) {
+    ) -> (SmallVec<[AppliedPolicy; 1]>, Option<Arc<RouteBodies>>) {
         let (route, file) = (&table.value, self.file);
         let mut uses = Vec::new();
         if route.default_policies {
@@ -197,7 +196,7 @@ impl RouteCompiler<'_, '_> {
             let body_cost = body_cost.map(|cost| Arc::new(bodies.place(cost)));
             AppliedPolicy {
                 policy: use_.policy,
-                cost: match (policy(use_).cost.clone(), &compiled.reported_cost) {
+                cost: match (policy(use_).cost.clone(), compiled.reported_cost.as_deref()) {
                     (CostText::Units(units), _) => costs.of(use_.policy, units),
                     (_, Some(ReportedCost::Header(reported))) => reported.reserve,
                     (_, Some(ReportedCost::Body(reported))) => {
@@ -290,11 +289,17 @@ fn lacking_params<'c>(
     })
 }
 
-fn fields(changes: &FieldChanges, removed: &[Spanned<HeaderName>]) -> FieldChanges {
-    FieldChanges {
+/// Returns the fields that a route changes, if it changes any.
+fn changes(route: &RawRoute) -> Option<Box<RouteChanges>> {
+    let fields = |set: &[_], removed: &[Spanned<HeaderName>]| FieldChanges {
+        set: set.to_vec(),
         remove: removed.iter().map(|at| at.value.clone()).collect(),
-        ..changes.clone()
-    }
+    };
+    let changes = RouteChanges {
+        request: fields(&route.request_headers_set, &route.request_headers_removed),
+        response: fields(&route.response_headers_set, &route.response_headers_removed),
+    };
+    (changes != RouteChanges::default()).then(|| Box::new(changes))
 }
 
 fn rule(route: &RawRoute, path: Option<PathPattern>, report: &mut Report) -> Option<Rule> {

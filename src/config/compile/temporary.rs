@@ -26,8 +26,8 @@ pub struct GrantsBeside<'g> {
 /// Returns how many quotas a request may be decided by under a policy, so that with those of the other policies no
 /// plan has too many.
 pub fn checks_left_for(snapshot: &Snapshot, policy: PolicyIndex) -> usize {
-    let plans = snapshot.routes.iter().map(|route| &route.policies);
-    let plans = plans.chain(&snapshot.preflight_policies);
+    let plans = snapshot.routes.iter().map(|route| &*route.policies);
+    let plans = plans.chain(snapshot.preflight_policies.as_deref());
     let with_it = plans.filter(|plan| plan.iter().any(|one| one.policy == policy));
     let most = with_it.map(|plan| {
         let others = plan.iter().filter(|one| one.policy != policy);

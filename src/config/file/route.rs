@@ -53,8 +53,12 @@ pub struct RawRoute {
     pub case_insensitive: bool,
     /// `cors_origins`: one or several
     pub cors_origins: Vec<Spanned<HeaderValue>>,
+    /// `[routes.request_headers] set`
+    pub request_headers_set: Vec<(HeaderName, HeaderValue)>,
     /// `[routes.request_headers] remove`
     pub request_headers_removed: Vec<Spanned<HeaderName>>,
+    /// `[routes.response_headers] set`
+    pub response_headers_set: Vec<(HeaderName, HeaderValue)>,
     /// `[routes.response_headers] remove`
     pub response_headers_removed: Vec<Spanned<HeaderName>>,
     /// What the snapshot has of it as the file says it.

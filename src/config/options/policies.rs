@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use http::StatusCode;
+use smallvec::smallvec;
 
 use super::kind::{boolean, duration, free_text, list, number, number_or_text, size, text, word};
 use super::overrides::{overrides, overrides_file};
@@ -26,9 +27,9 @@ use crate::snapshot::{PolicyMode, REQUESTS};
 
 /// `[policies.NAME]`
 pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
-    let per_address = Partition(vec![Choice(vec![Part::Ip])]);
+    let per_address = Partition(smallvec![Choice(smallvec![Part::Ip])]);
     let partition = list(text("ip", part_choice, display::choice).matching(part_pattern()))
-        .plain(Partition, display::partition);
+        .plain(|choices| Partition(choices.into()), display::partition);
     let algorithm = word(display::ALGORITHMS, &[]).or(AlgorithmName::SlidingWindow);
     let oldest = word(display::OLDEST_BUCKETS, &[]).or(OldestBucket::Weighted);
     let on_failure = word(display::ON_STORE_FAILURE, &[]).or(OnStoreFailure::Local);
@@ -82,7 +83,7 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
         .doc("For calendar quotas: the time of day that windows begin at.")
         .effect(afresh)
         .key("anchor_by", anchor_by.or_none("none"))
-        .sets(|table| &mut table.policy.anchor_by)
+        .sets(|table| &mut table.anchor_by)
         .doc("For calendar quotas: the claim that names each client's own day.")
         .effect(afresh)
         .key("burst", number(1..=COUNT_MAX).or_none("the quota"))

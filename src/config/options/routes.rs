@@ -21,7 +21,7 @@ pub static ROUTE: LazyLock<TableSpec<RawRoute>> = LazyLock::new(|| {
     let text_at = |example| free_text(example).spanned().or_none("none");
     let path = free_text("/v1/*").matching("^/").spanned().or_none("none");
     let protocol = text("websocket", upgrade, ToString::to_string);
-    let upgrades = list(protocol).plain(|names| names, |names| display::list(names));
+    let upgrades = list(protocol).plain(Vec::into_boxed_slice, |names| display::list(names));
     let timeout = || duration(TIMEOUTS).or_none("the upstream's");
     let silence = duration_or_off(TIMEOUTS).or_none("the upstream's");
     let origin = text("https://app.example.com", page_origin, display::field_value);
@@ -71,7 +71,7 @@ pub static ROUTE: LazyLock<TableSpec<RawRoute>> = LazyLock::new(|| {
         .key("preserve_host", boolean().or(true))
         .sets(|table| &mut table.route.preserve_host)
         .doc("Whether the upstream gets the client's Host header.")
-        .key("upgrades", upgrades.or(vec!["websocket".into()]))
+        .key("upgrades", upgrades.or(["websocket".into()].into()))
         .sets(|table| &mut table.route.upgrades)
         .doc("Protocols that a connection may be upgraded to: in any version, or in one if it is named, as in \"SPDY/3.1\".")
         .key("cost", costs::of_route().or_none("the policies' own"))
@@ -118,7 +118,7 @@ fn request_headers() -> TableSpec<RawRoute> {
     TableSpec::<RawRoute>::of("table", "[routes.request_headers]")
         .about("Changes to this route's request headers, made after the limits are decided.")
         .key("set", fields(example, request_field))
-        .sets(|table| &mut table.route.request_headers.set)
+        .sets(|table| &mut table.request_headers_set)
         .doc("Headers to set for the upstream.")
         .key("remove", list(name))
         .sets(|table| &mut table.request_headers_removed)
@@ -134,7 +134,7 @@ fn response_headers() -> TableSpec<RawRoute> {
             "set",
             fields("{ cache-control = \"no-store\" }", answer_field),
         )
-        .sets(|table| &mut table.route.response_headers.set)
+        .sets(|table| &mut table.response_headers_set)
         .doc("Headers to set on responses, refusals included.")
         .key("remove", list(name))
         .sets(|table| &mut table.response_headers_removed)

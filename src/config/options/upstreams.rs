@@ -26,7 +26,7 @@ pub static UPSTREAM: LazyLock<TableSpec<RawUpstream>> = LazyLock::new(|| {
     let seconds = |seconds| duration(TIMEOUTS).or(Duration::from_secs(seconds));
     let balance = word(display::BALANCES, &[]);
     let parts = text("cookie:session", part_choice, display::choice).matching(part_pattern());
-    let hash = list(parts).plain(Partition, display::partition);
+    let hash = list(parts).plain(|choices| Partition(choices.into()), display::partition);
     TableSpec::<RawUpstream>::of("upstream", "[upstreams.NAME]")
         .about("Where requests are forwarded.")
         .key("endpoints", list_or_one(one_endpoint()))

@@ -225,7 +225,7 @@ mod tests {
             ("method", vec![Part::Method]),
             ("route", vec![Part::Route]),
         ] {
-            assert_eq!(part_choice(text), Ok(Choice(parts)), "{text}");
+            assert_eq!(part_choice(text), Ok(Choice(parts.into())), "{text}");
         }
     }
 

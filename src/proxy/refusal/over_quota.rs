@@ -114,7 +114,7 @@ impl OverQuota<'_> {
 
     /// Renders the problem that names the violated policies.
     fn problem(&self, status: StatusCode) -> Bytes {
-        let violated = self.violated.iter().map(|quota| &*quota.item);
+        let violated = self.violated.iter().map(|quota| quota.items.name());
         let list_bytes: usize = violated.clone().map(|item| item.len() + 1).sum();
         // Exactly as large as the body, so that it becomes `Bytes` without another allocation.
         let commas = list_bytes.min(1);

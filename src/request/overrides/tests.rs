@@ -24,7 +24,12 @@ fn header(name: &'static str) -> Part {
 }
 
 fn partition(items: &[&[Part]]) -> Partition {
-    Partition(items.iter().map(|parts| Choice(parts.to_vec())).collect())
+    Partition(
+        items
+            .iter()
+            .map(|parts| Choice(parts.to_vec().into()))
+            .collect(),
+    )
 }
 
 fn part_pattern(

@@ -75,7 +75,7 @@ impl Sample {
 }
 
 fn made_of(choices: &[&[Part]]) -> Partition {
-    let choices = choices.iter().map(|parts| Choice(parts.to_vec()));
+    let choices = choices.iter().map(|parts| Choice(parts.to_vec().into()));
     Partition(choices.collect())
 }
 

@@ -263,7 +263,7 @@ fn policy(text: &str) -> Option<Policy> {
     let choices: Result<Vec<Choice>, _> = items.map(part_choice).collect();
     Some(Policy {
         name: Arc::from("p"),
-        partition: Partition(choices.ok()?),
+        partition: Partition(choices.ok()?.into()),
         missing,
         mode: None,
         ..Policy::default()

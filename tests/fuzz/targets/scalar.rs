@@ -28,7 +28,7 @@ pub fn holds(data: &[u8]) {
         format!("{} per {}", value.limit, value.window_text)
     });
     same(text, value::part_choice, |value| {
-        let list = display::partition(&Partition(vec![value.clone()]));
+        let list = display::partition(&Partition([value.clone()].into_iter().collect()));
         list.trim_matches(['[', ']', '"']).to_owned()
     });
     same(text, value::endpoint, |value| match value {

@@ -28,8 +28,8 @@ pub(super) fn warn(file: &File, snapshot: &Snapshot, found: &mut Vec<String>) {
         found.extend(warn_whole_path_stripped(raw, name));
         found.extend(warn_rest_dropped(raw, name));
         let changes = [
-            ("request_headers", &raw.route.request_headers.set),
-            ("response_headers", &raw.route.response_headers.set),
+            ("request_headers", &raw.request_headers_set),
+            ("response_headers", &raw.response_headers_set),
         ];
         for (key, fields) in changes {
             found.extend(

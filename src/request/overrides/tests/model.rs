@@ -74,7 +74,12 @@ fn text(kind: usize, word: usize, is_glob: bool) -> String {
 
 impl Case {
     fn partition(&self) -> Partition {
-        Partition(self.kinds.iter().map(|kind| Choice(item(*kind))).collect())
+        Partition(
+            self.kinds
+                .iter()
+                .map(|kind| Choice(item(*kind).into()))
+                .collect(),
+        )
     }
 
     fn built(&self, partition: &Partition) -> Option<Patterns> {
