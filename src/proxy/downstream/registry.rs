@@ -231,7 +231,7 @@ impl Registry {
     fn drop_idle_buffers(&self) {
         for served in (self.connections.borrow().values()).filter_map(|one| one.served.as_ref()) {
             if let ConnectionState::Http1(state) = &served.state
-                && state.is_long_idle()
+                && state.note_look()
             {
                 served.waker.wake_by_ref();
             }

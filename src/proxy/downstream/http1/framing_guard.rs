@@ -59,7 +59,7 @@ pub(in crate::proxy::downstream) const PARSED_BYTES_MAX: usize = 8 * 1024 - 1;
 
 impl<I> FramingGuard<I> {
     /// Reads from `io`; opens `gate` behind a request for another protocol, and reads no further
-    /// while it is open. Bodies go through `diversion`, which they are read for into `buffer`.
+    /// while it is open. Bodies go through `bypass`, which they are read for into `buffer`.
     pub(crate) fn new(
         io: I,
         gate: Rc<UpgradeGate>,

@@ -216,9 +216,9 @@ impl Http1State {
             && !self.socket.write.is_armed()
     }
 
-    /// Is called once a second. Whether it was idle the last time, too, without a request in between: then it is to drop
-    /// its buffers. It is said once.
-    pub(in crate::proxy::downstream) fn is_long_idle(&self) -> bool {
+    /// Notes a look at the connection, of which there is one a second. Returns whether it is to drop its buffers now,
+    /// because it was idle at the look before, too, without a request in between.
+    pub(in crate::proxy::downstream) fn note_look(&self) -> bool {
         let requests = self.gate.begun();
         let (earlier, looks) = self.idle_looks.get();
         let looks = if requests == earlier && self.is_idle() {
