@@ -206,3 +206,27 @@ fn idle_connection_keeps_no_buffer_of_its_largest_head() {
         assert!(each <= 28 * 1024, "{name}: {each} bytes each");
     }
 }
+
+#[test]
+fn connection_that_has_sent_nothing_has_no_buffer() {
+    let config = Config::to("builtin:status/200")
+        .one_worker()
+        .route("/*", "");
+    let process = Process::start(&config);
+    let connected = |count: u64| {
+        let silent: Vec<_> = (0..count)
+            .map(|_| Client::connect(process.public))
+            .collect();
+        // Connections are served in the order in which they came.
+        let mut last = Client::connect(process.public);
+        assert_eq!(last.ask(&head("/", "")).status, 200);
+        (silent, last)
+    };
+    let _first = connected(5);
+    let before = process.memory();
+    let count = 500;
+    let _silent = connected(count);
+    let each = process.memory().saturating_sub(before) / count;
+    // hyper's buffers would take 8 KiB and more.
+    assert!(each <= 8 * 1024, "{each} bytes each");
+}
