@@ -30,12 +30,6 @@ impl<T> SharedSeries for Arc<T> {
     }
 }
 
-impl<T> SharedSeries for Sharded<T> {
-    fn has_other_holders(&self) -> bool {
-        Arc::strong_count(&self.0) > 1
-    }
-}
-
 impl<T> Clone for Sharded<T> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
@@ -52,6 +46,11 @@ impl<T> Sharded<T> {
     /// Returns the worker's own. Indices come from the same `Metrics`, so they are in range.
     pub fn of(&self, worker: WorkerIndex) -> &T {
         &self.0[worker.0]
+    }
+
+    /// Says whether others hold it, too.
+    pub(super) fn has_other_holders(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
     }
 
     /// Yields everybody's.

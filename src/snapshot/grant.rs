@@ -45,7 +45,7 @@ pub struct PolicyQuota {
     pub own: Box<[(Quota, SeriesId)]>,
 }
 
-/// A quota's items of the RateLimit fields, one of which begins the other.
+/// A quota's name, and its item of `RateLimit-Policy`, which begins with the name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuotaItems {
     text: Box<str>,
@@ -53,7 +53,8 @@ pub struct QuotaItems {
 }
 
 impl QuotaItems {
-    /// Puts what follows the name in `RateLimit-Policy` behind it; nothing if that field does not have the quota.
+    /// Joins the name and the parameters that follow it in `RateLimit-Policy`; they are empty if that field leaves the quota
+    /// out.
     pub fn new(name: &str, parameters: &str) -> Self {
         Self {
             text: [name, parameters].concat().into(),

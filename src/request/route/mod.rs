@@ -3,7 +3,8 @@
 //! A rank (`rank`) says which of two rules that both match a request wins; the tree of each host
 //! (`tree`) tries rules in that order, so the first that matches is the answer. Trees are keyed by
 //! host: the exact name, then the longest wildcard, then the rules for any host. A lookup allocates
-//! nothing unless the path has an escape, such as `%3A`, that is compared decoded.
+//! nothing unless the path has an escape, such as `%3A`, that is compared decoded, or a long segment where case is
+//! ignored.
 
 mod as_sent;
 mod broader;

@@ -26,6 +26,8 @@ use crate::request::path;
 #[derive(Debug)]
 pub(super) struct RouteTree {
     case: KeyCase,
+    /// How long the longest literal is: longer segments need not be looked up.
+    literal_bytes_max: usize,
     /// The first is the root.
     nodes: Vec<TreeNode>,
     expressions: Expressions,
@@ -90,6 +92,9 @@ impl RouteTree {
         for leaf in leaves.chain([&mut tree.rest]) {
             leaf.settle(rules, ties, |rule| case.takes_every_request(rule));
         }
+        for node in &mut tree.nodes {
+            node.literals.shrink_to_fit();
+        }
         tree.expressions.settle(rules);
         tree
     }
@@ -113,6 +118,7 @@ impl RouteTree {
 
     fn literal_child(&mut self, node: usize, text: &str) -> usize {
         let new = self.nodes.len();
+        self.literal_bytes_max = self.literal_bytes_max.max(text.len());
         let key = self.case.key(text, &mut SegmentKey::new()).into();
         let child = *self.nodes[node].literals.entry(key).or_insert(new);
         if child == new {
@@ -169,10 +175,7 @@ impl RouteTree {
             Some(Element::Rest) => None,
             Some(Element::Param) => node.param,
             Some(Element::Literal(text)) => {
-                let literal = node
-                    .literals
-                    .get(self.case.key(text, &mut SegmentKey::new()));
-                if let Some(&child) = literal {
+                if let Some(child) = self.find_literal(node, text) {
                     self.above(child, &elements[1..], visit);
                 }
                 node.param
@@ -182,6 +185,17 @@ impl RouteTree {
             self.above(child, &elements[1..], visit);
         }
         visit(&node.rest);
+    }
+
+    /// Finds the child of a node by a literal segment.
+    fn find_literal(&self, node: &TreeNode, segment: &str) -> Option<usize> {
+        // A lookup reads the whole segment, and may copy it.
+        if node.literals.is_empty() || segment.len() > self.literal_bytes_max {
+            return None;
+        }
+        let mut room = SegmentKey::new();
+        let key = self.case.key(segment, &mut room);
+        node.literals.get(key).copied()
     }
 
     /// Finds the first rule, in order of rank, that matches, or that would if the method were in
@@ -203,6 +217,7 @@ impl Default for RouteTree {
     fn default() -> Self {
         Self {
             case: KeyCase::Exact,
+            literal_bytes_max: 0,
             nodes: vec![TreeNode::default()],
             expressions: Expressions::default(),
             rest: Leaf::default(),
@@ -246,12 +261,12 @@ impl Walk<'_> {
         if start > path.len() {
             return (self.try_leaf(&node.end)).or_else(|| self.try_leaf(&node.rest));
         }
+        if node.literals.is_empty() && node.param.is_none() {
+            return self.try_leaf(&node.rest);
+        }
         let end = path[start..].find('/').map_or(path.len(), |at| start + at);
         let segment = &path[start..end];
-        let literal = node
-            .literals
-            .get(tree.case.key(segment, &mut SegmentKey::new()));
-        if let Some(&child) = literal {
+        if let Some(child) = tree.find_literal(node, segment) {
             let found = self.descend(child, end + 1);
             if found.is_some() {
                 return found;

@@ -8,7 +8,7 @@ use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::{Peek, Step};
 use crate::limit::{Check, CheckResult, Decision, PartitionId, Quota, State};
 
-/// The states of one series' partitions in one shard. What each request reads comes first, on one cache line.
+/// The states of one series' partitions in one shard. What each request reads comes first.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Partitions<S> {

@@ -219,7 +219,7 @@ fn connection_that_has_sent_nothing_has_no_buffer() {
             .collect();
         // Connections are served in the order in which they came.
         let mut last = Client::connect(process.public);
-        assert_eq!(last.ask(&head("/", "")).status, 200);
+        assert_eq!(last.ask(head("/", "")).status, 200);
         (silent, last)
     };
     let _first = connected(5);
