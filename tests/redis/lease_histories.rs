@@ -132,7 +132,10 @@ impl<'s> History<'s> {
     async fn burst(&mut self, at: usize, requests: u64, cost: u64, is_hurried: bool) {
         for _ in 0..requests {
             self.fleet.clock.advance(GAP);
-            self.request(at, cost).await;
+            if !self.request(at, cost).await {
+                // The server stands still for long, on a busy machine: its connection is left, with what was on its way.
+                self.lost_max += HELD_MAX + cost;
+            }
             if !is_hurried {
                 self.fleet.gateways[at].quiet().await;
             }
