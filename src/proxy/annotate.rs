@@ -31,7 +31,7 @@ pub fn annotate<'s>(
         append_list(headers, RATELIMIT_POLICY, buffer, |list| {
             for item in infos
                 .clone()
-                .filter_map(|info| info.quota.items.of_policy())
+                .filter_map(|info| info.quota.items.policy_item())
             {
                 list.extend_from_slice(b", ");
                 list.extend_from_slice(item.as_bytes());

@@ -69,7 +69,7 @@ impl QuotaItems {
     }
 
     /// Returns its item of `RateLimit-Policy`: `"per-client";q=100;w=60`.
-    pub fn of_policy(&self) -> Option<&str> {
+    pub fn policy_item(&self) -> Option<&str> {
         (self.text.len() > self.name_bytes).then_some(&self.text)
     }
 }

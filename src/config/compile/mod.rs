@@ -372,7 +372,7 @@ mod tests {
             .policies
             .iter()
             .flat_map(|policy| policy.grant.quotas());
-        let items: Vec<&str> = parts.filter_map(|part| part.items.of_policy()).collect();
+        let items: Vec<&str> = parts.filter_map(|part| part.items.policy_item()).collect();
         assert_eq!(
             items,
             [

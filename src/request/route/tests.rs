@@ -193,6 +193,33 @@ fn parameters_lie_where_the_path_has_them() {
 }
 
 #[test]
+fn segments_are_found_whatever_their_length_and_case() {
+    let (long, longer) = ("/a-literal-of-more-than-sixteen-bytes", "x".repeat(1_000));
+    let found = |case_insensitive: bool, path: &str| {
+        let rules = ["/short/{id}", long, "/*"].map(|path| Rule {
+            case_insensitive,
+            ..plain(path)
+        });
+        let router = Router::new(rules.into()).expect("no ties");
+        match router.find("", &Method::GET, path, &HeaderMap::new()) {
+            Lookup::Found(found) => usize::from(found.route),
+            other => panic!("{path}: {other:?}"),
+        }
+    };
+    for (path, as_is, in_any_case) in [
+        (long.to_owned(), 1, 1),
+        (long.to_ascii_uppercase(), 2, 1),
+        (format!("/short/{longer}"), 0, 0),
+        (format!("/SHORT/{longer}"), 2, 0),
+        (format!("/{longer}"), 2, 2),
+        (format!("{long}x"), 2, 2),
+    ] {
+        assert_eq!(found(false, &path), as_is, "{path}");
+        assert_eq!(found(true, &path), in_any_case, "{path} in any case");
+    }
+}
+
+#[test]
 fn a_method_in_another_case_is_refused_where_it_is_named() {
     let rules = vec![
         with_methods("/a", &["POST"]),
