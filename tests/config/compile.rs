@@ -174,7 +174,7 @@ fn a_grant_is_kept_once_and_a_window_has_one_series() {
         quotas
             .map(|quota| {
                 (
-                    quota.items.of_policy().expect("it has one"),
+                    quota.items.policy_item().expect("it has one"),
                     quota.series_id.0,
                 )
             })
