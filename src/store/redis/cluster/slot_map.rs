@@ -1,7 +1,8 @@
 //! To which node the calls of a slot go: the slots as they were learned last, and one node per primary.
 //!
 //! A node that is in the next map too stays the same value, with its connection; a node that is not
-//! is dropped. A node that `ASK` names may have no slot yet: it is a guest, and stays as long as calls
+//! is dropped. A slot that has no node there stays with the one that it had: during a failover, the node that
+//! was asked may know that the old primary has lost its slots, and not yet who has them now. A node that `ASK` names may have no slot yet: it is a guest, and stays as long as calls
 //! are sent there. The map does not care what a node is.
 
 use std::collections::HashMap;
@@ -14,6 +15,8 @@ use crate::store::settings::Address;
 #[derive(Debug)]
 pub struct SlotMap<N> {
     slots: Slots,
+    /// Whether some slot had no node when the map was last replaced.
+    has_gaps: bool,
     /// In the order of `slots.nodes()`.
     primaries: Vec<Rc<N>>,
     guests: HashMap<Address, Guest<N>>,
@@ -31,6 +34,7 @@ impl<N> SlotMap<N> {
     pub fn none() -> Self {
         Self {
             slots: Slots::none(),
+            has_gaps: true,
             primaries: Vec::new(),
             guests: HashMap::new(),
         }
@@ -81,8 +85,12 @@ impl<N> SlotMap<N> {
         true
     }
 
-    /// Replaces the slots. Primaries that are not in them, and guests that were not called, are dropped.
-    pub fn adopt(&mut self, slots: Slots, make: impl Fn(&Address) -> N) {
+    /// Replaces the slots. Primaries that have none any more, and guests that were not called, are dropped.
+    pub fn adopt(&mut self, mut slots: Slots, make: impl Fn(&Address) -> N) {
+        self.has_gaps = slots.has_gaps();
+        if self.has_gaps {
+            slots.keep_owners(&self.slots);
+        }
         let primaries = (slots.nodes().iter())
             .map(|address| match self.primary(address) {
                 Some(node) => Rc::clone(node),
@@ -98,9 +106,9 @@ impl<N> SlotMap<N> {
         self.slots = slots;
     }
 
-    /// Returns the slots.
-    pub fn slots(&self) -> &Slots {
-        &self.slots
+    /// Says whether some slot had no node when the map was last replaced.
+    pub fn has_gaps(&self) -> bool {
+        self.has_gaps
     }
 
     /// Yields all nodes.
@@ -161,6 +169,22 @@ mod tests {
         assert!(Rc::ptr_eq(&stays, map.owner(16_383).expect("an owner")));
         assert_eq!(map.owner(0).map(|node| **node), Some(3));
         assert!(leaves.upgrade().is_none());
+    }
+
+    #[test]
+    fn slot_without_a_node_stays_with_the_one_that_it_had_until_another_has_it() {
+        let mut map = map(&[(0, 99, 1), (100, 16_383, 2)]);
+        let owners =
+            |map: &SlotMap<u16>| [0, 99, 100].map(|slot| map.owner(slot).map(|node| **node));
+        for _ in 0..2 {
+            map.adopt(slots(&[(0, 50, 3), (100, 16_383, 2)]), make);
+            assert_eq!(owners(&map), [3, 1, 2].map(Some));
+            assert!(map.has_gaps(), "so another map is asked for soon");
+        }
+        map.adopt(slots(&[(0, 16_383, 2)]), make);
+        assert_eq!(owners(&map), [2; 3].map(Some));
+        assert!(!map.has_gaps());
+        assert_eq!(map.primaries().len(), 1);
     }
 
     #[test]

@@ -125,6 +125,20 @@ impl Slots {
         self.owners.contains(&NOBODY)
     }
 
+    /// Leaves each slot that has no node to the one that had it before.
+    pub fn keep_owners(&mut self, before: &Self) {
+        for slot in 0..SLOTS {
+            if self.index(slot).is_none()
+                && let Some(place) = before.index(slot)
+                && self
+                    .assign(slot, slot, before.nodes[usize::from(place)].clone())
+                    .is_err()
+            {
+                return;
+            }
+        }
+    }
+
     /// Gives the slots from `first` to `last` to `node`.
     pub fn assign(&mut self, first: u16, last: u16, node: Address) -> Result<(), UnreadableSlots> {
         let range = usize::from(first)..=usize::from(last);
