@@ -39,8 +39,8 @@ pub const ONE: Quota = quota(1, Count::Admitted);
 const ALL: Quota = quota(10, Count::All);
 /// What gives a charge back.
 pub const EVERYTHING: Adjustment = Adjustment::GiveBack(u64::MAX);
-/// Turns of its runtime after which a plan has been written to its server.
-pub const TURNS: usize = 100;
+/// Turns of its runtime after which a plan has been written to its server: it takes fewer than five.
+pub const TURNS: usize = 20;
 
 /// Runs a test on a runtime such as a worker has.
 pub fn run(test: impl Future<Output = ()>) {

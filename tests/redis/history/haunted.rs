@@ -10,7 +10,7 @@ use tollgate::limit::{Algorithm, Align, Count, OldestBucket, Quota};
 
 use super::law::{Answer, History, Loss, Outage, Request, excesses, refusals};
 use super::nemesis::{Prober, Realm, Trace, haunt};
-use super::recording::{Watch, record};
+use super::recording::{Watch, lacks_answers, record};
 use crate::support::redis::{Cluster, Encryption, Proxy, Sentinels, Server};
 use crate::support::{Fleet, fleet};
 
@@ -120,7 +120,7 @@ fn keep_the_laws(seed: u64, realm: &Realm, bursts: u32) {
     let gateways = fleet.addresses();
     let (histories, trace) = thread::scope(|scope| {
         let quotas = quotas();
-        let recording = scope.spawn(move || record(&gateways, &quotas, bursts, |_, _| false));
+        let recording = scope.spawn(move || record(&gateways, &quotas, bursts, lacks_answers));
         let trace = haunt(realm, &prober, seed, watch, || recording.is_finished());
         (recording.join().expect("clients do not panic"), trace)
     });
@@ -133,21 +133,14 @@ fn keep_the_laws(seed: u64, realm: &Realm, bursts: u32) {
 fn judge(histories: Vec<History>, trace: &Trace, is_one_step: bool) -> Result<Tally, String> {
     let mut tally = Tally::default();
     for (path, (history, quota)) in histories.into_iter().zip(quotas()).enumerate() {
-        let count = |answer| {
-            history
-                .requests
-                .iter()
-                .filter(|x| x.answer == answer)
-                .count()
-        };
-        let counts = [Answer::Admitted, Answer::Refused, Answer::Unknown].map(count);
-        if counts[2] > 0 || counts[0] == 0 || counts[1] == 0 {
+        let counts @ [admitted, refused, unknown] = history.counts();
+        if unknown > 0 || admitted == 0 || refused == 0 {
             return Err(format!(
                 "{counts:?} admitted, refused, without an answer: path {path}"
             ));
         }
-        tally.admitted += counts[0];
-        tally.refused += counts[1];
+        tally.admitted += admitted;
+        tally.refused += refused;
         check_excess(&history, &quota, trace).map_err(|error| format!("path {path}: {error}"))?;
         let calm = calmed(&history, trace);
         let early = refusals(&calm, &quota);

@@ -28,6 +28,17 @@ pub struct History {
     pub outages: Vec<Outage>,
 }
 
+impl History {
+    /// How many requests were admitted, refused, and without an answer.
+    pub fn counts(&self) -> [usize; 3] {
+        let count = |answer| {
+            let requests = self.requests.iter();
+            requests.filter(|x| x.answer == answer).count()
+        };
+        [Answer::Admitted, Answer::Refused, Answer::Unknown].map(count)
+    }
+}
+
 /// One request; times are microseconds since 1970 by a clock that never steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {

@@ -74,6 +74,11 @@ pub fn record(
     histories
 }
 
+/// Whether a history has not seen both answers yet.
+pub fn lacks_answers(history: &History, _: &Quota) -> bool {
+    history.counts()[..2].contains(&0)
+}
+
 /// Asks about some of those paths, again and again until the end.
 fn burst_of(asker: &mut Asker<'_>, paths: Range<usize>, end: Duration) -> Vec<(usize, Request)> {
     let mut requests = Vec::new();

@@ -9,7 +9,7 @@ use tollgate::clock::Micros;
 use tollgate::limit::{Algorithm, Align, Count, Quota};
 
 use super::law::{Answer, History, Loss, Request, Violation, violations};
-use super::recording::{Watch, record};
+use super::recording::{Watch, lacks_answers, record};
 use crate::support::fleet::algorithms;
 use crate::support::redis::{Cluster, Sentinels, Server, Value, listed};
 use crate::support::{Fleet, eventually, get};
@@ -56,23 +56,16 @@ fn quotas() -> Vec<Quota> {
     quotas
 }
 
-/// Whether a history has not seen both answers yet.
-fn lacks_answers(history: &History, _: &Quota) -> bool {
-    let lacks = |answer| !history.requests.iter().any(|x| x.answer == answer);
-    lacks(Answer::Admitted) || lacks(Answer::Refused)
-}
-
 /// Fails unless every history has seen both answers and no law broken.
 #[track_caller]
 fn assert_lawful(histories: &[History], quotas: &[Quota]) {
     for (history, quota) in histories.iter().zip(quotas) {
-        let count = |answer| {
-            let such = history.requests.iter().filter(|x| x.answer == answer);
-            such.count()
-        };
-        let counts = [Answer::Admitted, Answer::Refused, Answer::Unknown].map(count);
-        assert!(counts[0] > 0 && counts[1] > 0, "{counts:?} of {quota:?}");
-        assert_eq!(counts[2], 0, "requests without an answer of {quota:?}");
+        let [admitted, refused, unknown] = history.counts();
+        assert!(
+            admitted > 0 && refused > 0,
+            "{admitted}, {refused} of {quota:?}"
+        );
+        assert_eq!(unknown, 0, "requests without an answer of {quota:?}");
         assert_eq!(violations(history, quota), [], "{quota:?}");
     }
 }
