@@ -15,6 +15,7 @@ use http::header::{
     HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
 };
 
+use super::wire::unindexed::unindexed;
 use crate::limiter::{LimitInfo, tightest};
 use crate::snapshot::RateLimitHeaders;
 
@@ -28,7 +29,7 @@ pub fn annotate<'s>(
     buffer: &mut Vec<u8>,
 ) {
     if matches!(style, RateLimitHeaders::Ietf | RateLimitHeaders::Both) {
-        append_list(headers, RATELIMIT_POLICY, buffer, |list| {
+        let policies = list(buffer, |list| {
             for item in infos
                 .clone()
                 .filter_map(|info| info.quota.items.policy_item())
@@ -37,16 +38,23 @@ pub fn annotate<'s>(
                 list.extend_from_slice(item.as_bytes());
             }
         });
-        append_list(headers, RATELIMIT, buffer, |list| {
+        if let Some(policies) = policies {
+            headers.append(RATELIMIT_POLICY, policies);
+        }
+        let limits = list(buffer, |list| {
             infos.clone().for_each(|info| write_item(&info, list));
         });
+        if let Some(limits) = limits {
+            headers.append(RATELIMIT, unindexed(limits));
+        }
     }
     if matches!(style, RateLimitHeaders::X | RateLimitHeaders::Both)
         && let Some(tightest) = tightest(infos)
     {
         let reset_secs = tightest.decision.reset.secs_ceil();
         headers.insert(X_LIMIT, HeaderValue::from(tightest.quota.quota.limit));
-        headers.insert(X_REMAINING, HeaderValue::from(tightest.decision.remaining));
+        let remaining = HeaderValue::from(tightest.decision.remaining);
+        headers.insert(X_REMAINING, unindexed(remaining));
         headers.insert(X_RESET, HeaderValue::from(reset_secs));
     }
 }
@@ -69,24 +77,23 @@ pub fn expose(headers: &mut HeaderMap, buffer: &mut Vec<u8>) {
     if is_exposed("*") && !headers.contains_key(ACCESS_CONTROL_ALLOW_CREDENTIALS) {
         return;
     }
-    buffer.clear();
-    for name in [
-        RATELIMIT_POLICY,
-        RATELIMIT,
-        X_LIMIT,
-        X_REMAINING,
-        X_RESET,
-        RETRY_AFTER,
-    ] {
-        if headers.contains_key(&name) && !is_exposed(name.as_str()) {
-            buffer.extend_from_slice(b", ");
-            buffer.extend_from_slice(name.as_str().as_bytes());
+    let names = list(buffer, |list| {
+        for name in [
+            RATELIMIT_POLICY,
+            RATELIMIT,
+            X_LIMIT,
+            X_REMAINING,
+            X_RESET,
+            RETRY_AFTER,
+        ] {
+            if headers.contains_key(&name) && !is_exposed(name.as_str()) {
+                list.extend_from_slice(b", ");
+                list.extend_from_slice(name.as_str().as_bytes());
+            }
         }
-    }
-    if let Some(names) = buffer.get(2..).filter(|names| !names.is_empty())
-        && let Ok(value) = HeaderValue::from_bytes(names)
-    {
-        headers.append(ACCESS_CONTROL_EXPOSE_HEADERS, value);
+    });
+    if let Some(names) = names {
+        headers.append(ACCESS_CONTROL_EXPOSE_HEADERS, names);
     }
 }
 
@@ -104,23 +111,14 @@ fn write_item(info: &LimitInfo<'_>, list: &mut Vec<u8>) {
     }
 }
 
-/// Appends a field whose members `write` puts into the buffer, each after `", "`.
-fn append_list(
-    headers: &mut HeaderMap,
-    name: HeaderName,
-    buffer: &mut Vec<u8>,
-    write: impl FnOnce(&mut Vec<u8>),
-) {
+/// Makes the value of a field whose members `write` puts into the buffer, each after `", "`; none if there are none.
+fn list(buffer: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Option<HeaderValue> {
     buffer.clear();
     write(buffer);
-    let members = buffer.get(2..).unwrap_or_default();
+    let members = buffer.get(2..).filter(|members| !members.is_empty())?;
     // Items are rendered as ASCII when the configuration is compiled. One that is not ASCII is left
     // out and does not end the request.
-    if !members.is_empty()
-        && let Ok(value) = HeaderValue::from_bytes(members)
-    {
-        headers.append(name, value);
-    }
+    HeaderValue::from_bytes(members).ok()
 }
 
 /// The largest integer of a structured field (RFC 9651, section 3.3.1); a saturated counter is larger.
@@ -217,6 +215,24 @@ mod tests {
         let off = [origin, ("x-ratelimit-limit", "5")];
         assert_eq!(annotated(RateLimitHeaders::Off, &infos), fields(&off));
         assert_eq!(annotated(RateLimitHeaders::Both, &[]), fields(&off));
+    }
+
+    #[test]
+    fn only_what_other_responses_have_too_is_kept_by_an_encoder() {
+        let quota = PolicyQuota::named("a", 100, 60);
+        let decision = decision(42, Some(Micros(16_000_001)), Micros(59_000_001));
+        let infos = [LimitInfo {
+            quota: &quota,
+            decision,
+        }];
+        let mut headers = HeaderMap::new();
+        let style = RateLimitHeaders::Both;
+        annotate(&mut headers, style, infos.iter().copied(), &mut Vec::new());
+        for (name, value) in &headers {
+            let is_kept = ![RATELIMIT, X_REMAINING].contains(name);
+            assert_eq!(!value.is_sensitive(), is_kept, "{name}");
+        }
+        assert_eq!(headers.len(), 5);
     }
 
     #[test]

@@ -7,16 +7,17 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use super::wire::unindexed::unindexed;
 use crate::chance;
 
 /// Returns the id of a request: a trusted peer's, or a new one.
 pub(super) fn of(headers: &HeaderMap, name: &HeaderName, is_trusted: bool) -> HeaderValue {
     if is_trusted && let Some(id) = only(headers, name).filter(|id| is_plausible(id)) {
-        return id.clone();
+        return unindexed(id.clone());
     }
     // One allocation for all copies.
     let id = Bytes::from_owner(chance::hex_digits());
-    HeaderValue::from_maybe_shared(id).expect("hex digits make a value")
+    unindexed(HeaderValue::from_maybe_shared(id).expect("hex digits make a value"))
 }
 
 /// Returns the trace that a request is part of: 32 hex digits.

@@ -2,8 +2,9 @@
 //!
 //! It knows no route, no endpoint and no policy. [`outgoing`] is a request as it is to be written, in either
 //! version of HTTP; [`encoding`] writes it in HTTP/1.1. [`chunks`] and [`section`] read what stands around the
-//! data of a body. Below them are the sockets: [`deadline`] for what they wait for, [`read_buffer`] to read
-//! into, [`sockets`] for how many there may be, [`accepting`] for whether there are more.
+//! data of a body; [`unindexed`] marks values that no table of HTTP/2 is to keep. Below them are the sockets:
+//! [`deadline`] for what they wait for, [`read_buffer`] to read into, [`sockets`] for how many there may be,
+//! [`accepting`] for whether there are more.
 
 pub mod body;
 pub mod chunks;
@@ -11,6 +12,7 @@ pub mod encoding;
 pub mod outgoing;
 pub mod request_head;
 pub mod section;
+pub mod unindexed;
 
 pub mod interim;
 pub mod proxy_header;
