@@ -15,7 +15,7 @@ use http::header::{
     HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
 };
 
-use super::wire::unindexed::unindexed;
+use super::wire::unindexed;
 use crate::limiter::{LimitInfo, tightest};
 use crate::snapshot::RateLimitHeaders;
 
@@ -29,7 +29,7 @@ pub fn annotate<'s>(
     buffer: &mut Vec<u8>,
 ) {
     if matches!(style, RateLimitHeaders::Ietf | RateLimitHeaders::Both) {
-        let policies = list(buffer, |list| {
+        let policies = list_value(buffer, |list| {
             for item in infos
                 .clone()
                 .filter_map(|info| info.quota.items.policy_item())
@@ -41,7 +41,7 @@ pub fn annotate<'s>(
         if let Some(policies) = policies {
             headers.append(RATELIMIT_POLICY, policies);
         }
-        let limits = list(buffer, |list| {
+        let limits = list_value(buffer, |list| {
             infos.clone().for_each(|info| write_item(&info, list));
         });
         if let Some(limits) = limits {
@@ -77,7 +77,7 @@ pub fn expose(headers: &mut HeaderMap, buffer: &mut Vec<u8>) {
     if is_exposed("*") && !headers.contains_key(ACCESS_CONTROL_ALLOW_CREDENTIALS) {
         return;
     }
-    let names = list(buffer, |list| {
+    let names = list_value(buffer, |list| {
         for name in [
             RATELIMIT_POLICY,
             RATELIMIT,
@@ -111,8 +111,8 @@ fn write_item(info: &LimitInfo<'_>, list: &mut Vec<u8>) {
     }
 }
 
-/// Makes the value of a field whose members `write` puts into the buffer, each after `", "`; none if there are none.
-fn list(buffer: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Option<HeaderValue> {
+/// Returns the value of a list whose members `write` puts into the buffer, each after `", "`; none if it is empty.
+fn list_value(buffer: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Option<HeaderValue> {
     buffer.clear();
     write(buffer);
     let members = buffer.get(2..).filter(|members| !members.is_empty())?;
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_other_responses_have_too_is_kept_by_an_encoder() {
+    fn values_that_differ_in_every_response_are_never_indexed() {
         let quota = PolicyQuota::named("a", 100, 60);
         let decision = decision(42, Some(Micros(16_000_001)), Micros(59_000_001));
         let infos = [LimitInfo {
@@ -229,8 +229,8 @@ mod tests {
         let style = RateLimitHeaders::Both;
         annotate(&mut headers, style, infos.iter().copied(), &mut Vec::new());
         for (name, value) in &headers {
-            let is_kept = ![RATELIMIT, X_REMAINING].contains(name);
-            assert_eq!(!value.is_sensitive(), is_kept, "{name}");
+            let differs = [RATELIMIT, X_REMAINING].contains(name);
+            assert_eq!(value.is_sensitive(), differs, "{name}");
         }
         assert_eq!(headers.len(), 5);
     }

@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::wire::unindexed::unindexed;
+use super::wire::unindexed;
 use crate::chance;
 
 /// Returns the id of a request: a trusted peer's, or a new one.
@@ -66,6 +66,7 @@ mod tests {
 
     fn id_of(lines: &[(&str, &str)], is_trusted: bool) -> String {
         let id = of(&fields(lines), &NAME, is_trusted);
+        assert!(id.is_sensitive(), "no other message has it");
         id.to_str().expect("an id is ASCII").to_owned()
     }
 

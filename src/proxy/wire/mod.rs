@@ -2,7 +2,7 @@
 //!
 //! It knows no route, no endpoint and no policy. [`outgoing`] is a request as it is to be written, in either
 //! version of HTTP; [`encoding`] writes it in HTTP/1.1. [`chunks`] and [`section`] read what stands around the
-//! data of a body; [`unindexed`] marks values that no table of HTTP/2 is to keep. Below them are the sockets:
+//! data of a body; [`unindexed`](fn@unindexed) marks values that HTTP/2 is not to keep in a table. Below them are the sockets:
 //! [`deadline`] for what they wait for, [`read_buffer`] to read into, [`sockets`] for how many there may be,
 //! [`accepting`] for whether there are more.
 
@@ -12,7 +12,7 @@ pub mod encoding;
 pub mod outgoing;
 pub mod request_head;
 pub mod section;
-pub mod unindexed;
+mod unindexed;
 
 pub mod interim;
 pub mod proxy_header;
@@ -28,3 +28,4 @@ pub mod sockets;
 pub mod scripted_body;
 
 pub(crate) use self::forward_writes::forward_writes;
+pub use self::unindexed::unindexed;

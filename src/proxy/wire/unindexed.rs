@@ -1,9 +1,9 @@
-//! Values of fields that hardly any other message repeats.
+//! Values that differ in almost every message.
 
 use http::HeaderValue;
 
-/// Marks a value as one that no table of HTTP/2 is to keep (RFC 7541, section 6.2.3). The encoder would find none of them
-/// again, and compare each new one with all that it has kept of the field.
+/// Marks a value as never indexed (RFC 7541, section 6.2.3). An encoder of HTTP/2 would keep it in its table, never find
+/// it again, and compare each new value with all that it has kept of the same field.
 pub fn unindexed(mut value: HeaderValue) -> HeaderValue {
     value.set_sensitive(true);
     value

@@ -1,8 +1,9 @@
 //! To which node the calls of a slot go: the slots as they were learned last, and one node per primary.
 //!
 //! A node that is in the next map too stays the same value, with its connection; a node that is not
-//! is dropped. A slot that has no node there stays with the one that it had: during a failover, the node that
-//! was asked may know that the old primary has lost its slots, and not yet who has them now. A node that `ASK` names may have no slot yet: it is a guest, and stays as long as calls
+//! is dropped. A slot without a node in the next map stays with the node that it had: during a failover,
+//! the node that was asked may know that the old primary has lost its slots, but not yet which node has
+//! them now. A node that `ASK` names may have no slot yet: it is a guest, and stays as long as calls
 //! are sent there. The map does not care what a node is.
 
 use std::collections::HashMap;

@@ -125,15 +125,14 @@ impl Slots {
         self.owners.contains(&NOBODY)
     }
 
-    /// Leaves each slot that has no node to the one that had it before.
+    /// Gives each slot that has no node to the one that had it before, while there is room for nodes.
     pub fn keep_owners(&mut self, before: &Self) {
         for slot in 0..SLOTS {
-            if self.index(slot).is_none()
-                && let Some(place) = before.index(slot)
-                && self
-                    .assign(slot, slot, before.nodes[usize::from(place)].clone())
-                    .is_err()
-            {
+            let (None, Some(place)) = (self.index(slot), before.index(slot)) else {
+                continue;
+            };
+            let owner = before.nodes[usize::from(place)].clone();
+            if self.assign(slot, slot, owner).is_err() {
                 return;
             }
         }

@@ -224,6 +224,6 @@ fn is_passing(text: &str) -> bool {
         .any(|code| text.starts_with(code))
 }
 
-/// Most pauses of one call while its node does not serve: 31 ms. During a failover another primary may not know for some
-/// 20 ms who has the slots, and then serves none.
+/// Most pauses of one call while its node does not serve: 31 ms. During a failover, another primary may not know for some
+/// 20 ms which node has the slots, and serves none meanwhile.
 const PAUSES_DOWN_MAX: u32 = 5;

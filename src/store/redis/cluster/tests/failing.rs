@@ -127,10 +127,25 @@ async fn slot_that_nobody_has_fails_alone_and_heals() {
             && servers.primary_of(bench.slot(*partition_id)).port() == owner.port()
     });
     let other = other.expect("another of that primary");
+    bench.decide(5, 1).await.expect("an answer");
     for node in &servers.nodes {
         node.command(&["CLUSTER", "DELSLOTS", &slot.to_string()]);
     }
     assert!(bench.decide(5, 1).await.is_err());
+    // Once the map names nobody, the node that had the slot is still asked.
+    until(async || {
+        for node in &servers.nodes {
+            // One that heard of the slot from its owner in between has it again.
+            let _ = node.ask(&["CLUSTER", "DELSLOTS", &slot.to_string()]);
+        }
+        bench.cluster.view.watch.want();
+        bench.cluster.view.map.borrow().has_gaps()
+    })
+    .await;
+    let refused = bench.decide(5, 1).await;
+    let is_said_by_the_node =
+        matches!(&refused, Err(CallError::Server(text)) if text.starts_with("CLUSTERDOWN"));
+    assert!(is_said_by_the_node, "{refused:?}");
     bench.decide(other, 1).await.expect("an answer");
     owner.command(&["CLUSTER", "ADDSLOTS", &slot.to_string()]);
     until(async || bench.decide(5, 1).await.is_ok()).await;
