@@ -279,6 +279,8 @@ mod tests {
                 "the path has a character that must be encoded",
             ),
             ("/a%", 1..3, "the path has a % without two hex digits"),
+            ("/a\\b", 1..4, "the path has a backslash"),
+            ("/a%00", 1..5, "the path has a NUL"),
         ] {
             let error = PathPattern::parse(text).expect_err(text);
             assert_eq!((error.span, &*error.message), (span, message), "{text}");

@@ -163,36 +163,6 @@ fn each_tied_rule_is_named_once_beside_the_first() {
 }
 
 #[test]
-fn parameters_lie_where_the_path_has_them() {
-    type Row<'t> = (&'t str, &'t [(&'t str, Option<&'t str>)]);
-    let rules = vec![plain("/a/{first}/{second}/*"), plain("/a:b/{id}")];
-    let router = Router::new(rules).expect("no ties");
-    let table: [Row<'_>; 3] = [
-        (
-            "/a/x%20y/z/rest",
-            &[
-                ("first", Some("x%20y")),
-                ("second", Some("z")),
-                ("id", None),
-            ],
-        ),
-        (
-            "/a/%3A%2F/%3Az",
-            &[("first", Some("%3A%2F")), ("second", Some("%3Az"))],
-        ),
-        ("/a%3Ab/7/", &[("id", Some("7")), ("first", None)]),
-    ];
-    for (path, params) in table {
-        let Lookup::Found(found) = router.find("", &Method::GET, path, &HeaderMap::new()) else {
-            panic!("{path} has no route")
-        };
-        for &(name, value) in params {
-            assert_eq!(router.param(&found, name, path), value, "{name} of {path}");
-        }
-    }
-}
-
-#[test]
 fn segments_are_found_whatever_their_length_and_case() {
     let (long, longer) = ("/a-literal-of-more-than-sixteen-bytes", "x".repeat(1_000));
     let found = |case_insensitive: bool, path: &str| {
@@ -216,36 +186,6 @@ fn segments_are_found_whatever_their_length_and_case() {
     ] {
         assert_eq!(found(false, &path), as_is, "{path}");
         assert_eq!(found(true, &path), in_any_case, "{path} in any case");
-    }
-}
-
-#[test]
-fn a_method_in_another_case_is_refused_where_it_is_named() {
-    let rules = vec![
-        with_methods("/a", &["POST"]),
-        plain("/a"),
-        with_methods("/b", &["GET"]),
-    ];
-    let router = Router::new(rules).expect("no ties");
-    for (sent, path, expected) in [
-        ("POST", "/a", Some(0)),
-        ("GET", "/a", Some(1)),
-        ("HEAD", "/b", Some(2)),
-    ] {
-        let found = router.find("", &method(sent), path, &HeaderMap::new());
-        let found = match found {
-            Lookup::Found(found) => Some(usize::from(found.route)),
-            _ => None,
-        };
-        assert_eq!(found, expected, "{sent} {path}");
-    }
-    for (sent, path, expected) in [
-        ("PoST", "/a", Lookup::MethodCase),
-        ("head", "/b", Lookup::MethodCase),
-        ("POST", "/b", Lookup::NoRoute),
-    ] {
-        let found = router.find("", &method(sent), path, &HeaderMap::new());
-        assert_eq!(found, expected, "{sent} {path}");
     }
 }
 

@@ -165,7 +165,9 @@ fn characters_that_no_url_may_hold_reach_every_server_escaped_and_count_as_what_
 fn method_that_a_route_names_in_another_case_is_refused() {
     let origin = Origin::plain();
     let bench = Bench::before(origin, |config| {
-        config.route("/post", "methods = ['POST']\npolicies = ['p']")
+        config
+            .route("/post", "methods = ['POST']\npolicies = ['p']")
+            .route("/post", "")
     });
     for method in ["post", "Post", "pOST"] {
         let message = line(format!("{method} /post HTTP/1.1"));

@@ -16,6 +16,8 @@ fn store(origin: &Origin) -> Config {
         .route("/{bucket}/*", &format!("policies = ['p']\n{AS_SENT}"))
         .route("/{bucket}", AS_SENT)
         .route("/admin/*", "policies = ['admin']")
+        .route("/pub/{name}/meta", AS_SENT)
+        .route("/pub/{name}", AS_SENT)
 }
 
 /// Sends each target on a connection of its own, and compares its status and what is forwarded.
@@ -56,13 +58,16 @@ fn check(config: &Config, origin: &Origin, rows: &[(&[u8], Result<&str, u16>)]) 
 #[test]
 fn keys_of_objects_arrive_byte_for_byte() {
     let origin = Origin::plain();
-    let keys: [&str; 22] = [
+    let keys: [&str; 25] = [
         "/b/a//b",
         "/b//a",
         "/b/a///",
         "/b/a/./b/.",
         "/b/x/../a",
         "/b/x/%2e%2E/a",
+        "/b/../b/a",
+        "/b/a//../x",
+        "/b//..//b/x",
         "/b/.../a",
         "/b/a%20b",
         "/b/a+b%2B",
@@ -87,7 +92,7 @@ fn keys_of_objects_arrive_byte_for_byte() {
 #[test]
 fn a_path_that_could_be_another_to_its_origin_is_refused() {
     let origin = Origin::plain();
-    let refused: [&[u8]; 35] = [
+    let refused: [&[u8]; 44] = [
         b"//b/a",
         b"/./b/a",
         b"/x/../b/a",
@@ -95,6 +100,11 @@ fn a_path_that_could_be_another_to_its_origin_is_refused() {
         b"/%2E%2e/b/a",
         b"/b//../admin/x",
         b"/b//..//../admin",
+        b"/admin/../b/a",
+        b"/b/%2e%2e/c/a",
+        b"/b//../c",
+        b"/pub//a",
+        b"/pub/a/./meta",
         b"/b/.",
         b"/b//",
         b"/b/../c",
@@ -107,6 +117,10 @@ fn a_path_that_could_be_another_to_its_origin_is_refused() {
         b"/admin%2Fx",
         b"/admin%5cx",
         b"/%2Fadmin%2Fx",
+        b"/%2Fadmin/x",
+        b"/b%2F..%2Fadmin",
+        b"/pub/a%2Fmeta",
+        b"/pub/a%2Fb/../meta",
         b"/b/a\\b",
         b"/b/a%00",
         b"/b/a%",
@@ -129,7 +143,8 @@ fn a_path_that_could_be_another_to_its_origin_is_refused() {
     // These are another route's, which forwards them as it matched them.
     let others: [&[u8]; 3] = [b"/b/../admin/x", b"/b/../../admin/x", b"/b/%2e%2e/admin/x"];
     let others = others.iter().map(|&target| (target, Ok("/admin/x")));
-    let rows: Vec<_> = refused.chain(others).collect();
+    let nobodys = [(&b"/b/.."[..], Err(404))];
+    let rows: Vec<_> = refused.chain(others).chain(nobodys).collect();
     check(&store(&origin), &origin, &rows);
 }
 
@@ -150,6 +165,7 @@ fn what_is_no_path_is_refused_whatever_the_route_wants() {
         ("GET http://a.test HTTP/1.1", "/"),
         ("GET http://a.test//x/../y?z HTTP/1.1", "//x/../y?z"),
         ("GET http://a.test?z HTTP/1.1", "/?z"),
+        ("GET http://a.test//b#c HTTP/1.1", "//b"),
         ("GET /a#b HTTP/1.1", "/a"),
         ("GET //evil.test/x HTTP/1.1", "//evil.test/x"),
     ] {

@@ -76,6 +76,7 @@ const SPELLINGS: &[(&[u8], Fate)] = &[
     (b"/login#f", Limited("/login")),
     (b"/login#/../free", Limited("/login")),
     (b"/login?x#f", Limited("/login?x")),
+    (b"/?", Other("/?")),
     (b"/login#?x", Limited("/login")),
     (b"/login#", Limited("/login")),
     (b"/login?a#b?c", Limited("/login?a")),
@@ -280,6 +281,7 @@ fn expressions_and_parameters_see_the_normalised_path() {
         ("/files/./a:1/", 429),
         ("/files/b:1/", 200),
         ("/files/b:1", 429),
+        ("/files/b:1?x", 429),
         ("/files/a%253A1", 404),
     ] {
         let status = get(running.public, target, "").status;
