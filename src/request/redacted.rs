@@ -294,17 +294,23 @@ mod tests {
             client: "2001:db8::1",
             ..SAMPLE
         };
+        let claimed = Sample {
+            claims: &[("email", "alice@example.com")],
+            ..SAMPLE
+        };
         let key: &[Part] = &[api_key()];
+        let claim: &[Part] = &[Part::Claim("email".into())];
         let ip: &[Part] = &[Part::Ip];
         let named: &[&[Part]] = &[&[Part::Host], &[Part::Method], &[Part::Route], ip];
         let (short, digest) = (ClientNames::Short, ClientNames::Digest);
-        let table: [Row<'_>; 12] = [
+        let table: [Row<'_>; 13] = [
             ("v4", &SAMPLE, &[ip], short, "203.0.113.9"),
             ("v6", &v6, &[ip], short, "2001:db8::/64"),
             ("address, digest", &SAMPLE, &[ip], digest, "#"),
             ("key", &keyed, &[key], short, "live~#"),
             ("key, digest", &keyed, &[key], digest, "#"),
             ("odd key", &odd, &[key], short, "????~#"),
+            ("claim", &claimed, &[claim], short, "alic~#"),
             ("missing", &SAMPLE, &[key], short, "no header:x-api-key"),
             ("all", &SAMPLE, &[], short, "all"),
             ("path", &SAMPLE, &[&[Part::Path]], short, "/ite~#"),

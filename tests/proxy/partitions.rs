@@ -34,34 +34,12 @@ fn check(config: &Config, requests: &[(Request, u16)]) {
     }
 }
 
-fn key(fields: &str) -> Request<'_> {
-    ("GET", "/", "a.test", fields)
-}
-
 fn at(target: &str) -> Request<'_> {
     ("GET", target, "a.test", "")
 }
 
 #[test]
-fn hosts_methods_and_routes_name_partitions() {
-    let get_host = |host| ("GET", "/", host, "");
-    check(
-        &once("['host']").route("/*", "policies = ['p']"),
-        &[
-            (get_host("a.test"), FIRST),
-            (get_host("b.test"), FIRST),
-            (get_host("A.Test"), AGAIN),
-            (("GET", "http://b.test/", "c.test", ""), AGAIN),
-        ],
-    );
-    check(
-        &once("['method']").route("/*", "policies = ['p']"),
-        &[
-            (("GET", "/", "a.test", ""), FIRST),
-            (("POST", "/", "a.test", ""), FIRST),
-            (("GET", "/other", "a.test", ""), AGAIN),
-        ],
-    );
+fn routes_name_partitions() {
     check(
         &once("['route']")
             .route("/one/*", "policies = ['p']")
@@ -70,80 +48,6 @@ fn hosts_methods_and_routes_name_partitions() {
             (at("/one/a"), FIRST),
             (at("/two/a"), FIRST),
             (at("/one/b"), AGAIN),
-        ],
-    );
-}
-
-#[test]
-fn one_policy_on_many_routes_is_one_quota() {
-    check(
-        &once("[]")
-            .route("/one", "policies = ['p']")
-            .route("/two", "policies = ['p']"),
-        &[(at("/one"), FIRST), (at("/two"), AGAIN)],
-    );
-}
-
-#[test]
-fn a_path_partition_is_the_normalised_path() {
-    check(
-        &once("['path']").route("/*", "policies = ['p']"),
-        &[
-            (at("/a/b"), FIRST),
-            (at("/a/c"), FIRST),
-            (at("/a//b"), AGAIN),
-            (at("/x/../a/./b"), AGAIN),
-            (at("/a/%62"), AGAIN),
-            (at("/a/b?query=1"), AGAIN),
-            (at("/a/%20"), FIRST),
-        ],
-    );
-}
-
-#[test]
-fn a_path_parameter_names_a_partition() {
-    check(
-        &once("['path:id']").route("/users/{id}/posts", "policies = ['p']"),
-        &[
-            (at("/users/7/posts"), FIRST),
-            (at("/users/8/posts"), FIRST),
-            (at("/users/%37/posts"), AGAIN),
-            (at("/users/9/../8/posts?x"), AGAIN),
-        ],
-    );
-}
-
-#[test]
-fn compound_parts_are_told_apart_whatever_they_hold() {
-    let pair = |a: &str, b: &str| format!("X-A: {a}\r\nX-B: {b}\r\n");
-    let requests = [
-        (pair("x", "yz"), FIRST),
-        (pair("xy", "z"), FIRST),
-        (pair("x", "yz"), AGAIN),
-        (pair("x, header:x-b=yz", "w"), FIRST),
-        (pair("x:", "yz"), FIRST),
-        (pair("x", ":yz"), FIRST),
-        (pair("yz", "x"), FIRST),
-        (pair("xy", "z"), AGAIN),
-    ];
-    let requests: Vec<_> = requests.iter().map(|(x, s)| (key(x), *s)).collect();
-    let config = once("['header:x-a', 'header:x-b']");
-    check(&config.route("/*", "policies = ['p']"), &requests);
-}
-
-#[test]
-fn an_alternative_takes_the_first_part_that_is_present() {
-    let config = once("['header:x-api-key | header:x-token | ip']");
-    check(
-        &config.route("/*", "policies = ['p']"),
-        &[
-            (key("X-Api-Key: one\r\n"), FIRST),
-            (key("X-Api-Key: one\r\nX-Token: two\r\n"), AGAIN),
-            (key("X-Token: two\r\n"), FIRST),
-            // The same text in another part is another client.
-            (key("X-Token: one\r\n"), FIRST),
-            (key(""), FIRST),
-            (key("X-Unrelated: 1\r\n"), AGAIN),
         ],
     );
 }

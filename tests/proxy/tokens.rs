@@ -66,58 +66,6 @@ fn tokens_of_each_algorithm_name_their_client() {
 }
 
 #[test]
-fn a_claim_is_text_whatever_it_is_made_of() {
-    let issuer = Issuer::ec();
-    let folder = folder(&issuer.pem());
-    for (part, one, same, other) in [
-        (
-            "jwt:n",
-            json!({"n": 7}),
-            json!({"n": "7"}),
-            json!({"n": 70}),
-        ),
-        (
-            "jwt:b",
-            json!({"b": true}),
-            json!({"b": "true"}),
-            json!({"b": false}),
-        ),
-        (
-            "jwt:org.plan",
-            json!({"org": {"plan": "paid"}}),
-            json!({"org.plan": "paid"}),
-            json!({"org": {"plan": "free"}, "org.plan": "paid"}),
-        ),
-        (
-            "jwt:https://a.example/org.plan",
-            json!({"https://a.example/org": {"plan": "x"}}),
-            json!({"https://a.example/org.plan": "x"}),
-            json!({"https://a.example/org": {"plan": "y"}}),
-        ),
-    ] {
-        let running = start(&config(folder.path(), part, ""));
-        for (claims, expected) in [(&one, FIRST), (&same, AGAIN), (&other, FIRST)] {
-            assert_eq!(
-                send(&running, &issuer.token(claims)),
-                expected,
-                "{part} {claims}"
-            );
-        }
-    }
-    let running = start(&config(folder.path(), "jwt:sub", ""));
-    for value in [
-        json!(null),
-        json!(""),
-        json!([]),
-        json!(["a"]),
-        json!({"a": "b"}),
-    ] {
-        let claims = json!({ "sub": value });
-        assert_eq!(send(&running, &issuer.token(&claims)), NOBODY, "{claims}");
-    }
-}
-
-#[test]
 fn a_token_comes_in_the_header_that_is_named_with_or_without_bearer() {
     let issuer = Issuer::ec();
     let folder = folder(&issuer.pem());
@@ -376,21 +324,4 @@ fn keys_are_read_again_on_sighup_and_tokens_of_old_ones_are_forgotten() {
         assert!(!shown.contains(key["x"].as_str().expect("text")), "{shown}");
     }
     assert!(!shown.contains(&of_old[..40]), "{shown}");
-}
-
-#[test]
-fn claims_are_logged_as_four_characters_and_a_digest() {
-    let issuer = Issuer::ec();
-    let folder = folder(&issuer.pem());
-    let process = Process::start(&config(folder.path(), "jwt:email", ""));
-    let token = issuer.token(&json!({"email": "alice@example.com"}));
-    let field = format!("Authorization: Bearer {token}\r\n");
-    assert_eq!(
-        Client::connect(process.public).get("/", &field).status,
-        FIRST
-    );
-    let records = process.wait_for_records(1);
-    let shown = records[0]["partitions"][0].as_str().expect("a partition");
-    assert!(shown.starts_with("alic~") && shown.len() == 13, "{shown}");
-    assert!(!process.lines().join("\n").contains("alice"));
 }

@@ -257,15 +257,19 @@ fn hosts_stay_one_in_any_spelling_however_many_there_are() {
         let mut client = Client::connect(running.public);
         for number in 0..count {
             let prefix = wildcard(number).replace('*', "w");
-            for (host, expected) in [
-                (format!("{prefix}host-{number}.test"), 200),
-                (format!("{prefix}HOST-{number}.TEST"), 429),
-                (format!("{prefix}Host-{number}.test.:81"), 429),
+            let url = format!("http://{prefix}host-{number}.test/");
+            for (target, host, expected) in [
+                ("/", format!("{prefix}host-{number}.test"), 200),
+                ("/", format!("{prefix}HOST-{number}.TEST"), 429),
+                ("/", format!("{prefix}Host-{number}.test.:81"), 429),
+                (&*url, "b.test".to_owned(), 429),
             ] {
-                let asked = format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
+                let asked = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
                 let status = client.ask(asked).status;
                 if status != expected {
-                    failures.push(format!("{host} of {count}: {status}, expected {expected}"));
+                    failures.push(format!(
+                        "{target} {host} of {count}: {status}, expected {expected}"
+                    ));
                 }
             }
         }
