@@ -6,7 +6,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 
-use http::Method;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderValue, Method};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, HandshakeKind, version};
@@ -15,7 +17,7 @@ use tollgate::clock::{Micros, Timestamp};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use crate::secure::{Secure, tls, trusting, with_versions};
-use crate::support::http2::Http2;
+use crate::support::http2::{Http2, request};
 use crate::support::redis::{Authority, Certificate};
 use crate::support::{
     After, Config, Gate, Metered, Origin, Running, Stepped, eventually, secs, start,
@@ -78,6 +80,55 @@ fn errors(running: &Running, reason: &str) -> u64 {
 
 fn metric(running: &Running, series: &str) -> u64 {
     running.series(series).expect("a number")
+}
+
+/// Not even a trusted peer may speak of its certificate: the handshake says what it is.
+#[test]
+fn a_certificate_names_a_client_and_its_origin_is_told_whatever_the_client_says_of_it() {
+    let parties = Parties::new();
+    let origin = Origin::plain();
+    let config = parties.config(&origin.url(), &[&parties.clients]);
+    let config = config
+        .listener("trusted_proxies = ['127.0.0.1']")
+        .top("default_policies = ['p']")
+        .policy(
+            "p",
+            "quota = '2 per hour'\npartition = ['client-cert']\non_missing = 'refuse'",
+        );
+    let running = start(&config);
+    let lies = [
+        "client-cert",
+        "client_cert",
+        "client-cert-chain",
+        "client_cert_chain",
+    ];
+    let fields = lies.map(|name| format!("{name}: :YQ==:\r\n")).concat();
+    let ask = || {
+        let connected = Secure::connect(running.public, &parties.client(), Some("d.test"));
+        let mut connection = connected.expect("a handshake");
+        let sent = connection.send(format!("GET / HTTP/1.1\r\nHost: d.test\r\n{fields}\r\n"));
+        sent.expect("it reads");
+        connection.answer().expect("an answer").0
+    };
+    assert_eq!(ask(), 200);
+    let mut http2 = Http2::connect_secure(running.public, &parties.client(), "d.test");
+    let mut request = request(Method::GET, "/");
+    for name in lies {
+        let lie = HeaderValue::from_static(":YQ==:");
+        request.headers_mut().append(name, lie);
+    }
+    assert_eq!(http2.begin(request, true).status(), Ok(200));
+    assert_eq!(ask(), 429);
+    let leaf = CertificateDer::from_pem_file(&parties.client.file).expect("a certificate");
+    let leaf = format!(":{}:", STANDARD.encode(leaf));
+    for request in origin.requests() {
+        let fields = request.head.fields.into_iter();
+        let fields = fields.map(|(name, value)| (name.to_ascii_lowercase(), value));
+        let told: Vec<_> = fields
+            .filter(|(name, _)| name.replace('_', "-").starts_with("client-cert"))
+            .collect();
+        assert_eq!(told, [("client-cert".to_owned(), leaf.clone())]);
+    }
 }
 
 #[test]

@@ -5,7 +5,6 @@ mod support;
 
 mod answers;
 mod balancing;
-mod certificates;
 mod connections;
 mod cors;
 mod deadlines;

@@ -161,42 +161,6 @@ fn tickets_outlive_a_reload_unless_other_clients_are_let_in() {
 }
 
 #[test]
-fn what_is_resumed_is_the_same_client() {
-    let tls = with_client_ca(CLIENTS_CA);
-    let client = Arc::new(client(ALL_VERSIONS, &[ECDSA], Some(CLIENT)));
-    for kind in [HandshakeKind::Full, HandshakeKind::Resumed] {
-        let agreed = shake(&tls, &client, "example.com").expect("they agree");
-        assert_eq!((agreed.kind, agreed.knows_client), (kind, true));
-    }
-}
-
-#[test]
-fn a_client_without_a_certificate_of_the_authority_is_refused() {
-    let strict = with_client_ca(CLIENTS_CA);
-    let others = with_client_ca(OTHER_CA);
-    assert!(strict.wants_clients_certificates());
-    for version in [&version::TLS13, &version::TLS12] {
-        let client = |identity| Arc::new(client(&[version], &[ECDSA], identity));
-        let known = shake(&strict, &client(Some(CLIENT)), "example.com").expect("they agree");
-        assert!(known.knows_client);
-        for (tls, identity) in [
-            (&strict, None),
-            (&others, Some(CLIENT)),
-            (&strict, Some(PUBLIC)),
-        ] {
-            assert!(shake(tls, &client(identity), "example.com").is_err());
-        }
-    }
-    let open = made(&material(&[PUBLIC]));
-    assert!(!open.wants_clients_certificates());
-    let named = client(ALL_VERSIONS, &[ECDSA], Some(CLIENT));
-    assert!(
-        !agree(&open, named, "example.com").knows_client,
-        "nobody asked"
-    );
-}
-
-#[test]
 fn every_part_that_cannot_be_used_is_named() {
     let bad = ServerMaterial {
         certificates: vec![(PUBLIC.0, WILDCARD.1), PUBLIC, (PUBLIC.1, PUBLIC.1)],
@@ -221,6 +185,8 @@ fn tls_is_equal_if_made_of_the_same_material() {
     let one = || material(&[PUBLIC]);
     let tls = made(&one());
     assert_eq!(tls, made(&one()));
+    assert!(!tls.wants_clients_certificates());
+    assert!(with_client_ca(CLIENTS_CA).wants_clients_certificates());
     for other in [
         material(&[WILDCARD]),
         material(&[PUBLIC, WILDCARD]),

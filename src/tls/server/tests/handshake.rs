@@ -87,7 +87,6 @@ pub(super) struct Agreed {
     /// The name of the certificate that the server has shown.
     pub(super) certificate: String,
     pub(super) kind: HandshakeKind,
-    pub(super) knows_client: bool,
     pub(super) early_data: bool,
 }
 
@@ -110,7 +109,6 @@ pub(super) fn shake(
     Ok(Agreed {
         certificate: certificate.to_owned(),
         kind: server.handshake_kind().expect("it is complete"),
-        knows_client: server.peer_certificates().is_some(),
         early_data,
     })
 }
