@@ -73,6 +73,13 @@ fn what_could_be_more_than_a_preflight_is_a_request_like_any_other() {
         (format!("{both}X-HTTP-Method-Override: PUT\r\n"), 401),
         (format!("{both}X_HTTP_Method: PUT\r\n"), 401),
         (format!("{both}X-Method-Override: PUT\r\n"), 401),
+        (format!("{both}X_Method-Override: PUT\r\n"), 401),
+        (format!("{both}X-HTTP-Method: PUT\r\n"), 401),
+        (format!("{both}X-Method: PUT\r\n"), 200),
+        (
+            without("Access") + "Access-Control-Request-Method: PUT /x\r\n",
+            401,
+        ),
         (format!("{both}Content-Length: 2\r\n\r\nab"), 401),
         (
             format!("{both}Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n"),
@@ -135,6 +142,12 @@ fn a_preflight_takes_the_route_of_the_request_that_it_announces() {
             headers("x-other, X-Version"),
             Some("any-version"),
         ),
+        (
+            "/h",
+            "GET",
+            headers("x-other") + &headers("X-Version"),
+            Some("any-version"),
+        ),
         ("/h", "GET", headers("x-version-2"), Some("plain")),
         (
             "/h",
@@ -147,6 +160,12 @@ fn a_preflight_takes_the_route_of_the_request_that_it_announces() {
             "/v",
             "GET",
             "X-Version: 2\r\n".to_owned(),
+            Some("version-2"),
+        ),
+        (
+            "/v",
+            "GET",
+            headers("x-version") + "X-Version: 2\r\n",
             Some("version-2"),
         ),
         // An expression is for a value, which a preflight does not announce, not for what stands in its place.
