@@ -106,20 +106,6 @@ fn a_shadow_leaky_bucket_holds_nobody() {
 }
 
 #[test]
-fn a_look_at_a_leaky_bucket_is_never_held() {
-    let config = Config::to("builtin:echo")
-        .policy(
-            "p",
-            "quota = '1 per minute'\nalgorithm = 'leaky-bucket'\nqueue = 5",
-        )
-        .route("/*", "policies = ['p']")
-        .route("/look", "policies = ['p']\ncost = 0");
-    let running = start(&config);
-    assert_eq!(statuses(running.public, "/", 1), [200]);
-    assert_eq!(statuses(running.public, "/look", 2), [200, 200]);
-}
-
-#[test]
 fn a_full_house_of_held_requests_is_a_503_that_gives_its_charge_back() {
     let origin = Origin::plain();
     let config = Config::limited(

@@ -37,25 +37,6 @@ fn every_quota_of_a_list_must_admit() {
 }
 
 #[test]
-fn a_request_that_one_policy_refuses_spends_none_of_the_others() {
-    let config = Config::to("builtin:echo")
-        .policy("wide", "quota = '10 per minute'\npartition = []")
-        .policy(
-            "narrow",
-            "quota = '2 per minute'\npartition = ['header:x-api-key']",
-        )
-        .route("/*", "policies = ['wide', 'narrow']");
-    let running = start(&config);
-    let mut client = Client::connect(running.public);
-    let mut wide = Vec::new();
-    for key in ["a", "a", "a", "a", "b"] {
-        let answer = client.get("/", &format!("X-Api-Key: {key}\r\n"));
-        wide.push((answer.status, remaining(&answer, "wide")));
-    }
-    assert_eq!(wide, [(200, 9), (200, 8), (429, 8), (429, 8), (200, 7)]);
-}
-
-#[test]
 fn default_policies_apply_to_every_route_that_does_not_decline() {
     let config = Config::to("builtin:echo")
         .top("default_policies = ['all']")
@@ -80,35 +61,6 @@ fn default_policies_apply_to_every_route_that_does_not_decline() {
     assert_eq!(left("/twice"), [named("all", 97), named("own", 48)]);
     assert_eq!(left("/own"), [named("own", 47)]);
     assert_eq!(left("/free"), []);
-}
-
-#[test]
-fn a_cost_is_spent_whole_or_not_at_all() {
-    let config = Config::to("builtin:echo")
-        .policy("p", "quota = '10 per minute'\npartition = []\ncost = 3")
-        .route("/*", "policies = ['p']")
-        .route("/cheap", "policies = ['p']\ncost = 1")
-        .route("/look", "policies = ['p']\ncost = 0");
-    let running = start(&config);
-    let mut client = Client::connect(running.public);
-    let targets = ["/look", "/", "/", "/", "/", "/cheap", "/cheap", "/look"];
-    let answers = targets.map(|target| {
-        let answer = client.get(target, "");
-        (answer.status, remaining(&answer, "p"))
-    });
-    assert_eq!(
-        answers,
-        [
-            (200, 10),
-            (200, 7),
-            (200, 4),
-            (200, 1),
-            (429, 1),
-            (200, 0),
-            (429, 0),
-            (200, 0),
-        ]
-    );
 }
 
 #[test]

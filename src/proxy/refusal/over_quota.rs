@@ -191,30 +191,3 @@ const DETAIL_END: &str = "\"";
 /// What stands before the violated policies.
 const BODY_LIST: &str = r#","violated-policies":["#;
 const BODY_END: &str = "]}\n";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn body_is_rendered_into_its_exact_size() {
-        for (violated, list) in [
-            (&[][..], ""),
-            (&["a"], "\"a\""),
-            (&["a", "b"], "\"a\",\"b\""),
-        ] {
-            let quotas = violated.iter().map(|name| PolicyQuota::named(name, 1, 1));
-            let quotas: Vec<PolicyQuota> = quotas.collect();
-            let refusal = Refusal::quota_exceeded(&OverQuota {
-                retry: Retry::Never,
-                policy: None,
-                violated: &quotas.iter().collect::<Vec<_>>(),
-                is_punished: false,
-                too_large: None,
-            });
-            let start = QUOTA_EXCEEDED.body;
-            let expected = format!("{start}429,\"violated-policies\":[{list}]}}\n");
-            assert_eq!(refusal.body, expected);
-        }
-    }
-}

@@ -27,6 +27,10 @@ fn every_body_is_json_that_repeats_its_status() {
         Refusal::unknown_price("per-key"),
         Refusal::limiter_unavailable(Micros(0)),
         Refusal::quota_exceeded(&over),
+        Refusal::quota_exceeded(&OverQuota {
+            violated: &[],
+            ..over
+        }),
     ];
     for refusal in constant.chain(others) {
         let body: serde_json::Value =
