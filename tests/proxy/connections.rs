@@ -5,9 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::support::ratelimit::remaining;
-use crate::support::{
-    After, Client, Config, Metered, Origin, Running, Stepped, eventually, get, start,
-};
+use crate::support::{After, Client, Config, Metered, Origin, Running, eventually, get, start};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
 
@@ -102,28 +100,6 @@ fn an_http_1_0_connection_is_kept_only_behind_an_answer_whose_end_is_told() {
 }
 
 #[test]
-fn connections_beyond_the_maximum_wait_for_room() {
-    let config = Config::to("builtin:echo").listener("max_connections = 2");
-    let running = Stepped::start(&config.route("/*", ""));
-    let mut clients = [(); 2].map(|()| Client::connect(running.public));
-    for client in &mut clients {
-        assert_eq!(client.ask(GET).status, 200);
-    }
-    let mut third = Client::connect(running.public);
-    third.send(GET);
-    running.settle();
-    assert!(third.is_silent(), "there is no room");
-    drop(third);
-    drop(clients);
-    let status = eventually("room for another", || {
-        let mut client = Client::try_connect(running.public).ok()?;
-        client.wire.write(GET.as_bytes()).ok()?;
-        client.try_answer().ok().map(|answer| answer.status)
-    });
-    assert_eq!(status, 200);
-}
-
-#[test]
 fn more_connections_are_accepted_once_a_reload_allows_them() {
     let config = Config::to("builtin:echo").one_worker().route("/*", "");
     let mut running = start(&config.clone().listener("max_connections = 1"));
@@ -134,23 +110,6 @@ fn more_connections_are_accepted_once_a_reload_allows_them() {
     let wider = config.listener("max_connections = 2").text();
     running.gateway.reload(&wider).expect("a good file");
     assert_eq!(second.answer().status, 200);
-}
-
-#[test]
-fn a_worker_outlives_connections_that_end_badly() {
-    let origin = Origin::plain();
-    let running = start(&Config::to(origin.url()).one_worker().route("/*", ""));
-    for bytes in [
-        "",
-        "G",
-        "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 9\r\n\r\nabc",
-    ] {
-        for _ in 0..20 {
-            let mut client = Client::connect(running.public);
-            client.send(bytes);
-        }
-        assert_eq!(get(running.public, "/", "").status, 200);
-    }
 }
 
 #[test]

@@ -3,9 +3,7 @@
 use tollgate::clock::Micros;
 
 use crate::support::wire::Body;
-use crate::support::{
-    After, Client, Config, Flow, Framing, Gate, Origin, Stepped, get, secs, start,
-};
+use crate::support::{After, Client, Config, Framing, Gate, Origin, Stepped, get, secs};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
 
@@ -196,32 +194,6 @@ fn waiting_for_the_origin_does_not_count_against_the_client() {
     read.open();
     client.send(&body[taken..]);
     assert_eq!(client.answer().status, 204);
-}
-
-#[test]
-fn a_client_that_reads_nothing_is_let_go() {
-    let (ended, how) = std::sync::mpsc::channel();
-    let origin = Origin::scripted(move |exchange| {
-        exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")?;
-        let piece = vec![b'x'; 64 * 1024];
-        let error = loop {
-            if let Err(error) = exchange.write(&piece) {
-                break error;
-            }
-        };
-        ended.send(error).expect("the test waits for it");
-        Ok(After::Close)
-    });
-    let config = Config::to(origin.url())
-        .listener("body_timeout = '5s'")
-        .upstream("body_timeout = '24h'");
-    let running = start(&config.route("/*", ""));
-    let mut client = Client::connect(running.public);
-    client.send(GET);
-    origin.wait_for_requests(1);
-    let _time = Flow::of(&running.clock, secs(1));
-    let error = how.recv().expect("the origin writes until it fails");
-    assert!(crate::support::wire::is_reset(&error), "{error}");
 }
 
 /// Answers with that many bytes.

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use crate::support::wire::Fields;
-use crate::support::{After, Client, Config, Framing, Gate, Origin, Running, Stepped, get, start};
+use crate::support::{After, Client, Config, Framing, Origin, Running, Stepped, get, start};
 
 fn open(endpoint: &str) -> Running {
     start(&Config::to(endpoint).route("/*", ""))
@@ -84,36 +84,6 @@ fn a_request_and_its_answer_stream_at_once() {
         }
         client.send("0\r\n\r\n");
         client.until("0\r\n\r\n");
-    }
-}
-
-#[test]
-fn an_answer_streams_before_it_is_complete() {
-    for (head, first, second) in [
-        ("Content-Length: 11", &b"first"[..], &b"second"[..]),
-        (
-            "Transfer-Encoding: chunked",
-            b"5\r\nfirst\r\n",
-            b"6\r\nsecond\r\n0\r\n\r\n",
-        ),
-    ] {
-        let seen = Gate::default();
-        let origin = Origin::scripted({
-            let seen = seen.clone();
-            move |exchange| {
-                exchange.write(format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n"))?;
-                exchange.write(first)?;
-                seen.wait();
-                exchange.write(second)?;
-                Ok(After::Keep)
-            }
-        });
-        let running = open(&origin.url());
-        let mut client = Client::connect(running.public);
-        client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
-        client.wire.read_until(b"first").expect("the first part");
-        seen.open();
-        client.wire.read_until(b"second").expect("the second part");
     }
 }
 
@@ -199,20 +169,6 @@ fn expect_continue_is_answered_before_the_body_is_sent() {
     assert_eq!(interim.status, 100);
     assert_eq!(client.ask("hello").status, 200);
     assert_eq!(origin.only_request().body, b"hello");
-}
-
-#[test]
-fn interim_answers_of_the_origin_are_dropped() {
-    let origin = Origin::answering(
-        "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n\
-         HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
-    );
-    let running = start(&Config::to(origin.url()).one_worker().route("/*", ""));
-    for _ in 0..2 {
-        let answer = get(running.public, "/", "");
-        assert_eq!((answer.status, answer.text()), (200, "ok".to_owned()));
-    }
-    assert_eq!(origin.connections(), 1, "its connection is used again");
 }
 
 const CHUNKED: &str = "transfer-encoding: chunked";

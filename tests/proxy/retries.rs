@@ -3,17 +3,14 @@
 
 use std::collections::HashSet;
 use std::io::Result;
-use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
-use std::thread;
 
 use tollgate::clock::Micros;
 
-use crate::support::frames::{END_HEADERS, END_STREAM, HEADERS, Peer, RST_STREAM};
 use crate::support::ratelimit::remaining;
 use crate::support::{
     After, Answer, Client, Config, Exchange, Metered, Origin, Recorded, Refusing, Running, Stepped,
-    Unreachable, get, secs, start,
+    Unreachable, secs, start,
 };
 use crate::upstream_faults::{each_connection, reset};
 
@@ -331,27 +328,6 @@ fn request_is_tried_once_and_as_often_again_as_the_file_says_each_time_elsewhere
             warm(&running, count);
         }
     }
-}
-
-#[test]
-fn request_that_an_origin_of_http2_refuses_unprocessed_is_sent_again_and_charged_once() {
-    const REFUSED_STREAM: u32 = 7;
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let url = format!("h2c://{}", listener.local_addr().expect("an address"));
-    let origin = thread::spawn(move || {
-        let mut peer = Peer::accept(&listener, None);
-        let refused = peer.request();
-        peer.send(RST_STREAM, 0, refused, &REFUSED_STREAM.to_be_bytes());
-        let answered = peer.request();
-        peer.send(HEADERS, END_HEADERS | END_STREAM, answered, b"\x88");
-        peer.sync();
-    });
-    let running = start(&Config::limited(url, QUOTA));
-    let answer = get(running.public, "/", "");
-    assert_eq!((answer.status, remaining(&answer, "p")), (200, 999));
-    origin
-        .join()
-        .expect("both requests came over one connection");
 }
 
 /// How many retries of 200 requests there are, over ten seconds, that no endpoint answers; and how many are denied.

@@ -84,6 +84,10 @@ fn connection_is_kept_only_if_the_response_lets_it() {
     for (answer, idle) in [
         ("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", 1),
         ("HTTP/1.1 204 No Content\r\n\r\n", 1),
+        (
+            "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
+            1,
+        ),
         // Here it is the length of what a GET would have been answered.
         ("HTTP/1.1 304 Not Modified\r\ncontent-length: 2\r\n\r\n", 1),
         (

@@ -100,6 +100,7 @@ fn slow_clients_are_ended_by_their_deadlines_and_keep_nobody_waiting() {
     eventually("nobody is left", || {
         (running.metric("tollgate_connections_open") == 0).then_some(())
     });
+    origin.wait_for_ended(SLOW / 3 * 2);
     assert_eq!(running.metric("tollgate_requests_delayed"), 0);
     assert_eq!(running.metric("tollgate_panics_total"), 0);
 }
