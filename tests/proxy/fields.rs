@@ -87,32 +87,6 @@ fn what_an_untrusted_client_says_about_itself_is_replaced() {
 }
 
 #[test]
-fn what_a_trusted_peer_says_about_its_client_is_kept() {
-    let origin = Origin::plain();
-    let config = Config::to(origin.url()).listener("trusted_proxies = ['127.0.0.0/8']");
-    let running = start(&config.route("/*", ""));
-    let answer = get(
-        running.public,
-        "/",
-        "X-Forwarded-For: 203.0.113.9\r\nX-Forwarded-Proto: https\r\n\
-         X-Forwarded-Host: shop.test\r\nForwarded: for=6.6.6.6\r\n",
-    );
-    assert_eq!(answer.status, 200);
-    let head = origin.only_request().head;
-    assert_eq!(head.listed("x-forwarded-for"), ["203.0.113.9", "127.0.0.1"]);
-    // The other one is made anew.
-    assert_eq!(
-        head.listed("forwarded"),
-        [
-            "for=203.0.113.9",
-            "for=127.0.0.1;host=\"a.test\";proto=http"
-        ]
-    );
-    assert_eq!(head.field("x-forwarded-proto"), Some("https"));
-    assert_eq!(head.field("x-forwarded-host"), Some("shop.test"));
-}
-
-#[test]
 fn scheme_and_host_are_kept_only_of_a_peer_whose_x_forwarded_for_is_believed() {
     for (source, proto, host) in [
         ("x-forwarded-for", "https", "shop.test"),
@@ -125,13 +99,19 @@ fn scheme_and_host_are_kept_only_of_a_peer_whose_x_forwarded_for_is_believed() {
             "trusted_proxies = ['127.0.0.0/8']\nclient_address = '{source}'"
         ));
         let running = start(&config);
-        let fields = "X-Forwarded-For: 203.0.113.9\r\nForwarded: for=203.0.113.9\r\n\
+        let fields = "X-Forwarded-For: 203.0.113.9\r\nForwarded: for=6.6.6.6\r\n\
                       X-Real-IP: 203.0.113.9\r\nX-Forwarded-Proto: https\r\n\
                       X-Forwarded-Host: shop.test\r\n";
         assert_eq!(get(running.public, "/", fields).status, 200, "{source}");
         let head = origin.only_request().head;
         let told = ["x-forwarded-proto", "x-forwarded-host"].map(|name| head.field(name));
         assert_eq!(told, [Some(proto), Some(host)], "{source}");
+        if source == "x-forwarded-for" {
+            assert_eq!(head.listed("x-forwarded-for"), ["203.0.113.9", "127.0.0.1"]);
+            // The other one is made anew.
+            let own = "for=127.0.0.1;host=\"a.test\";proto=http";
+            assert_eq!(head.listed("forwarded"), ["for=203.0.113.9", own]);
+        }
     }
 }
 
@@ -170,17 +150,6 @@ fn the_host_is_kept_unless_the_route_rewrites_it() {
     let hosts: Vec<_> = hosts.iter().map(|x| x.head.field("host")).collect();
     let address = origin.address.to_string();
     assert_eq!(hosts, [Some("a.test"), Some(address.as_str())]);
-}
-
-#[test]
-fn a_route_strips_its_prefix() {
-    let origin = Origin::plain();
-    let config = Config::to(origin.url()).route("/api/*", "strip_prefix = '/api'");
-    let running = start(&config);
-    for target in ["/api/v1/x?q=/api", "/api/", "/api/api/x", "//api/./x/../y"] {
-        assert_eq!(get(running.public, target, "").status, 200, "{target}");
-    }
-    assert_eq!(origin.targets(), ["/v1/x?q=/api", "/", "/api/x", "/y"]);
 }
 
 /// A request that has what the gateway says, what the client says, and what both say.

@@ -42,6 +42,14 @@ fn a_redirect_leads_to_the_same_url_over_https() {
             "GET http://b.test HTTP/1.1\r\nHost: a.test",
             "https://b.test/",
         ),
+        (
+            "GET http://b.test?x HTTP/1.1\r\nHost: a.test",
+            "https://b.test/?x",
+        ),
+        (
+            "GET /é?é HTTP/1.1\r\nHost: a.test",
+            "https://a.test/%C3%A9?%C3%A9",
+        ),
         ("GET / HTTP/1.1\r\nHost: [::1]:80", "https://[::1]/"),
         ("GET / HTTP/1.0\r\nHost: a.test", "https://a.test/"),
         // What an untrusted client says of earlier hops is not believed.

@@ -128,7 +128,19 @@ fn an_origin_is_told_what_the_peer_says_and_of_no_other_hop() {
         ),
         (
             "x-forwarded-for",
+            "X-Forwarded-For: unix:\r\n",
+            Some("unix:"),
+            unknown,
+        ),
+        (
+            "x-forwarded-for",
             "Forwarded: for=203.0.113.9\r\n",
+            None,
+            unknown,
+        ),
+        (
+            "forwarded",
+            "X-Forwarded-For: 198.51.100.7, 203.0.113.9\r\n",
             None,
             unknown,
         ),
@@ -289,29 +301,6 @@ fn a_tunnel_ends_with_either_side() {
     client.until("\r\n\r\nhi");
     drop(client);
     origin.wait_for_ended(1);
-}
-
-#[test]
-fn the_file_goes_with_the_gateway_and_what_took_its_place_stays() {
-    let Local {
-        running,
-        path,
-        _folder,
-    } = Local::start(&limited("builtin:echo", ""), "");
-    assert!(path.exists());
-    drop(running);
-    assert!(!path.exists());
-
-    let Local {
-        running,
-        path,
-        _folder,
-    } = Local::start(&limited("builtin:echo", ""), "");
-    std::fs::remove_file(&path).expect("a socket");
-    std::fs::write(&path, "another's").expect("a file");
-    drop(running);
-    let kept = std::fs::read(&path).expect("a file");
-    assert_eq!(kept, b"another's");
 }
 
 #[test]

@@ -245,6 +245,9 @@ mod tests {
         let (_other, other) = bind_at(&path).expect("a free path");
         drop(file);
         drop(UnixStream::connect(&path).expect("the other is still found"));
+        fs::remove_file(&path).expect("a file");
+        fs::write(&path, "another's").expect("a free path");
         drop(other);
+        assert_eq!(fs::read(&path).expect("a file"), b"another's");
     }
 }

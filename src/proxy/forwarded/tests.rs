@@ -52,60 +52,6 @@ fn addresses_are_written_as_rfc_7239_wants_them() {
     assert_eq!(write("::ffff:192.0.2.1"), "for=192.0.2.1");
 }
 
-/// Beside each request, X-Forwarded-For and Forwarded as its origin sees them.
-#[test]
-fn peer_without_an_address_is_no_hop() {
-    use AddressSource::{Forwarded, Peer, XForwardedFor};
-    let own = Some("for=203.0.113.9;host=\"a.test\";proto=http");
-    let unknown = Some("for=unknown;host=\"a.test\";proto=http");
-    let chain = "1.1.1.1, 203.0.113.9";
-    let elements = "for=203.0.113.9;proto=https";
-    for (source, sent, client, x_forwarded_for, forwarded) in [
-        (
-            XForwardedFor,
-            ("x-forwarded-for", chain),
-            CLIENT,
-            Some(chain),
-            own,
-        ),
-        (
-            XForwardedFor,
-            ("x-forwarded-for", "unix:"),
-            None,
-            Some("unix:"),
-            unknown,
-        ),
-        (XForwardedFor, ("forwarded", elements), None, None, unknown),
-        (
-            Forwarded,
-            ("forwarded", elements),
-            CLIENT,
-            Some("203.0.113.9"),
-            Some(elements),
-        ),
-        (Forwarded, ("x-forwarded-for", chain), None, None, unknown),
-        (Peer, ("x-forwarded-for", chain), None, None, unknown),
-    ] {
-        let mut headers = fields(&[("host", "a.test"), sent]);
-        let sender = Sender {
-            peer: None,
-            client,
-            believed: Some(&source),
-            scheme: "http",
-        };
-        annotate(&mut headers, &sender);
-        let lines = |name: HeaderName| {
-            let lines = headers.get_all(name).iter();
-            let lines: Vec<_> = lines.map(|line| line.to_str().expect("text")).collect();
-            lines
-        };
-        let expected =
-            [x_forwarded_for, forwarded].map(|line| line.into_iter().collect::<Vec<_>>());
-        let found = [X_FORWARDED_FOR.clone(), FORWARDED].map(lines);
-        assert_eq!(found, expected, "{source:?} {sent:?}");
-    }
-}
-
 #[test]
 fn what_is_remembered_is_for_the_same_host_only() {
     let mut latest = LatestFields::default();
