@@ -20,19 +20,20 @@ const UPGRADE: &str = "GET /socket HTTP/1.1\r\nHost: a.test\r\n\
 const SWITCHED: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\
      Upgrade: websocket\r\nSec-WebSocket-Accept: right\r\n\r\n";
 
-/// An origin that switches at once and leaves its side of each tunnel to the test.
-struct Tunnels {
-    origin: Origin,
-    sides: Receiver<Wire>,
+/// An origin that switches at once to whatever it is asked for, and leaves its side of each tunnel to the test.
+pub struct Tunnels {
+    pub origin: Origin,
+    pub sides: Receiver<Wire>,
 }
 
 impl Tunnels {
     /// Sends `first` behind the head of each 101.
-    fn beginning_with(first: &'static str) -> Self {
+    pub fn beginning_with(first: &'static str) -> Self {
         let (sides, received) = channel();
         let sides = Mutex::new(sides);
         let origin = Origin::scripted(move |exchange| {
-            exchange.write(format!("{SWITCHED}{first}"))?;
+            let protocol = exchange.head.field("upgrade").unwrap_or("none");
+            exchange.write(SWITCHED.replace("websocket", protocol) + first)?;
             let side = Wire::new(exchange.wire.second_handle());
             let sides = sides.lock().expect("sending does not panic");
             sides.send(side).expect("the test waits for it");

@@ -1,35 +1,17 @@
 //! Tunnels on streams (RFC 8441): an extended CONNECT is an upgrade to an origin of HTTP/1.1.
 
-use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::Receiver;
 
 use h2::Reason;
 use http::Method;
 
 use crate::support::http2::{Http2, Stream};
 use crate::support::wire::Wire;
-use crate::support::{After, Config, Flow, Origin, PATIENCE, Stepped, secs, start};
+use crate::support::{Config, Flow, Origin, PATIENCE, Stepped, secs, start};
+use crate::tunnels::Tunnels;
 
 const WINDOW: u32 = 1 << 20;
 const DEADLINES: &str = "tunnel_timeout = '5s'\nbody_timeout = '1s'\nidle_timeout = '1s'";
-
-/// An origin that switches to whatever it is asked for, and leaves its side to the test.
-fn switching() -> (Origin, Receiver<Wire>) {
-    let (sides, received) = channel();
-    let sides = Mutex::new(sides);
-    let origin = Origin::scripted(move |exchange| {
-        let protocol = exchange.head.field("upgrade").unwrap_or("none").to_owned();
-        exchange.write(format!(
-            "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\
-             Sec-WebSocket-Accept: right\r\n\r\nfirst"
-        ))?;
-        let side = Wire::new(exchange.wire.second_handle());
-        let sides = sides.lock().expect("sending does not panic");
-        sides.send(side).expect("the test waits for it");
-        Ok(After::Close)
-    });
-    (origin, received)
-}
 
 /// Opens a tunnel through that gateway, and returns both of its ends.
 fn open(running: &Stepped, sides: &Receiver<Wire>) -> (Http2, Stream, Wire) {
@@ -56,7 +38,7 @@ fn pass_down(origin: &mut Wire, stream: &mut Stream, bytes: &[u8]) {
 
 #[test]
 fn a_tunnel_is_what_the_upgrade_would_be_over_http1() {
-    let (origin, sides) = switching();
+    let Tunnels { origin, sides } = Tunnels::beginning_with("first");
     let config = Config::to(origin.url())
         .policy("p", "quota = '9 per day'\npartition = []")
         .route("/*", "policies = ['p']\nupgrades = ['websocket', 'other']");
@@ -150,7 +132,7 @@ fn an_origin_that_does_not_switch_is_never_taken_for_a_tunnel() {
 
 #[test]
 fn the_end_of_either_side_is_the_end_of_the_other_and_a_reset_a_reset() {
-    let (origin, sides) = switching();
+    let Tunnels { origin, sides } = Tunnels::beginning_with("first");
     let running = Stepped::start(&Config::to(origin.url()).route("/*", ""));
 
     let (_client, mut stream, mut side) = open(&running, &sides);
@@ -182,7 +164,7 @@ fn the_end_of_either_side_is_the_end_of_the_other_and_a_reset_a_reset() {
 
 #[test]
 fn tunnel_timeout_ends_a_stream_in_which_nothing_passes_and_no_other() {
-    let (origin, sides) = switching();
+    let Tunnels { origin, sides } = Tunnels::beginning_with("first");
     let config = Config::to(origin.url()).listener(DEADLINES).route("/*", "");
     let running = Stepped::start(&config);
     let (mut client, mut stream, mut side) = open(&running, &sides);
@@ -206,7 +188,7 @@ fn tunnel_timeout_ends_a_stream_in_which_nothing_passes_and_no_other() {
 
 #[test]
 fn a_client_that_opens_no_window_is_ended_by_tunnel_timeout_alone() {
-    let (origin, sides) = switching();
+    let Tunnels { origin, sides } = Tunnels::beginning_with("first");
     let config = Config::to(origin.url()).listener(DEADLINES).route("/*", "");
     let running = Stepped::start(&config);
     let (_client, mut stream, mut side) = open(&running, &sides);
