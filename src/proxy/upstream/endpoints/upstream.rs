@@ -87,12 +87,16 @@ impl UpstreamState {
 
     /// Returns what is in force under its name, if anything is.
     pub(crate) fn successor(&self) -> Option<Arc<Self>> {
-        self.counts.current()
+        let current = &self.counts.current;
+        let current = current.lock().unwrap_or_else(PoisonError::into_inner);
+        current.upgrade().filter(|upgrade| upgrade.is_in_force())
     }
 
     /// Notes that it is in force under its name.
     pub(super) fn succeed(self: &Arc<Self>) {
-        self.counts.set_current(self);
+        let current = &self.counts.current;
+        let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
+        *current = Arc::downgrade(self);
     }
 
     /// Notes that the configuration in force has another in its place, or none.
@@ -145,17 +149,26 @@ impl UpstreamState {
 
     /// Takes one of `max_requests` places; none if all are taken.
     pub(crate) fn admit(&self, max: usize) -> Option<RequestPermit> {
-        self.counts.admit(max)
+        let more = |taken: usize| (taken < max).then_some(taken + 1);
+        let admitted = (self.counts.requests).fetch_update(Relaxed, Relaxed, more);
+        admitted
+            .is_ok()
+            .then(|| RequestPermit(Arc::clone(&self.counts)))
     }
 
     /// Counts requests that a worker has begun, for the budget of retries.
     pub(crate) fn add_requests(&self, requests: u64, now: Timestamp) {
-        self.counts.add_requests(requests, now);
+        let budget = &self.counts.budget;
+        let mut budget = budget.lock().unwrap_or_else(PoisonError::into_inner);
+        budget.add_requests(requests, now);
     }
 
     /// Takes a retry of the budget, if there is one.
     pub(crate) fn take_retry(&self, now: Timestamp) -> bool {
-        self.counts.take_retry(self.http().retry_budget, now)
+        let share = self.http().retry_budget;
+        let budget = &self.counts.budget;
+        let mut budget = budget.lock().unwrap_or_else(PoisonError::into_inner);
+        budget.take(share, now)
     }
 
     /// Notes that a request failed at an endpoint, and ejects it if that was one too many in a row and
@@ -179,39 +192,6 @@ impl UpstreamState {
         if endpoint.is_in_use() && others.any(|state| state.is_available(now)) {
             endpoint.eject(eject, now, worker);
         }
-    }
-}
-
-impl Counts {
-    /// Returns what is in force under this name, if anything is.
-    pub(super) fn current(&self) -> Option<Arc<UpstreamState>> {
-        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        current.upgrade().filter(|upgrade| upgrade.is_in_force())
-    }
-
-    /// Notes what is in force under this name.
-    pub(super) fn set_current(&self, upstream: &Arc<UpstreamState>) {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        *current = Arc::downgrade(upstream);
-    }
-
-    /// Takes a place, if fewer than `max` are taken.
-    pub(super) fn admit(self: &Arc<Self>, max: usize) -> Option<RequestPermit> {
-        let more = |taken: usize| (taken < max).then_some(taken + 1);
-        let admitted = self.requests.fetch_update(Relaxed, Relaxed, more);
-        admitted.is_ok().then(|| RequestPermit(Arc::clone(self)))
-    }
-
-    /// Counts requests that a worker has begun.
-    pub(super) fn add_requests(&self, requests: u64, now: Timestamp) {
-        let mut budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
-        budget.add_requests(requests, now);
-    }
-
-    /// Takes a retry of the budget, if there is one.
-    pub(super) fn take_retry(&self, share: f64, now: Timestamp) -> bool {
-        let mut budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
-        budget.take(share, now)
     }
 }
 
