@@ -14,6 +14,7 @@ use crate::index::PolicyIndex;
 use crate::limit::Adjustment;
 use crate::limit::plan::PlanPolicy;
 use crate::metrics::{PolicyMetrics, PolicyOutcome, Refund, WorkerIndex};
+use crate::request::only_line;
 use crate::snapshot::{CostSource, Policy, Route, Snapshot, UpstreamFault};
 use crate::store::Session;
 
@@ -211,11 +212,8 @@ impl PolicyResult {
             .reported_cost
             .as_ref()?
             .header_of(CostSource::Response)?;
-        let mut values = headers.get_all(&reported.header).iter();
-        let cost = match (values.next(), values.next()) {
-            (Some(value), None) => reported.read(value.as_bytes()),
-            _ => None,
-        };
+        let value = only_line(headers, &reported.header);
+        let cost = value.and_then(|value| reported.read(value.as_bytes()));
         self.is_cost_header_missing = cost.is_none();
         cost
     }

@@ -8,7 +8,7 @@ use http::header::{
 };
 
 use crate::index::RouteIndex;
-use crate::request::copied_value;
+use crate::request::{copied_value, only_line};
 use crate::snapshot::{RateLimitHeaders, Route, Snapshot};
 
 /// Returns the index of the one of a route's `cors_origins` whose page makes the request; none if it may not read
@@ -17,8 +17,7 @@ pub(super) fn page_origin(route: &Route, headers: &HeaderMap) -> Option<usize> {
     if *route.cors_origins.first()? == "*" {
         return Some(0);
     }
-    let mut lines = headers.get_all(ORIGIN).iter();
-    let origin = lines.next().filter(|_| lines.next().is_none())?;
+    let origin = only_line(headers, &ORIGIN)?;
     route.cors_origins.iter().position(|one| one == origin)
 }
 

@@ -9,10 +9,11 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::wire::unindexed;
 use crate::chance;
+use crate::request::only_line;
 
 /// Returns the id of a request: a trusted peer's, or a new one.
 pub(super) fn of(headers: &HeaderMap, name: &HeaderName, is_trusted: bool) -> HeaderValue {
-    if is_trusted && let Some(id) = only(headers, name).filter(|id| is_plausible(id)) {
+    if is_trusted && let Some(id) = only_line(headers, name).filter(|id| is_plausible(id)) {
         return unindexed(id.clone());
     }
     // One allocation for all copies.
@@ -22,7 +23,7 @@ pub(super) fn of(headers: &HeaderMap, name: &HeaderName, is_trusted: bool) -> He
 
 /// Returns the trace that a request is part of: 32 hex digits.
 pub(super) fn trace_id(headers: &HeaderMap) -> Option<&[u8]> {
-    let value = only(headers, &TRACEPARENT)?.as_bytes();
+    let value = only_line(headers, &TRACEPARENT)?.as_bytes();
     let (head, rest) = value.split_at_checked(TRACEPARENT_LEN)?;
     let fields: [&[u8]; 4] = [&head[..2], &head[3..35], &head[36..52], &head[53..]];
     let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
@@ -38,11 +39,6 @@ pub(super) fn trace_id(headers: &HeaderMap) -> Option<&[u8]> {
         && !is_zero(trace)
         && !is_zero(parent);
     is_valid.then_some(trace)
-}
-
-fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h HeaderValue> {
-    let mut lines = headers.get_all(name).iter();
-    lines.next().filter(|_| lines.next().is_none())
 }
 
 /// Whether it can be an id, and is fit for a log.

@@ -22,6 +22,7 @@ pub mod hop_by_hop;
 mod host;
 pub mod jwt;
 mod name_filter;
+mod only_line;
 mod overrides;
 mod parameter;
 mod partition;
@@ -44,6 +45,7 @@ pub use self::copied::{X_REQUEST_ID, copied_name, copied_value};
 pub use self::field_names::are_tokens;
 pub(crate) use self::host::canonical_host;
 pub use self::host::{BadHost, Host, LatestHost, host};
+pub use self::only_line::only_line;
 pub use self::overrides::{
     BadPattern, ClientValues, EqualPatterns, NamedClient, PartPattern, Pattern, Patterns,
     StoredPart,

@@ -10,6 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::claims::is_method_override;
 use super::hop_by_hop::tokens;
+use super::only_line::only_line;
 
 /// Returns the method of the request that a preflight announces; none if this is no preflight. The request has
 /// no body.
@@ -42,11 +43,9 @@ pub fn with_announced_headers(headers: &HeaderMap, names: &[HeaderName]) -> Head
     announced
 }
 
-/// Returns the value of a field that has one line.
+/// Returns the value of a field that has one line, if it is not empty.
 fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h HeaderValue> {
-    let mut lines = headers.get_all(name).iter();
-    let only = lines.next().filter(|_| lines.next().is_none())?;
-    (!only.is_empty()).then_some(only)
+    only_line(headers, name).filter(|value| !value.is_empty())
 }
 
 /// A value that no file can ask for, because it is not UTF-8: expressions match nothing else

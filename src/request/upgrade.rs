@@ -5,6 +5,7 @@ use http::request::Parts;
 use http::{HeaderValue, Version};
 
 use super::hop_by_hop::tokens;
+use super::only_line::only_line;
 
 /// Whether a value of Upgrade asks for more than another version of HTTP, which is never given.
 pub fn switches_protocol(value: &[u8]) -> bool {
@@ -24,7 +25,7 @@ pub fn is_allowed(asked: &[u8], allowed: &str) -> bool {
 ///
 /// Over HTTP/2, only an extended CONNECT has the field, and its body is the tunnel.
 pub fn asked(head: &Parts, has_body: bool) -> Option<HeaderValue> {
-    let asked = only(&head.headers)?;
+    let asked = only_line(&head.headers, &UPGRADE)?;
     let is_proper = match head.version {
         Version::HTTP_11 => !has_body && is_option(&head.headers),
         Version::HTTP_2 => true,
@@ -37,10 +38,4 @@ pub fn asked(head: &Parts, has_body: bool) -> Option<HeaderValue> {
 fn is_option(headers: &HeaderMap) -> bool {
     let mut options = headers.get_all(CONNECTION).iter().flat_map(tokens);
     options.any(|name| name.eq_ignore_ascii_case("upgrade"))
-}
-
-/// Returns the value of Upgrade, if there is one.
-fn only(headers: &HeaderMap) -> Option<&HeaderValue> {
-    let mut values = headers.get_all(UPGRADE).iter();
-    values.next().filter(|_| values.next().is_none())
 }

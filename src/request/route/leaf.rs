@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 
+use super::super::only_line::only_line;
 use super::header_match::HeaderMatch;
 use super::rank::{self, RankWithinPath};
 use super::rule::{Rule, Tie};
@@ -135,11 +136,6 @@ pub(super) fn has_header(headers: &HeaderMap, name: &HeaderName, asked: &HeaderM
             only_line(headers, name).is_some_and(|line| asked.takes(line.as_bytes()))
         }
     }
-}
-
-fn only_line<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h HeaderValue> {
-    let mut lines = headers.get_all(name).iter();
-    lines.next().filter(|_| lines.next().is_none())
 }
 
 /// The headers for which a rule asks for a certain value, each with that value.
