@@ -11,8 +11,9 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, LOCATION, TRAILER};
-use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body::{Body, Frame, SizeHint};
+use serde::{Serialize, Serializer};
 
 /// The body of an answer of the gateway's own.
 #[derive(Debug)]
@@ -116,48 +117,36 @@ impl<B: Body<Data = Bytes> + Unpin> Body for BuiltinBody<B> {
     }
 }
 
-/// Writes method, path, query and fields as JSON; a field's lines are joined by commas.
-fn describe<B>(request: &Request<B>) -> String {
-    let mut json = String::from("{\"method\":");
-    push_string(&mut json, request.method().as_str());
-    json.push_str(",\"path\":");
-    push_string(&mut json, request.uri().path());
-    json.push_str(",\"query\":");
-    match request.uri().query() {
-        Some(query) => push_string(&mut json, query),
-        None => json.push_str("null"),
-    }
-    json.push_str(",\"headers\":{");
-    for (at, name) in request.headers().keys().enumerate() {
-        if at > 0 {
-            json.push(',');
-        }
-        push_string(&mut json, name.as_str());
-        json.push(':');
-        let values: Vec<_> = request
-            .headers()
-            .get_all(name)
-            .iter()
-            .map(|value| String::from_utf8_lossy(value.as_bytes()))
-            .collect();
-        push_string(&mut json, &values.join(", "));
-    }
-    json.push_str("}}\n");
-    json
+/// What the echo says of a request without a body.
+#[derive(Serialize)]
+struct RequestDescription<'r> {
+    method: &'r str,
+    path: &'r str,
+    query: Option<&'r str>,
+    #[serde(serialize_with = "joined_fields")]
+    headers: &'r HeaderMap,
 }
 
-/// Writes a JSON string (RFC 8259, section 7).
-fn push_string(json: &mut String, text: &str) {
-    json.push('"');
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => json.extend(['\\', character]),
-            '\t' => json.push_str("\\t"),
-            // A field value has no other control character, and a target has none.
-            _ => json.push(character),
-        }
-    }
-    json.push('"');
+/// Writes method, path, query and fields as JSON.
+fn describe<B>(request: &Request<B>) -> String {
+    let description = RequestDescription {
+        method: request.method().as_str(),
+        path: request.uri().path(),
+        query: request.uri().query(),
+        headers: request.headers(),
+    };
+    serde_json::to_string(&description).expect("its keys are texts") + "\n"
+}
+
+/// Writes fields by their names; a field's lines are joined by commas.
+fn joined_fields<S: Serializer>(headers: &HeaderMap, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(headers.keys().map(|name| {
+        let lines = headers.get_all(name).iter();
+        let lines: Vec<_> = lines
+            .map(|line| String::from_utf8_lossy(line.as_bytes()))
+            .collect();
+        (name.as_str(), lines.join(", "))
+    }))
 }
 
 #[cfg(test)]
