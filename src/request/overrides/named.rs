@@ -1,11 +1,11 @@
 //! A client that is named by its values, as the log shows it when it sends requests.
 
-use std::fmt::{self, Display, Write as _};
+use std::fmt::{self, Display};
 
 use smallvec::SmallVec;
 
 use super::super::partition::{Choice, Facts, Part, Partition, Value, first_present, id_of_values};
-use super::super::redacted::{ALL, ClientNames, write_name, write_value};
+use super::super::redacted::{ALL, ClientNames, write_items, write_value};
 use super::key::OverrideKey;
 use super::pattern::Pattern;
 use crate::limit::PartitionId;
@@ -110,18 +110,10 @@ impl<'p> NamedClient<'p> {
             if self.values.is_empty() {
                 return f.write_str(ALL);
             }
-            let is_plain = matches!(&*self.partition.0, [choice] if choice.0.len() == 1);
-            let mut separator = "";
-            for (part, value) in &self.values {
-                f.write_str(separator)?;
-                separator = ", ";
-                if !is_plain {
-                    write_name(f, part)?;
-                    f.write_char('=')?;
-                }
-                write_value(f, (key, names), part, value, None)?;
-            }
-            Ok(())
+            let items = self.values.iter().map(|(part, value)| (*part, value));
+            write_items(f, self.partition, items, |f, part, value| {
+                write_value(f, (key, names), part, value, None)
+            })
         })
     }
 }

@@ -6,7 +6,7 @@
 use std::fmt::{self, Display, Write as _};
 
 use super::super::partition::first_present;
-use super::super::redacted::{Redacted, write_name};
+use super::super::redacted::{Redacted, write_items};
 use super::pattern::Pattern;
 
 /// How each item of a pattern is shown, if one of them is not shown as the client's value.
@@ -26,32 +26,19 @@ pub(super) enum ShownPart {
 pub(super) fn show<'r>(shown: Option<&'r ShownPattern>, client: Redacted<'r>) -> impl Display + 'r {
     fmt::from_fn(move |f| {
         let (partition, facts) = (client.partition, client.facts);
-        let is_plain = matches!(&*partition.0, [choice] if choice.0.len() == 1);
         let is_nothing = |part: &ShownPart| *part == ShownPart::Nothing;
         if shown.is_some_and(|shown| shown.iter().all(is_nothing)) {
             return f.write_char('*');
         }
-        let mut separator = "";
-        for (at, choice) in partition.0.iter().enumerate() {
+        let items = partition.0.iter().enumerate().filter_map(|(at, choice)| {
             let how = shown.map_or(&ShownPart::Client, |shown| &shown[at]);
-            let Some((part, value)) = first_present(choice, facts) else {
-                continue;
-            };
-            if *how == ShownPart::Nothing {
-                continue;
-            }
-            f.write_str(separator)?;
-            separator = ", ";
-            if !is_plain {
-                write_name(f, part)?;
-                f.write_char('=')?;
-            }
-            match how {
-                ShownPart::Clear(text) => f.write_str(text)?,
-                _ => client.write_value(f, part, &value)?,
-            }
-        }
-        Ok(())
+            let (part, value) = first_present(choice, facts)?;
+            (*how != ShownPart::Nothing).then_some((part, (how, value)))
+        });
+        write_items(f, partition, items, |f, part, (how, value)| match how {
+            ShownPart::Clear(text) => f.write_str(text),
+            _ => client.write_value(f, part, &value),
+        })
     })
 }
 
