@@ -223,8 +223,7 @@ impl AdoptedCounters {
         let Some(quota) = self.quotas.get(&series_id) else {
             return;
         };
-        self.adopted += states.len();
-        memory.adopt(series_id, quota, states);
+        self.adopted += memory.adopt(series_id, quota, states);
     }
 
     fn say(&self) {

@@ -63,11 +63,11 @@ impl MemoryStore {
         with_series.collect()
     }
 
-    /// Takes over counters of a series that is counted by `quota`.
+    /// Takes over counters of a series that is counted by `quota`; returns of how many partitions.
     ///
     /// All of them, whatever the bound: the process before held them within its own. What is beyond a smaller one stays
     /// until it is idle, as after a reload.
-    pub fn adopt(&self, series_id: SeriesId, quota: &Quota, passed: SeriesStates) {
+    pub fn adopt(&self, series_id: SeriesId, quota: &Quota, passed: SeriesStates) -> usize {
         match passed.states {
             States::FixedWindow(states) => self.adopt_all(series_id, quota, states),
             States::CalendarWindow(states) => self.adopt_all(series_id, quota, states),
@@ -79,13 +79,13 @@ impl MemoryStore {
                     can_come_back,
                     ..*quota
                 };
-                self.adopt_all(series_id, &quota, states);
+                self.adopt_all(series_id, &quota, states)
             }
             States::CompactGcra(states) if quota.can_come_back => {
                 let now = self.shards.clock.now();
                 let wide = |(partition_id, state)| (partition_id, Gcra::of_compact(state, now));
                 let states = states.into_iter().map(wide).collect();
-                self.adopt_all(series_id, quota, states);
+                self.adopt_all(series_id, quota, states)
             }
             States::CompactGcra(states) => self.adopt_all(series_id, quota, states),
             States::Credits(states) => self.adopt_all(series_id, quota, states),
@@ -109,7 +109,8 @@ impl MemoryStore {
         series_id: SeriesId,
         quota: &Quota,
         states: Vec<(PartitionId, S)>,
-    ) {
+    ) -> usize {
+        let count = states.len();
         for (partition_id, state) in states {
             let mut shard = self.shards.lock(shard_of(partition_id));
             let table = shard.table_for(series_id, quota);
@@ -117,26 +118,7 @@ impl MemoryStore {
                 partitions.adopt(partition_id, state, &self.shards.budget);
             }
         }
-    }
-}
-
-impl SeriesStates {
-    /// Counts the partitions.
-    #[expect(
-        clippy::len_without_is_empty,
-        reason = "a part without states is not passed"
-    )]
-    pub fn len(&self) -> usize {
-        match &self.states {
-            States::FixedWindow(states) => states.len(),
-            States::CalendarWindow(states) => states.len(),
-            States::SlidingWindow(states) => states.len(),
-            States::SlidingLog(states) => states.len(),
-            States::Gcra(states) => states.len(),
-            States::CompactGcra(states) => states.len(),
-            States::Credits(states) => states.len(),
-            States::Penalty(states) => states.len(),
-        }
+        count
     }
 }
 
