@@ -21,7 +21,7 @@ use super::remote::Remote;
 use super::settlements::SettlementQueue;
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::{CheckMode, OnStoreFailure, RefusingPolicies, is_punished, spills};
-use crate::limit::{Check, CheckResult, Count, Decision, Retry, Verdict};
+use crate::limit::{Check, CheckResult, Count, Decision, Verdict};
 use crate::store::charge::Charge;
 use crate::store::outcome::StoreVerdict;
 
@@ -215,12 +215,8 @@ impl<'p, 's> PeekedPlan<'p, 's> {
 
     /// Returns the outcome of a plan that is refused, of which nothing can come back.
     fn refuse(self) -> StoreVerdict {
-        let mut verdict = Verdict {
-            admit: false,
-            retry: Retry::NOW,
-            wait: Micros(0),
-            answers: self.plan.iter().map(|_| CheckResult::default()).collect(),
-        };
+        let mut verdict = Verdict::unanswered(self.plan);
+        verdict.admit = false;
         let fits = |index| fits(self.plan, &self.decisions, index);
         for (index, check) in self.plan.iter().enumerate() {
             let Some(mut decision) = self.decisions[index] else {

@@ -41,14 +41,8 @@ impl Fallback<'_> {
         let scaled = self.scaled(plan);
         let locals = self.locals(plan, &scaled);
         if locals.is_empty() {
-            let verdict = Verdict {
-                admit: true,
-                retry: Retry::NOW,
-                wait: Micros(0),
-                answers: plan.iter().map(|_| CheckResult::default()).collect(),
-            };
             return StoreVerdict::Decided {
-                verdict,
+                verdict: Verdict::unanswered(plan),
                 charge: Charge::default(),
                 is_degraded: true,
             };

@@ -11,7 +11,7 @@ use super::remote::Remote;
 use super::settlements::SettlementQueue;
 use crate::clock::Micros;
 use crate::limit::plan::{CheckMode, RefusingPolicies};
-use crate::limit::{Adjustment, Check, CheckResult, Count, Decision, Plan, Retry, Verdict};
+use crate::limit::{Adjustment, Check, Count, Decision, Plan, Verdict};
 use crate::store::charge::{Charge, ChargeEntry};
 use crate::store::outcome::StoreVerdict;
 
@@ -170,12 +170,8 @@ impl<'p, 's> JoinedPlan<'p, 's> {
         let admit = self.parts.iter().all(|part| part.verdict.admit);
         let decisions = self.decisions();
         let refusals = RefusingPolicies::of(self.plan, |index| fits(self.plan, &decisions, index));
-        let mut joined = Verdict {
-            admit,
-            retry: Retry::NOW,
-            wait: Micros(0),
-            answers: self.plan.iter().map(|_| CheckResult::default()).collect(),
-        };
+        let mut joined = Verdict::unanswered(self.plan);
+        joined.admit = admit;
         let (mut charge, mut is_any_degraded) = (Charge::default(), false);
         for part in &mut self.parts {
             if admit {
