@@ -108,6 +108,13 @@ pub fn strip_answer_trailers(trailers: &mut HeaderMap) {
     strip(trailers, &unwanted);
 }
 
+/// Removes the fields that concern a connection of HTTP/1.
+pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
+    for name in named(headers, is_hop_by_hop) {
+        headers.remove(name);
+    }
+}
+
 /// Removes the fields that the values of Connection, `options`, name.
 pub fn remove_named(headers: &mut HeaderMap, options: &[HeaderValue]) {
     if matches!(options, [only] if only == "keep-alive") {

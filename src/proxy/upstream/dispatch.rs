@@ -11,14 +11,14 @@ use http::{Response, StatusCode};
 use super::balance::{Origins, Tried};
 use super::body::Received;
 use super::connecting::{ConnectedOrigin, Connector, Freshness};
-use super::http1::{self, BadHead, Http1Receiving, Repeat};
+use super::http1::{BadHead, ExchangeError, Http1Receiving, Repeat};
 use super::origin::{AlpnOffer, Origin, Unconnected};
 use super::pool::{Lease, Pools};
 use super::stream::Stream;
 use super::upstream_connection::UpstreamConnection;
 use super::{
     Attempts, BadResponse, ForwardError, ForwardOptions, HostField, UpstreamAnswer, UpstreamBody,
-    UpstreamFailure, UpstreamMeter, UpstreamState, http2,
+    UpstreamFailure, UpstreamMeter, UpstreamState,
 };
 use crate::proxy::wire::body::UploadBody;
 use crate::proxy::wire::outgoing::Outgoing;
@@ -288,18 +288,11 @@ impl Dispatch<'_> {
     }
 }
 
-impl From<http1::Http1Error> for Failed {
-    fn from(error: http1::Http1Error) -> Self {
-        Self {
-            repeat: error.repeat(),
-            error: error.into(),
-            blame: Blame::Endpoint,
-        }
-    }
-}
-
-impl From<http2::Http2Error> for Failed {
-    fn from(error: http2::Http2Error) -> Self {
+impl<E> From<ExchangeError<E>> for Failed
+where
+    ForwardError: From<ExchangeError<E>>,
+{
+    fn from(error: ExchangeError<E>) -> Self {
         Self {
             repeat: error.repeat(),
             error: error.into(),

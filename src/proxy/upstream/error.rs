@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::body_error::UpstreamBodyError;
 use super::connect_error::ConnectError;
 use super::endpoints::UpstreamState;
-use super::http1::{self, BadHead};
-use super::http2::{self, StreamError};
+use super::http1::{BadHead, ExchangeError};
+use super::http2::StreamError;
 use super::system_error::plain;
 use crate::fault::{EndpointFailure, TlsFailure};
 use crate::proxy::wire::body::BoxError;
@@ -173,33 +173,19 @@ impl From<ConnectError> for ForwardError {
     }
 }
 
-impl From<http1::Http1Error> for ForwardError {
-    fn from(error: http1::Http1Error) -> Self {
-        use http1::Http1Error;
+impl<E: Into<BadResponse>> From<ExchangeError<E>> for ForwardError {
+    fn from(error: ExchangeError<E>) -> Self {
         Self::BadResponse(match error {
-            Http1Error::Body(error) => return Self::ClientBody(error),
-            Http1Error::Elapsed => return Self::Timeout,
-            Http1Error::Closed { error: None, .. } => BadResponse::Closed,
-            Http1Error::Closed {
-                error: Some(error), ..
-            } => error.into(),
-            Http1Error::BadHead(bad) => bad.into(),
+            ExchangeError::Body(error) => return Self::ClientBody(error),
+            ExchangeError::Elapsed => return Self::Timeout,
+            ExchangeError::Ended { error, .. } => error.into(),
+            ExchangeError::BadHead(bad) => bad.into(),
         })
     }
 }
 
-impl From<http2::Http2Error> for ForwardError {
-    fn from(error: http2::Http2Error) -> Self {
-        use http2::Http2Error;
-        Self::BadResponse(match error {
-            Http2Error::Body(error) => return Self::ClientBody(error),
-            Http2Error::Elapsed => return Self::Timeout,
-            Http2Error::Ended {
-                error: StreamError::Closed,
-                ..
-            } => BadResponse::Closed,
-            Http2Error::Ended { error, .. } => error.into(),
-            Http2Error::BadHead(bad) => bad.into(),
-        })
+impl From<Option<io::Error>> for BadResponse {
+    fn from(error: Option<io::Error>) -> Self {
+        error.map_or(Self::Closed, Self::Broken)
     }
 }

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use rustix::io::Errno;
+
 /// Says in a few words what the system said.
 pub(super) fn plain(error: &io::Error) -> String {
     // The system's own words have a number behind them.
@@ -14,11 +16,8 @@ pub(super) fn plain(error: &io::Error) -> String {
 
 /// Whether there is no descriptor left, in the process or in the system.
 pub(super) fn is_out_of_descriptors(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::NFILE | Errno::MFILE)
+    )
 }
-
-/// The system has no more descriptors; the same number on every Unix.
-const ENFILE: i32 = 23;
-
-/// The process has no more descriptors; the same number on every Unix.
-const EMFILE: i32 = 24;

@@ -11,53 +11,16 @@ use http::{HeaderValue, Response};
 
 use super::bad_head::BadHead;
 use super::connection::{Http1Connection, Transport, Wire, Written};
+use super::exchange_error::{ExchangeError, Repeat};
 use super::head::{HeadReader, ResponseHead};
 use super::receiving::{Http1Receiving, upload};
 use super::sending::{SendError, poll_send};
-use crate::proxy::wire::body::{BoxError, UploadBody};
+use crate::proxy::wire::body::UploadBody;
 use crate::proxy::wire::outgoing::Outgoing;
 use crate::proxy::wire::request_head::RequestHead;
 
-/// Why a request got no head of a response.
-#[derive(Debug)]
-pub enum Http1Error {
-    /// The origin closed its side, or the connection broke.
-    Closed {
-        /// Why the connection broke, if it was not just closed.
-        error: Option<io::Error>,
-        /// What that means for the request.
-        repeat: Repeat,
-    },
-    /// The response is refused.
-    BadHead(BadHead),
-    /// The head took longer than it may.
-    Elapsed,
-    /// The request's body ended in an error of its own.
-    Body(BoxError),
-}
-
-/// Whether a request that got no byte of a response may be sent on another connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Repeat {
-    /// Nothing of it was written.
-    Unwritten,
-    /// The origin says that it has not processed it.
-    Unprocessed,
-    /// The origin may have acted on it, but it has no content and may be done twice.
-    Idempotent,
-    /// The origin may have acted on it.
-    Never,
-}
-
-impl Http1Error {
-    /// Whether the request may be sent on another connection.
-    pub fn repeat(&self) -> Repeat {
-        match self {
-            Self::Closed { repeat, .. } => *repeat,
-            Self::BadHead(_) | Self::Elapsed | Self::Body(_) => Repeat::Never,
-        }
-    }
-}
+/// Why a request got no head of a response. If the connection was just closed, there is no error.
+pub type Http1Error = ExchangeError<Option<io::Error>>;
 
 impl<T: Transport> Http1Connection<T> {
     /// Sends `request` to `host` and waits at most `timeout` for the head of its response, which has at
@@ -176,6 +139,6 @@ impl<T: Transport, B: UploadBody> Http1RoundTrip<'_, T, B> {
             _ if self.request.is_idempotent() => Repeat::Idempotent,
             _ => Repeat::Never,
         };
-        Http1Error::Closed { error, repeat }
+        Http1Error::Ended { error, repeat }
     }
 }

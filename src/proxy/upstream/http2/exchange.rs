@@ -12,7 +12,7 @@ use h2::client::ResponseFuture;
 use http::header::CONTENT_LENGTH;
 use http::response::Parts;
 use http::uri::Scheme;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
+use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
 
 use super::FIELDS_MAX;
 use super::connection::Slot;
@@ -21,32 +21,17 @@ use super::receiving::{BodyLength, Http2Receiving};
 use super::request;
 use super::sending::Http2Sending;
 use crate::proxy::upstream::http1::{
-    BadHead, INTERIM_BYTES_MAX, INTERIM_MAX, Repeat, parse_length, send_interim,
+    BadHead, ExchangeError, INTERIM_BYTES_MAX, INTERIM_MAX, Repeat, parse_length, send_interim,
 };
 use crate::proxy::upstream::origin_deadline::OriginDeadline;
 use crate::proxy::upstream::upload::Upload;
-use crate::proxy::wire::body::BoxError;
 use crate::proxy::wire::body::UploadBody;
 use crate::proxy::wire::outgoing::Outgoing;
-use crate::request::{are_tokens, hop_by_hop};
+use crate::request::are_tokens;
+use crate::request::hop_by_hop::remove_hop_by_hop;
 
 /// Why a request got no head of a response.
-#[derive(Debug)]
-pub enum Http2Error {
-    /// The stream or the connection ended.
-    Ended {
-        /// Why.
-        error: StreamError,
-        /// What that means for the request.
-        repeat: Repeat,
-    },
-    /// The response is refused.
-    BadHead(BadHead),
-    /// The head took longer than it may.
-    Elapsed,
-    /// The request's body ended in an error of its own.
-    Body(BoxError),
-}
+pub type Http2Error = ExchangeError<StreamError>;
 
 impl Slot {
     /// Sends `request` to `host` and waits at most `timeout` for the head of its response. Time in
@@ -105,16 +90,6 @@ impl Slot {
     }
 }
 
-impl Http2Error {
-    /// Whether the request may be sent again.
-    pub fn repeat(&self) -> Repeat {
-        match self {
-            Self::Ended { repeat, .. } => *repeat,
-            Self::BadHead(_) | Self::Elapsed | Self::Body(_) => Repeat::Never,
-        }
-    }
-}
-
 /// A request and its response, until the head of the response has come.
 struct Http2RoundTrip<'e, B> {
     slot: &'e Slot,
@@ -164,7 +139,7 @@ impl<B: UploadBody> Http2RoundTrip<'_, B> {
             return Err(BadHead::Interim);
         }
         if let Some(sink) = &self.request.interim {
-            strip(&mut head.headers);
+            remove_hop_by_hop(&mut head.headers);
             head.headers.remove(CONTENT_LENGTH);
             send_interim(&**sink, head.status, head.headers);
         }
@@ -188,18 +163,6 @@ impl<B: UploadBody> Http2RoundTrip<'_, B> {
     }
 }
 
-/// Takes out the fields that concern a connection of HTTP/1.
-fn strip(headers: &mut HeaderMap) {
-    let names = headers.keys();
-    let unwanted: Vec<_> = names
-        .filter(|name| hop_by_hop::is_hop_by_hop(name))
-        .cloned()
-        .collect();
-    for name in unwanted {
-        headers.remove(name);
-    }
-}
-
 /// Returns how long the body of a response is, unless its head says what HTTP/1.1 would refuse. Fields
 /// that are not for the client are taken out.
 fn length(method: &Method, head: &mut Parts, stream: &RecvStream) -> Result<BodyLength, BadHead> {
@@ -209,7 +172,7 @@ fn length(method: &Method, head: &mut Parts, stream: &RecvStream) -> Result<Body
     if !are_tokens(&head.headers) {
         return Err(BadHead::Malformed);
     }
-    strip(&mut head.headers);
+    remove_hop_by_hop(&mut head.headers);
     let mut lengths = head.headers.get_all(CONTENT_LENGTH).iter();
     let stated = match (lengths.next(), lengths.next()) {
         (None, _) => None,
