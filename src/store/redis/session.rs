@@ -15,8 +15,8 @@ use super::primaries::Primaries;
 use super::reply::list;
 use super::shared::RedisShared;
 use super::wire::{
-    self, AnnouncementReply, AskingGateway, DirectiveAction, Intent, KeyNames, Reply, Settlement,
-    StateReply,
+    self, AnnouncementReply, AskingGateway, BadReply, DirectiveAction, Intent, KeyNames, Reply,
+    Settlement, StateReply,
 };
 use crate::clock::{Micros, Timestamp};
 use crate::limit::{Check, Decision, PartitionId, Verdict};
@@ -180,7 +180,9 @@ impl RedisSession {
         let entries = list(&reply).ok_or(CallError::BadReply)?;
         let mut states = Vec::with_capacity(entries.len());
         for (settlement, entry) in settlements.iter().zip(entries) {
-            let mut state = settled_state(settlement, entry);
+            let read =
+                |entry| read_entry(entry, |entry| wire::settled_state(settlement.quota, entry));
+            let mut state = read(entry);
             if let Err(CallError::Server(text)) = &state
                 && let Some(at) = wire::outside_at(text)
             {
@@ -188,7 +190,7 @@ impl RedisSession {
                 state = match self.settle_at(again, caller, Some(at)).await {
                     Ok(reply) => {
                         let entry = list(&reply).and_then(<[Value]>::first);
-                        settled_state(settlement, entry.unwrap_or(&Value::Nil))
+                        read(entry.unwrap_or(&Value::Nil))
                     }
                     Err(error) => Err(error),
                 };
@@ -209,12 +211,8 @@ impl RedisSession {
         caller: &Caller<'_>,
     ) -> Result<Vec<Result<AnnouncementReply, CallError>>, CallError> {
         let reply = self.settle_at(announcements, caller, None).await?;
-        let read = |entry: &Value| match entry {
-            Value::ServerError(error) => Err(CallError::from_server(error)),
-            Value::BulkString(entry) => Ok(wire::announcement_reply(entry)?),
-            _ => Err(CallError::BadReply),
-        };
         let entries = list(&reply).ok_or(CallError::BadReply)?;
+        let read = |entry| read_entry(entry, wire::announcement_reply);
         Ok(entries.iter().map(read).collect())
     }
 
@@ -243,11 +241,7 @@ impl RedisSession {
         let reply = self.settle_at(resets, caller, None).await?;
         let mut at = Err(CallError::BadReply);
         for settled in list(&reply).ok_or(CallError::BadReply)? {
-            at = match settled {
-                Value::ServerError(error) => return Err(CallError::from_server(error)),
-                Value::BulkString(settled) => Ok(wire::settled_at(settled)?),
-                _ => return Err(CallError::BadReply),
-            };
+            at = Ok(read_entry(settled, wire::settled_at)?);
         }
         at
     }
@@ -282,13 +276,13 @@ impl RedisSession {
 }
 
 /// Reads what the settle script replied to one entry.
-fn settled_state(
-    settlement: &Settlement<'_>,
+fn read_entry<T>(
     entry: &Value,
-) -> Result<(Timestamp, StateReply), CallError> {
+    read: impl FnOnce(&[u8]) -> Result<T, BadReply>,
+) -> Result<T, CallError> {
     match entry {
         Value::ServerError(error) => Err(CallError::from_server(error)),
-        Value::BulkString(entry) => Ok(wire::settled_state(settlement.quota, entry)?),
+        Value::BulkString(entry) => Ok(read(entry)?),
         _ => Err(CallError::BadReply),
     }
 }
