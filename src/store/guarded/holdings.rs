@@ -9,16 +9,14 @@
 //! refused for units that have come back, and an announcement that has units in it which Redis is about to refuse takes
 //! them from others. So then the one waits for the other.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crossbeam_utils::CachePadded;
 use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 
 use super::quota_key::QuotaKey;
+use super::quota_shards::{QuotaShard, QuotaShards, SHARD_MAX};
 use super::turn::Turn;
 use crate::clock::{Micros, Timestamp};
 use crate::store::holder::GatewayId;
@@ -29,15 +27,12 @@ use crate::store::redis::wire::AnnouncementReply;
 #[derive(Debug)]
 pub(super) struct Holdings {
     gateway: GatewayId,
-    shards: Box<[CachePadded<Mutex<HoldingShard>>]>,
-    hasher: RandomState,
+    shards: QuotaShards<Holding>,
     /// The last sequence number, of whatever client and worker.
     sequence: AtomicU64,
     /// Looking for what is to be announced again.
     search: Turn,
 }
-
-type HoldingShard = HashMap<QuotaKey, Holding>;
 
 /// What a client's requests hold.
 #[derive(Debug)]
@@ -84,8 +79,7 @@ impl Holdings {
     pub(super) fn new(gateway: GatewayId) -> Self {
         Self {
             gateway,
-            shards: (0..SHARDS).map(|_| CachePadded::default()).collect(),
-            hasher: RandomState::new(),
+            shards: QuotaShards::new(),
             sequence: AtomicU64::new(0),
             search: Turn::default(),
         }
@@ -98,7 +92,7 @@ impl Holdings {
 
     /// Returns what a request waits for before it asks for units; none if it need not.
     pub(super) fn before_asking(&self, key: QuotaKey, units: u64) -> Option<OwnedNotified> {
-        let mut shard = self.shard(key);
+        let mut shard = self.shards.of(key);
         let holding = shard.get_mut(&key)?;
         let is_settled = !holding.is_due && holding.announcing == 0;
         // A request of cost 0 may be refused, too.
@@ -111,7 +105,7 @@ impl Holdings {
 
     /// Adds units of so many that a request asks for; returns the sequence number that it asks with.
     pub(super) fn ask(&self, key: QuotaKey, units: u64, limit: u64, now: Timestamp) -> u64 {
-        let mut shard = self.shard(key);
+        let mut shard = self.shards.of(key);
         let holding = shard.entry(key).or_insert_with(|| Holding::new(now));
         holding.limit = limit;
         holding.units += units;
@@ -129,7 +123,7 @@ impl Holdings {
         free: Option<u64>,
         now: Timestamp,
     ) -> bool {
-        let mut shard = self.shard(key);
+        let mut shard = self.shards.of(key);
         let Some(holding) = shard.get_mut(&key) else {
             return false;
         };
@@ -155,7 +149,7 @@ impl Holdings {
 
     /// Takes out units of a request that has ended. The number is to be announced.
     pub(super) fn end(&self, key: QuotaKey, units: u64, now: Timestamp) {
-        let mut shard = self.shard(key);
+        let mut shard = self.shards.of(key);
         let holding = shard.entry(key).or_insert_with(|| Holding::new(now));
         holding.units = holding.units.saturating_sub(units);
         holding.is_due = true;
@@ -164,7 +158,7 @@ impl Holdings {
     /// Returns what is to be announced of a client: how many units its requests hold, and the sequence number. None if
     /// that waits for requests that ask: then the last of them has it announced.
     pub(super) fn announce(&self, key: QuotaKey, now: Timestamp) -> Option<(u64, u64)> {
-        let mut shard = self.shard(key);
+        let mut shard = self.shards.of(key);
         let holding = shard.entry(key).or_insert_with(|| Holding::new(now));
         if holding.is_held_back(now) {
             holding.is_due = true;
@@ -178,7 +172,7 @@ impl Holdings {
 
     /// Notes what Redis answered an announcement.
     pub(super) fn note(&self, key: QuotaKey, reply: AnnouncementReply, now: Timestamp) {
-        if let Some(holding) = self.shard(key).get_mut(&key) {
+        if let Some(holding) = self.shards.of(key).get_mut(&key) {
             if let Some(held) = reply.held {
                 holding.free = holding.limit.saturating_sub(held);
             }
@@ -193,7 +187,7 @@ impl Holdings {
 
     /// Notes that an announcement is not under way any more.
     pub(super) fn announced(&self, key: QuotaKey) {
-        let mut shard = self.shard(key);
+        let mut shard = self.shards.of(key);
         if let Some(holding) = shard.get_mut(&key) {
             holding.announcing = holding.announcing.saturating_sub(1);
             forget_unless_needed(&mut shard, key);
@@ -202,7 +196,8 @@ impl Holdings {
 
     /// Notes that Redis could not be told a client's number. It is found by the next search.
     pub(super) fn missed(&self, key: QuotaKey, now: Timestamp) {
-        let mut shard = self.shard(key);
+        let mut shard = self.shards.of(key);
+        // In a full shard, Redis learns of a client that holds nothing any more from its lease.
         let is_full = shard.len() > SHARD_MAX;
         if let Some(holding) = shard.get_mut(&key) {
             holding.is_due = false;
@@ -235,8 +230,7 @@ impl Holdings {
     /// forgotten it, too.
     fn search(&self, now: Timestamp, is_meant: impl Fn(&Holding) -> bool) -> Vec<QuotaKey> {
         let mut found = Vec::new();
-        for shard in &self.shards {
-            let mut shard = lock(shard);
+        for mut shard in self.shards.all() {
             shard.retain(|key, holding| {
                 let is_idle = holding.announcing == 0 && !holding.is_due;
                 if is_idle && is_meant(holding) {
@@ -253,11 +247,6 @@ impl Holdings {
     /// Draws a sequence number; whoever does has the client's shard locked.
     fn next(&self) -> u64 {
         self.sequence.fetch_add(1, Relaxed) + 1
-    }
-
-    fn shard(&self, key: QuotaKey) -> MutexGuard<'_, HoldingShard> {
-        let shard = self.hasher.hash_one(key) % SHARDS as u64;
-        lock(&self.shards[usize::try_from(shard).expect("there are few")])
     }
 }
 
@@ -285,7 +274,7 @@ impl Holding {
 }
 
 /// Wakes those who wait until all of a client's number is announced, if it is, and forgets what nobody needs.
-fn forget_unless_needed(shard: &mut HoldingShard, key: QuotaKey) {
+fn forget_unless_needed(shard: &mut QuotaShard<Holding>, key: QuotaKey) {
     let Some(holding) = shard.get_mut(&key) else {
         return;
     };
@@ -300,14 +289,6 @@ fn forget_unless_needed(shard: &mut HoldingShard, key: QuotaKey) {
     }
 }
 
-fn lock(shard: &Mutex<HoldingShard>) -> MutexGuard<'_, HoldingShard> {
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Number of shards, each with a lock of its own.
-const SHARDS: usize = 64;
-/// Most clients of a shard, if Redis is to be told of one that holds nothing any more; otherwise its lease tells it.
-const SHARD_MAX: usize = 1_024;
 /// How often it is looked for what is to be announced again.
 const SEARCHED_EVERY: Micros = Micros::from_secs(1);
 /// After how long a number is announced again, so every 5 s at the latest.

@@ -53,5 +53,5 @@ pub(super) fn shrink<V>(shard: &mut QuotaShard<V>) {
 
 /// Number of shards.
 pub(super) const SHARDS: usize = 64;
-/// Most quotas of a shard; further ones are decided by Redis.
+/// Most quotas of a shard; what is beyond them is left to Redis.
 pub(super) const SHARD_MAX: usize = 1_024;
