@@ -8,6 +8,10 @@
 
 #![allow(clippy::disallowed_methods, reason = "this is the clock")]
 
+mod turn;
+
+pub use self::turn::Turn;
+
 use std::ops::{Add, Sub};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};

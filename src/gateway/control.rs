@@ -9,9 +9,10 @@ use tokio::time::MissedTickBehavior;
 
 use super::descriptors;
 use super::directives::DirectiveFollower;
-use super::expiry::{self, ExpiryLog};
+use super::expiry;
 use super::sockets::ListeningSockets;
 use crate::admin::{self, AdminState};
+use crate::clock::Turn;
 use crate::proxy::downstream::listener::{self, WorkerHandle};
 use crate::proxy::process::Process;
 use crate::proxy::upstream::Checker;
@@ -127,7 +128,8 @@ async fn keep_house(process: Arc<Process>, session: Session, worker_count: usize
     // After a stall once, not once for each period missed.
     period.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut periods = 0;
-    let mut expiry_log = ExpiryLog::new(process.clock.now());
+    // The start has logged it.
+    let expiry_log = Turn::taken(process.clock.now(), expiry::DAY);
     let (endpoints, metrics) = (Arc::clone(&process.endpoints), Arc::clone(&process.metrics));
     let sockets = Arc::clone(process.sockets());
     let checker = Checker::new(endpoints, metrics, process.clock.clone(), sockets);
@@ -144,7 +146,7 @@ async fn keep_house(process: Arc<Process>, session: Session, worker_count: usize
             process.clock.discipline();
             // Workers may have found more servers of Redis.
             descriptors::bound(&process, worker_count);
-            if expiry_log.is_due(process.clock.now()) {
+            if expiry_log.take(process.clock.now(), expiry::DAY) {
                 expiry::warn(&process.live().snapshot, process.clock.wall());
             }
         }

@@ -18,8 +18,8 @@ use tokio::time::sleep;
 use super::holdings::Holdings;
 use super::owned_plan::ANY_UNITS;
 use super::quota_key::QuotaKey;
-use super::remote::Remote;
-use crate::clock::{Micros, Timestamp};
+use super::remote::{LOG_EVERY, Remote};
+use crate::clock::Turn;
 use crate::store::redis::CallError;
 use crate::store::redis::wire::{Settlement, SettlementStep};
 
@@ -35,8 +35,8 @@ pub(super) struct AnnouncementQueue {
     filled: Notify,
     /// Notified when one has.
     answered: Notify,
-    /// When the next announcement that a server cannot take is logged again.
-    next_log: Cell<Timestamp>,
+    /// Logging an announcement that a server cannot take.
+    log: Turn,
 }
 
 impl AnnouncementQueue {
@@ -185,9 +185,7 @@ impl AnnouncementQueue {
 
     /// Says that a server could not take a number, at most once in [`LOG_EVERY`].
     fn log_failed(&self, remote: &Remote, error: &CallError) {
-        let now = remote.store().clock.now();
-        if now >= self.next_log.get() {
-            self.next_log.set(now + LOG_EVERY);
+        if self.log.take(remote.store().clock.steady(), LOG_EVERY) {
             tracing::warn!(%error, "Redis cannot note how many units in flight a client's requests hold");
         }
     }
@@ -225,7 +223,5 @@ const ANNOUNCEMENTS_MAX: usize = 4_096;
 const BATCH_MAX: usize = 64;
 /// Most batches of a worker under way. What ends meanwhile waits, and is fewer calls.
 const BATCHES_MAX: usize = 4;
-/// Least time between two lines about numbers that Redis cannot take.
-const LOG_EVERY: Micros = Micros::from_secs(60);
 /// How often it is tried in the end to announce what could not be announced.
 const RETRY_EVERY: Duration = Duration::from_millis(50);

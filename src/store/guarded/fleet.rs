@@ -10,8 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use serde::{Deserialize, Serialize};
 
-use super::turn::Turn;
-use crate::clock::{Micros, Timestamp};
+use crate::clock::{Micros, Timestamp, Turn};
 
 /// This process among those that share a Redis.
 #[derive(Debug)]

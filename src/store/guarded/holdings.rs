@@ -17,8 +17,7 @@ use tokio::sync::futures::OwnedNotified;
 
 use super::quota_key::QuotaKey;
 use super::quota_shards::{QuotaShard, QuotaShards, SHARD_MAX};
-use super::turn::Turn;
-use crate::clock::{Micros, Timestamp};
+use crate::clock::{Micros, Timestamp, Turn};
 use crate::store::holder::GatewayId;
 use crate::store::redis::wire::AnnouncementReply;
 

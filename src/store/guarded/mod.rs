@@ -37,7 +37,6 @@ mod servers;
 mod settlements;
 mod store;
 mod syncing;
-mod turn;
 
 use refusals::Recalled;
 pub use store::{GuardedStore, PassedLeasing};

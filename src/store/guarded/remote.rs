@@ -24,7 +24,7 @@ use super::deadlines::{Deadlines, DecisionDeadline};
 use super::fleet::LIFETIME;
 use super::servers::{Server, WorkerServers};
 use super::store::GuardedStore;
-use crate::clock::Timestamp;
+use crate::clock::{Micros, Timestamp};
 use crate::limit::{Check, PartitionId, Verdict};
 use crate::metrics::BreakerState;
 use crate::store::redis::wire::{AnnouncementReply, AskingGateway, Settlement, StateReply};
@@ -381,5 +381,7 @@ async fn within<F: Future>(
     None
 }
 
+/// Least time between two lines of the log about one kind of what a server cannot do.
+pub(super) const LOG_EVERY: Micros = Micros::from_secs(60);
 /// Turns of the runtime that an answer takes from the socket to whoever waits for it.
 const LAST_TURNS: u32 = 4;

@@ -20,8 +20,8 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::announcements::AnnouncementQueue;
 use super::counters::Unanswered;
 use super::quota_key::QuotaKey;
-use super::remote::Remote;
-use crate::clock::{Micros, Timestamp};
+use super::remote::{LOG_EVERY, Remote};
+use crate::clock::{Timestamp, Turn};
 use crate::limit::Adjustment;
 use crate::metrics::Refund;
 use crate::store::charge::{Charge, Keeper, LateCharge, SettledEntry};
@@ -43,8 +43,8 @@ pub(super) struct SettlementQueue {
     filled: Notify,
     /// Notified when all that was due has been sent and answered, and when a late reply has come.
     emptied: Notify,
-    /// When the next charge that cannot be settled is logged again.
-    next_log: Cell<Timestamp>,
+    /// Logging a charge that cannot be settled.
+    log: Turn,
 }
 
 /// A reply that nobody waits for has not come yet.
@@ -220,9 +220,7 @@ impl SettlementQueue {
 
     /// Says that a server could not settle a charge, at most once in [`LOG_EVERY`].
     fn log_failed(&self, remote: &Remote, error: &CallError) {
-        let now = remote.store().clock.now();
-        if now >= self.next_log.get() {
-            self.next_log.set(now + LOG_EVERY);
+        if self.log.take(remote.store().clock.steady(), LOG_EVERY) {
             tracing::warn!(%error, "Redis cannot correct a charge, so the original charge stays");
         }
     }
@@ -342,7 +340,5 @@ const SETTLEMENTS_MAX: usize = 4_096;
 const SETTLED_TOGETHER_MAX: usize = 256;
 /// Most quotas that one call settles. It takes Redis some 0.3 ms; decisions wait behind it no longer.
 pub(super) const ENTRIES_PER_CALL_MAX: usize = 64;
-/// Least time between two lines about charges that cannot be settled.
-const LOG_EVERY: Micros = Micros::from_secs(60);
 /// How often it is tried to send what could not be sent.
 const RETRY_EVERY: Duration = Duration::from_millis(250);

@@ -1,6 +1,5 @@
 //! Plans with synced policies, and reporting to Redis what was counted.
 
-use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -13,9 +12,10 @@ use super::leased_plan;
 use super::leasing::Leasing;
 use super::paid_checks::{PaidChecks, Payment};
 use super::refusals::{Recollection, counts_refused, refusal};
-use super::remote::Remote;
+use super::remote::{LOG_EVERY, Remote};
 use super::settlements::ENTRIES_PER_CALL_MAX;
-use crate::clock::{Micros, Timestamp};
+use super::store::GuardedStore;
+use crate::clock::Timestamp;
 use crate::limit::plan::CheckMode;
 use crate::limit::{Check, Plan};
 use crate::store::charge::Charge;
@@ -27,8 +27,6 @@ use crate::store::redis::wire::{Settlement, StateReply};
 #[derive(Debug)]
 pub(super) struct Syncing {
     pub(super) leasing: Rc<Leasing>,
-    /// When the next quota that Redis cannot count is logged again.
-    next_log: Rc<Cell<Timestamp>>,
 }
 
 /// Reports that one call makes. Of those that nobody has answered when this is dropped, nothing is known.
@@ -41,7 +39,6 @@ impl Syncing {
     pub(super) fn new(leasing: &Rc<Leasing>) -> Self {
         Self {
             leasing: Rc::clone(leasing),
-            next_log: Rc::default(),
         }
     }
 
@@ -191,15 +188,11 @@ impl Syncing {
 
     /// Makes reports, some calls at a time.
     fn report(&self, reports: Vec<CountReport>) -> impl Future<Output = ()> + use<> {
-        let (remote, next_log) = (Rc::clone(&self.decider().remote), Rc::clone(&self.next_log));
+        let remote = Rc::clone(&self.decider().remote);
         let calls = stream::iter(calls(&remote, reports));
         calls.for_each_concurrent(CALLS_AT_A_TIME, move |reports| {
-            let open = OpenReports {
-                remote: Rc::clone(&remote),
-                reports,
-            };
-            let next_log = Rc::clone(&next_log);
-            async move { open.make(&next_log).await }
+            let remote = Rc::clone(&remote);
+            OpenReports { remote, reports }.make()
         })
     }
 
@@ -210,7 +203,7 @@ impl Syncing {
 
 impl OpenReports {
     /// Makes them in one call.
-    async fn make(mut self, next_log: &Cell<Timestamp>) {
+    async fn make(mut self) {
         let remote = Rc::clone(&self.remote);
         let settlements: Vec<Settlement<'_>> = (self.reports.iter())
             .flat_map(CountReport::settlements)
@@ -226,7 +219,7 @@ impl OpenReports {
             let outcome = match &mut answers {
                 Ok(answers) => {
                     let answers: Vec<_> = answers.by_ref().take(entries).collect();
-                    log_failed(&answers, now, next_log);
+                    log_failed(remote.store(), &answers, now);
                     outcome(answers, (report.asked, now))
                 }
                 Err(Unanswered::Unsent | Unanswered::Unasked | Unanswered::Failed) => {
@@ -264,10 +257,11 @@ fn outcome(answers: Vec<EntryAnswer>, times: (Timestamp, Timestamp)) -> ReportOu
 }
 
 /// Says that a server cannot count what was reported, at most once in [`LOG_EVERY`].
-fn log_failed(answers: &[EntryAnswer], now: Timestamp, next_log: &Cell<Timestamp>) {
+fn log_failed(store: &GuardedStore, answers: &[EntryAnswer], now: Timestamp) {
     let failed = answers.iter().find_map(|answer| answer.as_ref().err());
-    if let Some(error) = failed.filter(|_| now >= next_log.get()) {
-        next_log.set(now + LOG_EVERY);
+    if let Some(error) = failed
+        && store.followed.log.take(now, LOG_EVERY)
+    {
         tracing::warn!(%error, "Redis cannot count what this gateway admitted, so other gateways do not know of it");
     }
 }
@@ -302,5 +296,3 @@ const CALLS_AT_A_TIME: usize = 8;
 const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long it takes at the end until what could not be reported is reported again.
 const RETRY_EVERY: Duration = Duration::from_millis(50);
-/// Least time between two lines about what Redis cannot count.
-const LOG_EVERY: Micros = Micros::from_secs(60);

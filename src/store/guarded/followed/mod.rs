@@ -17,8 +17,7 @@ pub(super) use self::followed_quota::{CountedUnits, FollowTerms};
 pub(super) use self::report::{CountReport, ReportOutcome, SeenState};
 use super::quota_key::QuotaKey;
 use super::quota_shards::{QuotaShard, QuotaShards, SHARD_MAX, SHARDS, shrink};
-use super::turn::Turn;
-use crate::clock::{Micros, Timestamp};
+use crate::clock::{Micros, Timestamp, Turn};
 use crate::limit::{Adjustment, Check};
 use crate::store::charge::SettledEntry;
 
@@ -28,6 +27,8 @@ pub(super) struct FollowedQuotas {
     shards: QuotaShards<FollowedQuota>,
     /// Reporting.
     turn: Turn,
+    /// Logging a quota that Redis cannot count.
+    pub(super) log: Turn,
     /// The shard whose reports are the first next time.
     first_shard: AtomicUsize,
 }
@@ -42,6 +43,7 @@ impl FollowedQuotas {
         Self {
             shards: QuotaShards::new(),
             turn: Turn::default(),
+            log: Turn::default(),
             first_shard: AtomicUsize::new(0),
         }
     }

@@ -1,19 +1,26 @@
-//! What one worker of a process does for all, every few seconds.
+//! What is done at most once in a while, such as by one worker of a process for all.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::clock::{Micros, Timestamp};
+use super::{Micros, Timestamp};
 
 /// When it is to be done again.
 #[derive(Debug, Default)]
-pub(super) struct Turn {
-    /// In microseconds since 1970.
+pub struct Turn {
+    /// In microseconds, by the callers' clock.
     due_us: AtomicU64,
 }
 
 impl Turn {
+    /// Begins with a turn that has just been taken.
+    pub fn taken(now: Timestamp, every: Micros) -> Self {
+        Self {
+            due_us: AtomicU64::new((now + every).0),
+        }
+    }
+
     /// Says whether the caller should do it now. No other caller is told so for `every`.
-    pub(super) fn take(&self, now: Timestamp, every: Micros) -> bool {
+    pub fn take(&self, now: Timestamp, every: Micros) -> bool {
         let due_us = self.due_us.load(Relaxed);
         let next_us = (now + every).0;
         // A clock that was set back must not put it off.
@@ -37,6 +44,17 @@ mod tests {
         let turn = Turn::default();
         assert!(turn.take(START, EVERY));
         assert!(!turn.take(START, EVERY));
+        assert!(!turn.take(START + EVERY - Micros(1), EVERY));
+        assert!(turn.take(START + EVERY, EVERY));
+        // After a standstill it is due once, not once for each time missed.
+        let late = START + Micros::from_secs(1_000);
+        assert!(turn.take(late, EVERY));
+        assert!(!turn.take(late + EVERY - Micros(1), EVERY));
+    }
+
+    #[test]
+    fn one_that_has_just_been_taken_is_due_later() {
+        let turn = Turn::taken(START, EVERY);
         assert!(!turn.take(START + EVERY - Micros(1), EVERY));
         assert!(turn.take(START + EVERY, EVERY));
     }
