@@ -4,11 +4,11 @@ use std::mem;
 
 use super::own_counts::OwnCounts;
 use super::report::{CountReport, ReportOutcome, SeenState};
-use super::window_state::WindowState;
 use crate::clock::{Micros, Timestamp};
 use crate::limit::quota::COUNT_MAX;
 use crate::limit::{Charged, Check, Decision, PartitionId, Quota, Retry};
 use crate::store::guarded::quota_key::QuotaKey;
+use crate::store::redis::wire::StateReply;
 
 /// What this gateway knows and counts of one quota of one client. All times are the steady clock's but those of Redis.
 #[derive(Debug)]
@@ -16,11 +16,11 @@ pub(super) struct FollowedQuota {
     quota: Quota,
     interval: Micros,
     /// What Redis said last, when by its clock, and when that came.
-    seen: WindowState,
+    seen: StateReply,
     seen_time: Timestamp,
     seen_at: Timestamp,
     /// That, and what was counted here since.
-    known: WindowState,
+    known: StateReply,
     /// What was not reported to Redis.
     unreported: OwnCounts,
     /// What a report says that is under way.
@@ -44,9 +44,9 @@ pub(super) struct FollowedQuota {
 #[derive(Debug)]
 struct AloneCounts {
     /// What was known then.
-    known: WindowState,
+    known: StateReply,
     /// What was counted here since.
-    own: WindowState,
+    own: StateReply,
 }
 
 /// On what terms a gateway counts by itself at the moment.
@@ -134,7 +134,7 @@ impl FollowedQuota {
     ) -> CountedUnits {
         let (quota, cost) = (check.quota, check.cost);
         let alone = self.alone.get_or_insert_with(|| AloneCounts {
-            own: self.known.whole(),
+            own: StateReply::whole(quota),
             known: self.known.clone(),
         });
         let then = alone.known.arrive(quota, now);
@@ -215,7 +215,7 @@ impl FollowedQuota {
         self.unreported.forget(at + self.quota.phase(partition_id));
         self.is_void = self.reporting.is_some();
         self.alone = None;
-        self.seen = self.seen.whole();
+        self.seen = StateReply::whole(&self.quota);
         self.know(partition_id, now);
         self.report_soon();
     }
@@ -307,7 +307,7 @@ impl FollowedQuota {
     /// whole.
     fn shows(&self, partition_id: PartitionId, seen: &SeenState, reporting: &OwnCounts) -> bool {
         let (quota, now) = (&self.quota, seen.time + self.quota.phase(partition_id));
-        let mut own = seen.state.whole();
+        let mut own = StateReply::whole(quota);
         let at = own.arrive(quota, now);
         let counts = reporting.clone().without_returns();
         counts.apply(quota, &mut own, at);

@@ -8,7 +8,6 @@
 mod followed_quota;
 mod own_counts;
 mod report;
-mod window_state;
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 

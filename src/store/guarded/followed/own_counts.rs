@@ -2,10 +2,9 @@
 
 use smallvec::SmallVec;
 
-use super::window_state::WindowState;
 use crate::clock::Timestamp;
 use crate::limit::{Algorithm, Charged, Quota};
-use crate::store::redis::wire::SettlementStep;
+use crate::store::redis::wire::{SettlementStep, StateReply};
 
 /// What this gateway counted, the oldest first; at most [`parts_max`] windows or buckets.
 #[derive(Clone, Debug, Default)]
@@ -69,7 +68,7 @@ impl OwnCounts {
     }
 
     /// Counts it in a state.
-    pub(super) fn apply(&self, quota: &Quota, state: &mut WindowState, at: Timestamp) {
+    pub(super) fn apply(&self, quota: &Quota, state: &mut StateReply, at: Timestamp) {
         for part in &self.0 {
             let amount = part.units.unsigned_abs();
             if part.units > 0 {

@@ -2,7 +2,6 @@
 
 use smallvec::SmallVec;
 
-use super::window_state::WindowState;
 use crate::clock::Timestamp;
 use crate::limit::{PartitionId, Quota};
 use crate::store::guarded::quota_key::QuotaKey;
@@ -22,7 +21,7 @@ pub(in crate::store::guarded) struct CountReport {
 /// What Redis said of one quota.
 #[derive(Debug)]
 pub(in crate::store::guarded) struct SeenState {
-    pub(super) state: WindowState,
+    pub(super) state: StateReply,
     /// When, by its clock.
     pub(super) time: Timestamp,
     /// When it was asked, and when the answer came, by the steady clock.
@@ -65,8 +64,14 @@ impl SeenState {
         time: Timestamp,
         (asked, received): (Timestamp, Timestamp),
     ) -> Option<Self> {
-        Some(Self {
-            state: WindowState::of(reply)?,
+        let is_window = matches!(
+            reply,
+            StateReply::FixedWindow(_)
+                | StateReply::CalendarWindow(_)
+                | StateReply::SlidingWindow(_)
+        );
+        is_window.then_some(Self {
+            state: reply,
             time,
             asked,
             received,

@@ -111,7 +111,7 @@ impl KnownRefusal {
                 at,
             }) => {
                 let latest = *then + lengthened(now.since(asked.sent));
-                !state.admits(quota, cost, latest.max(*at))
+                !state.admits_later(quota, cost, latest.max(*at))
             }
             Self::Waits(known) => {
                 (known.waits.iter()).any(|wait| wait.cost <= cost && now < wait.until)

@@ -56,28 +56,21 @@ macro_rules! state {
 impl StateReply {
     /// Reads a quota's state from a script's reply.
     pub(super) fn read(quota: &Quota, bytes: &[u8]) -> Result<Self, BadReply> {
+        if bytes.is_empty() {
+            return Ok(Self::whole(quota));
+        }
         let mut reader = ReplyReader(bytes);
         let state = match quota.algorithm {
-            Algorithm::Credits { .. } if bytes.is_empty() => Self::Credits(Credits::default()),
-            Algorithm::InFlight if bytes.is_empty() => Self::InFlight(InFlight::default()),
             Algorithm::InFlight => {
                 let held = InFlight::new(reader.number(7)?);
                 reader.bytes(reader.0.len())?;
                 Self::InFlight(held)
             }
-            Algorithm::Penalty { .. } if bytes.is_empty() => Self::Penalty(Penalty::default()),
             Algorithm::Penalty { .. } => {
                 Self::Penalty(Penalty::new(reader.time()?, Micros(reader.number(7)?)))
             }
             Algorithm::Credits { .. } => {
                 Self::Credits(Credits::new(reader.number(8)?.cast_signed()))
-            }
-            Algorithm::FixedWindow if bytes.is_empty() => Self::FixedWindow(FixedWindow::default()),
-            Algorithm::Calendar(_) if bytes.is_empty() => {
-                Self::CalendarWindow(CalendarWindow::default())
-            }
-            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } if bytes.is_empty() => {
-                Self::Gcra(Gcra::default())
             }
             Algorithm::FixedWindow => {
                 Self::FixedWindow(FixedWindow::new(reader.time()?, reader.number(7)?))
@@ -103,8 +96,22 @@ impl StateReply {
         Ok(state)
     }
 
+    /// Makes the state of a quota of which nothing is used.
+    pub fn whole(quota: &Quota) -> Self {
+        match quota.algorithm {
+            Algorithm::FixedWindow => Self::FixedWindow(FixedWindow::default()),
+            Algorithm::Calendar(_) => Self::CalendarWindow(CalendarWindow::default()),
+            Algorithm::SlidingWindow { .. } => Self::SlidingWindow(SlidingWindow::default()),
+            Algorithm::SlidingLog => Self::SlidingLog(SlidingLog::default()),
+            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => Self::Gcra(Gcra::default()),
+            Algorithm::Credits { .. } => Self::Credits(Credits::default()),
+            Algorithm::Penalty { .. } => Self::Penalty(Penalty::default()),
+            Algorithm::InFlight => Self::InFlight(InFlight::default()),
+        }
+    }
+
     /// Brings the state to the server's time, and returns the time to decide at.
-    pub(super) fn arrive(&mut self, quota: &Quota, now: Timestamp) -> Timestamp {
+    pub fn arrive(&mut self, quota: &Quota, now: Timestamp) -> Timestamp {
         state!(self, state => state.arrive(quota, now))
     }
 
@@ -113,14 +120,39 @@ impl StateReply {
         state!(self, state => state.decision(quota, cost, at, admit))
     }
 
-    /// Says whether `cost` fits at `at`, which is no earlier than when the state was read.
+    /// Says whether `cost` fits at `at`, to which the state was brought.
     pub fn admits(&self, quota: &Quota, cost: u64, at: Timestamp) -> bool {
+        state!(self, state => state.admits(quota, cost, at))
+    }
+
+    /// Says whether `cost` fits at `at`, which is no earlier than when the state was read.
+    pub fn admits_later(&self, quota: &Quota, cost: u64, at: Timestamp) -> bool {
         match self {
             // These do not look at the time.
             Self::FixedWindow(window) => admits_later(window, quota, cost, at),
             Self::CalendarWindow(window) => admits_later(window, quota, cost, at),
-            other => state!(other, state => state.admits(quota, cost, at)),
+            other => other.admits(quota, cost, at),
         }
+    }
+
+    /// Spends `cost` at `at`, whether it fits or not.
+    pub fn charge(&mut self, quota: &Quota, cost: u64, at: Timestamp) -> Charged {
+        state!(self, state => state.charge(quota, cost, at))
+    }
+
+    /// Spends `amount` without asking, in the window or the bucket of the charge `then`.
+    pub fn spend_then(&mut self, quota: &Quota, amount: u64, then: Charged, at: Timestamp) {
+        state!(self, state => state.spend_then(quota, amount, then, at));
+    }
+
+    /// Gives back `amount` units of a charge.
+    pub fn release(&mut self, quota: &Quota, charged: Charged, amount: u64, at: Timestamp) {
+        state!(self, state => state.release(quota, charged, amount, at));
+    }
+
+    /// Says whether nothing that is used counts at `at`.
+    pub fn is_whole(&self, quota: &Quota, at: Timestamp) -> bool {
+        state!(self, state => state.is_whole(quota, at))
     }
 
     /// Describes the charge of `cost` that the step made.
@@ -151,9 +183,6 @@ fn sliding_window(
     width_us: u64,
     index_bytes: usize,
 ) -> Result<SlidingWindow, BadReply> {
-    if reader.0.is_empty() {
-        return Ok(SlidingWindow::default());
-    }
     let units_bytes = match reader.number(1)? {
         4 => 4,
         7 => 7,
@@ -180,9 +209,6 @@ fn sliding_window(
 
 /// Reads what `facts` in `lua/sliding_log.lua` makes.
 fn sliding_log(reader: &mut ReplyReader<'_>) -> Result<SlidingLog, BadReply> {
-    if reader.0.is_empty() {
-        return Ok(SlidingLog::default());
-    }
     let sum = reader.number(7)?;
     let newest = reader.time()?;
     let mut entries = SmallVec::<[(Timestamp, u64); 3]>::new();

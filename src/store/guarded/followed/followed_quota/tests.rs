@@ -21,7 +21,7 @@ const INTERVAL: Micros = Micros::from_secs(1);
 fn seen(used: u64, seconds: u64) -> SeenState {
     let time = START + Micros::from_secs(seconds);
     SeenState {
-        state: WindowState::Fixed(FixedWindow::new(START, used)),
+        state: StateReply::FixedWindow(FixedWindow::new(START, used)),
         time,
         asked: time,
         received: time,

@@ -4,14 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::clock::Clock;
-use crate::limit::calendar_window::CalendarWindow;
-use crate::limit::credits::Credits;
-use crate::limit::gcra::Gcra;
-use crate::limit::penalty::Penalty;
 use crate::limit::plan::{RefusingPolicies, spills};
-use crate::limit::sliding_log::SlidingLog;
-use crate::limit::sliding_window::SlidingWindow;
-use crate::limit::{Calendar, OldestBucket, Retry, State};
+use crate::limit::{Calendar, OldestBucket, Retry};
 
 /// How long an answer is under way at most, each way.
 const LATENCY_US_MAX: u64 = 1_000;
@@ -21,34 +15,6 @@ struct Guarded {
     states: Vec<StateReply>,
     refusals: Refusals,
     clock: Clock,
-}
-
-macro_rules! state {
-    ($reply:expr, $state:ident => $call:expr) => {
-        match $reply {
-            StateReply::FixedWindow($state) => $call,
-            StateReply::CalendarWindow($state) => $call,
-            StateReply::SlidingWindow($state) => $call,
-            StateReply::SlidingLog($state) => $call,
-            StateReply::Gcra($state) => $call,
-            StateReply::Credits($state) => $call,
-            StateReply::Penalty($state) => $call,
-            StateReply::InFlight($state) => $call,
-        }
-    };
-}
-
-fn new_state(quota: &Quota) -> StateReply {
-    match quota.algorithm {
-        Algorithm::FixedWindow => StateReply::FixedWindow(FixedWindow::default()),
-        Algorithm::Calendar(_) => StateReply::CalendarWindow(CalendarWindow::default()),
-        Algorithm::SlidingWindow { .. } => StateReply::SlidingWindow(SlidingWindow::default()),
-        Algorithm::SlidingLog => StateReply::SlidingLog(SlidingLog::default()),
-        Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => StateReply::Gcra(Gcra::default()),
-        Algorithm::Credits { .. } => StateReply::Credits(Credits::default()),
-        Algorithm::Penalty { .. } => StateReply::Penalty(Penalty::default()),
-        Algorithm::InFlight => unreachable!("units in flight are not remembered"),
-    }
 }
 
 impl Guarded {
@@ -61,10 +27,8 @@ impl Guarded {
         let now = self.clock.now();
         let mut peek = |check: &Check<'_>| {
             let state = self.state(check);
-            let (at, admits) = state!(&mut *state, state => {
-                let at = state.arrive(check.quota, now);
-                (at, state.admits(check.quota, check.cost, at))
-            });
+            let at = state.arrive(check.quota, now);
+            let admits = state.admits(check.quota, check.cost, at);
             let state = state.clone();
             (!admits).then_some(RefusedState { state, now, at })
         };
@@ -74,10 +38,9 @@ impl Guarded {
     fn charge(&mut self, plan: &[Check<'_>]) {
         let now = self.clock.now();
         for check in plan {
-            state!(self.state(check), state => {
-                let at = state.arrive(check.quota, now);
-                state.charge(check.quota, check.cost, at);
-            });
+            let state = self.state(check);
+            let at = state.arrive(check.quota, now);
+            state.charge(check.quota, check.cost, at);
         }
     }
 }
@@ -151,7 +114,7 @@ proptest! {
     ) {
         let clock = Clock::manual(START);
         let mut guarded = Guarded {
-            states: quotas.iter().map(|(quota, _)| new_state(quota)).collect(),
+            states: quotas.iter().map(|(quota, _)| StateReply::whole(quota)).collect(),
             refusals: Refusals::new(),
             clock,
         };
