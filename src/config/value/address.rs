@@ -196,14 +196,9 @@ mod tests {
             Ok("[::1]:80".parse().expect("an address"))
         );
         for (text, hint) in [
-            ("127.0.0.1", "a port is missing: `127.0.0.1:8080`"),
             (
                 "8080",
                 "did you mean `127.0.0.1:8080`, or `0.0.0.0:8080` for every interface?",
-            ),
-            (
-                ":8080",
-                "for every interface write `0.0.0.0:8080` (IPv4) or `[::]:8080` (IPv6)",
             ),
             (
                 "localhost:80",
@@ -235,11 +230,9 @@ mod tests {
             assert_eq!(listen_address(text), Ok(expected));
         }
         for (text, problem) in [
-            ("unix:", "names no socket"),
             ("unix:/run/", "names no socket"),
             ("unix:/a\0b", "names no socket"),
             ("unix://host/a", "names a host"),
-            ("unix:@tollgate", "names an abstract socket"),
             ("unix:/run/a.sock:", "says more than a path"),
             ("unix:/run/a.sock|0222", "says more than a path"),
             (&*format!("unix:{long}a"), "has a path that is too long"),

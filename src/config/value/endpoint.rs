@@ -317,7 +317,6 @@ mod tests {
                 "is not an endpoint",
                 Some("a port is a number from 1 to 65535"),
             ),
-            ("http://", "is not an endpoint", None),
             ("http://[1.2.3.4]:81", "is not an endpoint", None),
             ("http://[api]", "is not an endpoint", None),
             ("http://a..b", "is not an endpoint", None),

@@ -232,7 +232,6 @@ mod tests {
     #[test]
     fn a_part_says_how_to_mend_it() {
         for (text, problem, hint) in [
-            ("jwt:", NO_PART, Some("`jwt` needs a name: `jwt:NAME`")),
             (
                 "header",
                 NO_PART,
@@ -246,36 +245,11 @@ mod tests {
             ("cookie:a b", "names no cookie", None),
             ("query:é", "names no parameter of a query", None),
             ("jwt:é", "names no claim", None),
-            (
-                "query:a%5B",
-                "names no parameter of a query",
-                Some("write it without percent-encoding"),
-            ),
             ("cokie:a", NO_PART, Some("did you mean `cookie:a`?")),
             ("hedaer:a", NO_PART, Some("did you mean `header:a`?")),
-            (
-                "x-api-key",
-                NO_PART,
-                Some("did you mean `header:x-api-key`?"),
-            ),
-            ("path:{id}", NO_PART, Some("did you mean `path:id`?")),
             ("client_cert", NO_PART, Some("did you mean `client-cert`?")),
-            ("header:Host", NO_PART, Some("did you mean `host`?")),
             ("ip:x", NO_PART, Some("`ip` takes no name")),
             ("client", NO_PART, Some("did you mean `ip`?")),
-            (
-                "api_key",
-                NO_PART,
-                Some(
-                    "say where it comes from: `header:api_key`, `cookie:api_key` or `query:api_key`",
-                ),
-            ),
-            (
-                "header:a || ip",
-                NO_PART,
-                Some("one `|` stands between two parts"),
-            ),
-            ("ip |", NO_PART, Some("one `|` stands between two parts")),
             (
                 "header:x api",
                 "names no header",
@@ -294,15 +268,8 @@ mod tests {
     #[test]
     fn a_part_of_another_proxy_says_what_to_write() {
         for (text, meant) in [
-            ("$binary_remote_addr", "ip"),
-            ("{http.request.remote.host}", "ip"),
-            ("$http_x_api_key", "header:x-api-key"),
             ("$arg_key", "query:key"),
-            ("req.headers['x-api-key']", "header:x-api-key"),
-            ("hdr(x-api-key)", "header:x-api-key"),
-            ("header x-api-key", "header:x-api-key"),
             ("$cookie_session", "cookie:session"),
-            ("req.query.user", "query:user"),
             ("$request_method", "method"),
         ] {
             let hint = part_choice(text).expect_err(text).hint;

@@ -239,15 +239,12 @@ mod tests {
     #[test]
     fn a_quota_guesses_what_was_meant() {
         for (text, meant) in [
-            ("100/min", "100 per min"),
             ("100 / 2s", "100 per 2s"),
             ("100 per minut", "100 per minute"),
             ("100 every 10 minutes", "100 per 10 minutes"),
             ("100 requests per hour", "100 per hour"),
             ("1,000 per day", "1000 per day"),
-            ("20rps", "20 per second"),
             ("20 a second", "20 per second"),
-            ("1k per minute", "1000 per minute"),
         ] {
             let hint = quota(text).expect_err(text).hint;
             assert_eq!(hint, Some(format!("did you mean `{meant}`?")), "{text}");
@@ -265,10 +262,8 @@ mod tests {
             ),
             ("1 per 0s", "has a window that is out of range"),
             ("1 per 53w", "has a window that is out of range"),
-            ("10 per calendar year", "is not a quota"),
             ("10 per calendar", "is not a quota"),
             ("10 per 2 calendar months", "is not a quota"),
-            ("0 in flight", "has a limit that is out of range"),
             ("some in flight", "is not a quota"),
             ("20 concurrent requests", "is not a quota"),
             ("1 per month", "is not a quota"),
