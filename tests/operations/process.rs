@@ -1,6 +1,6 @@
 //! The process: how it starts, what it refuses to start on and how it reloads.
 
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::net::TcpListener;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -188,40 +188,6 @@ fn a_reload_under_load_loses_no_request_and_no_count() {
 }
 
 #[test]
-fn a_file_of_overrides_is_read_again_though_the_configuration_is_the_same() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("overrides.csv");
-    let write = |rows: &str| fs::write(&path, rows).expect("it is writable");
-    write("127.0.0.9,5 per hour\n");
-    let policy = format!(
-        "quota = '10 per hour'\noverrides_file = '{}'",
-        path.display()
-    );
-    let process = Process::start(&Config::limited("builtin:status/200", &policy));
-    write("127.0.0.9,5 per hour\n127.0.0.1,77 per hour\n");
-    process.signal("HUP");
-    process.wait_for_line(&["\"reloaded\"", "overrides_file 1 → 2 rows"]);
-    let answer = get(process.public, "/", "");
-    assert_eq!(answer.field("ratelimit-policy"), Some("\"p\";q=77;w=3600"));
-    write("127.0.0.1,lots\n");
-    process.signal("HUP");
-    process.wait_for_line(&["cannot reload", "overrides.csv:1:11"]);
-}
-
-#[test]
-fn a_changed_memory_limit_is_applied_at_the_reload() {
-    let process = Process::start(&limited("100 per minute"));
-    let wider = limited("100 per minute").top("store = { max_memory = '1GiB' }");
-    process.rewrite(&wider);
-    process.signal("HUP");
-    process.wait_for_line(&["\"reloaded\"", "store: max_memory 256MiB → 1GiB"]);
-    // What needs a restart is said before what is applied.
-    let lines = process.lines();
-    let restart = lines.iter().find(|line| line.contains("needs a restart"));
-    assert_eq!(restart, None);
-}
-
-#[test]
 fn a_mistaken_file_at_reload_keeps_the_old_one() {
     let process = Process::start(&limited("100 per minute"));
     assert_eq!(told_quota(&process), 100);
@@ -242,19 +208,4 @@ fn a_mistaken_file_at_reload_keeps_the_old_one() {
     process.rewrite(&limited("300 per minute"));
     process.signal("HUP");
     wait_for_quota(&process, 300);
-}
-
-#[test]
-fn what_needs_a_restart_keeps_its_value_and_the_rest_applies_and_is_said() {
-    let process = Process::start(&limited("100 per minute"));
-    let moved = limited("200 per minute").one_worker();
-    let elsewhere = free_address();
-    let moved = moved.address(&elsewhere.to_string());
-    process.rewrite_text(&moved.admin(&process.admin.to_string()).text());
-    process.signal("HUP");
-    wait_for_quota(&process, 200);
-    process.wait_for_line(&["workers", "restart"]);
-    process.wait_for_line(&["public", "address", "restart"]);
-    process.wait_for_line(&["per-client", "100", "200 per minute", "counters kept"]);
-    assert!(Client::try_connect(elsewhere).is_err());
 }
