@@ -42,6 +42,16 @@ fn every_body_is_json_that_repeats_its_status() {
             "{refusal:?}"
         );
     }
+    // The ends of what a file may choose, and the two of a head that is too large.
+    for (status, reason) in [
+        (400, Reason::QuotaExceeded),
+        (599, Reason::QuotaExceeded),
+        (414, Reason::HeadTooLarge),
+        (431, Reason::HeadTooLarge),
+    ] {
+        let code = StatusCode::from_u16(status).expect("a status");
+        assert!(is_counted(code, reason), "{status}");
+    }
 }
 
 /// One line per refusal: its reason, fault, status and what becomes of the connection.
