@@ -319,15 +319,6 @@ fn nothing_of_the_api_is_reachable_through_a_public_listener() {
         let echoed = ask(gateway.public(), &method, &path, RIGHT, "").json();
         assert_eq!([&echoed["method"], &echoed["path"]], [&*method, &*path]);
     }
-    let through = config("10 per minute", TOKEN);
-    let through = through.replace("builtin:echo", &format!("http://{}", gateway.admin()));
-    let through = OfFile::start(&through);
-    for path in ["/metrics", "/api/config"] {
-        let fields = format!("{RIGHT}Host: localhost\r\n");
-        let mut client = Client::connect(through.public());
-        let answer = client.ask(format!("GET {path} HTTP/1.1\r\n{fields}\r\n"));
-        assert_eq!(answer.status, 508, "{path}");
-    }
 }
 
 #[test]

@@ -158,7 +158,7 @@ fn an_upstream_that_is_the_admin_port_is_a_508() {
     let admin = free_address();
     let config = gateway(free_address(), admin).admin(&admin.to_string());
     let running = start(&config);
-    for target in ["/metrics", "/livez", "/"] {
+    for target in ["/metrics", "/livez", "/", "/api/overview"] {
         assert_eq!(get(running.public, target, "").status, 508, "{target}");
         let direct = format!("GET {target} HTTP/1.1\r\nHost: {admin}\r\n\r\n");
         let answer = Client::connect(admin).ask(direct);
