@@ -1,12 +1,13 @@
 //! Lines of the access log, in both shapes.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use super::*;
 use crate::logging::LogFiles;
 use serde_json::{Value, json};
 
-const ENTRY: AccessEntry<'static> = AccessEntry {
+static ENTRY: LazyLock<AccessEntry<'static>> = LazyLock::new(|| AccessEntry {
     at: Timestamp(1_795_213_610_000_042),
     listener: "public",
     client: b"203.0.113.9",
@@ -14,54 +15,37 @@ const ENTRY: AccessEntry<'static> = AccessEntry {
     host: b"example.com",
     path: b"/v1/items",
     protocol: "HTTP/1.1",
-    tls_version: None,
-    user_agent: b"",
-    route: None,
-    status: None,
-    reason: None,
-    retry_after_secs: None,
-    endpoint: None,
-    attempts: None,
-    cause: None,
-    policies: &[],
-    refusing: &[],
-    limit: None,
-    remaining: None,
-    cost_missing: None,
-    is_cost_capped: false,
     duration_us: 250,
-    upstream_us: None,
-    delayed_us: None,
-    received_bytes: 0,
-    sent_bytes: 0,
-    is_degraded: false,
-    request_id: b"",
-    trace_id: b"",
-};
+    ..AccessEntry::default()
+});
 
-const REFUSED: AccessEntry<'static> = AccessEntry {
+static REFUSED: LazyLock<AccessEntry<'static>> = LazyLock::new(|| AccessEntry {
     route: Some("GET /v1/*"),
     status: Some(429),
     tls_version: Some("1.3"),
     user_agent: b"curl/8.5.0",
     reason: Some(Reason::QuotaExceeded),
     retry_after_secs: Some(7),
-    policies: &[
-        policy("per-client", PolicyOutcome::Admitted),
-        PolicyEntry {
-            partition: "all",
-            tier: "live_*",
-            charged: 3,
-            ..policy("global", PolicyOutcome::Refused)
-        },
-        policy("trial", PolicyOutcome::ShadowRefused),
-    ],
-    refusing: &[
-        refusing(0, "per-client: 3 per 1s", true),
-        refusing(1, "global: 9 per 1s", false),
-        refusing(1, "global: 5 per 2s", true),
-        refusing(1, "global: 99 per 1m", false),
-    ],
+    policies: const {
+        &[
+            policy("per-client", PolicyOutcome::Admitted),
+            PolicyEntry {
+                partition: "all",
+                tier: "live_*",
+                charged: 3,
+                ..policy("global", PolicyOutcome::Refused)
+            },
+            policy("trial", PolicyOutcome::ShadowRefused),
+        ]
+    },
+    refusing: const {
+        &[
+            refusing(0, "per-client: 3 per 1s", true),
+            refusing(1, "global: 9 per 1s", false),
+            refusing(1, "global: 5 per 2s", true),
+            refusing(1, "global: 99 per 1m", false),
+        ]
+    },
     limit: Some(9),
     remaining: Some(0),
     received_bytes: 12,
@@ -71,8 +55,8 @@ const REFUSED: AccessEntry<'static> = AccessEntry {
     is_degraded: true,
     request_id: b"7f\"1",
     trace_id: b"0af7",
-    ..ENTRY
-};
+    ..*ENTRY
+});
 
 const fn policy(name: &str, outcome: PolicyOutcome) -> PolicyEntry<'_> {
     PolicyEntry {
@@ -162,7 +146,7 @@ fn a_line_has_the_documented_fields_of_the_documented_types() {
         cause: Some("no response in time"),
         cost_missing: Some(MissingCost::Header),
         is_cost_capped: true,
-        ..REFUSED
+        ..*REFUSED
     };
     let fields: Value = serde_json::from_str(&line(LogFormat::Json, &entry)).expect("JSON");
     let fields = fields.as_object().expect("one object");
@@ -199,7 +183,7 @@ fn line_of_a_head_that_never_became_a_request_says_who_sent_it_and_why_it_was_re
         method: b"",
         status: Some(400),
         reason: Some(Reason::Syntax),
-        ..ENTRY
+        ..*ENTRY
     };
     assert_eq!(
         line(LogFormat::Text, &entry),
@@ -215,7 +199,7 @@ fn line_of_a_request_says_where_it_was_sent_and_how_often() {
             endpoint,
             attempts,
             cause,
-            ..ENTRY
+            ..*ENTRY
         };
         [LogFormat::Json, LogFormat::Text].map(|format| {
             let line = line(format, &entry);
@@ -266,7 +250,7 @@ fn hostile_bytes_stay_within_their_field_and_line() {
     ] {
         let entry = AccessEntry {
             path: sent,
-            ..ENTRY
+            ..*ENTRY
         };
         let json = line(LogFormat::Json, &entry);
         let fields: Value = serde_json::from_str(&json).expect("one JSON object");
@@ -288,7 +272,7 @@ fn hostile_bytes_add_no_field_to_a_text_line() {
         (b"/a,b", r#""/a,b""#),
         (b"", r#""""#),
     ] {
-        let text = line(LogFormat::Text, &AccessEntry { path, ..ENTRY });
+        let text = line(LogFormat::Text, &AccessEntry { path, ..*ENTRY });
         let expected = format!("host=example.com path={shown} protocol=HTTP/1.1 duration_us=250");
         assert!(text.contains(&expected), "{text}");
     }
@@ -297,7 +281,7 @@ fn hostile_bytes_add_no_field_to_a_text_line() {
 #[test]
 fn refused_only_log_has_refusals_and_no_broken_off_answers() {
     let wanted = |reason| {
-        let entry = AccessEntry { reason, ..ENTRY };
+        let entry = AccessEntry { reason, ..*ENTRY };
         [AccessLog::All, AccessLog::Refused, AccessLog::Off].map(|a| entry.is_wanted(a))
     };
     assert_eq!(wanted(None), [true, false, false]);
@@ -318,7 +302,7 @@ fn full_blocks_and_flushes_reach_the_output_in_order() {
     for duration_us in 0..100 {
         let entry = AccessEntry {
             duration_us,
-            ..ENTRY
+            ..*ENTRY
         };
         writer.record(AccessLog::All, LogFormat::Json, &entry);
     }
