@@ -208,7 +208,10 @@ mod tests {
         for (line, instead) in [
             (
                 "my.toml",
-                Some("`tollgate --config my.toml` runs this file"),
+                Some(
+                    "`my.toml` is no command: `tollgate --config my.toml` runs this file, \
+                     `tollgate check my.toml` checks it",
+                ),
             ),
             ("run my.toml", Some("`tollgate --config my.toml` runs")),
             (
