@@ -1,6 +1,5 @@
 //! `tollgate check --against`: what a reload would change, compared with another file or with what runs.
 
-use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -8,11 +7,11 @@ use http::{Method, StatusCode};
 
 use super::check::Strictness;
 use super::client::{AdminAnswer, AdminClient, ClientError};
+use super::file::load;
 use super::reload::{Differences, print_refused};
-use super::{EXIT_CONFIG, unreadable};
+use super::{EXIT_CONFIG, write_out};
+use crate::config::MissingValues;
 use crate::config::changes::changes;
-use crate::config::{ConfigText, Loaded, MissingValues, environment, load};
-use crate::limit::plan::SeriesId;
 
 /// Prints what a reload of the file at `path` would change, compared with another file or with what runs. Exits with 0, with 78 if a file has mistakes (a strict
 /// check takes warnings for them), or with 1 if the gateway cannot be asked.
@@ -33,8 +32,7 @@ pub fn check_against(
                 &format!("{name}a reload would change"),
                 "needs a restart, and would keep its old value until then",
             );
-            // A reader that has seen enough may close the pipe.
-            let _ = std::io::stdout().write_all(said.as_bytes());
+            write_out(&said);
             match strictness {
                 Strictness::WarningsAreMistakes if !differences.warnings.is_empty() => {
                     ExitCode::from(EXIT_CONFIG)
@@ -52,7 +50,7 @@ fn with_file(
     other: &Path,
     missing: MissingValues,
 ) -> Result<(String, Differences), ExitCode> {
-    let (new, old) = (loaded(path, missing)?, loaded(other, missing)?);
+    let (new, old) = (load(path, missing)?, load(other, missing)?);
     let changes = changes(&old.file, &new.file);
     let differences = Differences {
         applied: changes.applied,
@@ -61,28 +59,6 @@ fn with_file(
         known_clients: Vec::new(),
     };
     Ok((format!("against {}, ", other.display()), differences))
-}
-
-fn loaded(path: &Path, missing: MissingValues) -> Result<Loaded, ExitCode> {
-    let name = path.display().to_string();
-    let wrong = |message: String| {
-        eprint!("{message}");
-        ExitCode::from(EXIT_CONFIG)
-    };
-    let text = std::fs::read_to_string(path);
-    let text = text.map_err(|error| wrong(unreadable(path, &error) + "\n"))?;
-    let config = ConfigText {
-        missing,
-        ..ConfigText::of(path, &text)
-    };
-    load(config, &environment, &mut |_| SeriesId(0)).map_err(|report| {
-        let color = std::io::stderr().is_terminal();
-        if report.is_empty() {
-            wrong(format!("{name}: too much needs values that are missing\n"))
-        } else {
-            wrong(report.render(&name, &text, color))
-        }
-    })
 }
 
 /// Has the gateway compare the file that it was started with.

@@ -4,11 +4,11 @@ mod policies;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::{EXIT_CONFIG, unreadable};
+use super::{EXIT_CONFIG, unreadable, write_out};
 use crate::clock::Clock;
 use crate::config::file::{File, RawRoute, RouteCost};
 use crate::config::options::STORE;
@@ -51,9 +51,7 @@ pub fn check(path: &Path, strictness: Strictness, missing: MissingValues) -> Exi
             loaded
                 .warnings
                 .extend(expiring.map(|expiring| expiring.to_string()));
-            // A reader that has seen enough may close the pipe.
-            let said = summary(&name, &loaded) + &time_zones(&loaded.file);
-            let _ = std::io::stdout().write_all(said.as_bytes());
+            write_out(&(summary(&name, &loaded) + &time_zones(&loaded.file)));
             match strictness {
                 Strictness::WarningsAreMistakes if !loaded.warnings.is_empty() => {
                     ExitCode::from(EXIT_CONFIG)
@@ -62,7 +60,7 @@ pub fn check(path: &Path, strictness: Strictness, missing: MissingValues) -> Exi
             }
         }
         Err(report) if report.is_empty() => {
-            let _ = std::io::stdout().write_all(partial(&name, &report).as_bytes());
+            write_out(&partial(&name, &report));
             ExitCode::SUCCESS
         }
         Err(report) => {

@@ -110,6 +110,15 @@ impl ClientError {
             _ => ExitCode::FAILURE,
         }
     }
+
+    /// Says why, and which signal does the same if the gateway takes no orders through its port.
+    pub fn report_or(&self, signal: &str) -> ExitCode {
+        let status = self.report();
+        if matches!(self, Self::Off | Self::Refused(_)) {
+            eprintln!("tollgate: {signal}");
+        }
+        status
+    }
 }
 
 impl AdminClient {

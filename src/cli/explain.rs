@@ -1,6 +1,5 @@
 //! `tollgate explain`: what becomes of a request, and why.
 
-use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -10,9 +9,9 @@ use http::Method;
 
 use super::client::AdminClient;
 use super::request_arguments::RequestArguments;
-use super::{EXIT_USAGE, file};
+use super::{EXIT_USAGE, file, write_out};
 use crate::clock::Clock;
-use crate::config::Loaded;
+use crate::config::{Loaded, MissingValues};
 use crate::explain::{AskedRequest, BadQuestion, ExplainMode, Explanation, explain};
 use crate::limiter::Limiter;
 use crate::proxy::process::{partition_key, secret_key};
@@ -28,14 +27,13 @@ pub fn print(path: &Path, request: &RequestArguments) -> ExitCode {
     if request.live {
         return print_live(path, request);
     }
-    let loaded = match file::load(path) {
+    let loaded = match file::load(path, MissingValues::AreMistakes) {
         Ok(loaded) => loaded,
         Err(status) => return status,
     };
     match explained(&loaded, &asked) {
         Ok(explanation) => {
-            // A reader that has seen enough may close the pipe.
-            let _ = write!(std::io::stdout(), "{explanation}");
+            write_out(&explanation.to_string());
             ExitCode::SUCCESS
         }
         Err(bad) => usage(&bad),
@@ -56,7 +54,7 @@ fn print_live(path: &Path, request: &RequestArguments) -> ExitCode {
         eprintln!("tollgate: {detail}");
         return ExitCode::FAILURE;
     };
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    write_out(text);
     ExitCode::SUCCESS
 }
 

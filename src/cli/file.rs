@@ -5,23 +5,31 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::{EXIT_CONFIG, unreadable};
-use crate::config::{self, ConfigText, Loaded};
+use crate::config::{self, ConfigText, Loaded, MissingValues};
 use crate::limit::plan::SeriesId;
 
 /// Reads the file at `path`, of which nothing is run.
 ///
 /// # Errors
-/// The exit status, if it has mistakes; they have been printed.
-pub(super) fn load(path: &Path) -> Result<Loaded, ExitCode> {
+/// The exit status, if it has mistakes, or if values are missing without which the rest cannot be read; that has been
+/// printed.
+pub(super) fn load(path: &Path, missing: MissingValues) -> Result<Loaded, ExitCode> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|error| {
         eprintln!("{}", unreadable(path, &error));
         ExitCode::from(EXIT_CONFIG)
     })?;
-    let config = ConfigText::of(path, &text);
+    let config = ConfigText {
+        missing,
+        ..ConfigText::of(path, &text)
+    };
     config::load(config, &config::environment, &mut |_| SeriesId(0)).map_err(|report| {
-        let color = std::io::stderr().is_terminal();
-        eprint!("{}", report.render(&name, &text, color));
+        if report.is_empty() {
+            eprintln!("{name}: too much needs values that are missing");
+        } else {
+            let color = std::io::stderr().is_terminal();
+            eprint!("{}", report.render(&name, &text, color));
+        }
         ExitCode::from(EXIT_CONFIG)
     })
 }

@@ -1,26 +1,24 @@
 //! `tollgate id`: what logs call a client, so that its lines can be found.
 
-use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::{EXIT_CONFIG, file};
-use crate::config::Loaded;
+use super::{EXIT_CONFIG, file, write_out};
 use crate::config::value::{Chooser, did_you_mean};
+use crate::config::{Loaded, MissingValues};
 use crate::proxy::process::secret_key;
 use crate::request::NamedClient;
 
 /// Reads the file at `path`, and prints what logs call the client that `value` names under `policy`. Exits
 /// with 0, with 78 if the file has mistakes or no `key_secret`, or with 1 if there is no such policy or client.
 pub fn id(path: &Path, policy: &str, value: &str) -> ExitCode {
-    let loaded = match file::load(path) {
+    let loaded = match file::load(path, MissingValues::AreMistakes) {
         Ok(loaded) => loaded,
         Err(status) => return status,
     };
     match names(&loaded, policy, value) {
         Ok(lines) => {
-            // A reader that has seen enough may close the pipe.
-            let _ = std::io::stdout().write_all(lines.as_bytes());
+            write_out(&lines);
             ExitCode::SUCCESS
         }
         Err(unnamed) => {

@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::EXIT_CONFIG;
+use super::{EXIT_CONFIG, write_out};
 use crate::config::value::endpoint;
 
 /// Writes a small commented file, whose requests go to `upstream`; never over another one.
@@ -28,13 +28,11 @@ pub fn init(file: &Path, upstream: Option<&str>) -> ExitCode {
     match write(file, &text(upstream, &token_value), &token) {
         Ok(()) => {
             let (name, token, config) = (file.display(), token.display(), option(file));
-            // A reader that has seen enough may close the pipe.
-            let _ = writeln!(
-                io::stdout(),
+            write_out(&format!(
                 "wrote {name}, and the admin port's token to {token}\n  see what it means:  tollgate check{config}\n  \
                  run it:             tollgate{config}\n  after a change:     tollgate reload{config}\n  \
-                 try it:             curl -i http://127.0.0.1:8080/"
-            );
+                 try it:             curl -i http://127.0.0.1:8080/\n"
+            ));
             ExitCode::SUCCESS
         }
         Err(Unwritten { file, source }) => {

@@ -1,7 +1,6 @@
 //! `tollgate keys`: what single clients have left, and what an operator orders for them.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -10,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::client::{AdminClient, ClientError};
 use super::keys_arguments::{ClientName, KeysCommand};
+use super::write_out;
 
 /// Has the gateway that runs with the file at `path` do it. Exits with 0, or with 1 if it was not done.
 pub fn keys(path: &Path, command: &KeysCommand) -> ExitCode {
@@ -30,8 +30,7 @@ pub fn keys(path: &Path, command: &KeysCommand) -> ExitCode {
                 KeysCommand::Reset(_) => reset(&answer.content),
                 _ => done(&answer.content),
             };
-            // A reader that has seen enough may close the pipe.
-            let _ = std::io::stdout().write_all(text.as_bytes());
+            write_out(&text);
             ExitCode::SUCCESS
         }
         Ok(answer) => {

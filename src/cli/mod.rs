@@ -25,7 +25,7 @@ mod trace_arguments;
 pub mod upgrade;
 pub mod version;
 
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -132,6 +132,11 @@ pub fn parse() -> Result<Cli, ExitCode> {
         eprintln!("tollgate: {instead}");
         ExitCode::from(EXIT_USAGE)
     })
+}
+
+/// Prints what a command has found; a reader that has seen enough may close the pipe.
+fn write_out(text: &str) {
+    let _ = io::stdout().write_all(text.as_bytes());
 }
 
 /// Says why a file cannot be read, and how to name another one.

@@ -1,16 +1,15 @@
 //! `tollgate reload`: has the gateway read its file again, and says what came of it.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
 use http::StatusCode;
 use serde_json::Value;
 
-use super::EXIT_CONFIG;
-use super::client::{AdminAnswer, AdminClient, ClientError};
+use super::client::{AdminAnswer, AdminClient};
 use super::keys::DEGRADED;
+use super::{EXIT_CONFIG, write_out};
 
 /// Has the gateway that runs with the file at `path` read it again. Exits with 0, with 78 if the file has mistakes,
 /// or with 1 if the gateway cannot be asked.
@@ -22,12 +21,7 @@ pub fn reload(path: &Path) -> ExitCode {
         }) => {
             let differences = Differences::of(&content);
             let restart = "needs a restart, and keeps its old value until then";
-            // A reader that has seen enough may close the pipe.
-            let _ = std::io::stdout().write_all(
-                differences
-                    .said("reloaded, which changed", restart)
-                    .as_bytes(),
-            );
+            write_out(&differences.said("reloaded, which changed", restart));
             ExitCode::SUCCESS
         }
         Ok(AdminAnswer { content, .. }) => {
@@ -35,13 +29,7 @@ pub fn reload(path: &Path) -> ExitCode {
             eprintln!("tollgate: not reloaded: the old configuration stays");
             ExitCode::from(EXIT_CONFIG)
         }
-        Err(error) => {
-            let status = error.report();
-            if matches!(error, ClientError::Off | ClientError::Refused(_)) {
-                eprintln!("tollgate: {SIGNAL}");
-            }
-            status
-        }
+        Err(error) => error.report_or(SIGNAL),
     }
 }
 

@@ -1,14 +1,13 @@
 //! `tollgate upgrade`: has the gateway start its binary again and hand over to it.
 
-use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
 use http::StatusCode;
 use serde_json::Value;
 
-use super::EXIT_CONFIG;
-use super::client::{AdminAnswer, AdminClient, ClientError};
+use super::client::{AdminAnswer, AdminClient};
+use super::{EXIT_CONFIG, write_out};
 
 /// Has the gateway that runs with the file at `path` hand over to a new process. Exits with 0 once that serves, with 78
 /// if the file has mistakes, or with 1 if the running process goes on for another reason.
@@ -18,8 +17,7 @@ pub fn upgrade(path: &Path) -> ExitCode {
             status: StatusCode::OK,
             content,
         }) => {
-            // A reader that has seen enough may close the pipe.
-            let _ = writeln!(std::io::stdout(), "{}", taken_over(&content));
+            write_out(&(taken_over(&content) + "\n"));
             ExitCode::SUCCESS
         }
         Ok(AdminAnswer { content, .. }) => {
@@ -29,13 +27,7 @@ pub fn upgrade(path: &Path) -> ExitCode {
             eprintln!("tollgate: not upgraded: {detail}");
             report.map_or(ExitCode::FAILURE, |_| ExitCode::from(EXIT_CONFIG))
         }
-        Err(error) => {
-            let status = error.report();
-            if matches!(error, ClientError::Off | ClientError::Refused(_)) {
-                eprintln!("tollgate: {SIGNAL}");
-            }
-            status
-        }
+        Err(error) => error.report_or(SIGNAL),
     }
 }
 

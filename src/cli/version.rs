@@ -1,12 +1,12 @@
 //! `tollgate version`: what is installed, and what runs.
 
 use std::env::consts::{ARCH, OS};
-use std::io::Write as _;
 use std::path::Path;
 
 use http::Method;
 
 use super::client::{AdminClient, ClientError};
+use super::write_out;
 use crate::build_info::{COMMIT, PROFILE, VERSION};
 
 /// Prints which build this is, and which one runs with the file at `path`.
@@ -17,11 +17,9 @@ pub fn version(path: &Path) {
         Ok(running) => format!("{running}: `tollgate upgrade` starts the installed build instead"),
         Err(error) => format!("unknown: {error}"),
     };
-    // A reader that has seen enough may close the pipe.
-    let _ = writeln!(
-        std::io::stdout(),
-        "tollgate {VERSION}\ncommit   {commit}\nprofile  {PROFILE}\nsystem   {OS} {ARCH}\nrunning  {running}"
-    );
+    write_out(&format!(
+        "tollgate {VERSION}\ncommit   {commit}\nprofile  {PROFILE}\nsystem   {OS} {ARCH}\nrunning  {running}\n"
+    ));
 }
 
 /// Asks the gateway that runs with the file.

@@ -18,7 +18,7 @@ mod tests;
 mod text;
 mod wire;
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -26,6 +26,7 @@ use http::{Method, StatusCode};
 
 use self::model::GatewayView;
 use super::client::{AdminClient, ClientError};
+use super::write_out;
 use crate::clock::Clock;
 
 /// Shows what happens at the gateway that runs with the file at `path` until somebody quits. Exits with 0, or as other
@@ -66,8 +67,7 @@ pub fn once(path: &Path) -> ExitCode {
                 _ => COLUMNS,
             };
             let text = screen::written(&view, columns);
-            // A reader that has seen enough may close the pipe.
-            let _ = io::stdout().write_all(text.as_bytes());
+            write_out(&text);
             ExitCode::SUCCESS
         }
         Err(error) => error.report(),
