@@ -6,7 +6,7 @@ use crate::cost::{Amount, BodyCost, NumberSource, Others, Priced};
 use crate::limit::{
     Algorithm, Align, AnchorDay, CalendarShape, CalendarUnit, Count, OldestBucket, Quota,
 };
-use crate::snapshot::{CostSource, CountedAnswers, HeaderCost, ReportedCost};
+use crate::snapshot::{CostSource, CountedAnswers, HeaderCost, Policy, ReportedCost};
 
 /// Says how much a quota can let through, and in which stretches of time.
 pub fn guarantee(quota: &Quota) -> String {
@@ -18,6 +18,13 @@ pub fn guarantee(quota: &Quota) -> String {
         text.push_str("; refused requests count too");
     }
     text
+}
+
+/// Says what is known of a policy's cost only later than the request, in lines.
+pub fn told_later(policy: &Policy) -> impl Iterator<Item = String> {
+    let costs = policy.reported_cost.as_deref().map(reported_cost);
+    let answers = policy.counted_answers.as_deref().map(counted_answers);
+    costs.into_iter().flatten().chain(answers)
 }
 
 /// Says what a cost that somebody tells means for the quotas, in lines.

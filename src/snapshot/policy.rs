@@ -122,6 +122,13 @@ impl Overrides {
         self.patterns.find_named(chooses?)
     }
 
+    /// Returns how many patterns have that grant.
+    pub fn count_of(&self, grant: &Grant) -> usize {
+        let grants = self.grant_of.iter();
+        let grants = grants.filter(|index| self.grants[**index as usize] == *grant);
+        grants.count()
+    }
+
     fn by_pattern(&self, pattern: usize) -> Override {
         Override {
             origin: OverrideOrigin::File(pattern),

@@ -22,14 +22,9 @@ pub(in crate::admin) fn policies(state: &AdminState) -> Value {
 
 fn policy(policy: &Policy, store: &Settings) -> Value {
     let quotas = policy.grant.quotas();
-    let costs = policy
-        .reported_cost
-        .as_deref()
-        .map(guarantee::reported_cost);
-    let answers = (policy.counted_answers.as_deref()).map(guarantee::counted_answers);
     let plain: Vec<_> = quotas.iter().map(|part| part.quota).collect();
     let leases = overshoot::overshoot(policy.consistency, &plain, store);
-    let notes = costs.into_iter().flatten().chain(answers).chain(leases);
+    let notes = guarantee::told_later(policy).chain(leases);
     let notes: Vec<String> = notes.collect();
     let advice = guarantee::advice(&plain);
     json!({
@@ -64,15 +59,10 @@ fn quota(part: &PolicyQuota) -> Value {
 /// Counts the overrides; they may name clients.
 fn overrides(overrides: &Overrides) -> Value {
     let by = overrides.by.as_ref();
-    let of = |grant: &Grant| {
-        let grants = overrides.grant_of.iter();
-        let grants = grants.filter(|index| overrides.grants[**index as usize] == *grant);
-        grants.count()
-    };
     json!({
         "count": overrides.patterns.len(),
         "by": by.map(|by| by.0.iter().map(display::choice).collect::<Value>()),
-        "unlimited": of(&Grant::Unlimited),
-        "blocked": of(&Grant::Blocked),
+        "unlimited": overrides.count_of(&Grant::Unlimited),
+        "blocked": overrides.count_of(&Grant::Blocked),
     })
 }

@@ -51,12 +51,7 @@ pub(super) fn policy(out: &mut String, policy: &Policy, snapshot: &Snapshot) {
     for part in &policy.candidates {
         quota(out, &part.quota, "candidate: ");
     }
-    let costs = policy
-        .reported_cost
-        .as_deref()
-        .map(guarantee::reported_cost);
-    let answers = (policy.counted_answers.as_deref()).map(guarantee::counted_answers);
-    for text in costs.into_iter().flatten().chain(answers) {
+    for text in guarantee::told_later(policy) {
         let _ = writeln!(out, "    {text}");
     }
     let quotas: Vec<_> = policy
@@ -87,16 +82,9 @@ fn overrides(out: &mut String, overrides: &Overrides) {
         let by: Vec<_> = by.0.iter().map(display::choice).collect();
         let _ = write!(out, " by {}", by.join(", "));
     }
-    let of = |grant: Grant| {
-        let grants = overrides
-            .grant_of
-            .iter()
-            .map(|index| &overrides.grants[*index as usize]);
-        grants.filter(|one| **one == grant).count()
-    };
     let words = [
-        (of(Grant::Unlimited), UNLIMITED),
-        (of(Grant::Blocked), BLOCKED),
+        (overrides.count_of(&Grant::Unlimited), UNLIMITED),
+        (overrides.count_of(&Grant::Blocked), BLOCKED),
     ];
     let words = words.iter().filter(|(count, _)| *count > 0);
     let words: Vec<_> = words
