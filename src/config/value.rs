@@ -99,11 +99,6 @@ impl ValueError {
         }
     }
 
-    /// Begins an error about what exists in name only.
-    pub fn to_come(expected: impl Into<String>) -> Self {
-        Self::new("is not available yet", expected)
-    }
-
     /// Says how to mend it.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
@@ -149,16 +144,13 @@ impl ValueError {
     }
 }
 
-/// Finds `text` among `words`; those of `to_come` are known, but not available.
-pub fn word<T: Clone>(text: &str, words: &[(&str, T)], to_come: &[&str]) -> Result<T, ValueError> {
+/// Finds `text` among `words`.
+pub fn word<T: Clone>(text: &str, words: &[(&str, T)]) -> Result<T, ValueError> {
     if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
         return Ok(value.clone());
     }
     let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
     let expected = one_of(&names);
-    if to_come.contains(&text) {
-        return Err(ValueError::to_come(expected));
-    }
     let hint = synonym(text, &names).map(|meant| format!("did you mean `{meant}`?"));
     let hint = hint.or_else(|| did_you_mean(text, names));
     Err(ValueError::new("is not a known value", expected).maybe_hint(hint))

@@ -191,7 +191,7 @@ fn term(example: &'static str, allowed: Sources) -> TableSpec<Term<NumberSource>
         )
         .sets(|term| &mut term.or)
         .doc("The number that stands for one that is not there.")
-        .key("take", word(display::TAKES, &[]).or(Take::Largest))
+        .key("take", word(display::TAKES).or(Take::Largest))
         .sets(|term| &mut term.take)
         .doc("Which number counts if there are several:")
 }

@@ -23,7 +23,7 @@ use crate::snapshot::{Admin, Log, RateLimitHeaders};
 
 /// What stands before the first table.
 pub static TOP: LazyLock<TableSpec<Top>> = LazyLock::new(|| {
-    let headers = word(display::RATELIMIT_HEADERS, &[]).or(RateLimitHeaders::Ietf);
+    let headers = word(display::RATELIMIT_HEADERS).or(RateLimitHeaders::Ietf);
     let seconds = |seconds| duration(UP_TO_A_DAY).or(Duration::from_secs(seconds));
     let network = text("10.0.0.0/8", network, ToString::to_string).matching(NETWORK_PATTERN);
     let networks = list(network).plain(|nets| nets, |nets| display::list(nets));
@@ -117,16 +117,16 @@ pub static LOG: LazyLock<TableSpec<Log>> = LazyLock::new(|| {
         "/var/log/tollgate-access.log",
         "to log requests where events go leave `access_file` out",
     );
-    let format = word(display::LOG_FORMATS, &[]).or_none("text on a terminal, otherwise json");
+    let format = word(display::LOG_FORMATS).or_none("text on a terminal, otherwise json");
     TableSpec::<Log>::of("table", "[log]")
         .about("Events and requests.")
-        .key("level", word(display::LEVELS, &[]).or(Level::INFO))
+        .key("level", word(display::LEVELS).or(Level::INFO))
         .sets(|log| &mut log.level)
         .doc("The lowest level to log:")
         .key("format", format)
         .sets(|log| &mut log.format)
         .doc("\"text\" or \"json\".")
-        .key("access", word(display::ACCESS_LOGS, &[]).or(AccessLog::All))
+        .key("access", word(display::ACCESS_LOGS).or(AccessLog::All))
         .sets(|log| &mut log.access)
         .doc("Which requests are logged:")
         .key("file", events.or_none("standard output"))
@@ -137,7 +137,7 @@ pub static LOG: LazyLock<TableSpec<Log>> = LazyLock::new(|| {
         .doc("A file for the access log alone.")
         .key(
             "clients",
-            word(display::CLIENT_NAMES, &[]).or(ClientNames::Short),
+            word(display::CLIENT_NAMES).or(ClientNames::Short),
         )
         .sets(|log| &mut log.clients)
         .doc("How clients that a header, cookie or the like identifies appear:")

@@ -16,7 +16,7 @@ use crate::request::jwt::{SigningAlgorithm, TokenRules};
 pub static JWT: LazyLock<TableSpec<RawJwt>> = LazyLock::new(|| {
     let rules = TokenRules::default();
     let name = |example| text(example, non_empty, ToString::to_string);
-    let algorithms = list(word(&SigningAlgorithm::NAMES, &[]));
+    let algorithms = list(word(&SigningAlgorithm::NAMES));
     let algorithms = algorithms.plain(
         |them| them,
         |them| {

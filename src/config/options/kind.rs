@@ -158,12 +158,11 @@ pub(super) fn free_text(example: &'static str) -> ValueSpec<String> {
     )
 }
 
-/// One of `words`; those of `to_come` are known, but not available.
+/// One of `words`.
 pub(super) fn word<V: Clone + PartialEq + Send + Sync + 'static>(
     words: &'static [(&'static str, V)],
-    to_come: &'static [&'static str],
 ) -> ValueSpec<V> {
-    let parse = |text: &str| value::word(text, words, to_come);
+    let parse = |text: &str| value::word(text, words);
     let spell = |value: &V| display::word(words, value).to_owned();
     let mut kind = text(words[0].0, parse, spell);
     kind.shape = ValueShape::Word(words.iter().map(|(word, _)| *word).collect());

@@ -93,7 +93,7 @@ pub static LISTENER: LazyLock<TableSpec<RawListener>> = LazyLock::new(|| {
 
 /// `[listeners.NAME.tls]`
 fn tls() -> TableSpec<RawListener> {
-    let versions = word(display::TLS_VERSIONS, &[]).or(TlsVersion::Tls12);
+    let versions = word(display::TLS_VERSIONS).or(TlsVersion::Tls12);
     let authorities = key_file("/etc/tollgate/clients-ca.pem").or_none("none");
     TableSpec::<RawListener>::of("`tls` of listener", "[listeners.NAME.tls]")
         .about("TLS for clients.")

@@ -30,9 +30,9 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
     let per_address = Partition(smallvec![Choice(smallvec![Part::Ip])]);
     let partition = list(text("ip", part_choice, display::choice).matching(part_pattern()))
         .plain(|choices| Partition(choices.into()), display::partition);
-    let algorithm = word(display::ALGORITHMS, &[]).or(AlgorithmName::SlidingWindow);
-    let oldest = word(display::OLDEST_BUCKETS, &[]).or(OldestBucket::Weighted);
-    let on_failure = word(display::ON_STORE_FAILURE, &[]).or(OnStoreFailure::Local);
+    let algorithm = word(display::ALGORITHMS).or(AlgorithmName::SlidingWindow);
+    let oldest = word(display::OLDEST_BUCKETS).or(OldestBucket::Weighted);
+    let on_failure = word(display::ON_STORE_FAILURE).or(OnStoreFailure::Local);
     let anchor_by = text("jwt:billing_day", anchor_by, display::choice);
     let anchor_by = anchor_by.matching("^jwt:.+$");
     let units = || number(0..=COST_MAX);
@@ -66,7 +66,7 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
         .sets(|table| &mut table.oldest)
         .doc("How much of the oldest bucket counts, for sliding-window:")
         .effect(afresh)
-        .key("align", word(display::ALIGNS, &[]).or(Align::Epoch))
+        .key("align", word(display::ALIGNS).or(Align::Epoch))
         .sets(|table| &mut table.align)
         .doc("When windows and buckets start:")
         .effect(afresh)
@@ -107,7 +107,7 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
         .effect(afresh)
         .key(
             "on_missing",
-            word(display::MISSING, &[]).or(Missing::Share),
+            word(display::MISSING).or(Missing::Share),
         )
         .sets(|table| &mut table.policy.missing)
         .doc("What to do if a part is missing:")
@@ -144,7 +144,7 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
         .key("unit", unit.or(Arc::from(REQUESTS)))
         .sets(|table| &mut table.policy.unit)
         .doc("What a unit is called in responses and in the RateLimit-Policy header.")
-        .key("count", word(display::COUNTS, &[]).or(Count::Admitted))
+        .key("count", word(display::COUNTS).or(Count::Admitted))
         .sets(|table| &mut table.count)
         .doc("Which requests count:")
         .key("count_status", list(statuses))
@@ -155,7 +155,7 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
         .doc("What refunds the charge: response statuses, \"connect\" (the upstream could not be reached), \"timeout\" (it did not respond in time).")
         .key(
             "mode",
-            word(display::MODES, &[]).or(Some(PolicyMode::Enforce)),
+            word(display::MODES).or(Some(PolicyMode::Enforce)),
         )
         .sets(|table| &mut table.policy.mode)
         .doc("\"enforce\", \"shadow\" (count and report, never refuse), \"mark\" (shadow, and tell the upstream), or \"off\".")
@@ -179,7 +179,7 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
         .key("on_store_failure", on_failure)
         .sets(|table| &mut table.policy.on_store_failure)
         .doc("What happens if the store cannot answer or is full:")
-        .key("consistency", word(display::CONSISTENCIES, &[]).or(ConsistencyName::Exact))
+        .key("consistency", word(display::CONSISTENCIES).or(ConsistencyName::Exact))
         .sets(|table| &mut table.consistency)
         .doc("How exactly gateways that share Redis keep the quota:")
         .effect(kept)

@@ -82,9 +82,7 @@ static QUOTA: LazyLock<TableSpec<RawQuota>> = LazyLock::new(|| {
         .doc("Units per window.")
         .key(
             "algorithm",
-            word(display::ALGORITHMS, &[])
-                .spanned()
-                .or_none("the policy's"),
+            word(display::ALGORITHMS).spanned().or_none("the policy's"),
         )
         .sets(|table| &mut table.algorithm)
         .doc("The algorithm.")
@@ -98,7 +96,7 @@ static QUOTA: LazyLock<TableSpec<RawQuota>> = LazyLock::new(|| {
         .doc("For sliding-window: buckets per window.")
         .key(
             "oldest_bucket",
-            word(display::OLDEST_BUCKETS, &[])
+            word(display::OLDEST_BUCKETS)
                 .spanned()
                 .or_none("the policy's"),
         )
@@ -106,7 +104,7 @@ static QUOTA: LazyLock<TableSpec<RawQuota>> = LazyLock::new(|| {
         .doc("How much of the oldest bucket counts.")
         .key(
             "align",
-            word(display::ALIGNS, &[]).spanned().or_none("the policy's"),
+            word(display::ALIGNS).spanned().or_none("the policy's"),
         )
         .sets(|table| &mut table.align)
         .doc("When windows and buckets start.")

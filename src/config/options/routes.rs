@@ -17,7 +17,7 @@ use crate::snapshot::EncodedSlash;
 
 /// `[[routes]]`
 pub static ROUTE: LazyLock<TableSpec<RawRoute>> = LazyLock::new(|| {
-    let slash = word(display::ENCODED_SLASH, &[]).or(EncodedSlash::Reject);
+    let slash = word(display::ENCODED_SLASH).or(EncodedSlash::Reject);
     let text_at = |example| free_text(example).spanned().or_none("none");
     let path = free_text("/v1/*").matching("^/").spanned().or_none("none");
     let protocol = text("websocket", upgrade, ToString::to_string);
@@ -65,7 +65,7 @@ pub static ROUTE: LazyLock<TableSpec<RawRoute>> = LazyLock::new(|| {
         .key("rewrite", text_at("/users/{id}/*"))
         .sets(|table| &mut table.rewrite)
         .doc("The path to forward, built from the `{param}`s and the final \"*\" of `path`.")
-        .key("forward_path", word(display::FORWARD_PATHS, &[]).or(ForwardPath::AsMatched))
+        .key("forward_path", word(display::FORWARD_PATHS).or(ForwardPath::AsMatched))
         .sets(|table| &mut table.forward_path)
         .doc("How the path is spelled that is forwarded:")
         .key("preserve_host", boolean().or(true))
@@ -95,7 +95,7 @@ pub static ROUTE: LazyLock<TableSpec<RawRoute>> = LazyLock::new(|| {
         .key("max_body_bytes", size(BODY_BYTES).or_none("the listener's"))
         .sets(|table| &mut table.route.max_body_bytes)
         .doc("Most bytes in a request's body.")
-        .key("response_format", word(display::RESPONSE_FORMATS, &[]).or(None))
+        .key("response_format", word(display::RESPONSE_FORMATS).or(None))
         .sets(|table| &mut table.response_format)
         .doc("How the costs that a response's body reports are read, if its Content-Type is wrong or missing:")
         .key("stream_end", event.or_none("none"))

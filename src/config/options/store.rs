@@ -108,10 +108,7 @@ fn tls() -> TableSpec<RawStore> {
         .key("server_name", name.or_none("that of the URL"))
         .sets(|store| &mut store.tls.server_name)
         .doc("The name that the certificate of Redis must be valid for.")
-        .key(
-            "verify",
-            word(display::SERVER_PROOFS, &[]).or(ServerProof::Full),
-        )
+        .key("verify", word(display::SERVER_PROOFS).or(ServerProof::Full))
         .sets(|store| &mut store.tls.proof)
         .doc("\"full\", or \"none\": whoever answers is taken for Redis.")
 }

@@ -24,7 +24,7 @@ use crate::tls::ServerProof;
 /// `[upstreams.NAME]`
 pub static UPSTREAM: LazyLock<TableSpec<RawUpstream>> = LazyLock::new(|| {
     let seconds = |seconds| duration(TIMEOUTS).or(Duration::from_secs(seconds));
-    let balance = word(display::BALANCES, &[]);
+    let balance = word(display::BALANCES);
     let parts = text("cookie:session", part_choice, display::choice).matching(part_pattern());
     let hash = list(parts).plain(|choices| Partition(choices.into()), display::partition);
     TableSpec::<RawUpstream>::of("upstream", "[upstreams.NAME]")
@@ -138,7 +138,7 @@ fn tls() -> TableSpec<RawUpstream> {
         .key("server_name", name.or_none("each endpoint's"))
         .sets(|table| &mut table.tls.server_name)
         .doc("The name that the origins' certificates must be valid for.")
-        .key("verify", word(display::SERVER_PROOFS, &[]).or(ServerProof::Full))
+        .key("verify", word(display::SERVER_PROOFS).or(ServerProof::Full))
         .sets(|table| &mut table.tls.proof)
         .doc("\"full\", or \"none\": whoever answers is taken for the origin.")
 }

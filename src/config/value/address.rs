@@ -175,9 +175,13 @@ pub fn client_address(text: &str) -> Result<AddressSource, ValueError> {
         ("forwarded", AddressSource::Forwarded),
         ("peer", AddressSource::Peer),
     ];
-    word(text, &sources, &["proxy"]).map_err(|mut wrong| {
+    word(text, &sources).map_err(|mut wrong| {
         "`x-forwarded-for`, `forwarded`, `header:NAME` or `peer`".clone_into(&mut wrong.expected);
-        if HeaderName::try_from(text).is_ok_and(|name| name.as_str().contains('-')) {
+        if text == "proxy" {
+            let hint =
+                "set `proxy_protocol = true` on the listener, and `client_address = \"peer\"`";
+            wrong.hint = Some(hint.to_owned());
+        } else if HeaderName::try_from(text).is_ok_and(|name| name.as_str().contains('-')) {
             let meant = wrong.hint.take();
             wrong.hint = meant.or(Some(format!("did you mean `header:{text}`?")));
         }
@@ -277,6 +281,5 @@ mod tests {
             hint("x-forwarded-by").as_deref(),
             Some("did you mean `x-forwarded-for`?")
         );
-        assert_eq!(hint("proxy"), None);
     }
 }
