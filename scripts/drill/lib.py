@@ -10,6 +10,7 @@ import resource
 import selectors
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -204,11 +205,20 @@ LARGE = 64 << 20
 
 
 def origin(port, ready, yields):
-    """Answers: GET /large with LARGE bytes, anything else with 2, once its body has been read."""
+    """Answers: GET /large with LARGE bytes, anything else with 2, once its body has been read.
+
+    On SIGUSR1 it resets all connections.
+    """
     descriptors(30_000)
     os.nice(yields)
     piece = bytes(256 * 1024)
-    poll = selectors.DefaultSelector()
+    poll, told = selectors.DefaultSelector(), []
+    signal.signal(signal.SIGUSR1, lambda *_: told.append(True))
+    awake, waker = socket.socketpair()
+    awake.setblocking(False)
+    waker.setblocking(False)
+    signal.set_wakeup_fd(waker.fileno())
+    poll.register(awake, selectors.EVENT_READ, None)
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", port))
@@ -218,11 +228,19 @@ def origin(port, ready, yields):
         ready.set()
         while True:
             for key, events in poll.select():
-                if key.data is None:
+                if key.fileobj is awake:
+                    awake.recv(64)
+                elif key.data is None:
                     accept_all(listener, poll)
                 elif not converse(key.fileobj, key.data, events, piece, poll):
                     poll.unregister(key.fileobj)
                     key.fileobj.close()
+            while told and told.pop():
+                for wire in [key.fileobj for key in poll.get_map().values() if key.data]:
+                    # Closed without lingering, a connection is reset.
+                    wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    poll.unregister(wire)
+                    wire.close()
 
 
 def accept_all(listener, poll):
