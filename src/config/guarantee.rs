@@ -312,67 +312,6 @@ mod tests {
     }
 
     #[test]
-    fn every_algorithm_guarantees_what_its_law_says() {
-        let cases = [
-            (
-                quota(100, 60, sliding(10, OldestBucket::Weighted)),
-                "at most 100 in any 54s, 200 in any 60s; a steady client gets 100",
-            ),
-            (
-                quota(100, 60, sliding(1, OldestBucket::Weighted)),
-                "at most 200 in any 60s; a steady client gets 100",
-            ),
-            (
-                quota(100, 60, sliding(10, OldestBucket::Whole)),
-                "at most 100 in any 60s; a steady client gets 100 per 66s",
-            ),
-            (
-                quota(100, 60, sliding(10, OldestBucket::Dropped)),
-                "at most 100 in any 54s, 200 in any 60s",
-            ),
-            (
-                quota(100, 60, sliding(1, OldestBucket::Dropped)),
-                "at most 100 in each aligned 60s, 200 in any 60s",
-            ),
-            (
-                quota(1000, 3600, Algorithm::FixedWindow),
-                "at most 1000 in each aligned 1h, 2000 in any 1h",
-            ),
-            (
-                quota(100, 60, Algorithm::SlidingLog),
-                "exact: at most 100 in any 60s",
-            ),
-            (
-                quota(100, 60, Algorithm::Gcra { burst: 10 }),
-                "at most 10 at once, then 1 per 600ms; 110 in any 60s",
-            ),
-            (
-                quota(10, 1, Algorithm::LeakyBucket { queue: 20 }),
-                "1 per 100ms, evenly; at most 20 wait, for up to 2s, further ones are refused",
-            ),
-            (
-                quota(10, 1, Algorithm::LeakyBucket { queue: 0 }),
-                "1 per 100ms; none wait, requests that come sooner are refused",
-            ),
-        ];
-        for (quota, text) in cases {
-            assert_eq!(guarantee(&quota), text);
-        }
-    }
-
-    #[test]
-    fn counting_refused_requests_is_part_of_the_guarantee() {
-        let all = Quota {
-            count: Count::All,
-            ..quota(5, 60, Algorithm::SlidingLog)
-        };
-        assert_eq!(
-            guarantee(&all),
-            "exact: at most 5 in any 60s; refused requests count too"
-        );
-    }
-
-    #[test]
     fn what_serves_better_is_advised() {
         let small = quota(11, 60, sliding(10, OldestBucket::Weighted));
         let large = quota(12, 3600, sliding(10, OldestBucket::Weighted));
