@@ -7,10 +7,13 @@ use std::fs;
 use std::path::Path;
 
 use tollgate::cli::check::summary;
+use tollgate::clock::Micros;
 use tollgate::config::changes::{Changes, changes};
 use tollgate::config::{ConfigText, load};
 use tollgate::limit::plan::{CHECKS_MAX, SeriesId};
+use tollgate::limit::{Align, OldestBucket};
 use tollgate::snapshot::Grant;
+use tollgate::store::{Series, SeriesRole, Shape};
 
 use crate::support::toml_files;
 
@@ -155,15 +158,37 @@ fn a_grant_is_kept_once_and_a_window_has_one_series() {
     let text = with_policy(
         "quota = ['1 per 2s', '9 per minute']\n[policies.a.overrides]\n'10.0.0.1' = '5 per 2s'\n\
          '10.0.0.2' = ['5 per 2000ms']\n'10.0.0.3' = { quota = '7 per 3s' }\n'10.0.0.4' = '5 per 2s'\n\
-         '10.0.0.5' = ['5 per 2s', '7 per 3s']\n'10.0.0.6' = 'blocked'\n'10.0.0.7' = 'blocked'\n",
+         '10.0.0.5' = ['5 per 2s', '7 per 3s']\n'10.0.0.6' = 'blocked'\n'10.0.0.7' = 'blocked'\n\
+         [policies.b]\nquota = '10 per second'\nalgorithm = 'gcra'\nmode = 'off'\n",
     );
     let mut asked = Vec::new();
     let loaded = load(&text, &|_| None, &mut |series| {
-        asked.push(series.window.0 / 1_000_000);
+        asked.push(series.clone());
         SeriesId(u32::try_from(asked.len()).expect("few"))
     });
     let snapshot = loaded.expect("a good file").snapshot;
-    assert_eq!(asked, [2, 60, 3]);
+    let series = |policy: &str, shape: &Shape, window_s| Series {
+        policy: policy.into(),
+        role: SeriesRole::Real,
+        shape: shape.clone(),
+        window: Micros::from_secs(window_s),
+    };
+    let sliding = Shape::SlidingWindow {
+        buckets: 10,
+        oldest: OldestBucket::Weighted,
+        align: Align::Epoch,
+    };
+    let expected = [
+        series("a", &sliding, 2),
+        series("a", &sliding, 60),
+        series("a", &sliding, 3),
+        series("b", &Shape::Gcra, 1),
+    ];
+    assert_eq!(asked, expected);
+    let policies = snapshot.policies.raw.iter();
+    let ids = policies.flat_map(|policy| policy.grant.quotas());
+    let ids: Vec<u32> = ids.map(|quota| quota.series_id.0).collect();
+    assert_eq!(ids, [1, 2, 4]);
     let overrides = snapshot.policies.raw[0]
         .overrides
         .as_ref()

@@ -266,9 +266,7 @@ fn decisive_headers(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Micros;
     use crate::config::load;
-    use crate::limit::Align;
 
     const FILE: &str = r#"
         [listeners.public]
@@ -286,39 +284,6 @@ mod tests {
         upstream = "api"
         policies = ["two", "even"]
     "#;
-
-    #[test]
-    fn every_quota_gets_the_id_of_its_series() {
-        let mut asked = Vec::new();
-        let loaded = load(FILE, &|_| None, &mut |series| {
-            asked.push(series.clone());
-            SeriesId(u32::try_from(asked.len()).expect("few"))
-        });
-        let snapshot = loaded.expect("a good file").snapshot;
-        let series = |policy: &str, shape, window_s: u64| Series {
-            policy: policy.into(),
-            role: SeriesRole::Real,
-            shape,
-            window: Micros(window_s * 1_000_000),
-        };
-        let window = Shape::SlidingWindow {
-            buckets: 10,
-            oldest: crate::limit::OldestBucket::Weighted,
-            align: Align::Epoch,
-        };
-        let expected = [
-            series("two", window.clone(), 2),
-            series("two", window, 10),
-            series("even", Shape::Gcra, 1),
-        ];
-        assert_eq!(asked, expected);
-        let series_ids = snapshot
-            .policies
-            .iter()
-            .flat_map(|policy| policy.grant.quotas());
-        let series_ids: Vec<SeriesId> = series_ids.map(|part| part.series_id).collect();
-        assert_eq!(series_ids, [SeriesId(1), SeriesId(2), SeriesId(3)]);
-    }
 
     /// A claim that chooses an endpoint must have been verified, but nothing is refused for what is hashed.
     #[test]
@@ -362,24 +327,5 @@ mod tests {
         for (rest, expected) in cases {
             assert_eq!(can_come_back(&format!("{gcra} {rest}")), expected, "{rest}");
         }
-    }
-
-    #[test]
-    fn items_carry_the_window_only_if_the_policy_has_several_quotas() {
-        let loaded = load(FILE, &|_| None, &mut |_| SeriesId(0));
-        let snapshot = loaded.expect("a good file").snapshot;
-        let parts = snapshot
-            .policies
-            .iter()
-            .flat_map(|policy| policy.grant.quotas());
-        let items: Vec<&str> = parts.filter_map(|part| part.items.policy_item()).collect();
-        assert_eq!(
-            items,
-            [
-                r#""two:2s";q=500;w=2"#,
-                r#""two:10s";q=2000;w=10"#,
-                r#""even";q=10;w=1"#
-            ]
-        );
     }
 }

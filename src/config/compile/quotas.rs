@@ -160,12 +160,6 @@ mod tests {
     use crate::limit::{Align, Count};
 
     #[test]
-    fn items_are_structured_field_strings() {
-        assert_eq!(item_name("per-client", None), r#""per-client""#);
-        assert_eq!(item_name("per-client", Some("2s")), r#""per-client:2s""#);
-    }
-
-    #[test]
     fn policy_items_round_the_window_up_and_hold_the_limit_to_an_integer() {
         let quota = |limit, window_us| Quota {
             limit,
