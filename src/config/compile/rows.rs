@@ -231,34 +231,6 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_is_none_is_reported_and_the_next_one_is_read() {
-        for (text, mistake) in [
-            (
-                "x\na,b",
-                "f:1:1: this row has no quota, expected a pattern, a comma and a quota",
-            ),
-            (
-                "x;1 per s,\na,b",
-                "f:1:1: this row has no quota, expected a pattern, a comma and a quota (commas separate fields)",
-            ),
-            (
-                "\"x\" y,1\na,b",
-                "f:1:5: there is text after the end of the field, expected a comma, or the end of the row",
-            ),
-            (
-                "x,\"1\na,b",
-                "f:1:3: this field is not closed, expected `\"` at its end",
-            ),
-        ] {
-            let mut report = Report::default();
-            let rows = rows(text, &mut report);
-            assert_eq!(rows.unread.len(), 1, "{text}");
-            assert_eq!(rows.read.len(), 1, "{text}");
-            assert_eq!(report.lines("f", text), [mistake]);
-        }
-    }
-
-    #[test]
     fn fields_are_where_they_are_written() {
         let text = " a , \"b\"\n";
         let rows = rows(text, &mut Report::default()).read;
