@@ -366,14 +366,6 @@ mod tests {
     }
 
     #[test]
-    fn failed_writes_are_counted_and_nobody_waits() {
-        let output = Output::open(events(Path::new("/dev/full"))).expect("a full disk");
-        output.access(block("lost\n"));
-        output.flush();
-        assert_eq!(output.lines_dropped().load(Relaxed), 1);
-    }
-
-    #[test]
     fn a_stuck_output_drops_access_blocks_but_leaves_room_for_events() {
         let (queue, messages) = sync_channel(BLOCKS_MAX);
         let shared = Arc::default();

@@ -38,6 +38,47 @@ fn folder<const N: usize>(names: [&str; N]) -> (tempfile::TempDir, [std::path::P
 }
 
 #[test]
+fn a_changed_log_file_takes_effect_at_the_reload_that_changes_it() {
+    let (_folder, [old, new]) = folder(["old.log", "new.log"]);
+    let process = Process::start(&logged_to(&old, None).one_worker());
+    get(process.public, "/api/before", "");
+    wait_until_held(&old, "/api/before");
+    process.rewrite(&logged_to(&new, None).one_worker());
+    process.signal("HUP");
+    wait_until_held(&new, "the new configuration is in effect");
+    get(process.public, "/api/after", "");
+    wait_until_held(&new, "/api/after");
+    assert!(!holds(&old, "/api/after"));
+    assert!(!holds(&new, "/api/before"));
+}
+
+#[test]
+fn a_reload_opens_the_log_anew_whether_it_is_rejected_or_not() {
+    for (is_readable, applied, rejected) in [(true, 1, 0), (false, 0, 1)] {
+        let (_folder, [log, rotated, away]) = folder(["access.log", "access.log.1", "away.toml"]);
+        let process = Process::start(&logged_to(&log, None).one_worker());
+        get(process.public, "/api/before", "");
+        wait_until_held(&log, "/api/before");
+        fs::rename(&log, &rotated).expect("the directory is writable");
+        if !is_readable {
+            fs::rename(process.file(), away).expect("one file system");
+        }
+        process.signal("HUP");
+        eventually("the log is there again", || log.exists().then_some(()));
+        get(process.public, "/api/after", "");
+        wait_until_held(&log, "/api/after");
+        assert!(!holds(&rotated, "/api/after"));
+        let reloads = |result: &str| {
+            process.series(&format!("tollgate_reloads_total{{result=\"{result}\"}}"))
+        };
+        eventually("the reload is counted", || {
+            let counted = ["applied", "rejected"].map(reloads);
+            (counted == [Some(applied), Some(rejected)]).then_some(())
+        });
+    }
+}
+
+#[test]
 fn sigusr1_reopens_both_files_and_reads_no_configuration() {
     let (_folder, [events, access, rotated]) = folder(["events", "access", "access.1"]);
     let process = Process::start(&logged_to(&events, Some(&access)));

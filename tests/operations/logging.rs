@@ -1,13 +1,11 @@
 //! Where the log goes and what a line of it says: its file across reloads, who is named, and how.
 
-use std::fs;
 use std::io::Result;
-use std::path::Path;
 
 use serde_json::Value;
 
 use crate::support::process::free_address;
-use crate::support::{After, Client, Config, Metered, Origin, Process, eventually, get};
+use crate::support::{After, Client, Config, Origin, Process, eventually, get};
 
 /// Every path under `/api` to the echo, logged as those lines say.
 fn logged(log: &str) -> Config {
@@ -16,25 +14,6 @@ fn logged(log: &str) -> Config {
         .one_worker()
         .route("/api/*", "")
         .with(&format!("[log]\n{log}"))
-}
-
-fn to_file(file: &Path) -> Config {
-    logged(&format!("file = '{}'", file.display()))
-}
-
-/// Waits until the file holds that text.
-#[track_caller]
-fn wait_until_held(file: &Path, text: &str) {
-    eventually(&format!("{text} in {}", file.display()), || {
-        let held = fs::read_to_string(file).ok()?;
-        held.contains(text).then_some(())
-    });
-}
-
-/// Returns whether the file holds that text now.
-fn holds(file: &Path, text: &str) -> bool {
-    let held = fs::read_to_string(file).expect("a log file can be read");
-    held.contains(text)
 }
 
 /// Returns a field of a record as text.
@@ -55,53 +34,7 @@ fn is_digest(text: &str) -> bool {
 }
 
 #[test]
-fn a_changed_log_file_takes_effect_at_the_reload_that_changes_it() {
-    let directory = tempfile::tempdir().expect("a directory for the logs");
-    let old = directory.path().join("old.log");
-    let new = directory.path().join("new.log");
-    let process = Process::start(&to_file(&old));
-    get(process.public, "/api/before", "");
-    wait_until_held(&old, "/api/before");
-    process.rewrite(&to_file(&new));
-    process.signal("HUP");
-    wait_until_held(&new, "the new configuration is in effect");
-    get(process.public, "/api/after", "");
-    wait_until_held(&new, "/api/after");
-    assert!(!holds(&old, "/api/after"));
-    assert!(!holds(&new, "/api/before"));
-}
-
-#[test]
-fn a_reload_opens_the_log_anew_whether_it_is_rejected_or_not() {
-    for (is_readable, applied, rejected) in [(true, 1, 0), (false, 0, 1)] {
-        let directory = tempfile::tempdir().expect("a directory for the log");
-        let log = directory.path().join("access.log");
-        let rotated = directory.path().join("access.log.1");
-        let process = Process::start(&to_file(&log));
-        get(process.public, "/api/before", "");
-        wait_until_held(&log, "/api/before");
-        fs::rename(&log, &rotated).expect("the directory is writable");
-        if !is_readable {
-            fs::rename(process.file(), directory.path().join("away.toml"))
-                .expect("one file system");
-        }
-        process.signal("HUP");
-        eventually("the log is there again", || log.exists().then_some(()));
-        get(process.public, "/api/after", "");
-        wait_until_held(&log, "/api/after");
-        assert!(!holds(&rotated, "/api/after"));
-        let reloads = |result: &str| {
-            process.series(&format!("tollgate_reloads_total{{result=\"{result}\"}}"))
-        };
-        eventually("the reload is counted", || {
-            let counted = ["applied", "rejected"].map(reloads);
-            (counted == [Some(applied), Some(rejected)]).then_some(())
-        });
-    }
-}
-
-#[test]
-fn with_digests_only_neither_address_nor_path_nor_key_is_seen() {
+fn with_digests_only_neither_address_nor_path_nor_key_nor_user_agent_is_seen() {
     let config = Config::to("builtin:echo")
         .one_worker()
         .policy(
@@ -117,8 +50,8 @@ fn with_digests_only_neither_address_nor_path_nor_key_is_seen() {
         ([127, 0, 0, 8], "/api/alice", "sk_live_one"),
         ([127, 0, 0, 8], "/api/alice", "sk_live_two"),
     ] {
-        let key = format!("X-Api-Key: {key}\r\n");
-        Client::connect_from(source, process.public).get(target, &key);
+        let fields = format!("X-Api-Key: {key}\r\nUser-Agent: alice's app\r\n");
+        Client::connect_from(source, process.public).get(target, &fields);
     }
     let records = process.wait_for_records(4);
     process.signal("TERM");
@@ -128,6 +61,7 @@ fn with_digests_only_neither_address_nor_path_nor_key_is_seen() {
             assert!(!line.contains(secret), "{secret} in {line}");
         }
     }
+    assert!(records.iter().all(|it| it.get("user_agent").is_none()));
     let clients: Vec<_> = records
         .iter()
         .map(|record| text(record, "client"))
@@ -142,35 +76,6 @@ fn with_digests_only_neither_address_nor_path_nor_key_is_seen() {
     assert!(keys.iter().all(|key| is_digest(key)), "{keys:?}");
     assert_eq!(keys[0], keys[1], "one key, two digests");
     assert_ne!(keys[1], keys[2], "two keys, one digest");
-}
-
-#[test]
-fn partitions_of_several_policies_are_told_apart() {
-    let config = Config::to("builtin:echo")
-        .policy(
-            "keys",
-            "quota = '9 per hour'\npartition = ['header:x-api-key']",
-        )
-        .policy(
-            "tenants",
-            "quota = '9 per hour'\npartition = ['header:x-tenant']",
-        )
-        .route("/*", "policies = ['keys', 'tenants']");
-    let process = Process::start(&config);
-    get(
-        process.public,
-        "/",
-        "X-Api-Key: live-1234\r\nX-Tenant: acme-5678\r\n",
-    );
-    let records = process.wait_for_records(1);
-    let told: Vec<_> = partitions(&records[0]);
-    let [key, tenant] = told[..] else {
-        panic!("not two partitions: {told:?}")
-    };
-    for (shown, four) in [(key, "live~"), (tenant, "acme~")] {
-        let digest = shown.strip_prefix(four);
-        assert!(digest.is_some_and(is_digest), "{shown:?} is not {four}…");
-    }
 }
 
 #[test]
