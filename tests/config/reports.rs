@@ -47,7 +47,9 @@ fn no_report_shows_a_secret_that_is_the_mistake() {
         ("url = \"redis://:${PASSWORD}hunter2@h:1\"", "hunter2"),
         ("Password = 'hunter2'", "hunter2"),
         ("password = \"${NONE}hunter2\"", "hunter2"),
+        ("key_secret = [\"\"\"hunter2\"\"\"]", "hunter2"),
         ("[admin]\ntoken = hunter2", "hunter2"),
+        ("[admin]\ntoken = 'hunter2'", "hunter2"),
         (
             "[upstreams.api]\nendpoints = ['http://u:hunter2/x@h']",
             "hunter2",
@@ -192,15 +194,30 @@ fn the_name_of_an_included_file_looks_like_no_mistake_of_its_own() {
 }
 
 #[test]
-fn too_many_included_files_are_one_mistake() {
+fn included_files_have_a_bound_together_and_too_many_are_one_mistake() {
     let dir = tempfile::tempdir().expect("a directory");
-    for number in 0..1002 {
-        fs::write(dir.path().join(format!("{number}.toml")), "").expect("a file");
+    let write = |number: usize, text: &str| {
+        fs::write(dir.path().join(format!("{number}.part")), text).expect("a file");
+    };
+    let good = include_str!("good/smallest.toml");
+    let (path, text) = (
+        dir.path().join("a"),
+        format!("include = ['*.part']\n{good}"),
+    );
+    let mistakes = || report(ConfigText::of(&path, &text)).lines("a", &text);
+    (0..1000).for_each(|number| write(number, "# no key"));
+    assert_eq!(mistakes(), Vec::<String>::new());
+    write(0, &"#".repeat(16 << 20));
+    let bytes = "all included files together have at most 16777216 bytes";
+    assert!(mistakes()[0].contains(bytes), "{}", mistakes()[0]);
+    write(0, "");
+    (1000..1002).for_each(|number| write(number, ""));
+    let [too_many] = &mistakes()[..] else {
+        panic!("not one mistake: {:#?}", mistakes());
+    };
+    for part in ["is one file too many", "`include` takes at most 1000 files"] {
+        assert!(too_many.contains(part), "{too_many}");
     }
-    let (path, text) = (dir.path().join("a"), "include = ['*.toml']\n");
-    let lines = report(ConfigText::of(&path, text)).lines("a", text);
-    let too_many = |line: &&String| line.contains("is one file too many");
-    assert_eq!(lines.iter().filter(too_many).count(), 1, "{lines:#?}");
 }
 
 /// A short password occurs in the words of a message; these are not the password.

@@ -1,15 +1,14 @@
 //! `tollgate id`: what logs call a client, as an operator asks for it.
 
 use std::path::Path;
-use std::process::{Command, Output};
 
+use crate::support::process::{Ran, tollgate};
 use crate::support::{Config, Process, get};
 
 /// Runs `tollgate id` on that file.
-fn id(file: &Path, policy: &str, value: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
-    command.args(["id", policy, value, "--config"]).arg(file);
-    command.output().expect("the binary runs")
+fn id(file: &Path, policy: &str, value: &str) -> Ran {
+    let file = file.to_str().expect("text");
+    tollgate(&["id", policy, value, "--config", file], Path::new("."))
 }
 
 fn config(partition: &str, clients: &str, store: &str) -> Config {
@@ -74,9 +73,9 @@ fn id_prints_what_the_log_calls_a_client() {
         let record = &process.wait_for_records(1)[0];
         let logged = record["partitions"][0].as_str().expect("a partition");
         let output = id(process.file(), "p", value);
-        let printed = String::from_utf8_lossy(&output.stdout);
+        let printed = output.stdout;
         assert_eq!(printed, format!("{logged}\n"), "{partition} {value}");
-        assert_eq!(output.status.code(), Some(0), "{partition} {value}");
+        assert_eq!(output.status, Some(0), "{partition} {value}");
         if (partition, clients) == ("['header:x-api-key']", "digest") {
             // By this a client is known in Redis and in logs, to every version.
             assert_eq!(logged, "512bc463");
@@ -129,10 +128,10 @@ fn id_says_what_it_needs_and_never_repeats_the_value() {
         let text = config(partition, "short", store).text();
         std::fs::write(&file, text).expect("a writable folder");
         let output = id(&file, policy, value);
-        let said = String::from_utf8_lossy(&output.stderr);
+        let said = output.stderr;
         assert!(said.contains(expected), "{said}");
         assert!(!said.contains("live_1"), "{said}");
-        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert_eq!(output.status, Some(code), "{said}");
     }
 }
 
@@ -154,7 +153,7 @@ fn addresses_of_one_network_have_the_name_of_their_network() {
         let text = config("['ip']", "short", SECRET).with(more).text();
         std::fs::write(&file, text).expect("a writable folder");
         let output = id(&file, "p", value);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{said}");
+        let said = output.stderr;
+        assert_eq!(output.stdout, expected, "{said}");
     }
 }

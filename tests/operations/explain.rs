@@ -3,17 +3,15 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
 
+use crate::support::process::{Ran, tollgate};
 use crate::support::{Config, Process, get};
 
-fn explain(folder: &Path, file: &str, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_tollgate"))
-        .args(["explain", "--config", file])
-        .args(arguments)
-        .current_dir(folder)
-        .output()
-        .expect("the binary runs")
+fn explain(folder: &Path, file: &str, arguments: &[&str]) -> Ran {
+    tollgate(
+        &[&["explain", "--config", file], arguments].concat(),
+        folder,
+    )
 }
 
 fn folder() -> std::path::PathBuf {
@@ -183,9 +181,9 @@ fn explain_says_what_becomes_of_a_request_and_why() {
     let mut said = String::new();
     for (about, arguments) in ASKED {
         let output = explain(&folder(), "gateway.toml", arguments);
-        assert_eq!(output.status.code(), Some(0), "{about}: {output:?}");
-        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{about}");
-        let text = String::from_utf8(output.stdout).expect("text");
+        assert_eq!(output.status, Some(0), "{about}: {output:?}");
+        assert_eq!(output.stderr, "", "{about}");
+        let text = output.stdout;
         let quoted = arguments.iter().map(|argument| {
             if argument.contains(' ') {
                 format!("'{argument}'")
@@ -212,7 +210,7 @@ fn explain_says_of_a_file_without_a_secret_what_its_digests_are_not() {
         "a.toml",
         &["--header", "x-api-key: live_1", "/"],
     );
-    let said = String::from_utf8_lossy(&output.stdout);
+    let said = output.stdout;
     assert!(said.contains("client: live~"), "{said}");
     assert!(!said.contains("id:") && !said.contains("live_1"), "{said}");
     assert!(said.contains("`[store] key_secret` is not set"), "{said}");
@@ -229,8 +227,8 @@ fn a_running_gateway_says_what_is_left() {
     let file = process.file().to_str().expect("text").to_owned();
     for _ in 0..2 {
         let output = explain(&folder(), &file, &["--live", "/"]);
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let said = output.stdout;
+        assert_eq!(output.status, Some(0), "{output:?}");
         assert!(
             said.contains("2 per 366d, fixed-window: 1 left, more in "),
             "{said}"
@@ -238,12 +236,12 @@ fn a_running_gateway_says_what_is_left() {
         assert!(said.ends_with("result\n  admitted now\n"), "{said}");
     }
     let output = explain(&folder(), &file, &["--live", "--listener", "edge", "/"]);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(output.status, Some(1), "{output:?}");
     process.signal("KILL");
     process.wait();
     let output = explain(&folder(), &file, &["--live", "/"]);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status, Some(1), "{output:?}");
+    let said = output.stderr;
     assert!(said.contains("no gateway listens at"), "{said}");
 }
 
@@ -286,9 +284,9 @@ fn what_cannot_be_explained_is_said_with_an_exit_status() {
         ("requests.txt", &["/"], 78, "requests.txt"),
     ] {
         let output = explain(&folder(), file, arguments);
-        let said = String::from_utf8_lossy(&output.stderr);
+        let said = output.stderr;
         assert!(said.contains(expected), "{arguments:?}: {said}");
-        assert_eq!(output.status.code(), Some(status), "{arguments:?}");
-        assert_eq!(output.stdout, b"", "{arguments:?}");
+        assert_eq!(output.status, Some(status), "{arguments:?}");
+        assert_eq!(output.stdout, "", "{arguments:?}");
     }
 }

@@ -1,7 +1,6 @@
 //! Files that the configuration includes, as the process finds and reads them.
 
 use std::fs;
-use std::process::Command;
 
 use crate::support::{Config, Process, get, process};
 
@@ -72,14 +71,7 @@ fn included_files_are_beside_the_file_and_it_is_not_read_twice() {
     fs::write(at("etc/b.toml"), "workers = 2\n").expect("a file");
     fs::write(at("c.toml"), "no TOML").expect("a file");
     std::os::unix::fs::symlink("b.toml", at("etc/c.toml")).expect("a link");
-    let check = |folder: &str, file: &str| {
-        let output = Command::new(env!("CARGO_BIN_EXE_tollgate"))
-            .args(["check", file])
-            .current_dir(at(folder))
-            .output()
-            .expect("the binary runs");
-        String::from_utf8([output.stdout, output.stderr].concat()).expect("text")
-    };
+    let check = |folder: &str, file: &str| process::tollgate(&["check", file], &at(folder)).said();
     let said = check("", "etc/gateway.toml");
     assert!(
         said.contains("no mistakes\n\nincluded files\n  etc/b.toml\n\n"),
@@ -88,35 +80,6 @@ fn included_files_are_beside_the_file_and_it_is_not_read_twice() {
     let said = check("etc", "gateway.toml");
     assert!(
         said.contains("no mistakes\n\nincluded files\n  b.toml\n\n"),
-        "{said}"
-    );
-}
-
-#[test]
-fn included_files_have_a_bound_together() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let at = |name: &str| folder.path().join(name);
-    let text = include_str!("../config/good/smallest.toml");
-    fs::write(at("gateway.toml"), format!("include = ['*.part']\n{text}")).expect("a file");
-    let check = || {
-        let output = Command::new(env!("CARGO_BIN_EXE_tollgate"))
-            .arg("check")
-            .current_dir(folder.path())
-            .output()
-            .expect("the binary runs");
-        String::from_utf8([output.stdout, output.stderr].concat()).expect("text")
-    };
-    for number in 0..1000 {
-        fs::write(at(&format!("{number}.part")), "# no key").expect("a file");
-    }
-    assert!(check().contains("no mistakes"));
-    fs::write(at("one-more.part"), "").expect("a file");
-    assert!(check().contains("`include` takes at most 1000 files"));
-    fs::remove_file(at("one-more.part")).expect("a file");
-    fs::write(at("0.part"), "#".repeat(16 << 20)).expect("a file");
-    let said = check();
-    assert!(
-        said.contains("all included files together have at most 16777216 bytes"),
         "{said}"
     );
 }

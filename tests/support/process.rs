@@ -235,6 +235,34 @@ pub fn run_to_end(text: &str) -> Output {
     command(&file).output().expect("the binary runs")
 }
 
+/// What a command printed on either stream, and its exit status.
+#[derive(Debug)]
+pub struct Ran {
+    pub status: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ran {
+    /// Returns what it printed, both streams together.
+    pub fn said(&self) -> String {
+        format!("{}{}", self.stdout, self.stderr)
+    }
+}
+
+/// Runs the binary with these arguments in a folder until it ends by itself.
+pub fn tollgate(arguments: &[&str], folder: &Path) -> Ran {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+    let output = command.args(arguments).current_dir(folder).output();
+    let output = output.expect("the binary runs");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    Ran {
+        status: output.status.code(),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    }
+}
+
 /// Returns an address that nothing listens on.
 ///
 /// Ports below those that the kernel hands out to clients, so that no connection of another test

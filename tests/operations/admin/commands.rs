@@ -2,23 +2,21 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use crate::support::redis::{Cluster, Server, listed};
-use crate::support::{Client, Config, Process, eventually, get};
+use crate::support::{Client, Config, Process, eventually, get, process};
 
 const TOKEN: &str = "[admin]\ntoken = '0123456789abcdef'\n";
 
 /// Runs a command on a file; returns its exit status, and what it says on either stream.
 fn tollgate(file: &Path, arguments: &[&str]) -> (i32, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
-    let output = command.args(arguments).arg("--config").arg(file).output();
-    let output = output.expect("the binary runs");
+    let path = file.to_str().expect("text");
+    let ran = process::tollgate(&[arguments, &["--config", path]].concat(), Path::new("."));
     // Paths and ports differ from run to run.
     let folder = file.parent().expect("a folder").display().to_string() + "/";
-    let said = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text").replace(&folder, "");
-    let status = output.status.code().expect("it exits");
-    (status, said(output.stdout), said(output.stderr))
+    let said = |text: &str| text.replace(&folder, "");
+    let status = ran.status.expect("it exits");
+    (status, said(&ran.stdout), said(&ran.stderr))
 }
 
 fn said(status: i32, stdout: &str, stderr: &str) -> (i32, String, String) {
