@@ -18,5 +18,4 @@ mod overrides;
 mod penalties;
 mod spread;
 mod stores;
-mod traces;
 mod usage;

@@ -82,6 +82,10 @@ fn quotas_return_when_their_algorithm_says() {
         ("algorithm = 'gcra'\nburst = 3", &[(5, 0), (1, 1), (60, 3)]),
         ("algorithm = 'fixed-window'", &[(56, 0), (1, 10)]),
         ("algorithm = 'sliding-log'", &[(59, 0), (1, 10)]),
+        (
+            "algorithm = 'sliding-log'\ncount = 'all'",
+            &[(59, 0), (1, 9)],
+        ),
     ] {
         let config = Config::limited(
             "builtin:echo",
