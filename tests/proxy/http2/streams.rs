@@ -83,6 +83,18 @@ fn an_answer_has_the_length_that_its_origin_said_and_no_other() {
 }
 
 #[test]
+fn a_host_field_may_spell_the_authority_in_another_way() {
+    let origin = Origin::plain();
+    let running = start(&Config::to(origin.url()).route("/*", ""));
+    let mut client = Http2::connect(running.public, WINDOW);
+    let mut request = request(Method::GET, "/");
+    let host = HeaderValue::from_static("A.TEST:80");
+    request.headers_mut().insert("host", host);
+    assert_eq!(client.begin(request, true).status(), Ok(200));
+    assert_eq!(origin.only_request().head.field("host"), Some("a.test"));
+}
+
+#[test]
 fn trailers_pass_in_both_directions() {
     let origin = Origin::scripted(|exchange| {
         exchange.read_body()?;

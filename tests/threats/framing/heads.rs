@@ -210,6 +210,7 @@ fn a_host_that_is_missing_double_or_no_authority_is_refused() {
         "Host: ::1",
         "Host: [::1]x",
         "Host: [::1%25lo]",
+        "Host: [::1%eth0]",
         "Host: .a",
         "Host: a..b",
         "Host: .",
