@@ -126,6 +126,24 @@ fn a_number_beyond_256_bytes_leaves_the_body_unread() {
 }
 
 #[test]
+fn a_decoy_in_what_a_model_says_does_not_count() {
+    let body = r#"{"choices":[{"message":{"role":"assistant",
+        "content":"{\"usage\":{\"total_tokens\":999}}, \"usage\": {\"total_tokens\": 999}",
+        "usage":{"total_tokens":999}}}],"x":{"usage":{"total_tokens":999}},
+        "usage":{"prompt":{"total_tokens":999},"total_tokens":12}}"#;
+    assert_eq!(
+        read("/usage/total_tokens", Json, body),
+        reported("12", true)
+    );
+    let stream = "data: {\"delta\":\"\\n\\ndata: {\\\"usage\\\":{\\\"total_tokens\\\":999}}\\n\\n\"}\n\n\
+        data: {\"usage\":{\"total_tokens\":12}}\n\ndata: [DONE]\n\n";
+    assert_eq!(
+        read("/usage/total_tokens", EventStream, stream),
+        reported("12", true)
+    );
+}
+
+#[test]
 fn a_reader_of_32_pointers_holds_less_than_a_kibibyte() {
     let number = size_of::<Option<Decimal>>();
     assert_eq!(number, 16);

@@ -6,7 +6,6 @@ mod json;
 mod model;
 mod numbers;
 mod pointers;
-mod shapes;
 mod streams;
 mod sums;
 mod texts;

@@ -24,27 +24,13 @@ fn upstream() -> Origin {
     ])
 }
 
-fn requests<'a>(long: &'a str, padded: &'a str) -> [Priced<'a>; 18] {
+fn requests(padded: &str) -> [Priced<'_>; 12] {
     [
         ("", r#"{"model":"a","max_tokens":10}"#, true, 10, 50),
         ("", r#"{"model":"ab","max_tokens":10}"#, true, 30, 150),
         ("", r#"{"max_tokens":10,"model":"abc"}"#, true, 10, 50),
-        (
-            "",
-            r#"{"\u006dodel":"a\u0062","max_tokens":10}"#,
-            true,
-            30,
-            150,
-        ),
         ("", r#"{"model":"b","max_tokens":10}"#, true, 5, 25),
         ("", r#"{"model":"b"}"#, true, 50, 25),
-        (
-            "",
-            r#"{"model":"a","model":"a","max_tokens":10}"#,
-            true,
-            10,
-            50,
-        ),
         (
             "",
             r#"{"model":"a","model":"b","max_tokens":10}"#,
@@ -52,18 +38,8 @@ fn requests<'a>(long: &'a str, padded: &'a str) -> [Priced<'a>; 18] {
             30,
             150,
         ),
-        (
-            "",
-            r#"{"model":"a","model":null,"max_tokens":10}"#,
-            false,
-            30,
-            150,
-        ),
         ("", r#"{"model":"B","max_tokens":10}"#, false, 30, 150),
-        ("", r#"{"model":["a"],"max_tokens":10}"#, false, 30, 150),
-        ("", r#"{"model":5,"max_tokens":10}"#, false, 30, 150),
         ("", r#"{"max_tokens":10}"#, false, 30, 150),
-        ("", long, false, 30, 150),
         ("", padded, false, 5000, 150),
         ("", "model=a", false, 5000, 150),
         ("", "", false, 5000, 150),
@@ -77,18 +53,17 @@ fn requests<'a>(long: &'a str, padded: &'a str) -> [Priced<'a>; 18] {
     ]
 }
 
-fn bodies() -> (String, String) {
-    let long = format!(r#"{{"model":"{}","max_tokens":10}}"#, "a".repeat(257));
-    let padded = format!(
+/// A body that is longer than `max_reserve_body`.
+fn padded() -> String {
+    format!(
         r#"{{"model":"a","max_tokens":10,"x":"{}"}}"#,
         "x".repeat(5000)
-    );
-    (long, padded)
+    )
 }
 
 #[test]
 fn the_model_selects_the_prices_and_an_unknown_one_has_the_dearest() {
-    let (long, padded) = bodies();
+    let padded = padded();
     for (others, mode) in [
         (", '*' = 'dearest'", "enforce"),
         (", '*' = { token = 3 }", "enforce"),
@@ -101,7 +76,7 @@ fn the_model_selects_the_prices_and_an_unknown_one_has_the_dearest() {
             let running = start(Config::limited(upstream.url(), &policy).one_worker());
             let mut client = Client::connect(running.public);
             let mut left = 1_000_000;
-            for (fields, body, _, reserved, cost) in requests(&long, &padded) {
+            for (fields, body, _, reserved, cost) in requests(&padded) {
                 let answer = client.post("/", fields, body);
                 assert_eq!(answer.status, 200, "{body} {others}");
                 assert_eq!(left - remaining(&answer, "p"), reserved, "{body} {others}");
@@ -119,14 +94,14 @@ fn the_model_selects_the_prices_and_an_unknown_one_has_the_dearest() {
 
 #[test]
 fn without_prices_for_others_an_unknown_model_is_refused_and_nothing_is_charged() {
-    let (long, padded) = bodies();
+    let padded = padded();
     on_each_store(|start| {
         let upstream = upstream();
         let policy = PRICED.replace("OTHERS", "");
         let running = start(Config::limited(upstream.url(), &policy).one_worker());
         let mut client = Client::connect(running.public);
         let mut left = 1_000_000;
-        for (fields, body, is_known, reserved, cost) in requests(&long, &padded) {
+        for (fields, body, is_known, reserved, cost) in requests(&padded) {
             let answer = client.post("/", fields, body);
             if is_known {
                 assert_eq!(answer.status, 200, "{body}");
@@ -140,7 +115,7 @@ fn without_prices_for_others_an_unknown_model_is_refused_and_nothing_is_charged(
             assert_eq!(answer.json()["policy"], "p", "{body}");
             client = Client::connect(running.public);
         }
-        let known = requests(&long, &padded).iter().filter(|one| one.2).count();
+        let known = requests(&padded).iter().filter(|one| one.2).count();
         assert_eq!(upstream.requests().len(), known);
     });
 }
