@@ -232,127 +232,30 @@ mod tests {
 
     use super::*;
 
-    const PEER: &str = "10.0.0.1";
-    const UNIX: &str = "no address";
-
-    fn address(peer: &str, source: AddressSource, lines: &[(&str, &str)]) -> String {
-        let mut headers = HeaderMap::new();
-        for (name, value) in lines {
-            let name: HeaderName = name.parse().expect("good name");
-            let value = HeaderValue::from_bytes(value.as_bytes()).expect("good value");
-            headers.append(name, value);
-        }
+    #[test]
+    fn a_malformed_element_of_forwarded_names_nobody() {
+        let (peer, client) = ("10.0.0.1", "203.0.113.9");
         let identity = ClientIdentity {
-            trusted_proxies: ["10.0.0.0/8", "fd00::/8"]
-                .iter()
-                .map(|net| net.parse().expect("good network"))
-                .collect(),
-            source,
+            trusted_proxies: vec!["10.0.0.0/8".parse().expect("a network")],
+            source: AddressSource::Forwarded,
             prefixes: ClientPrefixes::default(),
         };
-        let peer = (peer != UNIX).then(|| peer.parse().expect("good peer"));
-        let client = client_address(peer, &headers, &identity);
-        client.map_or_else(|| UNIX.to_owned(), |client| client.to_string())
-    }
-
-    #[test]
-    fn forwarded_names_the_rightmost_untrusted_node_that_can_be_read() {
-        let table: &[(&str, &[&str], &str)] = &[
-            ("token", &["for=203.0.113.9"], "203.0.113.9"),
-            (
-                "case and order",
-                &["proto=https;FOR=203.0.113.9"],
-                "203.0.113.9",
-            ),
-            ("spaces", &["for=203.0.113.9 ; by=_x"], "203.0.113.9"),
-            ("quoted", &["for=\"203.0.113.9:55\""], "203.0.113.9"),
-            ("v6", &["for=\"[2001:db8::1]:47011\""], "2001:db8::1"),
-            (
-                "obfuscated port",
-                &["for=\"203.0.113.9:_p\""],
-                "203.0.113.9",
-            ),
-            ("forged", &["for=1.1.1.1, for=203.0.113.9"], "203.0.113.9"),
-            (
-                "two lines",
-                &["for=203.0.113.9", "for=10.1.1.1"],
-                "203.0.113.9",
-            ),
-            (
-                "comma in quotes",
-                &["for=203.0.113.9;by=\"a,for=1.1.1.1\""],
-                "203.0.113.9",
-            ),
-            (
-                "quote in quotes",
-                &["for=203.0.113.9;by=\"a\\\",b\""],
-                "203.0.113.9",
-            ),
-            (
-                "quote left open",
-                &["for=\"1.1.1.1, for=203.0.113.9"],
-                "203.0.113.9",
-            ),
+        for (name, line, expected) in [
+            ("quote left open", "for=\"1.1.1.1, for=203.0.113.9", client),
             (
                 "open quote hides the rest",
-                &["for=203.0.113.9, for=\"10.1.1.1"],
-                PEER,
+                "for=203.0.113.9, for=\"10.1.1.1",
+                peer,
             ),
-            ("empty elements", &[",for=203.0.113.9,,"], "203.0.113.9"),
-            ("no for", &["for=203.0.113.9, proto=https"], PEER),
-            ("for twice", &["for=203.0.113.9;for=1.1.1.1"], PEER),
-            ("unknown", &["for=unknown"], PEER),
-            ("hidden", &["for=_hidden"], PEER),
-            ("escaped", &["for=\"203.0.113.\\9\""], PEER),
-            ("text after quotes", &["for=\"203.0.113.9\"x"], PEER),
-            ("no value", &["for="], PEER),
-            ("no pair", &["203.0.113.9"], PEER),
-            ("quote in a name", &["for=203.0.113.9;x\"y=1"], PEER),
-            ("space in a name", &["for=203.0.113.9;by =_x"], PEER),
-        ];
-        for &(name, lines, expected) in table {
-            let lines: Vec<_> = lines.iter().map(|line| ("forwarded", *line)).collect();
-            assert_eq!(
-                address(PEER, AddressSource::Forwarded, &lines),
-                expected,
-                "{name}"
-            );
-        }
-    }
-
-    #[test]
-    fn peer_without_an_address_is_trusted_and_the_client_has_one_if_it_says_so() {
-        let source = AddressSource::XForwardedFor;
-        let table: &[(&[&str], &str)] = &[
-            (&["203.0.113.9"], "203.0.113.9"),
-            (&["1.1.1.1, 203.0.113.9"], "203.0.113.9"),
-            (&["203.0.113.9, 10.1.1.1"], "203.0.113.9"),
-            (&["10.1.1.1"], "10.1.1.1"),
-            (&["unix:"], UNIX),
-            (&["203.0.113.9, unknown"], UNIX),
-            (&[""], UNIX),
-            (&[], UNIX),
-        ];
-        for &(lines, expected) in table {
-            let lines: Vec<_> = lines
-                .iter()
-                .map(|line| ("x-forwarded-for", *line))
-                .collect();
-            assert_eq!(address(UNIX, source.clone(), &lines), expected, "{lines:?}");
-        }
-        let lines = [("x-forwarded-for", "203.0.113.9")];
-        assert_eq!(address(UNIX, AddressSource::Peer, &lines), UNIX);
-    }
-
-    #[test]
-    fn mapped_peer_is_trusted_as_the_address_that_it_is() {
-        let lines = [("x-real-ip", "203.0.113.3")];
-        for (peer, expected) in [
-            ("::ffff:10.0.0.1", "203.0.113.3"),
-            ("::ffff:192.0.2.1", "192.0.2.1"),
+            ("text after quotes", "for=\"203.0.113.9\"x", peer),
+            ("no value", "for=", peer),
+            ("no pair", "203.0.113.9", peer),
+            ("quote in a name", "for=203.0.113.9;x\"y=1", peer),
+            ("space in a name", "for=203.0.113.9;by =_x", peer),
         ] {
-            let source = AddressSource::Header(HeaderName::from_static("x-real-ip"));
-            assert_eq!(address(peer, source, &lines), expected, "{peer}");
+            let headers = HeaderMap::from_iter([(FORWARDED, HeaderValue::from_static(line))]);
+            let found = client_address(peer.parse().ok(), &headers, &identity);
+            assert_eq!(found, expected.parse().ok(), "{name}");
         }
     }
 
