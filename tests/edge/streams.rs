@@ -5,9 +5,7 @@ use std::sync::{Mutex, mpsc};
 use std::thread;
 
 use crate::foreign::client;
-use crate::support::{
-    After, Client, Config, Flow, Gate, Origin, Process, Running, eventually, get, secs, start,
-};
+use crate::support::{After, Config, Flow, Gate, Origin, Process, Running, get, secs, start};
 
 #[track_caller]
 fn scenario(running: &Running, name: &str) {
@@ -131,23 +129,4 @@ fn what_either_side_breaks_off_ends_one_stream() {
     let requests = origin.requests();
     let mut uploads = requests.iter().filter(|x| x.target() == "/upload");
     assert!(uploads.all(|upload| !upload.is_complete), "{requests:#?}");
-}
-
-#[test]
-fn streams_are_answered_behind_a_goaway_when_the_gateway_ends() {
-    let gate = Gate::default();
-    let origin = Origin::behind(&gate);
-    let mut process = Process::start(&Config::to(origin.url()).route("/*", ""));
-    let port = process.public.port().to_string();
-    thread::scope(|scope| {
-        let asking = scope.spawn(|| client("streams.py", &[&port, "shutdown"]));
-        origin.wait_for_requests(8);
-        process.signal("TERM");
-        eventually("nobody listens", || {
-            Client::try_connect(process.public).err()
-        });
-        gate.open();
-        asking.join().expect("every stream is answered");
-    });
-    assert!(process.wait().success());
 }

@@ -7,8 +7,7 @@ import socket
 import sys
 
 from hyperframe.frame import (
-    ContinuationFrame, DataFrame, GoAwayFrame, HeadersFrame, PingFrame, RstStreamFrame, SettingsFrame,
-    WindowUpdateFrame,
+    ContinuationFrame, DataFrame, GoAwayFrame, HeadersFrame, RstStreamFrame, SettingsFrame, WindowUpdateFrame,
 )
 
 from http2 import ERRORS, PATIENCE, PREFACE, Connection, Good, request
@@ -138,26 +137,6 @@ def aborts(port):
         answer = connection.answer(stream)
         assert answer[0] == "403", answer
         assert connection.ask(request())[0] == "200"
-
-
-def shutdown(port):
-    """Requests under way are answered behind a GOAWAY, and the connection ends."""
-    connection = Connection(port)
-    streams = [connection.stream() for _ in range(8)]
-    connection.send(*[connection.head(stream, request()) for stream in streams])
-    statuses, bodies, goaways = {}, {}, []
-    for frame in connection.frames():
-        if isinstance(frame, PingFrame):
-            connection.send(PingFrame(0, opaque_data=frame.opaque_data, flags=["ACK"]))
-        if isinstance(frame, GoAwayFrame):
-            goaways.append((ERRORS[frame.error_code], frame.last_stream_id >= streams[-1]))
-        if isinstance(frame, HeadersFrame):
-            statuses[frame.stream_id] = dict(frame.fields)[":status"]
-        if isinstance(frame, DataFrame):
-            bodies[frame.stream_id] = bodies.get(frame.stream_id, b"") + frame.data
-    assert statuses == dict.fromkeys(streams, "200"), statuses
-    assert bodies == dict.fromkeys(streams, b"ok"), bodies
-    assert goaways and set(goaways) == {("NO_ERROR", True)}, goaways
 
 
 globals()[sys.argv[2]](int(sys.argv[1]))

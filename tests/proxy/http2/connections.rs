@@ -1,7 +1,7 @@
 //! How a connection ends: deadlines, and the end of the gateway.
 
 use super::frames::{
-    CONTINUATION, DATA, END_HEADERS, END_STREAM, Frames, GET, GOAWAY, HEADERS, NO_ERROR,
+    ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, Frames, GET, GOAWAY, HEADERS, NO_ERROR, PING,
     WINDOW_UPDATE, get,
 };
 use crate::support::{Client, Config, Gate, Origin, Process, Stepped, secs};
@@ -127,16 +127,26 @@ fn a_gateway_that_ends_answers_what_is_under_way_and_waits_for_no_ping() {
     let mut process = Process::start(&Config::to(origin.url()).route("/*", ""));
     let mut client = Frames::connect(process.public, b"");
     client.send_all(&get(1));
+    let mut polite = Frames::connect(process.public, b"");
+    polite.send_all(&get(1));
     let mut idle = Frames::connect(process.public, b"");
     idle.ping();
-    origin.wait_for_requests(1);
+    origin.wait_for_requests(2);
     process.signal("TERM");
     assert_eq!(idle.end(), NO_ERROR);
-    assert_eq!(client.until(GOAWAY).payload[4..], [0; 4]);
+    let goaway = client.until(GOAWAY).payload;
+    assert!(goaway[..4] >= [0, 0, 0, 3][..], "{goaway:?}");
+    assert_eq!(goaway[4..], [0; 4]);
     // It was on its way before its client knew.
     client.send_all(&get(3));
-    origin.wait_for_requests(2);
+    // This one's last stream is known once it answers the PING.
+    let ping = polite.until(PING).payload;
+    polite.send(PING, ACK, 0, &ping);
+    assert_eq!(polite.until(GOAWAY).payload, [0, 0, 0, 1, 0, 0, 0, 0]);
+    origin.wait_for_requests(3);
     gate.open();
+    assert_eq!(polite.until(DATA).payload, b"ok");
+    while polite.next().is_some() {}
     let mut answers = [client.until(DATA), client.until(DATA)];
     answers.sort_by_key(|frame| frame.stream);
     assert_eq!(

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use crate::support::Client;
 pub use crate::support::frames::{
-    CONTINUATION, DATA, END_HEADERS, END_STREAM, Frame, GET, GOAWAY, HEADERS, PING, RST_STREAM,
-    SETTINGS, WINDOW_UPDATE, frame,
+    ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, Frame, GET, GOAWAY, HEADERS, PING,
+    RST_STREAM, SETTINGS, WINDOW_UPDATE, frame,
 };
 
 /// A connection that has sent its preface.
