@@ -129,6 +129,9 @@ pub fn assert_described(method: &str, path: &str, answer: &Answer) {
         "{method} {path}: {} {essence}",
         answer.status
     );
+    for (name, value) in &answer.head.fields {
+        assert!(!name.starts_with("access-control"), "{name}: {value}");
+    }
     if essence.ends_with("json") {
         assert_valid(schema, &answer.json());
     }
@@ -276,6 +279,8 @@ fn what_changes_state_or_names_clients_needs_the_token_that_is_set() {
             assert!(detail.contains("set `[admin] token`"), "{detail}");
         }
     }
+    let reload = get(without.admin(), "/api/reload");
+    assert_eq!(reload.json(), json!({ "last": null }));
 }
 
 #[test]

@@ -48,64 +48,6 @@ fn nothing_that_a_client_sends_reaches_the_admin_port() {
     assert_eq!(origin.targets(), Vec::<String>::new());
 }
 
-#[test]
-fn the_admin_port_changes_nothing_without_a_token_and_invites_no_other_site() {
-    let running = start(
-        &Config::to("builtin:echo")
-            .admin("127.0.0.1:0")
-            .route("/*", ""),
-    );
-    let admin = running.admin();
-    for (method, target, status) in [
-        ("POST", "/reload", 404),
-        ("POST", "/api/reload", 403),
-        ("POST", "/api/config", 405),
-        ("PUT", "/metrics", 405),
-        ("DELETE", "/", 405),
-        ("OPTIONS", "/metrics", 405),
-        ("GET", "/reload", 404),
-        ("GET", "/api/keys", 200),
-        ("POST", "/api/keys/block", 403),
-        ("POST", "/api/keys/reset", 403),
-        ("GET", "/metrics", 200),
-    ] {
-        let fields = format!("Host: {admin}\r\nOrigin: http://{admin}\r\nContent-Length: 0\r\n");
-        let request = format!("{method} {target} HTTP/1.1\r\n{fields}\r\n");
-        let answer = Client::connect(admin).ask(request);
-        assert_eq!(answer.status, status, "{method} {target}");
-        for (name, value) in &answer.head.fields {
-            assert!(!name.starts_with("access-control"), "{name}: {value}");
-        }
-    }
-    assert_eq!(running.metric("tollgate_reloads_total"), 0);
-}
-
-#[test]
-fn whoever_holds_connections_does_not_shut_health_checks_out() {
-    let running = start(
-        &Config::to("builtin:echo")
-            .admin("127.0.0.1:0")
-            .route("/*", ""),
-    );
-    let admin = running.admin();
-    let mut held: Vec<_> = (0..200)
-        .map(|number| {
-            let mut client = Client::connect(admin);
-            if number % 2 == 0 {
-                client.send("GET /livez HTTP/1.1\r\nX-Slow: ");
-            }
-            client
-        })
-        .collect();
-    for _ in 0..10 {
-        assert_eq!(get(admin, "/livez", "").status, 200);
-    }
-    let open = held
-        .iter_mut()
-        .filter_map(|held| held.is_silent().then_some(()));
-    assert!(open.count() <= 64, "more are open than may be");
-}
-
 /// A gateway at that address with that upstream.
 fn gateway(address: SocketAddr, upstream: SocketAddr) -> Config {
     Config::to(format!("http://{upstream}"))
