@@ -3,7 +3,7 @@
 use crate::foreign::{Server, client};
 use crate::secure::tls;
 use crate::support::redis::Authority;
-use crate::support::{Config, Origin, Process, get, ratelimit, start};
+use crate::support::{Config, Origin, start};
 
 const ECHO: &str = "websockets_echo.py";
 
@@ -40,19 +40,6 @@ fn http2_carries_websocket_beside_other_streams() {
 }
 
 #[test]
-fn an_upgrade_is_one_request_to_its_policies() {
-    let server = Server::start(ECHO, &["serve"]);
-    let config = to(&server)
-        .policy("p", "quota = '1000 per day'\npartition = []")
-        .route("/*", "policies = ['p']");
-    let running = start(&config);
-    let mut held = Server::talking(ECHO, &["hold", &running.public.port().to_string()]);
-    assert_eq!(held.line(), "held");
-    let left = ratelimit::remaining(&get(running.public, "/", ""), "p");
-    assert_eq!(left, 998, "the upgrade, and what asks");
-}
-
-#[test]
 fn a_unit_in_flight_is_held_until_the_upgrade_alone() {
     let server = Server::start(ECHO, &["serve"]);
     let config = to(&server)
@@ -65,16 +52,4 @@ fn a_unit_in_flight_is_held_until_the_upgrade_alone() {
         held
     };
     let _tunnels = [held(), held()];
-}
-
-#[test]
-fn a_tunnel_ends_with_the_gateway() {
-    let server = Server::start(ECHO, &["serve"]);
-    let config = to(&server).top("shutdown_grace = '1s'").route("/*", "");
-    let mut process = Process::start(&config);
-    let mut held = Server::talking(ECHO, &["hold", &process.public.port().to_string()]);
-    assert_eq!(held.line(), "held");
-    process.signal("TERM");
-    assert_eq!(held.line(), "closed");
-    assert!(process.wait().success());
 }
