@@ -335,12 +335,17 @@ fn what_the_gateway_says_cannot_be_named_away() {
         let bench = Bench::new();
         let message = format!(
             "POST / HTTP/1.1\r\nHost: a.test\r\n{framing}\r\nX-Forwarded-For: 9.9.9.9\r\n\
-             Forwarded: for=9.9.9.9\r\nCDN-Loop: other\r\nConnection: {named}\r\n\r\n{body}"
+             X-Forwarded-Proto: https\r\nX-Forwarded-Host: b.test\r\nForwarded: for=9.9.9.9\r\n\
+             CDN-Loop: other\r\nTollgate-Over: p\r\nTollgate-Tier: gold\r\n\
+             Connection: {named}\r\n\r\n{body}"
         );
         let checked = bench
             .one_and_close(message.as_bytes(), b"")
             .and_then(|seen| {
                 expect("body", &*seen.body, b"abc")?;
+                for name in ["tollgate-over", "tollgate-tier"] {
+                    expect(name, seen.head.fields(name).len(), 0)?;
+                }
                 own_fields(&seen.head, "127.0.0.1")
             });
         if let Err(failure) = checked {
