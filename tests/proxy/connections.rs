@@ -4,7 +4,6 @@ use std::io::Write as _;
 use std::thread;
 use std::time::Duration;
 
-use crate::support::ratelimit::remaining;
 use crate::support::{After, Client, Config, Metered, Origin, Running, eventually, get, start};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
@@ -110,20 +109,6 @@ fn more_connections_are_accepted_once_a_reload_allows_them() {
     let wider = config.listener("max_connections = 2").text();
     running.gateway.reload(&wider).expect("a good file");
     assert_eq!(second.answer().status, 200);
-}
-
-#[test]
-fn a_charge_of_a_client_that_left_stays_spent() {
-    let origin = Origin::mute();
-    let config = Config::limited(origin.url(), "quota = '10 per hour'\npartition = []");
-    let running = start(&config.beside("echo", "builtin:echo", "/echo", "policies = ['p']"));
-    let mut client = Client::connect(running.public);
-    client.send(GET);
-    origin.wait_for_requests(1);
-    drop(client);
-    origin.wait_for_ended(1);
-    let answer = get(running.public, "/echo", "");
-    assert_eq!(remaining(&answer, "p"), 8);
 }
 
 /// Connections that have been idle for two seconds have given up their buffers.

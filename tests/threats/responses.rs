@@ -4,7 +4,7 @@
 //! client asks. One worker and one pool: a connection wrongly kept would be taken again at once,
 //! and what the origin had said too much would be the next client's answer.
 
-use crate::support::{After, Answer, Client, Config, Gate, Metered, Origin, Running, start};
+use crate::support::{After, Answer, Client, Config, Metered, Origin, Running, start};
 
 /// What the client of a bad answer gets.
 enum Seen {
@@ -358,25 +358,4 @@ fn a_head_whose_body_is_broken_already_is_a_502() {
         broken("a first size with a sign", "-1\r\nshort\r\n0\r\n\r\n"),
         broken("a last chunk without its line end", "0\r\nno field\r\n\r\n"),
     ]);
-}
-
-#[test]
-fn an_answer_before_any_request_ends_its_connection() {
-    let rests = Gate::default();
-    let taken = rests.clone();
-    let origin = Origin::scripted(move |exchange| {
-        exchange.write(CLEAN)?;
-        if exchange.index == 0 {
-            taken.wait();
-            exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison")?;
-        }
-        Ok(After::Keep)
-    });
-    let running = start(&Config::to(origin.url()).one_worker().route("/*", ""));
-    let mut client = Client::connect(running.public);
-    assert_eq!(client.get("/", "").text(), "clean");
-    rests.open();
-    origin.wait_for_ended(1);
-    assert_eq!(client.get("/", "").text(), "clean");
-    assert_eq!(origin.connections(), 2);
 }
