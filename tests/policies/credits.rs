@@ -4,23 +4,13 @@ use serde_json::{Value, json};
 
 use super::stores::{on_each_store, redis};
 use crate::support::ratelimit::{item, policy, remaining, state};
-use crate::support::{Client, Config, Origin, Running, TOKEN, eventually, get, order, secs, start};
+use crate::support::{Client, Config, Origin, Running, TOKEN, eventually, get, said, secs, start};
 
 /// A policy of credits by key, with those lines.
 fn prepaid(endpoint: impl AsRef<str>, lines: &str) -> Config {
     let lines =
         format!("quota = 'credits'\nallow_loss = true\npartition = ['header:x-api-key']\n{lines}");
     (Config::limited(endpoint, &lines).admin("127.0.0.1:0")).admin_token(TOKEN)
-}
-
-fn said(running: &Running, command: &str, key: &str, more: &Value) -> (u16, Value) {
-    let admin = running.gateway.admin_address().expect("an admin port");
-    let mut content = json!({ "policy": "p", "value": key });
-    if let (Value::Object(content), Value::Object(more)) = (&mut content, more) {
-        content.extend(more.clone());
-    }
-    let answer = order(admin, command, &content);
-    (answer.status, answer.json())
 }
 
 /// Orders what is done; returns what the client has then, and what it owes.

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
 use http::{HeaderValue, Method};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::stores::on_each_store;
 use crate::support::http2::{self, Http2};
 use crate::support::ratelimit::{item, remaining, state};
 use crate::support::{
-    After, Client, Config, Gate, Origin, Running, TOKEN, eventually, get, order, start,
+    After, Client, Config, Gate, Origin, Running, TOKEN, eventually, get, said, start,
 };
 
 /// A policy `p` of that quota by key, with those lines.
@@ -23,19 +23,9 @@ fn config(endpoint: impl AsRef<str>, quota: &str, lines: &str) -> Config {
 const ALICE: &str = "X-Api-Key: alice\r\n";
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-fn said(running: &Running, command: &str, more: &Value) -> (u16, Value) {
-    let admin = running.gateway.admin_address().expect("an admin port");
-    let mut content = json!({ "policy": "p", "value": "alice" });
-    if let (Value::Object(content), Value::Object(more)) = (&mut content, more) {
-        content.extend(more.clone());
-    }
-    let answer = order(admin, command, &content);
-    (answer.status, answer.json())
-}
-
 /// Returns how many units of Alice's quota are free.
 fn free(running: &Running) -> u64 {
-    let (status, report) = said(running, "get", &json!({}));
+    let (status, report) = said(running, "get", "alice", &json!({}));
     assert_eq!(status, 200, "{report}");
     let remaining = &report["quotas"][0]["remaining"];
     remaining.as_u64().expect("a number")
@@ -68,7 +58,7 @@ fn a_unit_is_held_until_its_answer_has_ended() {
         assert_eq!(refused.field("x-ratelimit-limit"), None);
         assert_eq!(refused.problem()["violated-policies"], json!(["p"]));
         assert_eq!(free(&running), 0);
-        let (status, report) = said(&running, "get", &json!({}));
+        let (status, report) = said(&running, "get", "alice", &json!({}));
         assert_eq!((status, &report["quotas"][0]["limit"]), (200, &json!(2)));
         // Another client has its own.
         let mut bob = Client::connect(running.public);
@@ -89,7 +79,7 @@ fn a_unit_is_held_until_its_answer_has_ended() {
             ("reset", json!({})),
             ("set", json!({ "quota": ["5 per minute"], "for": "1h" })),
         ] {
-            let (status, why) = said(&running, command, &more);
+            let (status, why) = said(&running, command, "alice", &more);
             assert_eq!(status, 400, "{command}: {why}");
         }
     });

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::stores::on_each_store;
 use crate::support::ratelimit::{item, state};
-use crate::support::{Answer, Client, Config, Running, TOKEN, get, order, secs};
+use crate::support::{Answer, Client, Config, Running, TOKEN, get, orders, secs};
 
 const ABNORMAL: &str = "https://iana.org/assignments/http-problem-types#abnormal-usage-detected";
 
@@ -16,14 +16,9 @@ fn punishing(lines: &str) -> Config {
 }
 
 fn said(running: &Running, command: &str) -> Value {
-    let admin = running.gateway.admin_address().expect("an admin port");
-    let answer = order(
-        admin,
-        command,
-        &json!({ "policy": "p", "value": "127.0.0.1" }),
-    );
-    assert_eq!(answer.status, 200, "{}", answer.text());
-    answer.json()
+    let (status, said) = orders::said(running, command, "127.0.0.1", &json!({}));
+    assert_eq!(status, 200, "{said}");
+    said
 }
 
 #[track_caller]

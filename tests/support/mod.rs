@@ -29,7 +29,7 @@ pub use gateway::{Config, Flow, Running, START, secs, start};
 pub use generations::Generations;
 pub use issuer::{Issuer, jwks};
 pub use metrics::Metered;
-pub use orders::{TOKEN, order};
+pub use orders::{TOKEN, order, said};
 pub use origin::{After, Exchange, Gate, Origin, Recorded, Refusing, Unreachable};
 pub use process::Process;
 pub use redis::{Authority, Certificate};

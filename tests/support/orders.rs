@@ -2,9 +2,11 @@
 
 use std::net::SocketAddr;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::client::{Answer, Client};
+use super::gateway::Running;
+use super::metrics::Metered;
 
 /// The token of admin ports that take orders.
 pub const TOKEN: &str = "0123456789abcdef0123456789abcdef";
@@ -17,4 +19,14 @@ pub fn order(admin: SocketAddr, command: &str, content: &Value) -> Answer {
         "POST /api/keys/{command} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\
          Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
     ))
+}
+
+/// Orders something for a client of the policy `p`; returns the status, and what is said.
+pub fn said(running: &Running, command: &str, value: &str, more: &Value) -> (u16, Value) {
+    let mut content = json!({ "policy": "p", "value": value });
+    if let (Value::Object(content), Value::Object(more)) = (&mut content, more) {
+        content.extend(more.clone());
+    }
+    let answer = order(running.admin(), command, &content);
+    (answer.status, answer.json())
 }
