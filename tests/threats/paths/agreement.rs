@@ -1,5 +1,7 @@
 //! Whatever target a client thinks of: the gateway matched what the origins read.
 
+use std::sync::{Arc, Mutex, Weak};
+
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{Config as Settings, TestCaseError, TestRunner};
@@ -209,12 +211,23 @@ fn run(check: impl Fn(&[String]) -> Result<(), TestCaseError>) {
     result.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
+/// Returns one garden for all tests that run at once: each starts four servers.
+fn garden() -> Arc<Garden> {
+    static SHARED: Mutex<Weak<Garden>> = Mutex::new(Weak::new());
+    let mut shared = SHARED.lock().expect("a garden that starts");
+    shared.upgrade().unwrap_or_else(|| {
+        let decoded = RESOURCES.map(|(_, decoded)| decoded);
+        let garden = Arc::new(Garden::start(&decoded));
+        *shared = Arc::downgrade(&garden);
+        garden
+    })
+}
+
 /// If an origin takes what is forwarded for a resource, the gateway matched that resource's route;
 /// what is forwarded is normal, and decoded by whichever origin has nothing left that leads elsewhere.
 #[test]
 fn what_was_matched_is_what_every_origin_reads() {
-    let decoded = RESOURCES.map(|(_, decoded)| decoded);
-    let garden = Garden::start(&decoded);
+    let garden = garden();
     let running = gateway(&garden, "");
     run(|targets| {
         compare(&garden, &running, targets, |target, matched, reading| {
@@ -245,8 +258,7 @@ fn what_was_matched_is_what_every_origin_reads() {
 /// slashes.
 #[test]
 fn kept_slashes_hide_no_route_from_any_origin() {
-    let decoded = RESOURCES.map(|(_, decoded)| decoded);
-    let garden = Garden::start(&decoded);
+    let garden = garden();
     let running = gateway(&garden, "encoded_slash = 'keep'");
     run(|targets| {
         compare(&garden, &running, targets, |target, matched, reading| {
@@ -271,8 +283,7 @@ fn kept_slashes_hide_no_route_from_any_origin() {
 /// themselves, in whatever order.
 #[test]
 fn what_is_forwarded_as_it_was_sent_is_no_resource_to_any_origin() {
-    let decoded = RESOURCES.map(|(_, decoded)| decoded);
-    let garden = Garden::start(&decoded);
+    let garden = garden();
     let running = gateway(&garden, "forward_path = 'as-sent'\nencoded_slash = 'keep'");
     run(|targets| {
         compare(&garden, &running, targets, |target, matched, reading| {

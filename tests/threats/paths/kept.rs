@@ -1,29 +1,7 @@
 //! Encoded slashes that a route keeps, and prefixes that it strips.
 
-use super::{ask, assert_none, planted, quiet};
-use crate::support::{Client, Config, Garden, Origin, get, start};
-
-/// Sends each target and compares its status and what is forwarded.
-#[track_caller]
-fn check(config: &Config, origin: &Origin, rows: &[(&str, Result<&str, u16>)]) {
-    let running = start(config);
-    let mut failures = Vec::new();
-    for (target, expected) in rows {
-        let before = origin.requests().len();
-        let status = get(running.public, target, "").status;
-        let seen = origin.targets().split_off(before);
-        let found = match status {
-            200 => seen.first().map(String::as_str).ok_or(200),
-            other => Err(other),
-        };
-        if found != *expected || (status != 200 && !seen.is_empty()) {
-            failures.push(format!(
-                "{target}: {status} {seen:?}, expected {expected:?}"
-            ));
-        }
-    }
-    assert_none(&failures);
-}
+use super::{ask, assert_none, check, planted, quiet};
+use crate::support::{Client, Garden, Origin, start};
 
 #[test]
 fn an_encoded_slash_is_kept_where_the_route_says_so_and_hides_no_other_route() {

@@ -11,7 +11,7 @@ mod hosts;
 mod kept;
 mod spellings;
 
-use crate::support::{Answer, Client, Config, Garden, Running};
+use crate::support::{Answer, Client, Config, Garden, Origin, Running, secs, start};
 
 /// What may become of another spelling of what a rule limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +109,42 @@ fn planted(config: Config, garden: &Garden, routes: &[(&str, &str)]) -> Config {
         }
     }
     config
+}
+
+/// Sends each target on a connection of its own, and compares its status and what is forwarded.
+#[track_caller]
+fn check<T: AsRef<[u8]>>(config: &Config, origin: &Origin, rows: &[(T, Result<&str, u16>)]) {
+    let running = start(config);
+    let mut failures = Vec::new();
+    for (target, expected) in rows {
+        let target = target.as_ref();
+        for pieces in [usize::MAX, 1] {
+            let before = origin.requests().len();
+            let head = [b"GET ", target, b" HTTP/1.1\r\nHost: a.test\r\n\r\n"].concat();
+            let mut client = Client::connect(running.public);
+            for piece in head.chunks(pieces) {
+                client.send(piece);
+            }
+            let answer = client.answer();
+            if answer.status == 400 {
+                client.assert_closed();
+            }
+            let seen = origin.targets().split_off(before);
+            let found = match answer.status {
+                200 => seen.first().map(String::as_str).ok_or(200),
+                other => Err(other),
+            };
+            if found != *expected || (answer.status != 200 && !seen.is_empty()) {
+                failures.push(format!(
+                    "{}: {} {seen:?}, expected {expected:?}",
+                    target.escape_ascii(),
+                    answer.status
+                ));
+            }
+        }
+        running.clock.advance(secs(120));
+    }
+    assert_none(&failures);
 }
 
 /// Asks for a target at the host of that name.
