@@ -12,10 +12,17 @@ use crate::support::{Client, Config, Framing, Origin, start};
 
 /// A request as a client sends it.
 struct Sent {
-    method: &'static str,
+    /// What every server is to read as its method and target.
+    line: String,
     message: String,
     /// What every server is to read as its body.
     body: &'static str,
+}
+
+impl Sent {
+    fn method(&self) -> &str {
+        self.line.split(' ').next().unwrap_or_default()
+    }
 }
 
 /// What waits behind every message: after it, the connection ends.
@@ -63,13 +70,13 @@ const BODIES: [(&str, &str); 12] = [
     ),
 ];
 
-/// Every method with every body, and what else clients send.
+/// Every method with every body, what else clients send, and every other spelling that passes.
 fn sent() -> Vec<Sent> {
     let mut sent = Vec::new();
     for method in METHODS {
         for (rest, body) in BODIES {
             sent.push(Sent {
-                method,
+                line: format!("{method} /a?b=c"),
                 message: format!("{method} /a?b=c HTTP/1.1\r\nHost: a.test\r\n{rest}"),
                 body,
             });
@@ -89,14 +96,23 @@ fn sent() -> Vec<Sent> {
         ),
     ] {
         sent.push(Sent {
-            method: "POST",
+            line: "POST /a?b=c".to_owned(),
             message: format!(
                 "POST /a?b=c {version}\r\nHost: a.test\r\n{fields}Content-Length: 3\r\n\r\nabc"
             ),
             body: "abc",
         });
     }
+    sent.extend(canonical::accepted().into_iter().map(accepted));
     sent
+}
+
+fn accepted((message, (line, _, body)): (Vec<u8>, canonical::Seen)) -> Sent {
+    Sent {
+        line: line.trim_end_matches(" HTTP/1.1").to_owned(),
+        message: String::from_utf8(message).expect("ASCII"),
+        body,
+    }
 }
 
 /// Sends each request through a gateway, and returns the bytes that an origin was sent of it.
@@ -198,15 +214,15 @@ fn every_server_reads_one_message_where_the_gateway_wrote_one() {
     for in_pieces in [false, true] {
         for (sent, bytes) in sent.iter().zip(written(&sent, in_pieces)) {
             for (name, server) in garden.echoes {
-                let Sent { method, body, .. } = sent;
+                let Sent { line, body, .. } = sent;
                 let mut message = bytes.clone();
-                let mut expected = vec![format!("{method} /a?b=c\na.test\n{body}")];
+                let mut expected = vec![format!("{line}\na.test\n{body}")];
                 // Node refuses the last message on a connection if anything follows it.
                 if !is_last(&bytes) {
                     message.extend_from_slice(MARKER.as_bytes());
                     expected.push("GET /marker\na.test\n".to_owned());
                 }
-                match read_by(server, &message, method) {
+                match read_by(server, &message, sent.method()) {
                     Ok(read) if read == expected => {}
                     read => failures.push(format!("{name} of {}: {read:?}", shown(&bytes))),
                 }
