@@ -227,8 +227,8 @@ fn a_running_gateway_says_what_is_left() {
     let file = process.file().to_str().expect("text").to_owned();
     for _ in 0..2 {
         let output = explain(&folder(), &file, &["--live", "/"]);
-        let said = output.stdout;
         assert_eq!(output.status, Some(0), "{output:?}");
+        let said = output.stdout;
         assert!(
             said.contains("2 per 366d, fixed-window: 1 left, more in "),
             "{said}"

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{After, Client, Config, Metered, Origin, Running, eventually, get, start};
+use crate::support::{After, Client, Config, Metered, Origin, Running, eventually, start};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
 

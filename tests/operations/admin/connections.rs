@@ -47,17 +47,17 @@ fn a_full_port_closes_the_connection_that_has_waited_longest() {
     assert_eq!(live(&mut clients[0]), 200);
     assert_eq!(live(&mut clients[2]), 200);
     // Nor do those stay that have sent no whole request.
-    let hold = |part: &&str| {
+    let begun = |part: &&str| {
         let mut client = Client::connect(admin);
         client.send(part);
         client
     };
     let parts = ["", "GET /livez HTTP/1.1\r\nX-Slow: "].repeat(2 * MOST);
-    let mut held: Vec<Client> = parts.iter().map(hold).collect();
+    let mut waiting: Vec<Client> = parts.iter().map(begun).collect();
     assert_eq!(live(&mut Client::connect(admin)), 200);
-    let open = held
+    let open = waiting
         .iter_mut()
-        .filter_map(|held| held.is_silent().then_some(()));
+        .filter_map(|client| client.is_silent().then_some(()));
     assert!(open.count() <= MOST, "more are open than may be");
 }
 
