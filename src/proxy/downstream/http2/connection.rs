@@ -92,10 +92,11 @@ where
         }
         let stream = StreamState::new(state);
         let method = request.method().clone();
-        let answered = answer(
+        // Boxed, because a task is moved several times, with all the room that its future has.
+        let answered = Box::pin(answer(
             RequestState::Http2(Rc::clone(&stream)),
             incoming(request, &stream),
-        );
+        ));
         let panics = panics.clone();
         tokio::task::spawn_local(async move {
             let _panics = panics;
