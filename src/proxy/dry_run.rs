@@ -4,6 +4,7 @@
 //! What only the connection of a real request knows is taken for good: that its certificate is still accepted, and
 //! that its host is served on it.
 
+use std::cell::RefCell;
 use std::net::IpAddr;
 
 use http::request::Parts;
@@ -94,7 +95,7 @@ impl<'r> DryRun<'r> {
         course.client = client;
         check(head)?;
         let target = head.uri.clone();
-        let arrived = before_route(&self.sent_by, head, &target, client)?;
+        let arrived = before_route(&self.sent_by, head, &target, client, &RefCell::default())?;
         self.run_arrived(head, &arrived, course, identified)
     }
 

@@ -181,7 +181,7 @@ impl Journey<'_> {
         check(head)?;
         // 1 Route.
         let (connection, target) = (self.connection(), std::mem::take(&mut head.uri));
-        let arrived = before_route(&connection, head, &target, client)?;
+        let arrived = before_route(&connection, head, &target, client, &self.client.host)?;
         let host = (self.client.host.borrow_mut())
             .host(&target, &head.headers, head.version)
             .map_err(|_| Refusal::bad_host())?;

@@ -6,6 +6,7 @@
 //! change; nothing else changes a field of a request. Host, framing and Connection are written with the
 //! request, by whoever speaks to the origin.
 
+use std::cell::RefCell;
 use std::net::IpAddr;
 use std::rc::Rc;
 
@@ -21,7 +22,7 @@ use super::journey_state::Journey;
 use super::refusal::Refusal;
 use super::{request_id, upstream_limit_headers};
 use crate::proxy::wire::request_head::CommonFields;
-use crate::request::{self, hop_by_hop};
+use crate::request::{self, LatestHost, hop_by_hop};
 use crate::snapshot::{Route, UpstreamKind};
 
 /// What the first changes leave for later ones.
@@ -43,6 +44,7 @@ pub(super) fn before_route(
     head: &mut Parts,
     target: &Uri,
     client: Option<IpAddr>,
+    latest_host: &RefCell<LatestHost>,
 ) -> Result<Arrived, Refusal> {
     let snapshot = sent_by.snapshot;
     let headers = &mut head.headers;
@@ -56,7 +58,7 @@ pub(super) fn before_route(
     // The certificate is the connection's, whatever the client says of one.
     sent_by.set_client_cert(headers);
     // An absolute target's host, so that host and target are the same to everybody.
-    set_host(head, target)?;
+    set_host(head, target, latest_host)?;
     // The scheme in one spelling, if routes go by it.
     if snapshot.reads_scheme {
         forwarded::set_scheme(&mut head.headers, &sent_by.sender(client));
@@ -196,12 +198,15 @@ impl Journey<'_> {
 /// Puts an absolute target's authority into the Host field, because routes, partitions and the
 /// upstream look there. The field that it replaces must be good all the same. Schemes other than
 /// HTTP's name resources that are not served here.
-fn set_host(head: &mut Parts, target: &Uri) -> Result<(), Refusal> {
+fn set_host(head: &mut Parts, target: &Uri, latest: &RefCell<LatestHost>) -> Result<(), Refusal> {
     if let Some(authority) = target.authority() {
         if !matches!(target.scheme_str(), None | Some("http" | "https")) {
             return Err(Refusal::bad_path());
         }
-        request::host(target, &head.headers, head.version).map_err(|_| Refusal::bad_host())?;
+        (latest
+            .borrow_mut()
+            .host(target, &head.headers, head.version))
+        .map_err(|_| Refusal::bad_host())?;
         let host = HeaderValue::from_str(authority.as_str()).map_err(|_| Refusal::bad_host())?;
         head.headers.insert(HOST, host);
     }

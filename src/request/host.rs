@@ -11,14 +11,14 @@ use std::ops::Deref;
 use std::rc::Rc;
 
 use http::header::HOST;
-use http::{HeaderMap, HeaderValue, Uri, Version};
+use http::{HeaderMap, Uri, Version};
 
 /// A host in the spelling that hosts are compared in; empty if an HTTP/1.0 request names none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host(Rc<str>);
 
-/// The Host field of a connection's latest request, and the host that it names: most requests of a
-/// connection have the same.
+/// The Host field of a connection's latest request, or its target's authority, and the host that it names: most
+/// requests of a connection have the same.
 #[derive(Debug, Default)]
 pub struct LatestHost(Option<(Box<[u8]>, Host)>);
 
@@ -46,7 +46,7 @@ pub fn host(target: &Uri, headers: &HeaderMap, version: Version) -> Result<Host,
 }
 
 impl LatestHost {
-    /// Does what [`host`] does, but does not read the field again that it remembers.
+    /// Does what [`host`] does, but does not read the text again that it remembers.
     pub fn host(
         &mut self,
         target: &Uri,
@@ -58,15 +58,14 @@ impl LatestHost {
         if lines.next().is_some() {
             return Err(BadHost);
         }
-        let field = field.map(|field| self.read(field)).transpose()?;
+        let field = field.map(|field| self.read(field.as_bytes())).transpose()?;
         let authority = target.authority();
         // Only CONNECT may have an authority alone.
         if authority.is_some() && target.scheme().is_none() && version <= Version::HTTP_11 {
             return Err(BadHost);
         }
-        let authority = authority
-            .map(|authority| read(authority.as_str()).map(Host::of))
-            .transpose()?;
+        let authority = authority.map(|authority| self.read(authority.as_str().as_bytes()));
+        let authority = authority.transpose()?;
         match (authority, field) {
             (Some(authority), Some(field)) if version > Version::HTTP_11 && authority != field => {
                 Err(BadHost)
@@ -78,15 +77,14 @@ impl LatestHost {
         }
     }
 
-    fn read(&mut self, field: &HeaderValue) -> Result<Host, BadHost> {
+    fn read(&mut self, text: &[u8]) -> Result<Host, BadHost> {
         if let Some((latest, host)) = &self.0
-            && **latest == *field.as_bytes()
+            && **latest == *text
         {
             return Ok(host.clone());
         }
-        // No host has bytes that are not visible ASCII.
-        let host = Host::of(read(field.to_str().map_err(|_| BadHost)?)?);
-        self.0 = Some((field.as_bytes().into(), host.clone()));
+        let host = Host::of(read(str::from_utf8(text).map_err(|_| BadHost)?)?);
+        self.0 = Some((text.into(), host.clone()));
         Ok(host)
     }
 }
