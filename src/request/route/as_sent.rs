@@ -1,9 +1,9 @@
 //! Paths that are forwarded as they were sent, with the segments that their normal form leaves out.
 //!
 //! Origins read such a path in different ways: one takes every segment for what it is, as stores of objects do,
-//! others resolve dot segments, merge slashes, or do both, in either order. Any of them may take encoded
-//! slashes for slashes first. A path passes if every reading finds the route that it was decided by, and the
-//! same parameters; what `*` takes may differ.
+//! others resolve dot segments, merge slashes, or do both, in either order. To those that parse it as a URL, what
+//! follows `//` at its beginning is a host. Any of them may take encoded slashes for slashes first. A path passes if
+//! every reading finds the route that it was decided by, and the same parameters; what `*` takes may differ.
 
 use http::{HeaderMap, Method};
 
@@ -53,16 +53,30 @@ fn params<'f>(found: &'f Found, path: &'f str) -> impl Iterator<Item = &'f str> 
 
 /// Returns what origins make of the segments of a path: of most paths the same.
 fn readings(path: String) -> Vec<String> {
+    let behind_host = [behind_host(&path), behind_host(&resolved(&path))];
+    let paths = std::iter::once(path).chain(behind_host.into_iter().flatten());
+    let mut readings: Vec<_> = paths.flat_map(in_every_order).collect();
+    readings.dedup();
+    readings
+}
+
+/// Returns the path with dot segments resolved, slashes merged, both in either order, and neither.
+fn in_every_order(path: String) -> [String; 5] {
     let (resolved, merged) = (resolved(&path), path::merged(&path));
-    let mut readings = vec![
+    [
         self::resolved(&merged),
         path::merged(&resolved),
         resolved,
         merged,
         path,
-    ];
-    readings.dedup();
-    readings
+    ]
+}
+
+/// Returns the path that a URL's parser finds behind a host, if it takes the beginning for one.
+fn behind_host(path: &str) -> Option<String> {
+    let host = path.strip_prefix("//")?.trim_start_matches('/');
+    let path = host.find('/').map_or("/", |end| &host[end..]);
+    Some(path.to_owned())
 }
 
 /// Resolves dot segments; an empty segment is one that `..` takes back.

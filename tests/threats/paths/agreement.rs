@@ -100,7 +100,9 @@ fn target() -> impl Strategy<Value = String> {
         ]),
     )
         .prop_map(|(resource, dice, end)| disguised(resource, &dice) + end);
-    prop_oneof![mix, disguise]
+    // To an origin that parses a target as a URL, a host.
+    let host = select(vec!["", "", "", "", "//garden.test", "/.//a"]);
+    (host, prop_oneof![mix, disguise]).prop_map(|(host, path)| host.to_owned() + &path)
 }
 
 /// Spells a path anew: each die says what becomes of one of its bytes.

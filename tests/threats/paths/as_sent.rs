@@ -112,6 +112,31 @@ fn a_path_that_could_be_another_to_its_origin_is_refused() {
     check(&store(&origin), &origin, &rows);
 }
 
+/// To an origin that parses the target as a URL, what follows `//` is a host, and the path begins behind it.
+#[test]
+fn a_path_behind_what_could_be_a_host_is_no_other_routes() {
+    let origin = Origin::plain();
+    let config = quiet(&origin.url())
+        .route("/*", AS_SENT)
+        .route("/login", "");
+    let refused: [&[u8]; 9] = [
+        b"//h/login",
+        b"//h/l%6Fgin",
+        b"///h/login",
+        b"////h//login",
+        b"//u@h:80/x/../login",
+        b"//h/x/..//login",
+        b"/.//h/login",
+        b"/x/..//h/login",
+        b"/%2Fh/login",
+    ];
+    let refused = refused.iter().map(|&target| (target, Err(400)));
+    let forwarded = ["//h/x", "//h/login/x", "/h/login", "//h"];
+    let forwarded = forwarded.map(|target| (target.as_bytes(), Ok(target)));
+    let rows: Vec<_> = refused.chain(forwarded).collect();
+    check(&config, &origin, &rows);
+}
+
 #[test]
 fn what_is_no_path_is_refused_whatever_the_route_wants() {
     let origin = Origin::plain();

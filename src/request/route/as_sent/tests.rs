@@ -3,7 +3,7 @@ use std::fmt::Write as _;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use self::Step::{DecodeSlashes, Merge, Resolve};
+use self::Step::{DecodeSlashes, DropHost, Merge, Resolve};
 use super::super::{PathPattern, Rule};
 use super::*;
 
@@ -75,6 +75,15 @@ fn read(sent: &str, steps: &[Step]) -> String {
                 let text = segments.join("/").replace("%2F", "/").replace("%5C", "/");
                 segments = text.split('/').map(str::to_owned).collect();
             }
+            DropHost => {
+                if segments.len() > 1 && segments[0].is_empty() {
+                    let at = segments.iter().position(|segment| !segment.is_empty());
+                    segments.drain(..=at.unwrap_or(segments.len() - 1));
+                    if segments.is_empty() {
+                        segments.push(String::new());
+                    }
+                }
+            }
             Merge => {
                 let last = segments.len() - 1;
                 let mut at = 0;
@@ -124,9 +133,26 @@ fn decoded(segment: &str) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     DecodeSlashes,
+    DropHost,
     Merge,
     Resolve,
 }
+
+/// What an origin may do before it looks for a path.
+const ORDERS: [&[Step]; 12] = [
+    &[],
+    &[Merge],
+    &[Resolve],
+    &[Merge, Resolve],
+    &[Resolve, Merge],
+    &[DropHost],
+    &[DropHost, Merge],
+    &[DropHost, Resolve],
+    &[DropHost, Merge, Resolve],
+    &[DropHost, Resolve, Merge],
+    &[Resolve, DropHost],
+    &[Resolve, DropHost, Merge],
+];
 
 /// What the reading finds: a route and what its parameters are.
 fn found(router: &Router, reading: &str) -> Option<(usize, Vec<String>)> {
@@ -148,8 +174,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
     /// No path that is forwarded as it was sent is another route's, or has other parameters, to an origin that
-    /// resolves dot segments, merges slashes, or does both in any order. If it decodes slashes first, the path
-    /// may be nobody's, or a route's that takes the path as it is, too.
+    /// resolves dot segments, merges slashes, or does both in any order, and may take what follows `//` for a host. If
+    /// it decodes slashes first, the path may be nobody's, or a route's that takes the path as it is, too.
     #[test]
     fn no_reading_of_a_forwarded_path_leads_elsewhere(
         pieces in prop::collection::vec(select(PIECES.to_vec()), 1..9),
@@ -165,8 +191,7 @@ proptest! {
         let normal = path::normalise(&sent).expect("it was found good");
         let normal = normal.as_str();
         let decided = found(&router, normal);
-        let orders: [&[Step]; 5] = [&[], &[Merge], &[Resolve], &[Merge, Resolve], &[Resolve, Merge]];
-        for order in orders {
+        for order in ORDERS {
             let reading = read(&sent, order);
             prop_assert_eq!(&found(&router, &reading), &decided, "{} as {}", sent, reading);
             let reading = read(&sent, &[&[DecodeSlashes], order].concat());
