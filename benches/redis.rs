@@ -41,13 +41,11 @@ use futures_util::future::join_all;
 use redis::{Client, Connection};
 use tokio::runtime::LocalRuntime;
 use tollgate::clock::{Clock, Micros, Timestamp};
-use tollgate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
-use tollgate::limit::{
-    Adjustment, Algorithm, Align, Check, Consistency, Count, OldestBucket, PartitionId, Quota,
-};
+use tollgate::limit::plan::{OnStoreFailure, SeriesId};
+use tollgate::limit::{Adjustment, Algorithm, Check, OldestBucket, PartitionId, Quota};
 use tollgate::store::settings::{Address, Deployment, Location, RedisSettings};
 use tollgate::store::{
-    Charge, MemoryStore, Series, SeriesRole, Session, Settings, Shape, Store, StoreVerdict,
+    Charge, MemoryStore, Series, SeriesRole, Session, Settings, Store, StoreVerdict,
 };
 
 use support::servers::{Process, alone, pin_this_process, pinned};
@@ -463,20 +461,9 @@ impl Bench {
         };
         let memory = Arc::new(MemoryStore::new(clock.clone(), 1 << 30));
         let store = Store::open(&settings, memory, clock, &[7; 32]);
-        let quota = Quota {
-            limit,
-            window: WINDOW,
-            algorithm,
-            count: Count::Admitted,
-            align: Align::Epoch,
-            can_come_back: true,
-        };
-        let series_id = store.series_id(&Series {
-            policy: Arc::from(format!("limit-{limit}")),
-            role: SeriesRole::Real,
-            shape: Shape::of(&quota),
-            window: quota.window,
-        });
+        let quota = Quota::of(algorithm, limit, WINDOW);
+        let series = Series::of(format!("limit-{limit}"), SeriesRole::Real, &quota);
+        let series_id = store.series_id(&series);
         let runtime = runtime();
         let session = runtime.block_on(async { store.session() });
         Self {
@@ -518,14 +505,8 @@ impl Bench {
     /// Asks for one unit.
     fn check(&self, partition_id: PartitionId) -> Check<'_> {
         Check {
-            policy: PlanPolicy(0),
-            quota: &self.quota,
-            series_id: self.series_id,
-            partition_id,
-            cost: 1,
-            mode: CheckMode::Enforce,
             on_store_failure: OnStoreFailure::Closed,
-            consistency: Consistency::Exact,
+            ..Check::of(&self.quota, self.series_id, partition_id)
         }
     }
 

@@ -23,12 +23,10 @@ use std::task::{Context, Poll, Waker};
 use std::{env, thread};
 
 use tollgate::clock::{Clock, Micros};
-use tollgate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
-use tollgate::limit::{
-    Algorithm, Align, Check, Consistency, Count, OldestBucket, PartitionId, Plan, Quota,
-};
+use tollgate::limit::plan::SeriesId;
+use tollgate::limit::{Algorithm, Check, OldestBucket, PartitionId, Plan, Quota};
 use tollgate::metrics::Usage;
-use tollgate::store::{MemoryStore, Series, SeriesRole, Session, Shape, Store, StoreVerdict};
+use tollgate::store::{MemoryStore, Series, SeriesRole, Session, Store, StoreVerdict};
 
 use support::{Stopwatch, partition_id, resident_bytes, run_again, settle};
 
@@ -105,19 +103,10 @@ impl Bench {
         let quotas = (1..=quotas)
             .map(|minutes| {
                 let quota = Quota {
-                    limit: LIMIT.into(),
-                    window: Micros::from_secs(60 * minutes),
-                    algorithm,
-                    count: Count::Admitted,
-                    align: Align::Epoch,
                     can_come_back: false,
+                    ..Quota::of(algorithm, LIMIT.into(), Micros::from_secs(60 * minutes))
                 };
-                let series = Series {
-                    policy: Arc::from("bench"),
-                    role: SeriesRole::Real,
-                    shape: Shape::of(&quota),
-                    window: quota.window,
-                };
+                let series = Series::of("bench", SeriesRole::Real, &quota);
                 (quota, store.series_id(&series))
             })
             .collect();
@@ -128,16 +117,7 @@ impl Bench {
     fn decide(&self, session: &Session, partition_id: PartitionId) -> bool {
         let mut plan = Plan::new();
         for (quota, series_id) in &self.quotas {
-            plan.push(Check {
-                policy: PlanPolicy(0),
-                quota,
-                series_id: *series_id,
-                partition_id,
-                cost: 1,
-                mode: CheckMode::Enforce,
-                on_store_failure: OnStoreFailure::Local,
-                consistency: Consistency::Exact,
-            });
+            plan.push(Check::of(quota, *series_id, partition_id));
         }
         let decision = pin!(session.decide(&plan));
         match decision.poll(&mut Context::from_waker(Waker::noop())) {

@@ -297,14 +297,7 @@ mod tests {
     use super::*;
 
     fn quota(limit: u64, window_s: u64, algorithm: Algorithm) -> Quota {
-        Quota {
-            limit,
-            window: Micros(window_s * 1_000_000),
-            algorithm,
-            count: Count::Admitted,
-            align: Align::Epoch,
-            can_come_back: true,
-        }
+        Quota::of(algorithm, limit, Micros(window_s * 1_000_000))
     }
 
     fn sliding(buckets: u32, oldest: OldestBucket) -> Algorithm {

@@ -137,7 +137,7 @@ mod tests {
     use crate::limit::gcra::Gcra;
     use crate::limit::sliding_log::SlidingLog;
     use crate::limit::sliding_window::SlidingWindow;
-    use crate::limit::{Align, Calendar, Count, OldestBucket, State};
+    use crate::limit::{Calendar, OldestBucket, State};
 
     const START: Timestamp = Timestamp(1_700_006_400_000_000);
 
@@ -256,12 +256,7 @@ mod tests {
             limit in 1_u64..30,
             costs in prop::collection::vec((0_u64..20_000_000, 0_u64..8, 0_u64..40), 1..60),
         ) {
-            let quota = Quota {
-                limit,
-                window: Micros::from_secs(60),
-                algorithm,
-                count: Count::Admitted,
-                align: Align::Epoch, can_come_back: true, };
+            let quota = Quota::of(algorithm, limit, Micros::from_secs(60));
             match algorithm {
                 Algorithm::FixedWindow => run::<FixedWindow>(&quota, &costs)?,
                 Algorithm::Calendar(_) => run::<CalendarWindow>(&quota, &costs)?,

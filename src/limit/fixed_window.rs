@@ -115,16 +115,9 @@ fn aligned(quota: &Quota, at: Timestamp) -> Timestamp {
 mod tests {
     use super::*;
     use crate::clock::Micros;
-    use crate::limit::{Algorithm, Align, Count};
+    use crate::limit::Algorithm;
 
-    const TEN_A_SECOND: Quota = Quota {
-        limit: 10,
-        window: Micros(1_000_000),
-        algorithm: Algorithm::FixedWindow,
-        count: Count::Admitted,
-        align: Align::Epoch,
-        can_come_back: true,
-    };
+    const TEN_A_SECOND: Quota = Quota::of(Algorithm::FixedWindow, 10, Micros(1_000_000));
 
     #[test]
     fn absurd_spend_saturates() {

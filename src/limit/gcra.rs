@@ -254,16 +254,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::limit::quota::{Algorithm, Align, COST_MAX, Count};
+    use crate::limit::quota::{Algorithm, COST_MAX};
 
-    const FIVE_A_SECOND: Quota = Quota {
-        limit: 5,
-        window: Micros(1_000_000),
-        algorithm: Algorithm::Gcra { burst: 5 },
-        count: Count::Admitted,
-        align: Align::Epoch,
-        can_come_back: true,
-    };
+    const FIVE_A_SECOND: Quota = Quota::of(Algorithm::Gcra { burst: 5 }, 5, Micros(1_000_000));
 
     #[test]
     fn table_entry_is_eight_bytes() {

@@ -34,6 +34,24 @@ pub struct Check<'s> {
     pub consistency: Consistency,
 }
 
+impl<'s> Check<'s> {
+    /// Returns the check by which a request spends one unit of an enforced quota of the plan's first policy. Gateways
+    /// keep it exactly, and each for itself while the store fails.
+    #[must_use]
+    pub fn of(quota: &'s Quota, series_id: SeriesId, partition_id: PartitionId) -> Self {
+        Self {
+            policy: PlanPolicy(0),
+            quota,
+            series_id,
+            partition_id,
+            cost: 1,
+            mode: CheckMode::Enforce,
+            on_store_failure: OnStoreFailure::Local,
+            consistency: Consistency::Exact,
+        }
+    }
+}
+
 /// Which of a plan's policies, counted from 0; another index than the file's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PlanPolicy(pub u16);

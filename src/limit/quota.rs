@@ -190,6 +190,19 @@ impl Decision {
 }
 
 impl Quota {
+    /// Returns the quota of admitted requests whose windows are aligned to the epoch and whose charges may come back.
+    #[must_use]
+    pub const fn of(algorithm: Algorithm, limit: u64, window: Micros) -> Self {
+        Self {
+            limit,
+            window,
+            algorithm,
+            count: Count::Admitted,
+            align: Align::Epoch,
+            can_come_back: true,
+        }
+    }
+
     /// Returns gcra's emission interval, `ceil(window / limit)`, in microseconds.
     pub fn interval_us(&self) -> u64 {
         self.window.0.div_ceil(self.limit)

@@ -244,16 +244,9 @@ impl State for SlidingLog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limit::{Algorithm, Align};
+    use crate::limit::Algorithm;
 
-    const TEN_A_SECOND: Quota = Quota {
-        limit: 10,
-        window: Micros(1_000_000),
-        algorithm: Algorithm::SlidingLog,
-        count: Count::Admitted,
-        align: Align::Epoch,
-        can_come_back: true,
-    };
+    const TEN_A_SECOND: Quota = Quota::of(Algorithm::SlidingLog, 10, Micros(1_000_000));
 
     /// Charges each cost at its time.
     fn log_of(quota: &Quota, costs: &[(u64, u64)]) -> SlidingLog {

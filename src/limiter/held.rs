@@ -37,32 +37,16 @@ mod tests {
 
     use super::*;
     use crate::clock::{Clock, Micros, Timestamp};
-    use crate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
-    use crate::limit::{Algorithm, Align, Check, Consistency, Count, PartitionId, Quota};
+    use crate::limit::plan::SeriesId;
+    use crate::limit::{Algorithm, Check, PartitionId, Quota};
     use crate::store::{MemoryStore, Store, StoreVerdict};
 
     #[test]
     fn a_panic_gives_back_what_its_request_held() {
         let clock = Clock::manual(Timestamp(0));
         let store = Store::Memory(Arc::new(MemoryStore::new(clock, 1 << 20))).session();
-        let quota = Quota {
-            limit: 1,
-            window: Micros(0),
-            algorithm: Algorithm::InFlight,
-            count: Count::Admitted,
-            align: Align::Epoch,
-            can_come_back: true,
-        };
-        let check = Check {
-            policy: PlanPolicy::default(),
-            quota: &quota,
-            series_id: SeriesId(0),
-            partition_id: PartitionId::new(1),
-            cost: 1,
-            mode: CheckMode::Enforce,
-            on_store_failure: OnStoreFailure::Local,
-            consistency: Consistency::Exact,
-        };
+        let quota = Quota::of(Algorithm::InFlight, 1, Micros(0));
+        let check = Check::of(&quota, SeriesId(0), PartitionId::new(1));
         let ask = || match store.decide(&[check]).now_or_never() {
             Some(StoreVerdict::Decided {
                 verdict, charge, ..

@@ -111,16 +111,12 @@ impl PolicyQuota {
     /// A quota with this name and number, for tests that show it.
     pub(crate) fn named(name: &str, limit: u64, window_secs: u64) -> Self {
         use crate::clock::Micros;
-        use crate::limit::{Align, Count};
         Self {
-            quota: Quota {
+            quota: Quota::of(
+                Algorithm::FixedWindow,
                 limit,
-                window: Micros::from_secs(window_secs),
-                algorithm: Algorithm::FixedWindow,
-                count: Count::Admitted,
-                align: Align::Epoch,
-                can_come_back: true,
-            },
+                Micros::from_secs(window_secs),
+            ),
             series_id: SeriesId(0),
             items: QuotaItems::new(
                 &format!("\"{name}\""),

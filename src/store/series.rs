@@ -22,6 +22,18 @@ pub struct Series {
     pub window: Micros,
 }
 
+impl Series {
+    /// Returns the series of a policy's quota.
+    pub fn of(policy: impl Into<Arc<str>>, role: SeriesRole, quota: &Quota) -> Self {
+        Self {
+            policy: policy.into(),
+            role,
+            shape: Shape::of(quota),
+            window: quota.window,
+        }
+    }
+}
+
 /// Whether a series' quotas decide, or are candidates that are tried beside those that do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SeriesRole {

@@ -9,15 +9,12 @@ use futures_util::FutureExt;
 use smallvec::SmallVec;
 use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::limit::partition_id::PartitionHasher;
-use tollgate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
+use tollgate::limit::plan::{PlanPolicy, SeriesId};
 use tollgate::limit::{
-    Adjustment, Algorithm, Align, Check, Consistency, Count, Decision, OldestBucket, PartitionId,
-    Quota, Verdict,
+    Adjustment, Algorithm, Check, Decision, OldestBucket, PartitionId, Quota, Verdict,
 };
 use tollgate::metrics::Usage;
-use tollgate::store::{
-    Charge, MemoryStore, Series, SeriesRole, Session, Shape, Store, StoreVerdict,
-};
+use tollgate::store::{Charge, MemoryStore, Series, SeriesRole, Session, Store, StoreVerdict};
 
 /// A bound that no test reaches.
 pub const ROOMY: u64 = 1 << 30;
@@ -62,12 +59,8 @@ impl Gateway {
     }
 
     pub fn series_id(&self, policy: &str, quota: &Quota) -> SeriesId {
-        self.store.series_id(&Series {
-            policy: Arc::from(policy),
-            role: SeriesRole::Real,
-            shape: Shape::of(quota),
-            window: quota.window,
-        })
+        self.store
+            .series_id(&Series::of(policy, SeriesRole::Real, quota))
     }
 
     pub fn decide(&self, plan: &[Check<'_>]) -> (Verdict, Charge) {
@@ -136,14 +129,7 @@ pub fn quota(algorithm: Algorithm, limit: u64) -> Quota {
         Algorithm::LeakyBucket { .. } => Algorithm::LeakyBucket { queue: limit - 1 },
         other => other,
     };
-    Quota {
-        limit,
-        window: WINDOW,
-        algorithm,
-        count: Count::Admitted,
-        align: Align::Epoch,
-        can_come_back: true,
-    }
+    Quota::of(algorithm, limit, WINDOW)
 }
 
 pub fn algorithms() -> [Algorithm; 5] {
@@ -160,16 +146,7 @@ pub fn algorithms() -> [Algorithm; 5] {
 }
 
 pub fn check(quota: &Quota, series_id: SeriesId, key: u64) -> Check<'_> {
-    Check {
-        policy: PlanPolicy(0),
-        quota,
-        series_id,
-        partition_id: partition_id(key),
-        cost: 1,
-        mode: CheckMode::Enforce,
-        on_store_failure: OnStoreFailure::Local,
-        consistency: Consistency::Exact,
-    }
+    Check::of(quota, series_id, partition_id(key))
 }
 
 pub fn partition_id(key: u64) -> PartitionId {

@@ -246,12 +246,7 @@ proptest! {
         limit in 1..60_u64,
         phase_us in prop_oneof![Just(0), 0..60_000_u64],
     ) {
-        let quota = Quota {
-            limit,
-            window: Micros(60_000),
-            algorithm: Algorithm::SlidingWindow { buckets, oldest: OldestBucket::Weighted },
-            count: Count::Admitted,
-            align: Align::Epoch, can_come_back: true, };
+        let quota = Quota::of(Algorithm::SlidingWindow { buckets, oldest: OldestBucket::Weighted }, limit, Micros(60_000));
         let bucket_us = quota.window.0 / u64::from(buckets);
         let mut client = Client::new(quota);
         let mut at = START + Micros(phase_us);

@@ -1,7 +1,5 @@
 //! A ledger over the pure functions alone: one state per check, and a clock that goes anywhere.
 
-use std::sync::Arc;
-
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use tollgate::clock::Timestamp;
 use tollgate::limit::calendar_window::CalendarWindow;
@@ -10,14 +8,14 @@ use tollgate::limit::fixed_window::FixedWindow;
 use tollgate::limit::gcra::Gcra;
 use tollgate::limit::in_flight::InFlight;
 use tollgate::limit::penalty::Penalty;
-use tollgate::limit::plan::{CheckMode, Ledger, OnStoreFailure, Peek, PlanPolicy, SeriesId, Step};
+use tollgate::limit::plan::{CheckMode, Ledger, Peek, PlanPolicy, SeriesId, Step};
 use tollgate::limit::sliding_log::SlidingLog;
 use tollgate::limit::sliding_window::SlidingWindow;
 use tollgate::limit::{
     Adjustment, Algorithm, Calendar, CalendarShape, CalendarUnit, Charged, Check, CheckResult,
-    Consistency, Decision, PartitionId, Quota, State, Verdict, plan,
+    Decision, PartitionId, Quota, State, Verdict, plan,
 };
-use tollgate::store::{Series, SeriesRole, Shape};
+use tollgate::store::{Series, SeriesRole};
 
 /// The state of any algorithm.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,15 +166,11 @@ impl Rows {
     /// Names the states of a quota as it is stored.
     pub fn series_of(&self, row: usize) -> Series {
         let (quota, mode) = &self.quotas[row];
-        Series {
-            policy: Arc::from(format!("policy-{}", self.series[row])),
-            role: match mode {
-                CheckMode::Candidate => SeriesRole::Candidate,
-                _ => SeriesRole::Real,
-            },
-            shape: Shape::of(quota),
-            window: quota.window,
-        }
+        let role = match mode {
+            CheckMode::Candidate => SeriesRole::Candidate,
+            _ => SeriesRole::Real,
+        };
+        Series::of(format!("policy-{}", self.series[row]), role, quota)
     }
 
     /// Makes a plan of some of the quotas, which series are numbered by.
@@ -336,13 +330,8 @@ impl Ledger for Quotas {
 /// Makes a check of the one partition that tests use.
 pub fn check(quota: &Quota, mode: CheckMode, series_id: SeriesId, cost: u64) -> Check<'_> {
     Check {
-        policy: PlanPolicy(0),
-        quota,
-        series_id,
-        partition_id: PartitionId::new(7),
         cost,
         mode,
-        on_store_failure: OnStoreFailure::Local,
-        consistency: Consistency::Exact,
+        ..Check::of(quota, series_id, PartitionId::new(7))
     }
 }

@@ -9,15 +9,13 @@ use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestRunner};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tollgate::clock::{Clock, Micros, Timestamp};
-use tollgate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
+use tollgate::limit::plan::{CheckMode, PlanPolicy, SeriesId};
 use tollgate::limit::{
-    Adjustment, Algorithm, Align, Charged, Check, CheckResult, Consistency, Count, OldestBucket,
-    PartitionId, Quota, Retry, Verdict,
+    Adjustment, Algorithm, Align, Charged, Check, CheckResult, Count, OldestBucket, PartitionId,
+    Quota, Retry, Verdict,
 };
 use tollgate::store::settings::{Address, Deployment, Location, RedisSettings, Settings};
-use tollgate::store::{
-    Charge, MemoryStore, Series, SeriesRole, Session, Shape, Store, StoreVerdict,
-};
+use tollgate::store::{Charge, MemoryStore, Series, SeriesRole, Session, Store, StoreVerdict};
 
 use crate::ledger::Counter;
 use crate::scripted::shared;
@@ -284,15 +282,12 @@ impl Subject {
         static CASES: AtomicU64 = AtomicU64::new(0);
         let case = CASES.fetch_add(1, Relaxed);
         let series_id = |index: usize, (quota, mode): &(Quota, CheckMode)| {
-            self.store.series_id(&Series {
-                policy: Arc::from(format!("case-{case}-{index}")),
-                role: match mode {
-                    CheckMode::Candidate => SeriesRole::Candidate,
-                    _ => SeriesRole::Real,
-                },
-                shape: Shape::of(quota),
-                window: quota.window,
-            })
+            let role = match mode {
+                CheckMode::Candidate => SeriesRole::Candidate,
+                _ => SeriesRole::Real,
+            };
+            let series = Series::of(format!("case-{case}-{index}"), role, quota);
+            self.store.series_id(&series)
         };
         let of = |(index, policy): (usize, &Policy)| {
             let rows = policy.rows.iter();
@@ -321,13 +316,9 @@ impl Subject {
         let plan: Vec<Check<'_>> = (rows.iter())
             .map(|(order, place, quota)| Check {
                 policy: PlanPolicy(*order),
-                quota,
-                series_id: series_ids[place.0][place.1],
-                partition_id: partition_id(*place),
                 cost,
                 mode: policies[place.0].rows[place.1].1,
-                on_store_failure: OnStoreFailure::Local,
-                consistency: Consistency::Exact,
+                ..Check::of(quota, series_ids[place.0][place.1], partition_id(*place))
             })
             .collect();
         match self.wait(self.session.decide(&plan)) {
@@ -390,12 +381,9 @@ fn policy() -> impl Strategy<Value = Policy> {
             // The quotas of a policy have windows of their own.
             let row = |(minutes, limit): (u64, u64), mode| {
                 let quota = Quota {
-                    limit,
-                    window: Micros::from_secs(60 * minutes),
-                    algorithm,
                     count: if never_all { Count::Admitted } else { count },
                     align,
-                    can_come_back: true,
+                    ..Quota::of(algorithm, limit, Micros::from_secs(60 * minutes))
                 };
                 (quota, mode)
             };

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::{PlanPolicy, SeriesId};
 use tollgate::limit::{
-    Adjustment, Algorithm, Align, Charged, Check, Count, Decision, PartitionId, Quota, Verdict,
+    Adjustment, Algorithm, Charged, Check, Decision, PartitionId, Quota, Verdict,
 };
 use tollgate::store::GatewayId;
 use tollgate::store::redis::wire::{
@@ -448,14 +448,7 @@ pub fn quota_of(algorithm: Algorithm, limit: u64) -> Quota {
         Algorithm::LeakyBucket { .. } => Algorithm::LeakyBucket { queue: limit - 1 },
         other => other,
     };
-    Quota {
-        limit,
-        window: Micros::from_secs(60),
-        algorithm,
-        count: Count::Admitted,
-        align: Align::Epoch,
-        can_come_back: true,
-    }
+    Quota::of(algorithm, limit, Micros::from_secs(60))
 }
 
 pub fn series_id(index: usize) -> SeriesId {

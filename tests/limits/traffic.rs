@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::CheckMode;
 use tollgate::limit::quota::COUNT_MAX;
-use tollgate::limit::{Algorithm, Align, Calendar, CalendarUnit, Count, Quota};
+use tollgate::limit::{Algorithm, Calendar, CalendarUnit, Quota};
 
 use crate::ledger::{Quotas, calendar};
 
@@ -101,13 +101,8 @@ pub fn traffic() -> impl Strategy<Value = Traffic> {
 pub fn quota_of(algorithm: impl Strategy<Value = Algorithm>) -> impl Strategy<Value = Quota> {
     let limit = prop_oneof![4 => 1..30_u64, 1 => 1..2_000_000_u64];
     let window_us = proptest::sample::select(vec![1_000, 60_000, 1_000_000, 2_592_000_000_000]);
-    (limit, window_us, algorithm).prop_map(|(limit, window_us, algorithm)| Quota {
-        limit,
-        window: window_of(algorithm, window_us),
-        algorithm,
-        count: Count::Admitted,
-        align: Align::Epoch,
-        can_come_back: true,
+    (limit, window_us, algorithm).prop_map(|(limit, window_us, algorithm)| {
+        Quota::of(algorithm, limit, window_of(algorithm, window_us))
     })
 }
 

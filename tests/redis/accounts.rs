@@ -1,14 +1,12 @@
 //! Histories of balances with failures: what was granted is what was spent and what is left, to the unit.
 
-use std::sync::Arc;
-
 use futures_util::FutureExt;
 use proptest::prelude::*;
 use tollgate::clock::Micros;
 use tollgate::limit::plan::{OnStoreFailure, PlanPolicy, SeriesId};
 use tollgate::limit::quota::COUNT_MAX;
 use tollgate::limit::{Adjustment, Algorithm, Check, Quota};
-use tollgate::store::{Charge, Series, SeriesRole, Session, Shape, StoreVerdict};
+use tollgate::store::{Charge, Series, SeriesRole, Session, StoreVerdict};
 
 use crate::store_redis::{Bench, TEN, check, histories, run};
 use crate::support::redis::{Fault, Proxy, Server};
@@ -75,12 +73,8 @@ impl Gateway {
     fn start(server: &Server) -> Self {
         let proxy = Proxy::to(server.address());
         let bench = Bench::hasty(&proxy);
-        let credits = bench.store.series_id(&Series {
-            policy: Arc::from("credits"),
-            role: SeriesRole::Real,
-            shape: Shape::of(&CREDITS),
-            window: CREDITS.window,
-        });
+        let credits = Series::of("credits", SeriesRole::Real, &CREDITS);
+        let credits = bench.store.series_id(&credits);
         Self {
             session: bench.store.session(),
             bench,

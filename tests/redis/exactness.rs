@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Once;
 
 use tollgate::clock::Micros;
-use tollgate::limit::{Algorithm, Align, Count, Quota};
+use tollgate::limit::{Algorithm, Quota};
 
 use crate::support::fleet::{CLIENT, algorithms};
 use crate::support::redis::{Cluster, Sentinels, Server, listed};
@@ -38,14 +38,7 @@ pub struct Asker {
 }
 
 fn quotas() -> Vec<Quota> {
-    let quota = |algorithm| Quota {
-        limit: LIMIT,
-        window: WINDOW,
-        algorithm,
-        count: Count::Admitted,
-        align: Align::Epoch,
-        can_come_back: true,
-    };
+    let quota = |algorithm| Quota::of(algorithm, LIMIT, WINDOW);
     algorithms(LIMIT).into_iter().map(quota).collect()
 }
 

@@ -1,7 +1,6 @@
 //! Units in flight that gateways hold at one Redis: never more than there are, and nothing when all has ended.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -9,7 +8,7 @@ use proptest::prelude::*;
 use tollgate::clock::{Clock, Micros};
 use tollgate::limit::plan::{OnStoreFailure, PlanPolicy, SeriesId};
 use tollgate::limit::{Algorithm, Check, Quota};
-use tollgate::store::{Charge, Series, SeriesRole, Session, Shape, StoreVerdict};
+use tollgate::store::{Charge, Series, SeriesRole, Session, StoreVerdict};
 
 use crate::gate::calls;
 use crate::store_redis::{Bench, EVERYTHING, ONE, check, histories, run};
@@ -120,12 +119,8 @@ impl Gateway {
 }
 
 fn units_of(bench: &Bench) -> SeriesId {
-    bench.store.series_id(&Series {
-        policy: Arc::from("units"),
-        role: SeriesRole::Real,
-        shape: Shape::of(&FIVE),
-        window: FIVE.window,
-    })
+    let units = Series::of("units", SeriesRole::Real, &FIVE);
+    bench.store.series_id(&units)
 }
 
 /// Lets time pass, in which these gateways go on.

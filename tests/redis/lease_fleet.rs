@@ -1,7 +1,6 @@
 //! Gateways that buy units ahead at one Redis, and what it has counted of them.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -12,7 +11,7 @@ use tollgate::limit::{
     Algorithm, Align, Calendar, CalendarShape, CalendarUnit, Check, Consistency, OldestBucket,
     Overshoot, Quota, SyncInterval,
 };
-use tollgate::store::{Charge, Series, SeriesRole, Session, Shape, StoreVerdict};
+use tollgate::store::{Charge, Series, SeriesRole, Session, StoreVerdict};
 
 use crate::store_redis::{Bench, TEN, TURNS, check};
 use crate::support::redis::Server;
@@ -122,12 +121,8 @@ impl Gateway {
 
     /// Returns a check that is exact, and refused where Redis does not answer.
     pub fn exact<'q>(&self, quota: &'q Quota, client: u128, cost: u64) -> Check<'q> {
-        let series_id = self.bench.store.series_id(&Series {
-            policy: Arc::from("leased"),
-            role: SeriesRole::Real,
-            shape: Shape::of(quota),
-            window: quota.window,
-        });
+        let series = Series::of("leased", SeriesRole::Real, quota);
+        let series_id = self.bench.store.series_id(&series);
         Check {
             series_id,
             cost,

@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use tollgate::limit::plan::{CheckMode, PlanPolicy};
 use tollgate::limit::{Adjustment, Algorithm, Check, Count, Quota};
 use tollgate::metrics::RedisUsage;
-use tollgate::store::{Series, SeriesRole, Session, Shape};
+use tollgate::store::{Series, SeriesRole, Session};
 
 use crate::gate::calls;
 use crate::store_redis::{
@@ -27,12 +27,7 @@ pub const LEAKY: Quota = Quota {
 impl Bench {
     /// Numbers one more series.
     pub fn series(&self, role: SeriesRole, quota: &Quota) -> u32 {
-        let series = Series {
-            policy: "more".into(),
-            role,
-            shape: Shape::of(quota),
-            window: quota.window,
-        };
+        let series = Series::of("more", role, quota);
         self.store.series_id(&series).0
     }
 

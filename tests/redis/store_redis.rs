@@ -11,13 +11,11 @@ use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestRunner};
 use tokio::runtime::{Builder, LocalOptions};
 use tollgate::clock::{Clock, Micros};
-use tollgate::limit::plan::{CHECKS_MAX, CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
-use tollgate::limit::{
-    Adjustment, Algorithm, Align, Check, Consistency, Count, PartitionId, Quota, Retry, Verdict,
-};
+use tollgate::limit::plan::{CHECKS_MAX, SeriesId};
+use tollgate::limit::{Adjustment, Algorithm, Check, Count, PartitionId, Quota, Retry, Verdict};
 use tollgate::store::settings::{Address, BreakerSettings, Deployment, Location, RedisSettings};
 use tollgate::store::{
-    Charge, MemoryStore, Series, SeriesRole, Session, Settings, Shape, Store, StoreVerdict,
+    Charge, MemoryStore, Series, SeriesRole, Session, Settings, Store, StoreVerdict,
 };
 
 use crate::support::redis::{Cluster, Proxy, Server};
@@ -25,12 +23,8 @@ use crate::support::{PATIENCE, START};
 
 pub const fn quota(limit: u64, count: Count) -> Quota {
     Quota {
-        limit,
-        window: Micros::from_secs(60),
-        algorithm: Algorithm::FixedWindow,
         count,
-        align: Align::Epoch,
-        can_come_back: true,
+        ..Quota::of(Algorithm::FixedWindow, limit, Micros::from_secs(60))
     }
 }
 
@@ -126,12 +120,7 @@ impl Bench {
         let memory = Arc::new(MemoryStore::new(clock.clone(), 1 << 20));
         let store = Store::open(&settings, memory, clock.clone(), &secret);
         for name in ["a", "b", "c"] {
-            store.series_id(&Series {
-                policy: Arc::from(name),
-                role: SeriesRole::Real,
-                shape: Shape::of(&TEN),
-                window: TEN.window,
-            });
+            store.series_id(&Series::of(name, SeriesRole::Real, &TEN));
         }
         Self {
             store,
@@ -207,16 +196,7 @@ impl Bench {
 }
 
 pub fn check(quota: &Quota, series_id: u32, partition_id: u128) -> Check<'_> {
-    Check {
-        policy: PlanPolicy(0),
-        quota,
-        series_id: SeriesId(series_id),
-        partition_id: PartitionId::new(partition_id),
-        cost: 1,
-        mode: CheckMode::Enforce,
-        on_store_failure: OnStoreFailure::Local,
-        consistency: Consistency::Exact,
-    }
+    Check::of(quota, SeriesId(series_id), PartitionId::new(partition_id))
 }
 
 pub async fn decide(session: &Session, plan: &[Check<'_>]) -> (Verdict, Charge, bool) {

@@ -55,7 +55,7 @@ use crate::limit::{Algorithm, Quota};
 use crate::request::{AddressSource, Part, Reads};
 use crate::snapshot::{Grant, Listener, Policy, PolicyQuota, Route, Snapshot};
 use crate::store::settings::Location;
-use crate::store::{Series, SeriesRole, Shape};
+use crate::store::{Series, SeriesRole};
 
 /// Refuses policies that the store in force cannot count, where a good file names another store, which needs a restart.
 pub fn check_store_in_force(
@@ -232,12 +232,7 @@ fn number(
 
 /// Returns the series that a policy counts a quota in.
 fn series(policy: &Arc<str>, role: SeriesRole, quota: &Quota) -> Series {
-    Series {
-        policy: Arc::clone(policy),
-        role,
-        shape: Shape::of(quota),
-        window: quota.window,
-    }
+    Series::of(Arc::clone(policy), role, quota)
 }
 
 /// Collects the headers that tell requests apart, and those that a route changes, each once.

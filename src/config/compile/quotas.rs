@@ -157,17 +157,12 @@ const INTEGER_MAX: u64 = 999_999_999_999_999;
 mod tests {
     use super::*;
     use crate::clock::Micros;
-    use crate::limit::{Align, Count};
 
     #[test]
     fn policy_items_round_the_window_up_and_hold_the_limit_to_an_integer() {
         let quota = |limit, window_us| Quota {
-            limit,
-            window: Micros(window_us),
-            algorithm: Algorithm::FixedWindow,
-            count: Count::Admitted,
-            align: Align::Epoch,
             can_come_back: false,
+            ..Quota::of(Algorithm::FixedWindow, limit, Micros(window_us))
         };
         assert_eq!(
             item_parameters(&quota(100, 60_000_000), REQUESTS),

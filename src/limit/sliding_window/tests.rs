@@ -1,15 +1,11 @@
 use super::*;
-use crate::limit::{Align, Count};
 
 fn quota(buckets: u32, oldest: OldestBucket) -> Quota {
-    Quota {
-        limit: 10,
-        window: Micros(1_000_000),
-        algorithm: Algorithm::SlidingWindow { buckets, oldest },
-        count: Count::Admitted,
-        align: Align::Epoch,
-        can_come_back: true,
-    }
+    Quota::of(
+        Algorithm::SlidingWindow { buckets, oldest },
+        10,
+        Micros(1_000_000),
+    )
 }
 
 fn buckets(window: &SlidingWindow) -> Vec<(u64, u64)> {

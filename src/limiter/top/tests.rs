@@ -1,5 +1,5 @@
 use super::*;
-use crate::limit::{Algorithm, Align, Count as Counted, Retry};
+use crate::limit::{Algorithm, Retry};
 use std::collections::BTreeMap;
 
 const START: Timestamp = Timestamp(1_700_000_000_000_000);
@@ -102,14 +102,7 @@ fn what_was_counted_is_shown_for_five_to_ten_minutes_and_what_comes_back_is_not(
 #[test]
 fn who_is_nearest_to_a_quota_is_first_until_it_is_whole() {
     let top = TopClients::new(&Metrics::new(1));
-    let quota = Quota {
-        limit: 100,
-        window: Micros::from_secs(60),
-        algorithm: Algorithm::FixedWindow,
-        count: Counted::Admitted,
-        align: Align::Epoch,
-        can_come_back: true,
-    };
+    let quota = Quota::of(Algorithm::FixedWindow, 100, Micros::from_secs(60));
     let note = |index, number, remaining, at| {
         let decision = Decision {
             admit: true,

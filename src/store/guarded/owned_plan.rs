@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::clock::Micros;
-use crate::limit::{Algorithm, Align, Check, Count, Plan, Quota};
+use crate::limit::{Algorithm, Check, Plan, Quota};
 
 /// A plan with copies of its quotas, which live in the request's snapshot.
 #[derive(Debug)]
@@ -29,21 +29,7 @@ impl OwnedPlan {
 }
 
 /// A placeholder where the quota does not matter.
-pub(super) static ANY_QUOTA: Quota = Quota {
-    limit: 1,
-    window: Micros(1),
-    algorithm: Algorithm::FixedWindow,
-    count: Count::Admitted,
-    align: Align::Epoch,
-    can_come_back: true,
-};
+pub(super) static ANY_QUOTA: Quota = Quota::of(Algorithm::FixedWindow, 1, Micros(1));
 
 /// Units in flight, where their number does not matter.
-pub(super) static ANY_UNITS: Quota = Quota {
-    limit: 1,
-    window: Micros(0),
-    algorithm: Algorithm::InFlight,
-    count: Count::Admitted,
-    align: Align::Epoch,
-    can_come_back: true,
-};
+pub(super) static ANY_UNITS: Quota = Quota::of(Algorithm::InFlight, 1, Micros(0));

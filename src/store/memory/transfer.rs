@@ -175,20 +175,15 @@ pub const VERSION: u32 = 1;
 mod tests {
     use super::*;
     use crate::clock::{Clock, Micros, Timestamp};
-    use crate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy};
-    use crate::limit::{Algorithm, Align, Calendar, Check, Consistency, Count, OldestBucket};
-    use crate::store::series::{SeriesRole, Shape};
+    use crate::limit::{Algorithm, Align, Calendar, Check, OldestBucket};
+    use crate::store::series::SeriesRole;
 
     const START: Timestamp = Timestamp(1_800_000_000_000_000);
 
     fn quota(algorithm: Algorithm, can_come_back: bool) -> Quota {
         Quota {
-            limit: 10,
-            window: Micros::from_secs(60),
-            algorithm,
-            count: Count::Admitted,
-            align: Align::Epoch,
             can_come_back,
+            ..Quota::of(algorithm, 10, Micros::from_secs(60))
         }
     }
 
@@ -208,12 +203,7 @@ mod tests {
     }
 
     fn series(quota: &Quota) -> Series {
-        Series {
-            policy: "p".into(),
-            role: SeriesRole::Real,
-            shape: Shape::of(quota),
-            window: quota.window,
-        }
+        Series::of("p", SeriesRole::Real, quota)
     }
 
     #[test]
@@ -227,16 +217,7 @@ mod tests {
             let digest = blake3::hash(&client.to_le_bytes());
             let (id, _) = digest.as_bytes().split_at(16);
             let id = id.try_into().expect("16 bytes");
-            let check = Check {
-                policy: PlanPolicy::default(),
-                quota: &quota,
-                series_id,
-                partition_id: PartitionId::new(u128::from_le_bytes(id)),
-                cost: 1,
-                mode: CheckMode::Enforce,
-                on_store_failure: OnStoreFailure::Local,
-                consistency: Consistency::Exact,
-            };
+            let check = Check::of(&quota, series_id, PartitionId::new(u128::from_le_bytes(id)));
             old.decide(&[check]);
         };
         // Many more than fit; then known clients use the last eighth.
@@ -262,14 +243,12 @@ mod tests {
         let quota = quota(Algorithm::InFlight, true);
         let store = MemoryStore::new(Clock::manual(START), 1 << 20);
         let check = Check {
-            policy: PlanPolicy::default(),
-            quota: &quota,
-            series_id: store.series_id(&series(&quota)),
-            partition_id: PartitionId::new(1),
             cost: 3,
-            mode: CheckMode::Enforce,
-            on_store_failure: OnStoreFailure::Local,
-            consistency: Consistency::Exact,
+            ..Check::of(
+                &quota,
+                store.series_id(&series(&quota)),
+                PartitionId::new(1),
+            )
         };
         store.decide(&[check]);
         let look = Check { cost: 0, ..check };
@@ -286,20 +265,16 @@ mod tests {
             let store = MemoryStore::new(Clock::manual(START), 1 << 20);
             for (index, quota) in (0..).zip(quotas) {
                 let series = Series {
-                    policy: "p".into(),
-                    role: SeriesRole::Candidate,
-                    shape: Shape::of(quota),
                     window: Micros(quota.window.0 + index),
+                    ..Series::of("p", SeriesRole::Candidate, quota)
                 };
                 let check = Check {
-                    policy: PlanPolicy::default(),
-                    quota,
-                    series_id: store.series_id(&series),
-                    partition_id: PartitionId::new(u128::MAX / 3),
                     cost: 3,
-                    mode: CheckMode::Enforce,
-                    on_store_failure: OnStoreFailure::Local,
-                    consistency: Consistency::Exact,
+                    ..Check::of(
+                        quota,
+                        store.series_id(&series),
+                        PartitionId::new(u128::MAX / 3),
+                    )
                 };
                 store.decide(&[check]);
             }

@@ -2,7 +2,7 @@
 
 use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::CheckMode;
-use tollgate::limit::{Algorithm, Align, Check, Count, PartitionId, Quota, Verdict};
+use tollgate::limit::{Algorithm, Check, PartitionId, Quota, Verdict};
 use tollgate::store::redis::wire::{self, Call, Intent, Packed, Replies};
 
 use crate::in_memory::algorithms;
@@ -193,14 +193,7 @@ fn huge_numbers_stay_exact() {
     for algorithm in algorithms() {
         let quota = match algorithm {
             Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => continue,
-            algorithm => Quota {
-                limit,
-                window: year,
-                algorithm,
-                count: Count::Admitted,
-                align: Align::Epoch,
-                can_come_back: true,
-            },
+            algorithm => Quota::of(algorithm, limit, year),
         };
         let mut scripted = Scripted::new(vec![(quota, CheckMode::Enforce)]);
         scripted.decide(START, 1);

@@ -77,12 +77,7 @@ proptest! {
         count in prop_oneof![Just(Count::Admitted), Just(Count::All)],
         events in proptest::collection::vec((steady_tick(), steady_event()), 50..200),
     ) {
-        let quota = Quota {
-            limit,
-            window: Micros(60_000_000),
-            algorithm: Algorithm::SlidingLog,
-            count,
-            align: Align::Epoch, can_come_back: true, };
+        let quota = Quota { count, ..Quota::of(Algorithm::SlidingLog, limit, Micros(60_000_000)) };
         let rows: Rows = vec![(quota, CheckMode::Enforce)].into();
         agree_with(Scripted::new(rows.clone()).small_blocks(), &rows, events)?;
     }
@@ -96,7 +91,7 @@ proptest! {
         (spent, phase, inside) in (1..1_000_000_u64, 0..1_000_000_u64, 0..1_000_000_u64),
     ) {
         let algorithm = Algorithm::SlidingWindow { buckets, oldest: OldestBucket::Weighted };
-        let quota = Quota { limit, window: Micros(window), algorithm, count: Count::Admitted, align: Align::Epoch, can_come_back: true, };
+        let quota = Quota::of(algorithm, limit, Micros(window));
         let bucket_us = window / u64::from(buckets);
         let mut lua = Scripted::new(vec![(quota, CheckMode::Enforce)]);
         let mut rust = Quotas::new(vec![(quota, CheckMode::Enforce)]);

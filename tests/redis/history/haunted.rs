@@ -6,7 +6,7 @@ use std::fmt;
 use std::thread;
 
 use tollgate::clock::Micros;
-use tollgate::limit::{Algorithm, Align, Count, OldestBucket, Quota};
+use tollgate::limit::{Algorithm, OldestBucket, Quota};
 
 use super::law::{Answer, History, Loss, Outage, Request, excesses, refusals};
 use super::nemesis::{Prober, Realm, Trace, haunt};
@@ -62,14 +62,7 @@ fn quotas() -> [Quota; PLAN + 1] {
         buckets: 5,
         oldest: OldestBucket::Whole,
     };
-    let quota = |algorithm| Quota {
-        limit: LIMIT,
-        window: WINDOW,
-        algorithm,
-        count: Count::Admitted,
-        align: Align::Epoch,
-        can_come_back: true,
-    };
+    let quota = |algorithm| Quota::of(algorithm, LIMIT, WINDOW);
     [
         quota(Algorithm::FixedWindow),
         quota(whole),

@@ -1,7 +1,7 @@
 //! Limiters by the letter of their definition, sound and broken, and histories of what they decide.
 
 use tollgate::clock::Micros;
-use tollgate::limit::{Algorithm, Align, Count, OldestBucket, Quota};
+use tollgate::limit::{Algorithm, Count, OldestBucket, Quota};
 
 use super::law::{Answer, History, Request};
 
@@ -58,12 +58,8 @@ pub struct Load {
 
 pub fn quota(algorithm: Algorithm, limit: u64, count: Count) -> Quota {
     Quota {
-        limit,
-        window: Micros(WINDOW.unsigned_abs()),
-        algorithm,
         count,
-        align: Align::Epoch,
-        can_come_back: true,
+        ..Quota::of(algorithm, limit, Micros(WINDOW.unsigned_abs()))
     }
 }
 

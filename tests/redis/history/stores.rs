@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use tollgate::clock::Micros;
-use tollgate::limit::{Algorithm, Align, Count, Quota};
+use tollgate::limit::{Algorithm, Count, Quota};
 
 use super::law::{Answer, History, Loss, Request, Violation, violations};
 use super::recording::{Watch, lacks_answers, record};
@@ -35,12 +35,8 @@ const CLOSED: &str = "on_store_failure = 'closed'";
 /// A quota of each algorithm and shape, and two that count refused requests too.
 fn quotas() -> Vec<Quota> {
     let quota = |algorithm, count| Quota {
-        limit: LIMIT,
-        window: Micros(500_000),
-        algorithm,
         count,
-        align: Align::Epoch,
-        can_come_back: true,
+        ..Quota::of(algorithm, LIMIT, Micros(500_000))
     };
     let each = algorithms(LIMIT)
         .into_iter()

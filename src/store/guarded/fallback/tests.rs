@@ -1,26 +1,17 @@
-use std::sync::Arc;
-
 use proptest::prelude::*;
 
 use super::*;
 use crate::clock::{Clock, Timestamp};
-use crate::limit::plan::{PlanPolicy, SeriesId};
-use crate::limit::{Adjustment, Align, Consistency, Count};
+use crate::limit::Adjustment;
+use crate::limit::plan::SeriesId;
 use crate::store::charge::Keeper;
-use crate::store::series::{Series, SeriesRole, Shape};
+use crate::store::series::{Series, SeriesRole};
 
 const START: Timestamp = Timestamp(1_700_006_400_000_000);
 const COOLDOWN: Micros = Micros::from_secs(2);
 
 const fn quota(limit: u64, algorithm: Algorithm) -> Quota {
-    Quota {
-        limit,
-        window: Micros::from_secs(60),
-        algorithm,
-        count: Count::Admitted,
-        align: Align::Epoch,
-        can_come_back: true,
-    }
+    Quota::of(algorithm, limit, Micros::from_secs(60))
 }
 
 const TEN: Quota = quota(10, Algorithm::FixedWindow);
@@ -28,12 +19,7 @@ const TEN: Quota = quota(10, Algorithm::FixedWindow);
 fn store() -> MemoryStore {
     let store = MemoryStore::new(Clock::manual(START), 1 << 20);
     for name in ["a", "b", "c"] {
-        store.series_id(&Series {
-            policy: Arc::from(name),
-            role: SeriesRole::Real,
-            shape: Shape::of(&TEN),
-            window: TEN.window,
-        });
+        store.series_id(&Series::of(name, SeriesRole::Real, &TEN));
     }
     store
 }
@@ -49,14 +35,9 @@ fn fallback(memory: &MemoryStore, nodes: u32) -> Fallback<'_> {
 
 fn check(series_id: u32, mode: CheckMode, on_store_failure: OnStoreFailure) -> Check<'static> {
     Check {
-        policy: PlanPolicy(0),
-        quota: &TEN,
-        series_id: SeriesId(series_id),
-        partition_id: PartitionId::new(7),
-        cost: 1,
         mode,
         on_store_failure,
-        consistency: Consistency::Exact,
+        ..Check::of(&TEN, SeriesId(series_id), PartitionId::new(7))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The policies of a fleet: each gateway's numbers for them, its routes and its file.
 
 use tollgate::clock::Micros;
-use tollgate::limit::{Algorithm, Align, Count, OldestBucket, Quota};
+use tollgate::limit::{Algorithm, OldestBucket, Quota};
 
 use super::ledger::{Manner, Policy, REMEMBERED, RESERVE};
 use super::scripted::Script;
@@ -107,14 +107,7 @@ fn draw_quotas(
 }
 
 fn quota(window: Micros, algorithm: Algorithm, limit: u64) -> Quota {
-    Quota {
-        limit,
-        window,
-        algorithm,
-        count: Count::Admitted,
-        align: Align::Epoch,
-        can_come_back: true,
-    }
+    Quota::of(algorithm, limit, window)
 }
 
 /// Each policy has a route of its own; then come one of two policies, and one whose requests are held.

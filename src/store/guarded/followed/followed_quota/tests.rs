@@ -1,19 +1,12 @@
 use super::*;
 use crate::limit::fixed_window::FixedWindow;
-use crate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
-use crate::limit::{Algorithm, Align, Consistency, Count, SyncInterval};
+use crate::limit::plan::SeriesId;
+use crate::limit::{Algorithm, Consistency, SyncInterval};
 use crate::store::redis::wire::SettlementStep;
 
 const START: Timestamp = Timestamp(1_700_000_000_000_000);
 const PARTITION: PartitionId = PartitionId::new(7);
-const QUOTA: Quota = Quota {
-    limit: 100,
-    window: Micros::from_secs(1_000),
-    algorithm: Algorithm::FixedWindow,
-    count: Count::Admitted,
-    align: Align::Epoch,
-    can_come_back: true,
-};
+const QUOTA: Quota = Quota::of(Algorithm::FixedWindow, 100, Micros::from_secs(1_000));
 
 const INTERVAL: Micros = Micros::from_secs(1);
 
@@ -30,14 +23,9 @@ fn seen(used: u64, seconds: u64) -> SeenState {
 
 fn check() -> Check<'static> {
     Check {
-        policy: PlanPolicy(0),
-        quota: &QUOTA,
-        series_id: SeriesId(0),
-        partition_id: PARTITION,
         cost: 30,
-        mode: CheckMode::Enforce,
-        on_store_failure: OnStoreFailure::Local,
         consistency: Consistency::Synced(SyncInterval(1_000)),
+        ..Check::of(&QUOTA, SeriesId(0), PARTITION)
     }
 }
 

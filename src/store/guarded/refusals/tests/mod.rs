@@ -4,8 +4,8 @@ mod oracle;
 use super::given_back::RETURNS;
 use super::*;
 use crate::limit::fixed_window::FixedWindow;
-use crate::limit::plan::{OnStoreFailure, PlanPolicy};
-use crate::limit::{Algorithm, Align, CheckResult, Consistency, Retry};
+use crate::limit::plan::PlanPolicy;
+use crate::limit::{Algorithm, CheckResult, Retry};
 use crate::store::redis::wire::StateReply;
 
 const START: Timestamp = Timestamp(1_700_006_400_000_000);
@@ -13,28 +13,15 @@ const CAP: Micros = Micros::from_secs(1);
 const PARTITION: PartitionId = PartitionId::new(7);
 
 const fn quota(limit: u64, seconds: u64) -> Quota {
-    Quota {
-        limit,
-        window: Micros::from_secs(seconds),
-        algorithm: Algorithm::FixedWindow,
-        count: Count::Admitted,
-        align: Align::Epoch,
-        can_come_back: true,
-    }
+    Quota::of(Algorithm::FixedWindow, limit, Micros::from_secs(seconds))
 }
 
 const QUOTA: Quota = quota(5, 10);
 
 fn check(quota: &Quota, cost: u64) -> Check<'_> {
     Check {
-        policy: PlanPolicy(0),
-        quota,
-        series_id: SeriesId(0),
-        partition_id: PARTITION,
         cost,
-        mode: CheckMode::Enforce,
-        on_store_failure: OnStoreFailure::Local,
-        consistency: Consistency::Exact,
+        ..Check::of(quota, SeriesId(0), PARTITION)
     }
 }
 

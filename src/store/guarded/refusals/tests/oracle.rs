@@ -79,14 +79,7 @@ fn quotas() -> impl Strategy<Value = Vec<(Quota, CheckMode)>> {
     ];
     let one =
         (algorithms(), 1_u64..8, 1_u64..4, mode).prop_map(|(algorithm, limit, minutes, mode)| {
-            let quota = Quota {
-                limit,
-                window: Micros::from_secs(minutes * 60),
-                algorithm,
-                count: Count::Admitted,
-                align: Align::Epoch,
-                can_come_back: true,
-            };
+            let quota = Quota::of(algorithm, limit, Micros::from_secs(minutes * 60));
             (quota, mode)
         });
     prop::collection::vec(one, 1..4)
