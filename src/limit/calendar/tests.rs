@@ -80,32 +80,6 @@ fn windows_begin_when_clocks_first_show_their_begin() {
 }
 
 #[test]
-fn days_that_a_month_lacks_are_its_last() {
-    let first_days = |day| {
-        let calendar = calendar("UTC", CalendarUnit::Month, day, 0);
-        let mut at = Timestamp(1_704_067_200_000_000); // 2024-01-01
-        let days = (0..4).map(|_| {
-            let next = calendar.windows(at).next;
-            at = next.start;
-            next.first_day().to_string()
-        });
-        days.collect::<Vec<_>>()
-    };
-    assert_eq!(
-        first_days(29),
-        ["2024-01-29", "2024-02-29", "2024-03-29", "2024-04-29"]
-    );
-    assert_eq!(
-        first_days(30),
-        ["2024-01-30", "2024-02-29", "2024-03-30", "2024-04-30"]
-    );
-    assert_eq!(
-        first_days(31),
-        ["2024-01-31", "2024-02-29", "2024-03-31", "2024-04-30"]
-    );
-}
-
-#[test]
 fn a_week_begins_on_its_day() {
     for day in 1..=7 {
         let window = calendar("Asia/Tokyo", CalendarUnit::Week, day, 360)
