@@ -119,20 +119,6 @@ fn a_log_tells_of_what_is_left_and_of_costs_that_were_asked() {
 }
 
 #[test]
-fn falling_costs_cost_one_call_where_the_state_is_known() {
-    let (large, refusals) = (quota(500, 10), Refusals::new());
-    let mut calls = 0;
-    for cost in (1..=500).rev() {
-        let plan = [check(&large, cost)];
-        if find(&refusals, &plan, Micros(0)).is_none() {
-            calls += 1;
-            remember(&refusals, &plan, &[LATER], CAP);
-        }
-    }
-    assert_eq!(calls, 1);
-}
-
-#[test]
 fn never_is_asked_again_after_each_cap() {
     let refusals = Refusals::new();
     let plan = [check(&QUOTA, 9)];
