@@ -47,52 +47,6 @@ fn open(breaker: &CircuitBreaker) {
 }
 
 #[test]
-fn failures_in_a_row_open_it() {
-    let (breaker, _) = breaker();
-    (0..4).for_each(|_| fail(&breaker));
-    succeed(&breaker);
-    (0..4).for_each(|_| fail(&breaker));
-    assert_eq!(breaker.state(), BreakerState::Closed);
-    fail(&breaker);
-    assert_eq!(breaker.state(), BreakerState::Open);
-    assert!(breaker.permit().is_none());
-}
-
-#[test]
-fn share_of_failures_opens_it_once_there_are_twenty_calls() {
-    let (breaker, _) = breaker();
-    for _ in 0..9 {
-        fail(&breaker);
-        succeed(&breaker);
-    }
-    fail(&breaker);
-    assert_eq!(breaker.state(), BreakerState::Closed, "19 calls");
-    succeed(&breaker);
-    fail(&breaker);
-    assert_eq!(breaker.state(), BreakerState::Open, "11 of 21");
-}
-
-#[test]
-fn failures_before_the_window_make_no_share() {
-    let (breaker, clock) = breaker();
-    for _ in 0..9 {
-        fail(&breaker);
-        succeed(&breaker);
-    }
-    for _ in 0..110 {
-        clock.advance(Micros(100_000));
-        breaker.sweep();
-    }
-    for _ in 0..4 {
-        fail(&breaker);
-        succeed(&breaker);
-        succeed(&breaker);
-    }
-    (0..4).for_each(|_| fail(&breaker));
-    assert_eq!(breaker.state(), BreakerState::Closed, "8 of 16");
-}
-
-#[test]
 fn probe_that_succeeds_closes_it() {
     let (breaker, clock) = breaker();
     open(&breaker);
