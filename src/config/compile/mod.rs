@@ -186,7 +186,7 @@ fn assign(
     let (name, mut known) = (&policy.name, HashMap::new());
     let mut number = |part: &mut PolicyQuota, role| {
         number(part, can_come_back, &mut |quota| {
-            let series = series(name, role, quota);
+            let series = Series::of(Arc::clone(name), role, quota);
             let known = known.entry(series);
             let found = known.or_insert_with_key(&mut *series_id_of);
             *found
@@ -228,11 +228,6 @@ fn number(
         quota.can_come_back = can_come_back;
         *series_id = series_id_of(quota);
     }
-}
-
-/// Returns the series that a policy counts a quota in.
-fn series(policy: &Arc<str>, role: SeriesRole, quota: &Quota) -> Series {
-    Series::of(Arc::clone(policy), role, quota)
 }
 
 /// Collects the headers that tell requests apart, and those that a route changes, each once.

@@ -1,11 +1,12 @@
 //! What an operator grants one client for a time: it is written, and counted, as the policy's overrides are.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use super::counting::Counting;
 use super::overrides::{WINDOWS_MAX, window};
 use super::quotas;
-use super::{holds_requests, in_flight, number, series};
+use super::{holds_requests, in_flight, number};
 use crate::config::file::{File, RawGrant, RawQuota, Spanned};
 use crate::config::report::Report;
 use crate::config::value::grant;
@@ -87,7 +88,8 @@ pub fn temporary_grant(
     if let Grant::Quotas(quotas) = &mut grant {
         for part in quotas {
             number(part, can_come_back, &mut |quota| {
-                series_id_of(&series(&policy.name, SeriesRole::Real, quota))
+                let name = Arc::clone(&policy.name);
+                series_id_of(&Series::of(name, SeriesRole::Real, quota))
             });
         }
     }
