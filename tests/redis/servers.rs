@@ -6,9 +6,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::support::redis::{
-    Authority, Cluster, Connection, Encryption, Fault, Proxy, Sentinels, Server, Value,
-};
+use crate::support::redis::{Connection, Fault, Proxy, Server, Value};
 use crate::support::{PATIENCE, eventually};
 
 #[test]
@@ -60,91 +58,6 @@ fn server_dies_with_the_process_that_started_it() {
     });
     // Nobody else is left to do it.
     std::fs::remove_dir_all(directory).expect("the directory of the server");
-}
-
-#[test]
-fn stopped_server_is_mute_until_it_is_resumed() {
-    let server = answers_pings();
-    let mut client = TcpStream::connect(server.address()).expect("it listens");
-    server.stop();
-    client.write_all(b"PING\r\n").expect("the kernel takes it");
-    let set = |is_nonblocking| client.set_nonblocking(is_nonblocking);
-    set(true).expect("a socket takes options");
-    let mut answer = [0; 7];
-    let mute = (&client).read(&mut answer).expect_err("no answer");
-    assert_eq!(mute.kind(), ErrorKind::WouldBlock);
-    set(false).expect("a socket takes options");
-    server.resume();
-    (&client).read_exact(&mut answer).expect("it answers then");
-    assert_eq!(&answer, b"+PONG\r\n");
-}
-
-#[test]
-fn tests_are_let_in_whatever_becomes_of_the_default_user() {
-    let server = Server::start_with(&["requirepass secret", "maxclients 20"]);
-    let mut client = Connection::tcp(server.address(), PATIENCE).expect("it listens");
-    let refused = client.ask(&["PING"]).expect("an answer");
-    let refused = refused.error().expect("no entrance");
-    assert!(refused.starts_with("NOAUTH"), "{refused}");
-    server.command(&["ACL", "SETUSER", "default", "off"]);
-    assert!(server.figure("memory", "used_memory") > 0);
-    assert!(server.cpu_time() > Duration::ZERO);
-}
-
-#[test]
-fn certificates_are_what_their_names_say() {
-    let authority = Authority::new();
-    let good = authority.sign_local();
-    let late = authority.sign_expired("late", &["DNS:localhost"]);
-    let server = Server::start_encrypted(Encryption::Mutual(&good), &[]);
-    assert_eq!(server.command(&["PING"]).text(), "PONG");
-    let check = |certificate: &std::path::Path| {
-        let mut command = Command::new("openssl");
-        command.arg("verify").arg("-CAfile").arg(authority.file());
-        let output = command.arg(certificate).output().expect("openssl runs");
-        String::from_utf8_lossy(&output.stderr).into_owned()
-    };
-    assert_eq!(check(&good.file), "");
-    assert!(check(&late.file).contains("expired"));
-}
-
-#[test]
-fn cluster_moves_slots_and_replaces_primaries() {
-    let cluster = Cluster::start(3, 1);
-    let slot = cluster.slot_of("{a}key");
-    let (old, new) = (cluster.primary_of(slot), cluster.primary_of(slot ^ 0x2000));
-    old.command(&["SET", "{a}key", "value"]);
-    cluster.begin_move(slot, new);
-    let asked = old.ask(&["GET", "{a}other"]).expect("an answer");
-    let asked = asked.error().expect("a redirection").to_owned();
-    assert_eq!(asked, format!("ASK {slot} 127.0.0.1:{}", new.port()));
-    cluster.finish_move(slot, new);
-    assert_eq!(new.command(&["GET", "{a}key"]).text(), "value");
-    assert_eq!(cluster.primary_of(slot).port(), new.port());
-
-    let replica = cluster.replicas_of(new)[0];
-    new.wait_for_replicas(1);
-    new.kill();
-    cluster.wait_for_primary(replica);
-    cluster.wait_until_whole();
-    assert_eq!(replica.command(&["GET", "{a}key"]).text(), "value");
-    new.restart();
-    cluster.wait_until_whole();
-    cluster.hand_over(new);
-    assert_eq!(cluster.primary_of(slot).port(), new.port());
-}
-
-#[test]
-fn sentinels_name_another_primary_when_asked_and_when_it_dies() {
-    let group = Sentinels::start();
-    let first = group.primary_address();
-    assert_eq!(first, group.servers[0].address());
-    let second = group.fail_over();
-    assert_ne!(second.address(), first);
-    second.command(&["SET", "key", "value"]);
-    second.kill();
-    let third = group.wait_for_another_than(second);
-    assert_ne!(third.address(), second.address());
 }
 
 #[test]

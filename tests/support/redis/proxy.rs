@@ -118,11 +118,6 @@ impl Proxy {
         });
     }
 
-    /// Sends new connections to another server.
-    pub fn redirect(&self, target: SocketAddr) {
-        self.state.send_modify(|state| state.target = target);
-    }
-
     /// Resets every connection there is (RST), to both sides.
     pub fn reset_all(&self) {
         self.state.send_modify(|state| state.resets += 1);

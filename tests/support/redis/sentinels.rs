@@ -91,12 +91,6 @@ impl Sentinels {
         servers.find(|server| i64::from(server.port()) == port)
     }
 
-    /// Returns the address of the primary, once the sentinels agree on one.
-    #[track_caller]
-    pub fn primary_address(&self) -> SocketAddr {
-        wait_for("the sentinels agree", || self.primary()).address()
-    }
-
     /// Has the sentinels put another server in the primary's place, and returns it once it is a
     /// primary that all of them name, and the old one has become its replica.
     #[track_caller]

@@ -8,7 +8,6 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard};
-use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -56,8 +55,6 @@ pub enum Encryption<'a> {
     None,
     /// TLS, with this certificate.
     Tls(&'a Certificate),
-    /// TLS, with this certificate, and only with clients whose certificate is of the same authority.
-    Mutual(&'a Certificate),
 }
 
 impl Server {
@@ -119,8 +116,7 @@ impl Server {
         let (user, password) = HARNESS;
         let listening = match encryption {
             Encryption::None => format!("port {port}"),
-            Encryption::Tls(certificate) => tls_lines(port, certificate, "no"),
-            Encryption::Mutual(certificate) => tls_lines(port, certificate, "yes"),
+            Encryption::Tls(certificate) => tls_lines(port, certificate),
         };
         let of_servers = if self.sentinel {
             String::new()
@@ -204,19 +200,6 @@ impl Server {
     /// Whether its process has not been killed.
     pub fn is_running(&self) -> bool {
         self.child().is_some()
-    }
-
-    /// Returns the CPU time so far, user and system, of all its threads.
-    #[track_caller]
-    pub fn cpu_time(&self) -> Duration {
-        let tasks = fs::read_dir(format!("/proc/{}/task", self.pid())).expect("the process lives");
-        let nanos = tasks.map(|task| {
-            let schedstat = task.expect("a task").path().join("schedstat");
-            let text = fs::read_to_string(schedstat).unwrap_or_default();
-            let first = text.split_whitespace().next();
-            first.and_then(|word| word.parse().ok()).unwrap_or(0)
-        });
-        Duration::from_nanos(nanos.sum())
     }
 
     /// Kills it (SIGKILL): what it held is gone, connections are reset.
@@ -320,6 +303,16 @@ impl Server {
         value.unwrap_or_else(|| panic!("no number {name} in {info:?}"))
     }
 
+    /// Returns how often it has executed a command.
+    #[track_caller]
+    pub fn calls(&self, command: &str) -> u64 {
+        let stats = self.info("commandstats");
+        stats.get(&format!("cmdstat_{command}")).map_or(0, |line| {
+            let calls = line.split([',', '=']).nth(1).map(str::parse);
+            calls.expect("calls").expect("a number")
+        })
+    }
+
     fn child(&self) -> MutexGuard<'_, Option<Child>> {
         self.child.lock().expect("no test panics while it holds it")
     }
@@ -346,9 +339,9 @@ fn program() -> String {
     std::env::var(PROGRAM).unwrap_or_else(|_| "redis-server".to_owned())
 }
 
-fn tls_lines(port: u16, certificate: &Certificate, wants_clients: &str) -> String {
+fn tls_lines(port: u16, certificate: &Certificate) -> String {
     format!(
-        "port 0\ntls-port {port}\ntls-auth-clients {wants_clients}\ntls-cert-file {}\n\
+        "port 0\ntls-port {port}\ntls-auth-clients no\ntls-cert-file {}\n\
          tls-key-file {}\ntls-ca-cert-file {}",
         certificate.file.display(),
         certificate.key.display(),
