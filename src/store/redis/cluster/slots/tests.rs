@@ -29,37 +29,6 @@ fn read(ranges: Vec<Value>) -> Result<Slots, UnreadableSlots> {
     Slots::read(&Value::Array(ranges), &asked())
 }
 
-/// The values of the Redis Cluster specification, and of a server's `CLUSTER KEYSLOT`.
-#[test]
-fn slots_are_those_of_the_specification() {
-    assert_eq!(crc16(b"123456789"), 0x31C3);
-    for (key, slot) in [
-        ("foo", 12_182),
-        ("bar", 5_061),
-        ("hello", 866),
-        ("123456789", 12_739),
-        ("", 0),
-    ] {
-        assert_eq!(slot_of(key.as_bytes()), slot, "{key}");
-    }
-}
-
-#[test]
-fn only_the_first_tag_counts_and_an_empty_one_does_not() {
-    for (key, partition_id) in [
-        ("{user1000}.following", "user1000"),
-        ("{user1000}.followers", "user1000"),
-        ("foo{}{bar}", "foo{}{bar}"),
-        ("foo{{bar}}zap", "{bar"),
-        ("foo{bar}{zap}", "bar"),
-        ("}{bar}", "bar"),
-        ("foo{bar", "foo{bar"),
-        ("foo}bar", "foo}bar"),
-    ] {
-        assert_eq!(hash_tag(key.as_bytes()), partition_id.as_bytes(), "{key}");
-    }
-}
-
 #[test]
 fn each_slot_has_the_primary_that_the_reply_names() {
     let slots = read(vec![

@@ -18,15 +18,15 @@ use super::slots::Slots;
 use super::view::ClusterNode;
 use super::*;
 use crate::clock::{Clock, Micros, Timestamp};
-use crate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
-use crate::limit::{Algorithm, Align, Check, Consistency, Count, PartitionId, Quota, Verdict};
+use crate::limit::plan::SeriesId;
+use crate::limit::{Algorithm, Check, PartitionId, Quota, Verdict};
 use crate::store::redis::RedisShared;
 use crate::store::redis::observer::Unobserved;
 use crate::store::redis::pipeline::{Grouping, PipelineState};
 use crate::store::redis::servers::{self, Encryption, Server};
 use crate::store::redis::watch::Watch;
 use crate::store::redis::wire::{self, Intent, KeyNames};
-use crate::store::series::{Series, SeriesRole, Shape};
+use crate::store::series::{Series, SeriesRole};
 use crate::store::settings::{Deployment, Password};
 
 /// A view, and plans of one or two quotas that nothing exhausts.
@@ -59,23 +59,10 @@ impl Bench {
         let mut settings = RedisSettings::plain(Deployment::Cluster(seeds.clone()));
         change(&mut settings);
         let names = KeyNames::new("tollgate");
-        let quotas = [3_600, 86_400].map(|secs| Quota {
-            limit: QUOTA,
-            window: Micros::from_secs(secs),
-            algorithm: Algorithm::FixedWindow,
-            count: Count::Admitted,
-            align: Align::Epoch,
-            can_come_back: true,
-        });
+        let quotas = [3_600, 86_400]
+            .map(|secs| Quota::of(Algorithm::FixedWindow, QUOTA, Micros::from_secs(secs)));
         for (series_id, quota) in (0..).map(SeriesId).zip(&quotas) {
-            let series = Series {
-                policy: "per-client".into(),
-                role: SeriesRole::Real,
-                shape: Shape::FixedWindow {
-                    align: Align::Epoch,
-                },
-                window: quota.window,
-            };
+            let series = Series::of("per-client", SeriesRole::Real, quota);
             names.note(series_id, &series);
         }
         // A clock that stands still, so that no window ends.
@@ -111,14 +98,8 @@ impl Bench {
         let checks = (0..).map(SeriesId).zip(&self.quotas[..quotas]);
         checks
             .map(|(series_id, quota)| Check {
-                policy: PlanPolicy(0),
-                quota,
-                series_id,
-                partition_id: PartitionId::new(partition_id),
                 cost,
-                mode: CheckMode::Enforce,
-                on_store_failure: OnStoreFailure::Local,
-                consistency: Consistency::Exact,
+                ..Check::of(quota, series_id, PartitionId::new(partition_id))
             })
             .collect()
     }
@@ -270,7 +251,17 @@ async fn every_key_is_in_the_slot_that_a_server_says() {
     let bench = Bench::open([server.address()]);
     let keys = (0..200).map(|partition_id| bench.key(partition_id));
     let odd = [
-        "", "{}", "{}{a}", "{a", "a}{b}c", "a{b}{c}", "{{a}}", "{a}{b}",
+        "",
+        "{}",
+        "{}{a}",
+        "{a",
+        "a}{b}c",
+        "a{b}{c}",
+        "{{a}}",
+        "{a}{b}",
+        "foo}bar",
+        "{user1000}.following",
+        "foo{{bar}}zap",
     ];
     for key in keys.chain(odd.map(|key| key.as_bytes().into())) {
         let text = std::str::from_utf8(&key).expect("text");
@@ -288,12 +279,12 @@ async fn each_decision_is_one_call_to_the_primary_of_its_slot() {
         .iter()
         .zip(bench.partitions_of(&servers, &primaries))
     {
-        let before = calls(node);
+        let before = node.calls("evalsha");
         for partition_id in &partition_ids {
             bench.decide(*partition_id, 2).await.expect("an answer");
         }
-        let calls = calls(node) - before;
-        assert_eq!(calls, partition_ids.len());
+        let calls = node.calls("evalsha") - before;
+        assert_eq!(calls, partition_ids.len() as u64);
         assert_eq!(errors(node, "MOVED"), 0);
         assert_eq!(bench.spent(partition_ids[0]).await, [1, 1]);
     }
@@ -347,14 +338,6 @@ async fn nodes_that_announce_no_name_are_found() {
         let asked: usize = servers.nodes.iter().map(|node| errors(node, "ASK")).sum();
         assert!(asked > 0, "the move was met");
     }
-}
-
-/// Calls that a server has executed.
-fn calls(node: &Server) -> usize {
-    let stats = node.info("commandstats");
-    let line = stats.get("cmdstat_evalsha");
-    let calls = line.and_then(|line| line.split_once("calls=")?.1.split_once(',')?.0.parse().ok());
-    calls.unwrap_or(0)
 }
 
 /// Errors of a kind that a server has answered.

@@ -16,8 +16,12 @@ async fn views_of_a_process_ask_for_the_map_as_one() {
             bench.decide(partition_id, 1).await.expect("an answer");
         }
     }
-    let asked: usize = servers.nodes.iter().map(maps).sum();
-    assert!((1..benches.len() / 2).contains(&asked), "{asked} maps");
+    let maps = |node: &Server| node.calls("cluster|slots");
+    let asked: u64 = servers.nodes.iter().map(maps).sum();
+    assert!(
+        (1..benches.len() as u64 / 2).contains(&asked),
+        "{asked} maps"
+    );
 }
 
 #[tokio::test(flavor = "local")]
@@ -89,12 +93,4 @@ async fn learns_of_a_move(
 
 fn shared(servers: &servers::Cluster, watch: &Arc<Watch<Slots>>) -> Rc<Bench> {
     Bench::open_watching([servers.nodes[0].address()], |_| (), watch)
-}
-
-/// Maps that a node was asked for.
-fn maps(node: &Server) -> usize {
-    let stats = node.info("commandstats");
-    let line = stats.get("cmdstat_cluster|slots");
-    let calls = line.and_then(|line| line.split_once("calls=")?.1.split_once(',')?.0.parse().ok());
-    calls.unwrap_or(0)
 }
