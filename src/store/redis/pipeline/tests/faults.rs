@@ -21,33 +21,13 @@ async fn killed_server_ends_what_was_sent_and_the_pipeline_heals() {
     server.kill();
     let ended = join_all(asked).await;
     assert!(ended.iter().all(|end| *end == Err(CallError::Disconnected)));
-    until("an attempt fails", || {
-        pipeline.state() == PipelineState::Down
-    })
-    .await;
+    becomes(&pipeline, PipelineState::Down).await;
     let refused = polled(&mut Box::pin(pipeline.asked(plan("k", 1)))).await;
     assert_eq!(refused, Poll::Ready(Err(CallError::Unsent)));
     server.restart();
-    until("the pipeline is up", || {
-        pipeline.state() == PipelineState::Up
-    })
-    .await;
+    becomes(&pipeline, PipelineState::Up).await;
     pipeline.asked(plan("k", 1)).await.expect("an answer");
     assert_eq!(spent(&server, "k"), 1);
-}
-
-#[tokio::test(flavor = "local")]
-async fn server_that_is_absent_at_first_is_found_later() {
-    let server = Server::start();
-    server.kill();
-    let pipeline = open(server.address());
-    let failed = pipeline.asked(plan("k", 1)).await;
-    assert_eq!(failed, Err(CallError::Unsent));
-    server.restart();
-    until("the pipeline is up", || {
-        pipeline.state() == PipelineState::Up
-    })
-    .await;
 }
 
 #[test]
@@ -68,22 +48,13 @@ fn name_that_nobody_answers_for_any_more_leads_where_it_led() {
             ..target(server.address())
         };
         let pipeline = Pipeline::open(SentinelResolver::Fixed(target), context());
-        until("the pipeline is up", || {
-            pipeline.state() == PipelineState::Up
-        })
-        .await;
+        becomes(&pipeline, PipelineState::Up).await;
         let (busy, until_dropped) = mpsc::channel::<()>();
         let looking_up = spawn_blocking(move || until_dropped.recv());
         server.kill();
-        until("the pipeline is down", || {
-            pipeline.state() == PipelineState::Down
-        })
-        .await;
+        becomes(&pipeline, PipelineState::Down).await;
         server.restart();
-        until("the pipeline is up", || {
-            pipeline.state() == PipelineState::Up
-        })
-        .await;
+        becomes(&pipeline, PipelineState::Up).await;
         drop(busy);
         assert!(looking_up.await.is_ok());
     });
@@ -149,11 +120,14 @@ async fn late_replies_answer_their_own_callers() {
         expected.push(pipeline.asked(plan(&key, amount)).await.expect("an answer"));
     }
     server.stop();
-    let mut asked: Vec<_> = (1..=40)
-        .map(|amount| Box::pin(pipeline.asked(plan(&format!("late {amount}"), amount))))
-        .collect();
+    let callers: Vec<_> = (0..40).map(|_| Caller::new(&|_| None)).collect();
+    let ask = |(amount, caller)| {
+        let late = plan(&format!("late {amount}"), amount);
+        Box::pin(pipeline.decide(late, caller))
+    };
+    let mut asked: Vec<_> = (1..=40).zip(&callers).map(ask).collect();
     sent(&mut asked).await;
-    // Half of the callers give up; others come meanwhile.
+    // Half of the callers give up, as clients leave or as time is over; others come meanwhile.
     let (mut stayed, mut given_up) = (Vec::new(), Vec::new());
     for (place, one) in asked.into_iter().enumerate() {
         if place % 2 == 0 {
@@ -162,6 +136,9 @@ async fn late_replies_answer_their_own_callers() {
             &mut given_up
         }
         .push((place, one));
+    }
+    for caller in callers.iter().skip(1).step_by(4) {
+        caller.given_up.set(GivenUp::Late);
     }
     drop(given_up);
     let mut others: Vec<_> = (1..=40)
@@ -223,10 +200,7 @@ async fn mute_server_is_left_for_another_connection() {
         let [asked] = asked;
         assert_eq!(asked.await, Err(CallError::Disconnected));
         proxy.set(Fault::None);
-        until("the pipeline is up", || {
-            pipeline.state() == PipelineState::Up
-        })
-        .await;
+        becomes(&pipeline, PipelineState::Up).await;
         assert!(proxy.accepted() > accepted, "another connection");
         pipeline.asked(plan("k", 1)).await.expect("an answer");
     }
@@ -251,46 +225,6 @@ async fn slow_server_is_not_taken_for_a_mute_one() {
 }
 
 #[tokio::test(flavor = "local")]
-async fn errors_of_the_server_are_told_and_the_connection_is_kept() {
-    let server = Server::start();
-    let pipeline = connected(&server).await;
-    let accepted = || server.figure("stats", "total_connections_received");
-    let before = accepted();
-    server.command(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
-    let refused = pipeline.asked(plan("k", 1)).await;
-    assert!(
-        matches!(&refused, Err(CallError::Server(text)) if text.starts_with("NOREPLICAS ")),
-        "{refused:?}"
-    );
-    server.command(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
-    pipeline.asked(plan("k", 1)).await.expect("an answer");
-    assert_eq!(accepted(), before);
-}
-
-#[tokio::test(flavor = "local")]
-async fn primary_that_became_a_replica_is_left_until_it_is_one_again() {
-    let (server, other) = (Server::start(), Server::start());
-    let pipeline = connected(&server).await;
-    let port = other.port().to_string();
-    server.command(&["REPLICAOF", "127.0.0.1", &port]);
-    let refused = pipeline.asked(plan("k", 1)).await;
-    assert!(
-        matches!(
-            refused,
-            Err(CallError::ReadOnly | CallError::Disconnected | CallError::Unsent)
-        ),
-        "{refused:?}"
-    );
-    server.command(&["REPLICAOF", "NO", "ONE"]);
-    loop {
-        if pipeline.asked(plan("k", 1)).await.is_ok() {
-            break;
-        }
-        sleep(Duration::from_millis(5)).await;
-    }
-}
-
-#[tokio::test(flavor = "local")]
 async fn server_that_answers_and_breaks_in_turn_is_not_dialled_without_a_pause() {
     let server = Server::start();
     let pipeline = connected(&server).await;
@@ -303,10 +237,7 @@ async fn server_that_answers_and_breaks_in_turn_is_not_dialled_without_a_pause()
         let failed = pipeline.asked(plan("k", 1)).await;
         assert_eq!(failed, Err(CallError::ReadOnly));
     }
-    until("the pipeline is down", || {
-        pipeline.state() == PipelineState::Down
-    })
-    .await;
+    becomes(&pipeline, PipelineState::Down).await;
 }
 
 #[tokio::test(flavor = "local")]
@@ -321,16 +252,10 @@ async fn changed_password_is_followed_at_once_and_a_wrong_one_only_fails() {
         })
     };
     pipeline.reconfigure(with("wrong"));
-    until("the server refuses", || {
-        pipeline.state() == PipelineState::Down
-    })
-    .await;
+    becomes(&pipeline, PipelineState::Down).await;
     assert_eq!(pipeline.asked(plan("k", 1)).await, Err(CallError::Unsent));
     pipeline.reconfigure(with("right"));
-    until("the pipeline is up", || {
-        pipeline.state() == PipelineState::Up
-    })
-    .await;
+    becomes(&pipeline, PipelineState::Up).await;
     pipeline.asked(plan("k", 1)).await.expect("an answer");
 }
 

@@ -12,15 +12,6 @@ use crate::store::redis::servers::Server;
 use crate::store::settings::Password;
 
 #[tokio::test(flavor = "local")]
-async fn error_has_the_words_of_the_server() {
-    let server = Server::start_with(&["min-replicas-to-write 1"]);
-    let pipeline = Pipeline::open(SentinelResolver::Fixed(target(server.address())), context());
-    let error = pipeline.asked(plan("k", 1)).await.expect_err("no replica");
-    let words = "NOREPLICAS Not enough good replicas to write.";
-    assert_eq!(error.to_string(), words);
-}
-
-#[tokio::test(flavor = "local")]
 async fn each_change_is_logged_once_and_no_secret_is() {
     let (log, _logging) = captured();
     let server = Server::start_with(&["requirepass right"]);
@@ -33,23 +24,14 @@ async fn each_change_is_logged_once_and_no_secret_is() {
     let pipeline = Pipeline::open(with("right"), context());
     pipeline.asked(plan("k", 1)).await.expect("an answer");
     server.kill();
-    until("an attempt fails", || {
-        pipeline.state() == PipelineState::Down
-    })
-    .await;
+    becomes(&pipeline, PipelineState::Down).await;
     // Time for several attempts, all alike.
     sleep(Duration::from_secs(1)).await;
     server.restart();
-    until("the pipeline is up", || {
-        pipeline.state() == PipelineState::Up
-    })
-    .await;
+    becomes(&pipeline, PipelineState::Up).await;
     pipeline.asked(plan("k", 1)).await.expect("an answer");
     pipeline.reconfigure(with("wrong-secret"));
-    until("the server refuses", || {
-        pipeline.state() == PipelineState::Down
-    })
-    .await;
+    becomes(&pipeline, PipelineState::Down).await;
     let text = log.text();
     let lines = ["connected to Redis", "no connection", "again", "rejects"];
     assert_eq!(text.lines().count(), lines.len(), "{text}");

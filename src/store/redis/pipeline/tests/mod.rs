@@ -24,25 +24,22 @@ use super::shared_state::PLANS_PER_CALL;
 use super::*;
 use crate::clock::{Clock, Micros, Timestamp};
 use crate::limit::partition_id::PartitionHasher;
-use crate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
-use crate::limit::{Algorithm, Align, Check, Consistency, Count, Quota};
+use crate::limit::plan::{OnStoreFailure, SeriesId};
+use crate::limit::{Algorithm, Check, Quota};
 use crate::store::redis::connect::{DialEndpoint, DialTarget};
 use crate::store::redis::observer::Unobserved;
 use crate::store::redis::servers::{self, Server};
 use crate::store::redis::shared::RedisShared;
 use crate::store::redis::wire::{self, Intent, KeyNames, Settlement, SettlementStep};
-use crate::store::series::{Series, SeriesRole, Shape};
+use crate::store::series::{Series, SeriesRole};
 use crate::store::settings::Address;
 
 /// Its window is so long that no test sees its end.
-const QUOTA: Quota = Quota {
-    limit: 1_000_000,
-    window: Micros::from_secs(3_000_000_000),
-    algorithm: Algorithm::FixedWindow,
-    count: Count::Admitted,
-    align: Align::Epoch,
-    can_come_back: true,
-};
+const QUOTA: Quota = Quota::of(
+    Algorithm::FixedWindow,
+    1_000_000,
+    Micros::from_secs(3_000_000_000),
+);
 const SERIES: SeriesId = SeriesId(0);
 
 #[tokio::test(flavor = "local")]
@@ -51,7 +48,7 @@ async fn decisions_that_are_ready_together_share_a_call() {
     let pipeline = connected(&server).await;
     let decided = join_all((0..64).map(|_| pipeline.asked(plan("k", 1)))).await;
     assert!(decided.iter().all(Result::is_ok));
-    assert_eq!((spent(&server, "k"), calls(&server)), (64, 2));
+    assert_eq!((spent(&server, "k"), server.calls("evalsha")), (64, 2));
 }
 
 #[tokio::test(flavor = "local")]
@@ -60,10 +57,10 @@ async fn plans_kept_apart_have_a_call_each() {
     let pipeline = keeping_apart(&server);
     // From then on the server knows the script.
     pipeline.asked(plan("other", 1)).await.expect("an answer");
-    let before = calls(&server);
+    let before = server.calls("evalsha");
     let decided = join_all((0..64).map(|_| pipeline.asked(plan("k", 1)))).await;
     assert!(decided.iter().all(Result::is_ok));
-    let made = calls(&server) - before;
+    let made = server.calls("evalsha") - before;
     assert_eq!((spent(&server, "k"), made), (64, 64));
 }
 
@@ -74,8 +71,7 @@ async fn script_that_the_server_does_not_know_is_sent_once_for_all_that_wait_for
     let decided = join_all((0..PLANS_PER_CALL).map(|_| pipeline.asked(plan("k", 1)))).await;
     assert!(decided.iter().all(Result::is_ok));
     assert_eq!(spent(&server, "k"), PLANS_PER_CALL as u64);
-    let texts = &server.info("commandstats")["cmdstat_eval"];
-    assert!(texts.starts_with("calls=1,"), "{texts}");
+    assert_eq!(server.calls("eval"), 1);
 }
 
 #[tokio::test(flavor = "local")]
@@ -91,19 +87,6 @@ async fn plan_given_up_before_it_was_sent_is_never_executed() {
     drop(given_up);
     pipeline.asked(plan("k", 1)).await.expect("an answer");
     assert_eq!((spent(&server, "given up"), spent(&server, "k")), (0, 1));
-}
-
-#[tokio::test(flavor = "local")]
-async fn calls_wait_for_the_first_connection() {
-    let server = Server::start();
-    let pipeline = open(server.address());
-    assert_eq!(pipeline.state(), PipelineState::Connecting);
-    pipeline.asked(plan("k", 1)).await.expect("an answer");
-    assert_eq!(pipeline.state(), PipelineState::Up);
-    assert_eq!(
-        pipeline.server().as_deref(),
-        Some(&*server.address().to_string())
-    );
 }
 
 #[tokio::test(flavor = "local")]
@@ -168,14 +151,6 @@ async fn manual_clock_stands_in_place_of_the_servers() {
 }
 
 #[tokio::test(flavor = "local")]
-async fn calls_of_their_own_reach_other_scripts() {
-    let server = Server::start();
-    let pipeline = connected(&server).await;
-    settle(&pipeline, "k").await.expect("an answer");
-    assert_eq!(spent(&server, "k"), 1);
-}
-
-#[tokio::test(flavor = "local")]
 async fn one_bad_plan_does_not_fail_the_others_of_its_batch() {
     let server = Server::start();
     let pipeline = connected(&server).await;
@@ -237,10 +212,7 @@ fn open(at: SocketAddr) -> Rc<Pipeline> {
 
 async fn connected(server: &Server) -> Rc<Pipeline> {
     let pipeline = open(server.address());
-    until("the pipeline is up", || {
-        pipeline.state() == PipelineState::Up
-    })
-    .await;
+    becomes(&pipeline, PipelineState::Up).await;
     pipeline
 }
 
@@ -251,14 +223,9 @@ fn plan(key: &str, amount: u64) -> Packed {
 
 fn plan_of(quota: &Quota, key: &str, amount: u64) -> Packed {
     let check = Check {
-        policy: PlanPolicy(0),
-        quota,
-        series_id: SERIES,
-        partition_id: PartitionHasher::new(&[0; 32]).finish(),
         cost: amount,
-        mode: CheckMode::Enforce,
         on_store_failure: OnStoreFailure::Closed,
-        consistency: Consistency::Exact,
+        ..Check::of(quota, SERIES, PartitionHasher::new(&[0; 32]).finish())
     };
     Packed {
         keys: [key.as_bytes().into()].into_iter().collect(),
@@ -292,13 +259,7 @@ async fn settle_step(
 
 fn names() -> KeyNames {
     let names = KeyNames::new("test");
-    let series = Series {
-        policy: "test".into(),
-        role: SeriesRole::Real,
-        shape: Shape::of(&QUOTA),
-        window: QUOTA.window,
-    };
-    names.note(SERIES, &series);
+    names.note(SERIES, &Series::of("test", SeriesRole::Real, &QUOTA));
     names
 }
 
@@ -313,18 +274,6 @@ fn spent(server: &Server, key: &str) -> u64 {
         }
         _ => 0,
     }
-}
-
-/// How many calls by SHA the server has executed.
-fn calls(server: &Server) -> u64 {
-    let stats = server.info("commandstats");
-    let line = stats
-        .get("cmdstat_evalsha")
-        .map_or("calls=0,", String::as_str);
-    let calls = line.trim_start_matches("calls=").split(',').next();
-    calls
-        .and_then(|calls| calls.parse().ok())
-        .expect("a number")
 }
 
 /// Waits for what is to happen, however long it takes; a test that it never happens in fails.
