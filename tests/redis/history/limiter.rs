@@ -207,4 +207,10 @@ impl Draws {
         x ^= x >> 31;
         i64::try_from(x % bound.unsigned_abs()).expect("below a bound")
     }
+
+    /// Draws an index of so many.
+    pub fn index(&mut self, bound: usize) -> usize {
+        let bound = i64::try_from(bound).expect("few");
+        usize::try_from(self.below(bound)).expect("not negative")
+    }
 }

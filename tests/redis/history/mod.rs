@@ -9,3 +9,5 @@ mod fleet;
 mod haunted;
 mod judging;
 mod stores;
+
+pub use limiter::Draws;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::limiter::Draws;
 use super::recording::Watch;
-use crate::support::redis::{Cluster, Fault, Proxy, Sentinels, Server, Value};
+use crate::support::redis::{Cluster, Fault, Proxy, Sentinels, Server, Value, listed};
 use crate::support::{Client, Fleet, Metered, Process, eventually, fleet};
 
 /// Where a fleet keeps its counters.
@@ -81,16 +81,12 @@ const MOVES: usize = 5;
 impl Realm {
     /// Returns what `[store]` calls it.
     pub fn url(&self) -> String {
-        let listed = |addresses: Vec<std::net::SocketAddr>| {
-            let names: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-            names.join(",")
-        };
         match self {
             Self::Single { proxy, .. } => format!("redis://{}", proxy.address()),
             Self::Sentinels(group) => {
-                format!("redis+sentinel://{}/main", listed(group.addresses()))
+                format!("redis+sentinel://{}/main", listed(&group.addresses()))
             }
-            Self::Cluster(cluster) => format!("redis+cluster://{}", listed(cluster.addresses())),
+            Self::Cluster(cluster) => format!("redis+cluster://{}", listed(&cluster.addresses())),
         }
     }
 
@@ -136,7 +132,7 @@ impl Realm {
                     .zip(&cluster.proxies)
                     .collect::<Vec<_>>();
                 nodes.retain(|(node, _)| node.role() == "master");
-                let (node, proxy) = nodes[draw(draws, nodes.len())];
+                let (node, proxy) = nodes[draws.index(nodes.len())];
                 (node, Some(proxy))
             }
         }
@@ -176,7 +172,7 @@ impl Realm {
                 let ids: Vec<&str> = ids.collect();
                 if !ids.is_empty() {
                     // It may have gone by itself.
-                    let _ = server.ask(&["CLIENT", "KILL", "ID", ids[draw(draws, ids.len())]]);
+                    let _ = server.ask(&["CLIENT", "KILL", "ID", ids[draws.index(ids.len())]]);
                 }
             }
             Deed::Fill => {
@@ -211,8 +207,8 @@ impl Realm {
         let mut nodes: Vec<&Server> = cluster.nodes.iter().collect();
         nodes.retain(|node| node.role() == "master");
         // In one direction, as `redis-cli --cluster reshard` does.
-        let from = draw(draws, nodes.len());
-        let to = (from + 1 + draw(draws, nodes.len() - 1)) % nodes.len();
+        let from = draws.index(nodes.len());
+        let to = (from + 1 + draws.index(nodes.len() - 1)) % nodes.len();
         for _ in 0..MOVES {
             if let Value::Bytes(key) = nodes[from].command(&["RANDOMKEY"]) {
                 let slot = cluster.slot_of(&String::from_utf8_lossy(&key));
@@ -253,7 +249,7 @@ pub fn haunt(
             return trace;
         }
         let deeds = realm.deeds();
-        let deed = deeds[draw(&mut draws, deeds.len())];
+        let deed = deeds[draws.index(deeds.len())];
         let before = prober.undecided();
         realm.suffer(deed, &mut draws);
         prober.wait_until_well();
@@ -365,11 +361,6 @@ fn is_decided(gateway: &Process, client: &mut Client, name: usize) -> bool {
     let answer = client.try_answer();
     let answer = answer.unwrap_or_else(|error| panic!("{error}: {:#?}", gateway.lines()));
     answer.status == 200
-}
-
-fn draw(draws: &mut Draws, bound: usize) -> usize {
-    let bound = i64::try_from(bound).expect("few");
-    usize::try_from(draws.below(bound)).expect("not negative")
 }
 
 fn draw_span(draws: &mut Draws, (from, to): (i64, i64)) -> Duration {

@@ -83,7 +83,7 @@ pub fn lacks_answers(history: &History, _: &Quota) -> bool {
 fn burst_of(asker: &mut Asker<'_>, paths: Range<usize>, end: Duration) -> Vec<(usize, Request)> {
     let mut requests = Vec::new();
     while asker.watch.elapsed() < end {
-        let path = paths.start + asker.draw(paths.len());
+        let path = paths.start + asker.draws.index(paths.len());
         requests.push((path, asker.ask(path)));
         asker.pause();
     }
@@ -108,14 +108,9 @@ impl<'a> Asker<'a> {
         }
     }
 
-    fn draw(&mut self, bound: usize) -> usize {
-        let bound = i64::try_from(bound).expect("few");
-        usize::try_from(self.draws.below(bound)).expect("not negative")
-    }
-
     /// Asks some gateway, as one of the clients.
     fn ask(&mut self, path: usize) -> Request {
-        let gateway = self.draw(self.gateways.len());
+        let gateway = self.draws.index(self.gateways.len());
         let key = u32::try_from(self.draws.below(KEYS)).expect("few");
         let bytes = format!("GET /{path} HTTP/1.1\r\nHost: a.test\r\n{CLIENT}: key-{key}\r\n\r\n");
         let sent = self.watch.now();

@@ -10,9 +10,9 @@ use super::asking::Request;
 use super::ledger::{Ledger, Manner, Verdict, counted};
 use super::numbers::{FIRST, GATEWAYS, config, draw_policies, routes};
 use super::scripted::{Answering, Script};
-use super::{Draws, Watch, draw};
+use super::{Draws, Watch};
 use crate::support::redis::{Proxy, Server, Value};
-use crate::support::{PATIENCE, Process, eventually, get, start_skewed};
+use crate::support::{Metered, PATIENCE, Process, eventually, start_skewed};
 
 /// Clients of a fleet.
 pub const CLIENTS: usize = 2;
@@ -48,7 +48,7 @@ impl Rig {
     pub fn start(draws: &mut Draws) -> Self {
         let (policies, other) = draw_policies(draws);
         let mut skews = SKEWS;
-        skews.rotate_left(draw(draws, GATEWAYS));
+        skews.rotate_left(draws.index(GATEWAYS));
         let (server, script) = (Server::start(), Script::start());
         let proxies: Vec<_> = (0..GATEWAYS).map(|_| Proxy::to(server.address())).collect();
         let gateways: Vec<_> = (0..GATEWAYS)
@@ -165,7 +165,7 @@ impl Rig {
             !(is_local && policies.any(is_closed))
         };
         let routes: Vec<_> = (0..ledger.routes.len() - 1).filter(fits).collect();
-        routes[draw(draws, routes.len())]
+        routes[draws.index(routes.len())]
     }
 
     /// Waits until Redis has counted what it must, and notes that it has; returns what differs if it never does.
@@ -266,11 +266,7 @@ impl Rig {
     #[track_caller]
     pub fn number(&self, gateway: usize, name: &str) -> u64 {
         let process = self.gateways[gateway].as_ref().expect("it runs");
-        let text = get(process.admin, "/metrics", "").text();
-        let value = text
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        value.map_or(0, |value| value.parse().expect("a number"))
+        process.series(name).unwrap_or(0)
     }
 }
 
