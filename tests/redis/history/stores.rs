@@ -1,6 +1,5 @@
 //! Every store keeps the laws, whichever gateway is asked.
 
-use std::net::SocketAddr;
 use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
@@ -12,7 +11,7 @@ use super::law::{Answer, History, Loss, Request, Violation, violations};
 use super::recording::{Watch, lacks_answers, record};
 use crate::support::fleet::algorithms;
 use crate::support::redis::{Cluster, Sentinels, Server, Value, listed};
-use crate::support::{Fleet, eventually, get};
+use crate::support::{Fleet, Metered, Process, eventually};
 
 /// Small, so that clients on a busy machine reach it too.
 const LIMIT: u64 = 6;
@@ -77,20 +76,8 @@ fn one_gateway_keeps_the_laws_in_memory() {
 #[test]
 fn three_gateways_keep_the_laws_on_one_redis() {
     let server = Server::start();
-    keep_the_laws(&format!("redis://{}", server.address()));
-}
-
-#[test]
-fn three_gateways_keep_the_laws_on_a_cluster() {
-    let cluster = Cluster::start(3, 0);
-    keep_the_laws(&format!("redis+cluster://{}", listed(&cluster.addresses())));
-}
-
-/// Fails unless three gateways on that store keep every law.
-#[track_caller]
-fn keep_the_laws(url: &str) {
     let quotas = quotas();
-    let store = format!("url = '{url}'\n{PATIENT}");
+    let store = format!("url = 'redis://{}'\n{PATIENT}", server.address());
     let fleet = Fleet::start(GATEWAYS, &quotas, CLOSED, &store);
     let histories = record(&fleet.addresses(), &quotas, BURSTS, lacks_answers);
     assert_lawful(&histories, &quotas);
@@ -171,7 +158,9 @@ fn keep_the_laws_across(url: &str, fail_over: impl FnOnce()) {
     let (mut histories, loss) = thread::scope(|scope| {
         let recording = scope.spawn(|| record(&gateways, &quotas, BURSTS_AROUND, lacks_end));
         eventually("every gateway has much to decide", || {
-            let decided = fleet.gateways.iter().map(|gateway| decided(gateway.admin));
+            let answered = "tollgate_store_decisions_total{result=\"answered\"}";
+            let decided = |gateway: &Process| gateway.series(answered).unwrap_or(0);
+            let decided = fleet.gateways.iter().map(decided);
             (decided.min() > Some(DECISIONS)).then_some(())
         });
         let since = watch.now();
@@ -189,14 +178,6 @@ fn keep_the_laws_across(url: &str, fail_over: impl FnOnce()) {
         assert!(history.requests.iter().any(|x| is_after(&x)), "{quota:?}");
         assert_eq!(violations(history, quota), [], "{quota:?}");
     }
-}
-
-/// How many decisions the store has made for a gateway.
-fn decided(admin: SocketAddr) -> u64 {
-    let metrics = get(admin, "/metrics", "").text();
-    let name = "tollgate_store_decisions_total{result=\"answered\"} ";
-    let count = metrics.lines().find_map(|line| line.strip_prefix(name));
-    count.map_or(0, |count| count.parse().expect("a counter"))
 }
 
 #[test]
