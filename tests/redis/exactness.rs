@@ -138,13 +138,6 @@ fn one_gateway_admits_exactly_the_quota_in_memory() {
 }
 
 #[test]
-fn three_gateways_admit_exactly_the_quota_on_one_redis() {
-    let server = Server::start();
-    let url = format!("redis://{}", server.address());
-    assert_exact(&fleet(GATEWAYS, &format!("url = '{url}'\n{PATIENT}")));
-}
-
-#[test]
 fn three_gateways_admit_exactly_the_quota_on_a_cluster() {
     let cluster = Cluster::start(3, 0);
     let url = format!("redis+cluster://{}", listed(&cluster.addresses()));
@@ -186,7 +179,7 @@ fn failover_admits_the_quota_and_what_was_lost_and_no_more() {
 
 /// Each gateway admits its share by itself, once it knows how many share: together at most one more quota.
 #[test]
-fn fleet_that_lost_its_store_admits_at_most_one_more_quota() {
+fn fleet_admits_exactly_the_quota_on_one_redis_and_at_most_one_more_once_that_is_lost() {
     let server = Server::start();
     let store = format!(
         "url = 'redis://{}'\ntimeout = '5s'\nrefusal_cache = '0s'",

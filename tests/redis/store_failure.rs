@@ -69,26 +69,6 @@ fn breaker(redis: &Server, state: &str) -> String {
 }
 
 #[test]
-fn gateways_share_one_limit() {
-    let redis = Server::start();
-    let config = over(redis.address(), TEN, "");
-    let gateways = [start(&config), start(&config)];
-    gateways.iter().for_each(connected);
-    let left: Vec<i64> = (0..10)
-        .map(|turn| remaining(&ask(&gateways[turn % 2]), "p"))
-        .collect();
-    assert_eq!(left, (0..10).rev().collect::<Vec<_>>());
-    assert_eq!(gateways.each_ref().map(|one| ask(one).status), [429, 429]);
-    eventually("both gateways know of each other", || {
-        for one in &gateways {
-            one.clock.advance(secs(5));
-        }
-        let seen = |one: &Running| metric(one, "tollgate_store_nodes") == 2;
-        gateways.iter().all(seen).then_some(())
-    });
-}
-
-#[test]
 fn local_policy_limits_alone_while_redis_is_away() {
     let redis = Server::start();
     let running = start(&over(redis.address(), TEN, TOUCHY));
@@ -103,17 +83,6 @@ fn local_policy_limits_alone_while_redis_is_away() {
     assert_eq!(statuses[10..], [429; 2]);
     let counts = ["answered", "failed", "unasked"].map(|result| decisions(&running, result));
     assert_eq!(counts, [1, 0, 12]);
-}
-
-#[test]
-fn local_policy_takes_the_fleet_to_be_as_large_as_the_file_says_at_least() {
-    let redis = Server::start();
-    let store = format!("{TOUCHY}\nmin_nodes = 4");
-    let running = start(&over(redis.address(), TEN, &store));
-    connected(&running);
-    redis.kill();
-    let statuses = [0; 4].map(|_| ask(&running).status);
-    assert_eq!(statuses, [200, 200, 429, 429]);
 }
 
 #[test]
