@@ -3,12 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-use tollgate::limit::{Algorithm, Check, Count, OldestBucket, Quota};
+use tollgate::limit::{Algorithm, Check, Count, OldestBucket, Quota, Retry};
 use tollgate::store::SeriesRole;
 
 use crate::gate::{CLIENT, Gate, calls};
 use crate::settling::{comes_about, leave};
-use crate::store_redis::{Bench, ONE, check, decide, quota, run};
+use crate::store_redis::{Bench, ONE, TEN, check, decide, quota, run};
 use crate::support::redis::{Cluster, Server, listed};
 use crate::support::{Client, Config};
 
@@ -104,19 +104,22 @@ fn costs_that_fall_from_request_to_request_cost_redis_one_call() {
 }
 
 #[test]
-fn refusal_is_remembered_though_its_client_has_left() {
+fn client_that_leaves_before_its_refusal_does_not_keep_it_from_being_remembered() {
     let (server, bench) = Bench::start();
     run(async {
         let session = bench.store.session();
-        let plan = [check(&ONE, 0, 1)];
+        let plan = [check(&ONE, 0, 1), check(&TEN, 1, 1)];
         assert!(decide(&session, &plan).await.0.admit);
         server.stop();
         leave(Box::pin(session.decide(&plan))).await;
         server.resume();
-        let is_remembered = || bench.redis().refusals_remembered == 1;
+        let is_remembered = || bench.redis().refusals_remembered > 0;
         comes_about("never remembered", is_remembered).await;
-        let before = calls(&server);
-        assert!(!decide(&session, &plan).await.0.admit);
-        assert_eq!(calls(&server), before);
+        let (verdict, _, is_degraded) = decide(&session, &plan).await;
+        assert!(!verdict.admit && !is_degraded);
+        assert_eq!(verdict.retry, Retry::After(ONE.window));
+        let remaining = (verdict.answers.iter()).map(|iter| Some(iter.decision?.remaining));
+        assert_eq!(remaining.collect::<Vec<_>>(), [Some(0), None]);
+        assert_eq!(bench.redis().remembered, 1);
     });
 }

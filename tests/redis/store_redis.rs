@@ -6,13 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestRunner};
 use tokio::runtime::{Builder, LocalOptions};
 use tollgate::clock::{Clock, Micros};
 use tollgate::limit::plan::{CHECKS_MAX, SeriesId};
-use tollgate::limit::{Adjustment, Algorithm, Check, Count, PartitionId, Quota, Retry, Verdict};
+use tollgate::limit::{Adjustment, Algorithm, Check, Count, PartitionId, Quota, Verdict};
 use tollgate::store::settings::{Address, BreakerSettings, Deployment, Location, RedisSettings};
 use tollgate::store::{
     Charge, MemoryStore, Series, SeriesRole, Session, Settings, Store, StoreVerdict,
@@ -372,39 +371,6 @@ fn refusal_is_remembered_by_the_node_and_not_past_what_comes_back_here() {
         assert!(!decide(&workers[0], &plan).await.0.admit);
         give_back(&workers[1], &mut charge, 1).await;
         assert!(decide(&workers[0], &plan).await.0.admit, "given back here");
-    });
-}
-
-#[test]
-fn client_that_leaves_before_its_refusal_does_not_keep_it_from_being_remembered() {
-    let (server, bench) = Bench::start();
-    run(async {
-        let session = bench.store.session();
-        let plan = [check(&ONE, 0, 1), check(&TEN, 1, 1)];
-        assert!(decide(&session, &plan).await.0.admit);
-        server.stop();
-        let mut deciding = Box::pin(session.decide(&plan));
-        for _ in 0..TURNS {
-            let answer = (&mut deciding).now_or_never();
-            assert!(answer.is_none(), "a stopped server answers nobody");
-            tokio::task::yield_now().await;
-        }
-        drop(deciding);
-        server.resume();
-        let usage = || bench.store.usage().redis.expect("it is Redis");
-        let is_remembered = async {
-            while usage().refusals_remembered == 0 {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        };
-        let in_time = tokio::time::timeout(PATIENCE, is_remembered).await;
-        in_time.expect("the refusal is remembered");
-        let (verdict, _, is_degraded) = decide(&session, &plan).await;
-        assert!(!verdict.admit && !is_degraded);
-        assert_eq!(verdict.retry, Retry::After(ONE.window));
-        let remaining = (verdict.answers.iter()).map(|iter| Some(iter.decision?.remaining));
-        assert_eq!(remaining.collect::<Vec<_>>(), [Some(0), None]);
-        assert_eq!(usage().remembered, 1);
     });
 }
 
