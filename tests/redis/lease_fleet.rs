@@ -13,7 +13,7 @@ use tollgate::limit::{
 };
 use tollgate::store::{Charge, Series, SeriesRole, Session, StoreVerdict};
 
-use crate::store_redis::{Bench, TEN, TURNS, check};
+use crate::store_redis::{Bench, TEN, TURNS, check, run};
 use crate::support::redis::Server;
 use crate::support::{PATIENCE, START};
 
@@ -31,6 +31,19 @@ const SENT_MAX: usize = 2;
 pub const PATIENT: Duration = Duration::from_secs(5);
 /// For those in which it may not.
 pub const HASTY: Duration = Duration::from_millis(20);
+
+/// The client of a story.
+pub const CLIENT: u128 = 1;
+
+/// Tells a story to so many gateways, which know of each other.
+pub fn with(count: usize, story: impl AsyncFnOnce(&Fleet<'_>)) {
+    let server = Server::start();
+    run(async {
+        let fleet = Fleet::start(&server, &vec![server.address(); count], PATIENT).await;
+        fleet.meet().await;
+        story(&fleet).await;
+    });
+}
 
 /// Returns a quota per day.
 pub const fn daily(limit: u64) -> Quota {

@@ -3,8 +3,7 @@
 use tollgate::store::{GuardedStore, Store};
 
 use crate::gate::calls;
-use crate::lease_fleet::{Gateway, PATIENT, daily};
-use crate::leases::{CLIENT, with};
+use crate::lease_fleet::{CLIENT, Gateway, PATIENT, daily, with};
 use crate::support::redis::Proxy;
 
 #[test]

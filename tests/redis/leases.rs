@@ -6,23 +6,10 @@ use tollgate::limit::plan::{CheckMode, PlanPolicy};
 use tollgate::limit::{Algorithm, Check, Quota};
 
 use crate::gate::calls;
-use crate::lease_fleet::{DAY, Fleet, HASTY, PATIENT, daily, of_each_algorithm};
+use crate::lease_fleet::{CLIENT, DAY, Fleet, HASTY, PATIENT, daily, of_each_algorithm, with};
 use crate::store_redis::run;
 use crate::support::START;
 use crate::support::redis::{Fault, Proxy, Server};
-
-/// The client of a story.
-pub const CLIENT: u128 = 1;
-
-/// Tells a story to so many gateways, which know of each other.
-pub fn with(count: usize, story: impl AsyncFnOnce(&Fleet<'_>)) {
-    let server = Server::start();
-    run(async {
-        let fleet = Fleet::start(&server, &vec![server.address(); count], PATIENT).await;
-        fleet.meet().await;
-        story(&fleet).await;
-    });
-}
 
 #[test]
 fn busy_client_takes_few_calls_once_the_fleet_was_seen_for_ten_seconds() {

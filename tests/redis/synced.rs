@@ -6,14 +6,12 @@ use tollgate::limit::{Algorithm, Align, OldestBucket, Quota};
 use tollgate::store::{Charge, StoreVerdict};
 
 use crate::gate::calls;
-use crate::lease_fleet::{Fleet, HASTY, PATIENT, daily, of_each_algorithm};
+use crate::lease_fleet::{CLIENT, Fleet, HASTY, PATIENT, daily, of_each_algorithm, with};
 use crate::store_redis::{EVERYTHING, TURNS, run};
 use crate::support::ratelimit::remaining;
 use crate::support::redis::{Proxy, Server};
 use crate::support::{Config, Process, START, eventually, get, start_skewed};
 
-/// The client of a story.
-pub const CLIENT: u128 = 1;
 /// How often gateways look whether something is to be done.
 pub const STEP: Micros = Micros(100_000);
 /// How often they tell Redis what they counted.
@@ -22,16 +20,6 @@ pub const INTERVAL: Micros = Micros::from_secs(1);
 pub const TWO_INTERVALS: Micros = Micros(2 * INTERVAL.0);
 /// After it nobody follows a client that is silent: two intervals, and what is left of a third.
 const SILENCE: Micros = Micros(3 * INTERVAL.0 + STEP.0);
-
-/// Tells a story to so many gateways, which know of each other.
-pub fn with(count: usize, story: impl AsyncFnOnce(&Fleet<'_>)) {
-    let server = Server::start();
-    run(async {
-        let fleet = Fleet::start(&server, &vec![server.address(); count], PATIENT).await;
-        fleet.meet().await;
-        story(&fleet).await;
-    });
-}
 
 /// The same, each behind a proxy of its own; Redis has not long for an answer.
 pub fn with_proxies(count: usize, story: impl AsyncFnOnce(&Fleet<'_>, &[Proxy])) {

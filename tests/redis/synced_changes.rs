@@ -6,9 +6,9 @@ use tollgate::limit::plan::{CheckMode, PlanPolicy};
 use tollgate::limit::{Adjustment, Algorithm, Check, Quota};
 use tollgate::store::Charge;
 
-use crate::lease_fleet::{DAY, Gateway, daily};
+use crate::lease_fleet::{CLIENT, DAY, Gateway, daily, with};
 use crate::support::START;
-use crate::synced::{CLIENT, INTERVAL, TWO_INTERVALS, wait, windows, with};
+use crate::synced::{INTERVAL, TWO_INTERVALS, wait, windows};
 
 /// Asks until it is refused, at one moment; returns how many were admitted.
 pub async fn spend_all(gateway: &Gateway, plan: &[Check<'_>]) -> u64 {

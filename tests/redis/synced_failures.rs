@@ -5,14 +5,12 @@ use tollgate::clock::Micros;
 use tollgate::limit::Check;
 use tollgate::limit::plan::OnStoreFailure;
 
-use crate::lease_fleet::{DAY, Fleet, HASTY};
+use crate::lease_fleet::{CLIENT, DAY, Fleet, HASTY, with};
 use crate::settling::comes_about;
 use crate::store_redis::{TURNS, run};
 use crate::support::START;
 use crate::support::redis::{Fault, Proxy, Server};
-use crate::synced::{
-    CLIENT, INTERVAL, STEP, TWO_INTERVALS, wait, wait_alone, windows, with, with_proxies,
-};
+use crate::synced::{INTERVAL, STEP, TWO_INTERVALS, wait, wait_alone, windows, with_proxies};
 use crate::synced_changes::spend_all;
 
 /// How a gateway loses Redis.
