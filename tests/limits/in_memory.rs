@@ -123,7 +123,8 @@ impl Gateway {
     }
 }
 
-pub fn quota(algorithm: Algorithm, limit: u64) -> Quota {
+/// Makes a quota of `limit` units a minute, all of which fit at once.
+pub fn quota_of(algorithm: Algorithm, limit: u64) -> Quota {
     let algorithm = match algorithm {
         Algorithm::Gcra { .. } => Algorithm::Gcra { burst: limit },
         Algorithm::LeakyBucket { .. } => Algorithm::LeakyBucket { queue: limit - 1 },

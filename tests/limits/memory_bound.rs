@@ -10,7 +10,7 @@ use tollgate::limit::{Algorithm, Check, OldestBucket, PartitionId, Quota, State}
 use tollgate::metrics::Usage;
 use tollgate::store::{Charge, StoreVerdict};
 
-use crate::in_memory::{Gateway, ROOMY, WINDOW, algorithms, check, partition_id, quota};
+use crate::in_memory::{Gateway, ROOMY, WINDOW, algorithms, check, partition_id, quota_of};
 
 /// A bound that a few thousand keys reach.
 const TIGHT: u64 = 96 << 10;
@@ -21,7 +21,7 @@ const OVERFLOW_BYTES_MAX: u64 = 2 << 10;
 fn refused_client_stays_refused_while_new_keys_flood_a_full_store() {
     for algorithm in algorithms() {
         let gateway = Gateway::new(TIGHT);
-        let quota = quota(algorithm, 3);
+        let quota = quota_of(algorithm, 3);
         let series_id = gateway.series_id("p", &quota);
         let victim = check(&quota, series_id, 1);
         assert_eq!(gateway.flood(victim, 1..2), 1);
@@ -53,7 +53,7 @@ fn refused_client_stays_refused_while_new_keys_flood_a_full_store() {
 fn newcomers_of_a_full_store_share_one_quota() {
     for algorithm in algorithms() {
         let gateway = Gateway::new(0);
-        let quota = quota(algorithm, 3);
+        let quota = quota_of(algorithm, 3);
         let check = check(&quota, gateway.series_id("p", &quota), 1);
         assert_eq!(gateway.flood(check, 0..100), 3, "{algorithm:?}");
         assert_eq!(gateway.remaining(check), 0, "{algorithm:?}");
@@ -76,7 +76,7 @@ fn newcomers_of_a_full_store_share_one_quota() {
 fn charge_of_the_overflow_partition_comes_back_to_it() {
     for algorithm in algorithms() {
         let gateway = Gateway::new(0);
-        let quota = quota(algorithm, 3);
+        let quota = quota_of(algorithm, 3);
         let check = check(&quota, gateway.series_id("p", &quota), 1);
         let (_, mut charge) = gateway.decide(&[Check { cost: 3, ..check }]);
         assert_eq!(gateway.flood(check, 2..10), 0, "{algorithm:?}");
@@ -88,7 +88,7 @@ fn charge_of_the_overflow_partition_comes_back_to_it() {
 #[test]
 fn open_policy_of_a_full_store_admits_uncounted() {
     let gateway = Gateway::new(0);
-    let quota = quota(Algorithm::FixedWindow, 1);
+    let quota = quota_of(Algorithm::FixedWindow, 1);
     let open = Check {
         on_store_failure: OnStoreFailure::Open,
         ..check(&quota, gateway.series_id("p", &quota), 1)
@@ -105,7 +105,7 @@ fn open_policy_of_a_full_store_admits_uncounted() {
 #[test]
 fn closed_policy_of_a_full_store_is_unavailable_and_charges_nobody() {
     let gateway = Gateway::new(0);
-    let quota = quota(Algorithm::FixedWindow, 1);
+    let quota = quota_of(Algorithm::FixedWindow, 1);
     let local = check(&quota, gateway.series_id("local", &quota), 1);
     let closed = Check {
         on_store_failure: OnStoreFailure::Closed,
@@ -127,7 +127,7 @@ fn closed_policy_of_a_full_store_is_unavailable_and_charges_nobody() {
 fn full_shard_makes_room_from_idle_state_by_itself() {
     for algorithm in algorithms() {
         let gateway = Gateway::new(8 << 10);
-        let quota = quota(algorithm, 3);
+        let quota = quota_of(algorithm, 3);
         let check = check(&quota, gateway.series_id("p", &quota), 1);
         // Tags without their high bits all fall into one shard.
         let one_shard = |key| Check {
@@ -151,7 +151,7 @@ fn known_client_is_decided_exactly_while_newcomers_fill_the_store() {
     // Those whose state grows.
     let [_, window, log, ..] = algorithms();
     for algorithm in [window, log] {
-        let quota = quota(algorithm, 100);
+        let quota = quota_of(algorithm, 100);
         let decisions = |bytes_max: u64, newcomers: u64| -> (Vec<bool>, Usage) {
             let gateway = Gateway::new(bytes_max);
             let client = check(&quota, gateway.series_id("p", &quota), 1);
@@ -179,7 +179,7 @@ fn existing_client_of_a_full_store_gets_a_coarser_log_and_no_more_than_its_quota
     let cases = algorithms().map(|algorithm| [(algorithm, 0, LIMIT), (algorithm, 512, 3 * LIMIT)]);
     for (algorithm, spare_bytes, least) in cases.into_iter().flatten() {
         let gateway = Gateway::new(ROOMY);
-        let quota = quota(algorithm, LIMIT);
+        let quota = quota_of(algorithm, LIMIT);
         let client = check(&quota, gateway.series_id("p", &quota), 1);
         assert!(gateway.admits(client), "{algorithm:?}");
         let bytes_max = gateway.usage().bytes + spare_bytes;
@@ -223,7 +223,7 @@ proptest! {
             Algorithm::SlidingWindow { buckets: 60, oldest: OldestBucket::Whole },
             Algorithm::SlidingWindow { buckets: 3, oldest: OldestBucket::Dropped },
         ] {
-            let quota = quota(algorithm, limit);
+            let quota = quota_of(algorithm, limit);
             if algorithm == Algorithm::SlidingLog {
                 check_coarser::<SlidingLog>(&quota, &steps)?;
             } else {
@@ -267,7 +267,7 @@ fn check_coarser<S: State>(quota: &Quota, steps: &[(u64, u64, bool)]) -> Result<
 fn idle_state_gives_its_memory_back() {
     for algorithm in algorithms() {
         let gateway = Gateway::new(ROOMY);
-        let quota = quota(algorithm, 3);
+        let quota = quota_of(algorithm, 3);
         let check = check(&quota, gateway.series_id("p", &quota), 1);
         gateway.flood(check, 0..5_000);
         let held = gateway.usage();
@@ -286,7 +286,7 @@ fn idle_state_gives_its_memory_back() {
 #[test]
 fn table_shrinks_around_the_few_that_are_left() {
     let gateway = Gateway::new(ROOMY);
-    let quota = quota(Algorithm::FixedWindow, 3);
+    let quota = quota_of(Algorithm::FixedWindow, 3);
     let check = check(&quota, gateway.series_id("p", &quota), 1);
     gateway.flood(check, 0..50_000);
     let held = gateway.usage();

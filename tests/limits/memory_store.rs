@@ -4,15 +4,15 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
 use tollgate::clock::Micros;
-use tollgate::limit::{Algorithm, Align, Check, OldestBucket, Quota, Retry};
+use tollgate::limit::{Algorithm, Align, Check, OldestBucket, Quota};
 
-use crate::in_memory::{Gateway, ROOMY, algorithms, check, partition_id, quota};
+use crate::in_memory::{Gateway, ROOMY, algorithms, check, partition_id, quota_of};
 
 #[test]
 fn plan_over_two_shards_never_charges_one_without_the_other() {
     for algorithm in algorithms() {
         let gateway = Gateway::new(ROOMY);
-        let (wide, narrow) = (quota(algorithm, 2_000), quota(algorithm, 700));
+        let (wide, narrow) = (quota_of(algorithm, 2_000), quota_of(algorithm, 700));
         let user = check(&wide, gateway.series_id("user", &wide), 1);
         let tenant = check(&narrow, gateway.series_id("tenant", &narrow), 2);
         let admitted = AtomicU64::new(0);
@@ -44,7 +44,7 @@ fn plan_over_two_shards_never_charges_one_without_the_other() {
 fn refused_or_looked_at_newcomer_takes_no_memory_for_its_state() {
     for algorithm in algorithms() {
         let gateway = Gateway::new(ROOMY);
-        let quota = quota(algorithm, 5);
+        let quota = quota_of(algorithm, 5);
         let check = check(&quota, gateway.series_id("p", &quota), 1);
         assert!(!gateway.admits(Check { cost: 6, ..check }));
         assert!(gateway.admits(Check { cost: 0, ..check }));
@@ -57,7 +57,7 @@ fn refused_or_looked_at_newcomer_takes_no_memory_for_its_state() {
 fn peek_tells_what_a_request_would_be_answered_and_spends_nothing() {
     for algorithm in algorithms() {
         let gateway = Gateway::new(ROOMY);
-        let quota = quota(algorithm, 5);
+        let quota = quota_of(algorithm, 5);
         let check = check(&quota, gateway.series_id("p", &quota), 1);
         for left in (0..5).rev() {
             let looked = gateway.peek(&[check]);
@@ -79,7 +79,7 @@ fn peek_tells_what_a_request_would_be_answered_and_spends_nothing() {
 fn bucket_keeps_its_counts_when_charges_begin_to_come_back() {
     const CLIENTS: u64 = 10_000;
     let gateway = Gateway::new(ROOMY);
-    let settled = quota(Algorithm::Gcra { burst: 0 }, 10);
+    let settled = quota_of(Algorithm::Gcra { burst: 0 }, 10);
     let stays = Quota {
         can_come_back: false,
         ..settled
@@ -109,7 +109,7 @@ fn bucket_keeps_its_counts_when_charges_begin_to_come_back() {
 fn reset_makes_one_partition_whole_and_no_other() {
     for algorithm in algorithms() {
         let gateway = Gateway::new(ROOMY);
-        let quota = quota(algorithm, 1);
+        let quota = quota_of(algorithm, 1);
         let series_id = gateway.series_id("p", &quota);
         let (one, two) = (check(&quota, series_id, 1), check(&quota, series_id, 2));
         assert_eq!(gateway.flood(one, 1..3), 2);
@@ -127,7 +127,7 @@ fn reset_makes_one_partition_whole_and_no_other() {
 fn retain_keeps_live_series_and_drops_the_rest_with_their_memory() {
     for algorithm in algorithms() {
         let gateway = Gateway::new(ROOMY);
-        let quota = quota(algorithm, 1);
+        let quota = quota_of(algorithm, 1);
         let [kept, dropped] = ["kept", "dropped"].map(|policy| gateway.series_id(policy, &quota));
         gateway.flood(check(&quota, kept, 0), 0..100);
         let alone = gateway.usage();
@@ -151,7 +151,7 @@ fn retain_keeps_live_series_and_drops_the_rest_with_their_memory() {
 fn changed_number_keeps_its_counters_and_a_changed_shape_starts_afresh() {
     for algorithm in algorithms() {
         let gateway = Gateway::new(ROOMY);
-        let (before, after) = (quota(algorithm, 10), quota(algorithm, 12));
+        let (before, after) = (quota_of(algorithm, 10), quota_of(algorithm, 12));
         let series_id = gateway.series_id("p", &before);
         assert_eq!(gateway.series_id("p", &after), series_id);
         assert!(gateway.admits(Check {
@@ -171,7 +171,7 @@ fn changed_number_keeps_its_counters_and_a_changed_shape_starts_afresh() {
     }
     let shapes = [OldestBucket::Weighted, OldestBucket::Whole].map(|oldest| {
         let buckets = 10;
-        quota(Algorithm::SlidingWindow { buckets, oldest }, 10)
+        quota_of(Algorithm::SlidingWindow { buckets, oldest }, 10)
     });
     let gateway = Gateway::new(ROOMY);
     assert_ne!(
@@ -188,7 +188,7 @@ fn state_of_spread_windows_is_kept_until_its_own_windows_have_ended() {
             let gateway = Gateway::new(ROOMY);
             let quota = Quota {
                 align: Align::Spread,
-                ..quota(*algorithm, 3)
+                ..quota_of(*algorithm, 3)
             };
             let check = check(&quota, gateway.series_id("p", &quota), key);
             while gateway.admits(check) {}
@@ -203,23 +203,5 @@ fn state_of_spread_windows_is_kept_until_its_own_windows_have_ended() {
         }
         resets.dedup();
         assert_eq!(resets.len(), 8, "{algorithm:?}: {resets:?}");
-    }
-}
-
-#[test]
-fn refusal_says_when_and_the_store_keeps_its_word() {
-    for algorithm in algorithms() {
-        let gateway = Gateway::new(ROOMY);
-        let quota = quota(algorithm, 3);
-        let check = check(&quota, gateway.series_id("p", &quota), 1);
-        while gateway.admits(check) {}
-        let Retry::After(retry) = gateway.decide(&[check]).0.retry else {
-            panic!("the cost fits one day");
-        };
-        gateway.clock.advance(Micros(retry.0 - 1));
-        assert!(!gateway.admits(check), "{algorithm:?}");
-        gateway.clock.advance(Micros(1));
-        gateway.sweep();
-        assert!(gateway.admits(check), "{algorithm:?}");
     }
 }

@@ -14,8 +14,9 @@ use tollgate::limit::{
     Adjustment, Algorithm, Align, CalendarUnit, Count, OldestBucket, PartitionId, Quota,
 };
 
+use crate::in_memory::quota_of;
 use crate::ledger::{Rows, calendar};
-use crate::scripted::{Scripted, quota_of};
+use crate::scripted::Scripted;
 use crate::spec::{Pure, Subject};
 use crate::support::redis::Value;
 use crate::traffic::window_of;

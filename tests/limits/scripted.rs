@@ -7,11 +7,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use smallvec::SmallVec;
-use tollgate::clock::{Micros, Timestamp};
+use tollgate::clock::Timestamp;
 use tollgate::limit::plan::{PlanPolicy, SeriesId};
-use tollgate::limit::{
-    Adjustment, Algorithm, Charged, Check, Decision, PartitionId, Quota, Verdict,
-};
+use tollgate::limit::{Adjustment, Charged, Check, Decision, PartitionId, Verdict};
 use tollgate::store::GatewayId;
 use tollgate::store::redis::wire::{
     self, AskingGateway, Call, Intent, KeyNames, Packed, PlanError, Replies, Reply, Script,
@@ -441,30 +439,8 @@ impl Scripted {
     }
 }
 
-/// Makes a quota of `limit` units a minute, all of which fit at once.
-pub fn quota_of(algorithm: Algorithm, limit: u64) -> Quota {
-    let algorithm = match algorithm {
-        Algorithm::Gcra { .. } => Algorithm::Gcra { burst: limit },
-        Algorithm::LeakyBucket { .. } => Algorithm::LeakyBucket { queue: limit - 1 },
-        other => other,
-    };
-    Quota::of(algorithm, limit, Micros::from_secs(60))
-}
-
 pub fn series_id(index: usize) -> SeriesId {
     SeriesId(u32::try_from(index).expect("few quotas"))
-}
-
-/// Returns a value as the client library has it.
-pub fn as_client(value: Value) -> redis::Value {
-    match value {
-        Value::Integer(number) => redis::Value::Int(number),
-        Value::Status(text) => redis::Value::SimpleString(text),
-        Value::Bytes(bytes) => redis::Value::BulkString(bytes),
-        // An error is no answer either; which one does not matter to who reads answers.
-        Value::Nil | Value::Error(_) => redis::Value::Nil,
-        Value::List(values) => redis::Value::Array(values.into_iter().map(as_client).collect()),
-    }
 }
 
 /// Returns the server that the tests of this process share.

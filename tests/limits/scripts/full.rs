@@ -13,9 +13,9 @@ use tollgate::store::redis::wire::{
 };
 
 use super::lockstep::{Tick, is_sound, peeks, plans, tick};
-use crate::in_memory::algorithms;
+use crate::in_memory::{algorithms, quota_of};
 use crate::ledger::{Quotas, Rows};
-use crate::scripted::{Scripted, quota_of};
+use crate::scripted::Scripted;
 use crate::support::redis::{Server, Value};
 use crate::traffic::{Cost, START};
 

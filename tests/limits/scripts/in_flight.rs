@@ -9,7 +9,8 @@ use tollgate::limit::{Algorithm, Check, Quota, Verdict};
 use tollgate::store::GatewayId;
 use tollgate::store::redis::wire::{self, AskingGateway, Intent, Settlement, SettlementStep};
 
-use crate::scripted::{Scripted, quota_of, series_id};
+use crate::in_memory::quota_of;
+use crate::scripted::{Scripted, series_id};
 use crate::support::redis::Value;
 use crate::traffic::START;
 
