@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::support::redis::{Server, Value};
-use crate::support::{Config, Process, TOKEN, eventually, get, order};
+use crate::support::{Config, Metered, Process, TOKEN, eventually, get, order};
 
 const CLIENT: &str = "X-Api-Key: alice\r\n";
 
@@ -58,13 +58,7 @@ fn a_server_that_may_evict_balances_decides_none_of_them() {
         assert_eq!(get(gateway.public, "/free", "").status, 204);
         let page = |path: &str| get(gateway.admin, path, "").text();
         assert!(page("/readyz").contains("may evict any key, so credits follow on_store_failure"));
-        let metric = "tollgate_store_evicts_credits{";
-        let metrics = page("/metrics");
-        assert!(
-            metrics
-                .lines()
-                .any(|line| line.starts_with(metric) && line.ends_with(" 1"))
-        );
+        assert_eq!(gateway.metric("tollgate_store_evicts_credits"), 1);
         // Each new connection finds out again.
         server.command(&["CONFIG", "SET", "maxmemory-policy", "volatile-lru"]);
         server.command(&["CLIENT", "KILL", "TYPE", "NORMAL", "SKIPME", "YES"]);

@@ -58,10 +58,7 @@ fn all_answer(fleet: &Fleet, orders: usize, key: &str, expected: u16) {
 }
 
 fn is_known(gateway: &Process) -> bool {
-    let mut client = Client::connect(gateway.admin);
-    let ready = client
-        .ask("GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        .text();
+    let ready = get(gateway.admin, "/readyz", "").text();
     ready.starts_with("ok") && !ready.contains("not known")
 }
 

@@ -1,7 +1,7 @@
 //! `notify` in a fleet: who says that a client has reached a threshold.
 
 use crate::support::redis::Server;
-use crate::support::{Config, Process, get};
+use crate::support::{Config, Metered, Process, get};
 
 /// Starts a gateway on the server, and waits until Redis decides its requests.
 fn gateway(server: &Server, consistency: &str) -> Process {
@@ -21,14 +21,10 @@ fn gateway(server: &Server, consistency: &str) -> Process {
 
 /// Returns how often it has told of each threshold.
 fn told(gateway: &Process) -> [usize; 2] {
-    let text = get(gateway.admin, "/metrics", "").text();
     ["50%", "100%"].map(|threshold| {
-        let series =
-            format!("tollgate_notifications_total{{policy=\"p\",threshold=\"{threshold}\"}} ");
-        let line = text.lines().find_map(|line| line.strip_prefix(&series));
-        line.expect("there from the start")
-            .parse()
-            .expect("a number")
+        let labels = format!("{{policy=\"p\",threshold=\"{threshold}\"}}");
+        let told = gateway.series(&format!("tollgate_notifications_total{labels}"));
+        told.expect("there from the start")
     })
 }
 
