@@ -5,7 +5,6 @@
 
 use std::fmt::{self, Debug, Formatter};
 use std::hash::{Hash, Hasher};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -22,9 +21,7 @@ use crate::clock::{Micros, Timestamp};
 pub struct Calendar {
     shape: CalendarShape,
     zone: TimeZone,
-    /// The window that was asked for last: most requests ask for the same.
-    current: LatestWindow,
-    /// The same with its neighbours.
+    /// The window that was asked for last, and its neighbours: most requests ask for the same.
     latest: ArcSwap<Windows>,
 }
 
@@ -145,7 +142,6 @@ impl Calendar {
         let calendar = Box::leak(Box::new(Self {
             shape,
             zone,
-            current: LatestWindow::default(),
             latest: ArcSwap::from_pointee(nothing),
         }));
         known.push(calendar);
@@ -159,13 +155,7 @@ impl Calendar {
 
     /// Returns the window that contains a time.
     pub fn current(&self, at: Timestamp) -> Window {
-        let latest = self.current.load();
-        if latest.contains(at) {
-            return latest;
-        }
-        let window = self.window(at);
-        self.current.store(&window);
-        window
+        self.windows(at).current
     }
 
     /// Returns the window that contains a time, and its neighbours.
@@ -344,46 +334,6 @@ fn date(number: i64) -> Date {
 const EVE: Date = jiff::civil::date(0, 12, 31);
 /// The last time that is asked about, in the year 2255: what a double holds of microseconds.
 const TIME_MAX: u64 = 1 << 53;
-
-/// A window in one word, so that a decision in memory reads it without a lock and without a count: its begin in
-/// seconds, how long it is, and by how many days its number differs from that of its begin in UTC.
-#[derive(Default)]
-struct LatestWindow(AtomicU64);
-
-impl LatestWindow {
-    /// Returns the window; one that contains no time if none was kept.
-    fn load(&self) -> Window {
-        let word = self.0.load(Relaxed);
-        let start = (word >> (LENGTH_BITS + DAYS_BITS)) * US_PER_S;
-        let length = (word >> DAYS_BITS) % (1 << LENGTH_BITS) * US_PER_S;
-        let days = word % (1 << DAYS_BITS);
-        let number = start / US_PER_DAY + EPOCH + days - 1;
-        Window {
-            number: number.try_into().unwrap_or(0),
-            start: Timestamp(start),
-            end: Timestamp(start + length),
-        }
-    }
-
-    /// Keeps the window, if it fits: zones differ from UTC by whole seconds, and by less than a day.
-    fn store(&self, window: &Window) {
-        let start_s = window.start.0 / US_PER_S;
-        let length_s = (window.end.0 - window.start.0) / US_PER_S;
-        let days = (u64::from(window.number) + 1).wrapping_sub(start_s / 86_400 + EPOCH);
-        if length_s < 1 << LENGTH_BITS && days < 1 << DAYS_BITS {
-            let word = start_s << (LENGTH_BITS + DAYS_BITS) | length_s << DAYS_BITS | days;
-            self.0.store(word, Relaxed);
-        }
-    }
-}
-
-const US_PER_S: u64 = 1_000_000;
-const US_PER_DAY: u64 = 86_400 * US_PER_S;
-/// The number of the first of January 1970.
-const EPOCH: u64 = 719_163;
-/// A month of 31 days has 2,678,400 seconds.
-const LENGTH_BITS: u32 = 22;
-const DAYS_BITS: u32 = 2;
 
 #[cfg(test)]
 mod tests;
