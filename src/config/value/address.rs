@@ -30,14 +30,19 @@ pub fn listen_address(text: &str) -> Result<ListenAddress, ValueError> {
     Err(wrong)
 }
 
-/// Parses the path of a Unix socket; `///PATH` is the same as `/PATH`.
+/// Returns the path of a Unix socket; none if the text names a host. `///PATH`, also with more slashes, is `/PATH`.
+pub(super) fn socket_path_of_url(text: &str) -> Option<&str> {
+    let Some(path) = text.strip_prefix("//") else {
+        return Some(text);
+    };
+    let rest = path.trim_start_matches('/');
+    path.get((path.len() - rest.len()).checked_sub("/".len())?..)
+}
+
+/// Parses the path of a Unix socket.
 fn socket_path(text: &str) -> Result<PathBuf, ValueError> {
     let wrong = |problem| ValueError::new(problem, "a path such as `unix:/run/tollgate.sock`");
-    let path = match text.strip_prefix("//") {
-        Some(path) if path.starts_with('/') => path,
-        Some(_) => return Err(wrong("names a host")),
-        None => text,
-    };
+    let path = socket_path_of_url(text).ok_or_else(|| wrong("names a host"))?;
     if path.contains([':', '|', '?']) {
         let hint = "nothing follows the path; the mode of the socket is always 0660";
         return Err(wrong("says more than a path").hint(hint));
@@ -227,6 +232,7 @@ mod tests {
         for (text, path) in [
             ("unix:/run/tollgate.sock", "/run/tollgate.sock"),
             ("unix:///run/tollgate.sock", "/run/tollgate.sock"),
+            ("unix:////run/tollgate.sock", "/run/tollgate.sock"),
             ("unix:tollgate.sock", "tollgate.sock"),
             (&*format!("unix:{long}"), &*long),
         ] {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 pub use credentials::{admin_token, password, secret, username};
 
-use super::address::SOCKET_PATH_LEN_MAX;
+use super::address::{SOCKET_PATH_LEN_MAX, socket_path_of_url};
 use super::{ValueError, nearest};
 use crate::store::settings::{Address, Deployment, Password};
 use credentials::credentials;
@@ -157,15 +157,11 @@ impl UrlKind {
 /// Reads `PATH[?db=DATABASE]`.
 fn unix(text: &str) -> Result<RedisUrl, ValueError> {
     let (path, query) = text.split_once('?').unwrap_or((text, ""));
-    let path = match path.strip_prefix("//") {
-        Some(path) if path.starts_with('/') => path,
-        Some(_) => {
-            let hint = "write a path, as in `unix:/run/redis.sock`; `username` and `password` \
-                        are separate keys";
-            return Err(wrong("names a host").hint(hint));
-        }
-        None => path,
-    };
+    let path = socket_path_of_url(path).ok_or_else(|| {
+        let hint = "write a path, as in `unix:/run/redis.sock`; `username` and `password` \
+                    are separate keys";
+        wrong("names a host").hint(hint)
+    })?;
     if path.is_empty() || path.contains(char::is_control) {
         return Err(wrong("has no socket path"));
     }

@@ -76,6 +76,7 @@ fn a_url_names_servers_a_database_and_whether_to_encrypt() {
         ),
         ("unix:/run/redis.sock", socket(), 0, Needless),
         ("unix:///run/redis.sock?db=2", socket(), 2, Needless),
+        ("unix:////run/redis.sock", socket(), 0, Needless),
         (
             "unix:redis.sock",
             Deployment::Unix(PathBuf::from("redis.sock")),
