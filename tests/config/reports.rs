@@ -5,6 +5,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::thread;
 
 use tollgate::config::report::Report;
 use tollgate::config::{ConfigText, load};
@@ -261,25 +262,34 @@ fn a_report_in_color_says_the_same() {
 /// Wherever a file is cut, each mistake that is found lies within it and is shown.
 #[test]
 fn a_file_cut_anywhere_is_reported_without_a_panic() {
-    for (index, path) in toml_files("tests/config/bad").into_iter().enumerate() {
-        let text = fs::read_to_string(&path)
-            .expect("a readable file")
-            .replace('\n', "\r\n");
-        // Each file elsewhere, so that together they are cut in every kind of place.
-        let cuts = text.char_indices().map(|(at, _)| at);
-        let cuts = cuts.skip(index % STRIDE).step_by(STRIDE);
-        for cut in cuts {
-            for part in [&text[..cut], &text[cut..]] {
-                let report = report(part);
-                let lines = report.lines("cut.toml", part);
-                assert_eq!(lines.len(), report.mistakes().len(), "{part}");
-                let rendered = report.render("cut.toml", part, false);
-                let shown = rendered
-                    .lines()
-                    .filter(|line| line.starts_with("error: "))
-                    .count();
-                assert_eq!(shown, lines.len(), "{part}\n{rendered}");
-            }
+    let files = toml_files("tests/config/bad");
+    // Two files at once, because no other of these tests takes as long.
+    thread::scope(|scope| {
+        for first in 0..2 {
+            let files = files.iter().enumerate().skip(first).step_by(2);
+            scope.spawn(|| files.for_each(|(index, path)| cut_anywhere(index, path)));
+        }
+    });
+}
+
+fn cut_anywhere(index: usize, path: &Path) {
+    let text = fs::read_to_string(path)
+        .expect("a readable file")
+        .replace('\n', "\r\n");
+    // Each file elsewhere, so that together they are cut in every kind of place.
+    let cuts = text.char_indices().map(|(at, _)| at);
+    let cuts = cuts.skip(index % STRIDE).step_by(STRIDE);
+    for cut in cuts {
+        for part in [&text[..cut], &text[cut..]] {
+            let report = report(part);
+            let lines = report.lines("cut.toml", part);
+            assert_eq!(lines.len(), report.mistakes().len(), "{part}");
+            let rendered = report.render("cut.toml", part, false);
+            let shown = rendered
+                .lines()
+                .filter(|line| line.starts_with("error: "))
+                .count();
+            assert_eq!(shown, lines.len(), "{part}\n{rendered}");
         }
     }
 }
