@@ -23,8 +23,10 @@ impl Turn {
     pub fn take(&self, now: Timestamp, every: Micros) -> bool {
         let due_us = self.due_us.load(Relaxed);
         let next_us = (now + every).0;
-        // A clock that was set back must not put it off.
-        let is_due = now.0 >= due_us || due_us > next_us;
+        // A clock that was set back must not put it off. Somebody else may have taken it who read the clock after this
+        // caller.
+        let is_set_back = due_us > next_us + every.0;
+        let is_due = now.0 >= due_us || is_set_back;
         is_due
             && (self.due_us)
                 .compare_exchange(due_us, next_us, Relaxed, Relaxed)
@@ -44,6 +46,7 @@ mod tests {
         let turn = Turn::default();
         assert!(turn.take(START, EVERY));
         assert!(!turn.take(START, EVERY));
+        assert!(!turn.take(START - Micros(1), EVERY));
         assert!(!turn.take(START + EVERY - Micros(1), EVERY));
         assert!(turn.take(START + EVERY, EVERY));
         // After a standstill it is due once, not once for each time missed.

@@ -158,9 +158,14 @@ impl RedisSession {
             }
         }
         for (index, at) in outside {
-            let settled = (self.settle_at(&settlements[index..=index], caller, Some(at))).await?;
-            if let Some([Value::ServerError(error)]) = list(&settled) {
-                failed.push((index, CallError::from_server(error)));
+            // What is settled already must not be settled again, so this call's error is one entry's.
+            match (self.settle_at(&settlements[index..=index], caller, Some(at))).await {
+                Ok(settled) => {
+                    if let Some([Value::ServerError(error)]) = list(&settled) {
+                        failed.push((index, CallError::from_server(error)));
+                    }
+                }
+                Err(error) => failed.push((index, error)),
             }
         }
         Ok(failed)
