@@ -5,6 +5,7 @@
 //! [`adjustment`] says what a decision tells once its charge is settled. Where states live is
 //! the store's business.
 
+mod any_state;
 mod charged;
 pub mod quota;
 mod state;
@@ -25,6 +26,7 @@ pub mod partition_id;
 pub mod plan;
 
 pub use adjustment::Adjustment;
+pub use any_state::AnyState;
 pub use calendar::{AnchorDay, Calendar, CalendarShape, CalendarUnit};
 pub use charged::Charged;
 pub use consistency::{Consistency, Overshoot, SyncInterval};

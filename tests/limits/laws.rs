@@ -4,10 +4,10 @@ use proptest::prelude::*;
 use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::CheckMode;
 use tollgate::limit::{
-    Algorithm, Align, Charged, Count, Decision, OldestBucket, Quota, Retry, State,
+    Algorithm, Align, AnyState, Charged, Count, Decision, OldestBucket, Quota, Retry, State,
 };
 
-use crate::ledger::{Counter, Quotas, is_window};
+use crate::ledger::{Quotas, is_window};
 use crate::traffic::{Cost, Gap, START, admitted, calendars, quota_of, traffic};
 
 proptest! {
@@ -115,7 +115,7 @@ proptest! {
             let used = units_where(&asked, |other| at.0 - other.0 < quota.window.0);
             asked.push((at, cost));
             prop_assert_eq!(client.ask(at, cost).admit, used + cost <= quota.limit);
-            let Counter::SlidingLog(log) = client.counter() else { unreachable!("a log") };
+            let AnyState::SlidingLog(log) = client.counter() else { unreachable!("a log") };
             // Dead entries are at most as many as live ones, and a vector's capacity doubles.
             let bytes_max = 4 * 16 * usize::try_from(quota.limit + 1).expect("small");
             prop_assert!(log.heap_bytes() <= bytes_max, "{} bytes", log.heap_bytes());
@@ -468,7 +468,7 @@ impl Client {
         counter.decision(quota, cost, at, counter.admits(quota, cost, at))
     }
 
-    fn counter(&self) -> &Counter {
+    fn counter(&self) -> &AnyState {
         &self.0.counters[0]
     }
 }

@@ -2,110 +2,12 @@
 
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use tollgate::clock::Timestamp;
-use tollgate::limit::calendar_window::CalendarWindow;
-use tollgate::limit::credits::Credits;
-use tollgate::limit::fixed_window::FixedWindow;
-use tollgate::limit::gcra::Gcra;
-use tollgate::limit::in_flight::InFlight;
-use tollgate::limit::penalty::Penalty;
 use tollgate::limit::plan::{CheckMode, Ledger, Peek, PlanPolicy, SeriesId, Step};
-use tollgate::limit::sliding_log::SlidingLog;
-use tollgate::limit::sliding_window::SlidingWindow;
 use tollgate::limit::{
-    Adjustment, Algorithm, Calendar, CalendarShape, CalendarUnit, Charged, Check, CheckResult,
-    Decision, PartitionId, Quota, State, Verdict, plan,
+    Adjustment, Algorithm, AnyState, Calendar, CalendarShape, CalendarUnit, Charged, Check,
+    CheckResult, PartitionId, Quota, Verdict, plan,
 };
 use tollgate::store::{Series, SeriesRole};
-
-/// The state of any algorithm.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Counter {
-    FixedWindow(FixedWindow),
-    CalendarWindow(CalendarWindow),
-    SlidingWindow(SlidingWindow),
-    SlidingLog(SlidingLog),
-    Gcra(Gcra),
-    Credits(Credits),
-    Penalty(Penalty),
-    InFlight(InFlight),
-}
-
-/// Calls a method of whichever state a counter holds.
-macro_rules! state {
-    ($counter:expr, $state:ident => $call:expr) => {
-        match $counter {
-            Counter::FixedWindow($state) => $call,
-            Counter::CalendarWindow($state) => $call,
-            Counter::SlidingWindow($state) => $call,
-            Counter::SlidingLog($state) => $call,
-            Counter::Gcra($state) => $call,
-            Counter::Credits($state) => $call,
-            Counter::Penalty($state) => $call,
-            Counter::InFlight($state) => $call,
-        }
-    };
-}
-
-impl Counter {
-    pub fn new(quota: &Quota) -> Self {
-        match quota.algorithm {
-            Algorithm::FixedWindow => Self::FixedWindow(FixedWindow::default()),
-            Algorithm::Calendar(_) => Self::CalendarWindow(CalendarWindow::default()),
-            Algorithm::SlidingWindow { .. } => Self::SlidingWindow(SlidingWindow::default()),
-            Algorithm::SlidingLog => Self::SlidingLog(SlidingLog::default()),
-            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => Self::Gcra(Gcra::default()),
-            Algorithm::Credits { .. } => Self::Credits(Credits::default()),
-            Algorithm::Penalty { .. } => Self::Penalty(Penalty::default()),
-            Algorithm::InFlight => Self::InFlight(InFlight::default()),
-        }
-    }
-
-    pub fn arrive(&mut self, quota: &Quota, now: Timestamp) -> Timestamp {
-        state!(self, state => state.arrive(quota, now))
-    }
-
-    pub fn admits(&self, quota: &Quota, cost: u64, at: Timestamp) -> bool {
-        state!(self, state => state.admits(quota, cost, at))
-    }
-
-    pub fn charge(&mut self, quota: &Quota, cost: u64, at: Timestamp) -> Charged {
-        state!(self, state => state.charge(quota, cost, at))
-    }
-
-    pub fn decision(&self, quota: &Quota, cost: u64, at: Timestamp, admit: bool) -> Decision {
-        state!(self, state => state.decision(quota, cost, at, admit))
-    }
-
-    pub fn release(&mut self, quota: &Quota, charged: Charged, amount: u64, at: Timestamp) {
-        state!(self, state => state.release(quota, charged, amount, at));
-    }
-
-    /// Gives units of the newest charge back, whoever made it.
-    #[allow(dead_code, reason = "the laws ask for it, the vectors do not")]
-    pub fn release_newest(&mut self, quota: &Quota, amount: u64, at: Timestamp) {
-        state!(self, state => {
-            let newest = state.newest(quota, at);
-            state.release(quota, newest, amount.min(newest.amount), at);
-        });
-    }
-
-    pub fn spend(&mut self, quota: &Quota, amount: u64, at: Timestamp) {
-        state!(self, state => state.spend(quota, amount, at));
-    }
-
-    #[allow(
-        dead_code,
-        reason = "the scripts are compared with it, the vectors do not ask for it"
-    )]
-    pub fn spend_then(&mut self, quota: &Quota, amount: u64, then: Charged, at: Timestamp) {
-        state!(self, state => state.spend_then(quota, amount, then, at));
-    }
-
-    #[allow(dead_code, reason = "the laws ask for it, the vectors do not")]
-    pub fn is_whole(&self, quota: &Quota, at: Timestamp) -> bool {
-        state!(self, state => state.is_whole(quota, at))
-    }
-}
 
 /// Makes a calendar with the data that is part of the program, whatever the system's are.
 pub fn calendar(unit: CalendarUnit, time_zone: &str, day: u8, minute: u16) -> &'static Calendar {
@@ -198,7 +100,7 @@ impl Rows {
 pub struct Quotas {
     pub rows: Rows,
     /// By series.
-    pub counters: Vec<Counter>,
+    pub counters: Vec<AnyState>,
     pub now: Timestamp,
 }
 
@@ -207,7 +109,7 @@ impl Quotas {
         let rows = rows.into();
         let quotas = rows.quotas.iter();
         Self {
-            counters: quotas.map(|(quota, _)| Counter::new(quota)).collect(),
+            counters: quotas.map(|(quota, _)| AnyState::new(quota)).collect(),
             rows,
             now: Timestamp(0),
         }
@@ -266,7 +168,8 @@ impl Quotas {
         for ((quota, _), series) in self.rows.quotas.iter().zip(&self.rows.series) {
             let counter = &mut self.counters[*series];
             let at = counter.arrive(quota, now + quota.phase(partition_id));
-            counter.release_newest(quota, amount, at);
+            let newest = counter.newest(quota, at);
+            counter.release(quota, newest, amount.min(newest.amount), at);
         }
     }
 

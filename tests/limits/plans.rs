@@ -11,13 +11,12 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::limit::plan::{CheckMode, PlanPolicy, SeriesId};
 use tollgate::limit::{
-    Adjustment, Algorithm, Align, Charged, Check, CheckResult, Count, OldestBucket, PartitionId,
-    Quota, Retry, Verdict,
+    Adjustment, Algorithm, Align, AnyState, Charged, Check, CheckResult, Count, OldestBucket,
+    PartitionId, Quota, Retry, Verdict,
 };
 use tollgate::store::settings::{Address, Deployment, Location, RedisSettings, Settings};
 use tollgate::store::{Charge, MemoryStore, Series, SeriesRole, Session, Store, StoreVerdict};
 
-use crate::ledger::Counter;
 use crate::scripted::shared;
 use crate::traffic::START;
 
@@ -57,7 +56,7 @@ type Place = (usize, usize, u128);
 /// Each quota by itself, and what was charged where.
 #[derive(Default)]
 struct Model {
-    counters: HashMap<Place, Counter>,
+    counters: HashMap<Place, AnyState>,
     charges: Vec<Vec<ModelCharge>>,
 }
 
@@ -130,7 +129,7 @@ impl Model {
                 let quota = policies[policy].quota(row, client);
                 let place = (policy, row, client / 2);
                 let counter = self.counters.entry(place);
-                let counter = counter.or_insert_with(|| Counter::new(&quota));
+                let counter = counter.or_insert_with(|| AnyState::new(&quota));
                 let at = counter.arrive(&quota, now + quota.phase(partition_id(place)));
                 let admits = counter.admits(&quota, cost, at);
                 found.push((place, order, mode, quota, at, admits));

@@ -25,9 +25,9 @@ use super::fleet::LIFETIME;
 use super::servers::{Server, WorkerServers};
 use super::store::GuardedStore;
 use crate::clock::{Micros, Timestamp};
-use crate::limit::{Check, PartitionId, Verdict};
+use crate::limit::{AnyState, Check, PartitionId, Verdict};
 use crate::metrics::BreakerState;
-use crate::store::redis::wire::{AnnouncementReply, AskingGateway, Settlement, StateReply};
+use crate::store::redis::wire::{AnnouncementReply, AskingGateway, Settlement};
 use crate::store::redis::{CallError, Caller, GivenUp, LateReader, RedisSession};
 
 /// A worker's way to Redis, guarded; lives on the worker's thread.
@@ -182,7 +182,7 @@ impl Remote {
         &self,
         settlements: &[Settlement<'_>],
         timeout: Duration,
-    ) -> Result<Vec<Result<(Timestamp, StateReply), CallError>>, Unanswered> {
+    ) -> Result<Vec<Result<(Timestamp, AnyState), CallError>>, Unanswered> {
         let caller = Caller::new(&|_| None);
         let settling = pin!(self.redis.settle_and_read(settlements, &caller));
         (self.settle_by(settlements, timeout, &caller, settling)).await

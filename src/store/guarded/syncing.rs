@@ -17,11 +17,11 @@ use super::settlements::ENTRIES_PER_CALL_MAX;
 use super::store::GuardedStore;
 use crate::clock::Timestamp;
 use crate::limit::plan::CheckMode;
-use crate::limit::{Check, Plan};
+use crate::limit::{AnyState, Check, Plan};
 use crate::store::charge::Charge;
 use crate::store::outcome::{Asked, StoreVerdict};
 use crate::store::redis::CallError;
-use crate::store::redis::wire::{Settlement, StateReply};
+use crate::store::redis::wire::Settlement;
 
 /// What a worker decides plans with synced policies with.
 #[derive(Debug)]
@@ -242,7 +242,7 @@ impl Drop for OpenReports {
     }
 }
 
-type EntryAnswer = Result<(Timestamp, StateReply), CallError>;
+type EntryAnswer = Result<(Timestamp, AnyState), CallError>;
 
 /// Says what became of a report whose entries were answered so: the last one has the state after all of them.
 fn outcome(answers: Vec<EntryAnswer>, times: (Timestamp, Timestamp)) -> ReportOutcome {

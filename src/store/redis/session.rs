@@ -16,10 +16,10 @@ use super::reply::list;
 use super::shared::RedisShared;
 use super::wire::{
     self, AnnouncementReply, AskingGateway, BadReply, DirectiveAction, Intent, KeyNames, Reply,
-    Settlement, StateReply,
+    Settlement,
 };
 use crate::clock::{Micros, Timestamp};
-use crate::limit::{Check, Decision, PartitionId, Verdict};
+use crate::limit::{AnyState, Check, Decision, PartitionId, Verdict};
 use crate::store::settings::RedisSettings;
 
 /// A worker's way to Redis; lives on the worker's thread.
@@ -180,7 +180,7 @@ impl RedisSession {
         &self,
         settlements: &[Settlement<'_>],
         caller: &Caller<'_>,
-    ) -> Result<Vec<Result<(Timestamp, StateReply), CallError>>, CallError> {
+    ) -> Result<Vec<Result<(Timestamp, AnyState), CallError>>, CallError> {
         let reply = self.settle_at(settlements, caller, None).await?;
         let entries = list(&reply).ok_or(CallError::BadReply)?;
         let mut states = Vec::with_capacity(entries.len());

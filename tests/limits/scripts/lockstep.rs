@@ -5,7 +5,8 @@ use proptest::test_runner::TestCaseError;
 use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::CheckMode;
 use tollgate::limit::{
-    Adjustment, Algorithm, Align, Charged, Count, Decision, OldestBucket, PartitionId, Quota,
+    Adjustment, Algorithm, Align, AnyState, Charged, Count, Decision, OldestBucket, PartitionId,
+    Quota,
 };
 
 use crate::ledger::{Quotas, Rows, is_window};
@@ -325,7 +326,7 @@ fn number(bytes: &[u8]) -> u64 {
 pub(super) fn peeks(rust: &Quotas, now: Timestamp, cost: u64) -> Vec<Decision> {
     let mut rust = rust.clone();
     let partition_id = PartitionId::new(rust.rows.partition_low.into());
-    let peek = |((quota, _), counter): (&(Quota, CheckMode), &mut crate::ledger::Counter)| {
+    let peek = |((quota, _), counter): (&(Quota, CheckMode), &mut AnyState)| {
         let at = counter.arrive(quota, now + quota.phase(partition_id));
         counter.decision(quota, cost, at, counter.admits(quota, cost, at))
     };

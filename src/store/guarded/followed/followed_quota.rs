@@ -6,9 +6,8 @@ use super::own_counts::OwnCounts;
 use super::report::{CountReport, ReportOutcome, SeenState};
 use crate::clock::{Micros, Timestamp};
 use crate::limit::quota::COUNT_MAX;
-use crate::limit::{Charged, Check, Decision, PartitionId, Quota, Retry};
+use crate::limit::{AnyState, Charged, Check, Decision, PartitionId, Quota, Retry};
 use crate::store::guarded::quota_key::QuotaKey;
-use crate::store::redis::wire::StateReply;
 
 /// What this gateway knows and counts of one quota of one client. All times are the steady clock's but those of Redis.
 #[derive(Debug)]
@@ -16,11 +15,11 @@ pub(super) struct FollowedQuota {
     quota: Quota,
     interval: Micros,
     /// What Redis said last, when by its clock, and when that came.
-    seen: StateReply,
+    seen: AnyState,
     seen_time: Timestamp,
     seen_at: Timestamp,
     /// That, and what was counted here since.
-    known: StateReply,
+    known: AnyState,
     /// What was not reported to Redis.
     unreported: OwnCounts,
     /// What a report says that is under way.
@@ -44,9 +43,9 @@ pub(super) struct FollowedQuota {
 #[derive(Debug)]
 struct AloneCounts {
     /// What was known then.
-    known: StateReply,
+    known: AnyState,
     /// What was counted here since.
-    own: StateReply,
+    own: AnyState,
 }
 
 /// On what terms a gateway counts by itself at the moment.
@@ -134,7 +133,7 @@ impl FollowedQuota {
     ) -> CountedUnits {
         let (quota, cost) = (check.quota, check.cost);
         let alone = self.alone.get_or_insert_with(|| AloneCounts {
-            own: StateReply::whole(quota),
+            own: AnyState::new(quota),
             known: self.known.clone(),
         });
         let then = alone.known.arrive(quota, now);
@@ -215,7 +214,7 @@ impl FollowedQuota {
         self.unreported.forget(at + self.quota.phase(partition_id));
         self.is_void = self.reporting.is_some();
         self.alone = None;
-        self.seen = StateReply::whole(&self.quota);
+        self.seen = AnyState::new(&self.quota);
         self.know(partition_id, now);
         self.report_soon();
     }
@@ -307,7 +306,7 @@ impl FollowedQuota {
     /// whole.
     fn shows(&self, partition_id: PartitionId, seen: &SeenState, reporting: &OwnCounts) -> bool {
         let (quota, now) = (&self.quota, seen.time + self.quota.phase(partition_id));
-        let mut own = StateReply::whole(quota);
+        let mut own = AnyState::new(quota);
         let at = own.arrive(quota, now);
         let counts = reporting.clone().without_returns();
         counts.apply(quota, &mut own, at);

@@ -3,8 +3,8 @@
 use smallvec::SmallVec;
 
 use crate::clock::Timestamp;
-use crate::limit::{Algorithm, Charged, Quota};
-use crate::store::redis::wire::{SettlementStep, StateReply};
+use crate::limit::{Algorithm, AnyState, Charged, Quota};
+use crate::store::redis::wire::SettlementStep;
 
 /// What this gateway counted, the oldest first; at most [`parts_max`] windows or buckets.
 #[derive(Clone, Debug, Default)]
@@ -68,7 +68,7 @@ impl OwnCounts {
     }
 
     /// Counts it in a state.
-    pub(super) fn apply(&self, quota: &Quota, state: &mut StateReply, at: Timestamp) {
+    pub(super) fn apply(&self, quota: &Quota, state: &mut AnyState, at: Timestamp) {
         for part in &self.0 {
             let amount = part.units.unsigned_abs();
             if part.units > 0 {

@@ -3,9 +3,9 @@
 use smallvec::SmallVec;
 
 use crate::clock::Timestamp;
-use crate::limit::{PartitionId, Quota};
+use crate::limit::{AnyState, PartitionId, Quota};
 use crate::store::guarded::quota_key::QuotaKey;
-use crate::store::redis::wire::{Settlement, SettlementStep, StateReply};
+use crate::store::redis::wire::{Settlement, SettlementStep};
 
 /// What is reported to Redis of one quota.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(in crate::store::guarded) struct CountReport {
 /// What Redis said of one quota.
 #[derive(Debug)]
 pub(in crate::store::guarded) struct SeenState {
-    pub(super) state: StateReply,
+    pub(super) state: AnyState,
     /// When, by its clock.
     pub(super) time: Timestamp,
     /// When it was asked, and when the answer came, by the steady clock.
@@ -60,15 +60,13 @@ impl CountReport {
 impl SeenState {
     /// Takes what Redis said at `time` of its clock, when it was asked then; none if it is no window.
     pub(in crate::store::guarded) fn new(
-        reply: StateReply,
+        reply: AnyState,
         time: Timestamp,
         (asked, received): (Timestamp, Timestamp),
     ) -> Option<Self> {
         let is_window = matches!(
             reply,
-            StateReply::FixedWindow(_)
-                | StateReply::CalendarWindow(_)
-                | StateReply::SlidingWindow(_)
+            AnyState::FixedWindow(_) | AnyState::CalendarWindow(_) | AnyState::SlidingWindow(_)
         );
         is_window.then_some(Self {
             state: reply,

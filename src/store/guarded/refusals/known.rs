@@ -5,9 +5,9 @@ use smallvec::SmallVec;
 
 use super::interval::Interval;
 use crate::clock::{Micros, Timestamp};
-use crate::limit::{Check, Decision, Quota, Retry};
+use crate::limit::{AnyState, Check, Decision, Quota, Retry};
 use crate::store::guarded::server_time::{counted_down, lengthened, shortened};
-use crate::store::redis::wire::{RefusedState, StateReply};
+use crate::store::redis::wire::RefusedState;
 
 /// What a refusal says of costs.
 #[derive(Debug)]
@@ -41,14 +41,14 @@ impl KnownRefusal {
     /// Makes what is known of a check that was refused in answer to what was `asked`.
     pub(super) fn of(check: &Check<'_>, refused: RefusedState, asked: Interval) -> Self {
         let is_small = match &refused.state {
-            StateReply::FixedWindow(_)
-            | StateReply::CalendarWindow(_)
-            | StateReply::Gcra(_)
-            | StateReply::Credits(_)
-            | StateReply::Penalty(_)
-            | StateReply::InFlight(_) => true,
-            StateReply::SlidingWindow(window) => window.buckets_in_use() <= BUCKETS_KEPT_MAX,
-            StateReply::SlidingLog(_) => false,
+            AnyState::FixedWindow(_)
+            | AnyState::CalendarWindow(_)
+            | AnyState::Gcra(_)
+            | AnyState::Credits(_)
+            | AnyState::Penalty(_)
+            | AnyState::InFlight(_) => true,
+            AnyState::SlidingWindow(window) => window.buckets_in_use() <= BUCKETS_KEPT_MAX,
+            AnyState::SlidingLog(_) => false,
         };
         if is_small {
             return Self::State(refused);

@@ -7,10 +7,10 @@ use super::checks::{CHECK_BYTES, put_calendars, put_check, put_gateway};
 use super::message::{Packed, Reply};
 use super::names::KeyNames;
 use super::script::Script;
-use super::state_reply::{self, ReplyReader, StateReply};
+use super::state_reply::{self, ReplyReader, read_state};
 use crate::clock::Timestamp;
 use crate::limit::plan::{self, CheckMode, Ledger, Peek, Step};
-use crate::limit::{Check, CheckResult, Decision, Verdict};
+use crate::limit::{AnyState, Check, CheckResult, Decision, Verdict};
 use crate::store::holder::{GatewayId, Holder};
 
 /// What the script is to do with a plan.
@@ -144,7 +144,7 @@ pub fn holders(plan: &[Check<'_>], reply: &Reply) -> Result<SmallVec<[Vec<Holder
 pub fn states(
     plan: &[Check<'_>],
     reply: &Reply,
-) -> Result<SmallVec<[Option<StateReply>; 4]>, BadReply> {
+) -> Result<SmallVec<[Option<AnyState>; 4]>, BadReply> {
     let checks = Answers::read(plan, reply)?.checks.into_iter();
     Ok(checks.map(|reply| Some(reply?.state)).collect())
 }
@@ -153,7 +153,7 @@ pub fn states(
 #[derive(Debug)]
 pub struct RefusedState {
     /// The state.
-    pub state: StateReply,
+    pub state: AnyState,
     /// The server's time, later by the partition's phase.
     pub now: Timestamp,
     /// When the check was decided: `now`, or later if time stood still.
@@ -187,7 +187,7 @@ struct Answers {
 
 /// What a script said of a check that it decided.
 struct CheckReply {
-    state: StateReply,
+    state: AnyState,
     fits: bool,
 }
 
@@ -202,7 +202,7 @@ impl Answers {
             let facts = reader.bytes(length)?;
             checks.push(match fits {
                 0 | 1 => Some(CheckReply {
-                    state: StateReply::read(check.quota, facts)?,
+                    state: read_state(check.quota, facts)?,
                     fits: fits == 1,
                 }),
                 UNDECIDED if facts.is_empty() => None,

@@ -27,4 +27,3 @@ pub use settle::{
     AnnouncementReply, Call, Settlement, SettlementStep, announce, announcement_reply, nodes,
     outside_at, settle, settled_at, settled_state,
 };
-pub use state_reply::StateReply;

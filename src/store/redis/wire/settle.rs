@@ -8,10 +8,10 @@ use super::checks::{put_calendars, put_check, put_gateway, put_number};
 use super::message::time_argument;
 use super::names::KeyNames;
 use super::script::Script;
-use super::state_reply::{ReplyReader, StateReply};
+use super::state_reply::{ReplyReader, read_state};
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::SeriesId;
-use crate::limit::{Charged, PartitionId, Quota};
+use crate::limit::{AnyState, Charged, PartitionId, Quota};
 use crate::store::holder::GatewayId;
 
 /// What happens to one quota of one partition after its decision.
@@ -104,10 +104,10 @@ pub fn settled_at(entry: &[u8]) -> Result<Timestamp, BadReply> {
 ///
 /// # Errors
 /// If this script gives no such reply.
-pub fn settled_state(quota: &Quota, entry: &[u8]) -> Result<(Timestamp, StateReply), BadReply> {
+pub fn settled_state(quota: &Quota, entry: &[u8]) -> Result<(Timestamp, AnyState), BadReply> {
     let mut reader = ReplyReader(entry);
     let at = reader.time()?;
-    Ok((at, StateReply::read(quota, reader.0)?))
+    Ok((at, read_state(quota, reader.0)?))
 }
 
 /// What the server says to a gateway that announces how many units in flight it holds.

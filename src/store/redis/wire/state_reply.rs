@@ -1,4 +1,5 @@
-//! Reads the states that scripts reply into those of the pure functions.
+//! Reads the states that scripts reply into those of the pure functions. A script may have merged entries of a log that
+//! make no difference to the answer; units in flight are those of all gateways.
 
 use smallvec::SmallVec;
 
@@ -13,168 +14,49 @@ use crate::limit::in_flight::InFlight;
 use crate::limit::penalty::Penalty;
 use crate::limit::sliding_log::SlidingLog;
 use crate::limit::sliding_window::SlidingWindow;
-use crate::limit::{Algorithm, Charged, Decision, Quota, State};
+use crate::limit::{Algorithm, AnyState, Quota};
 use crate::store::holder::{GatewayId, Holder};
 
-/// The state of one check after a step, as a script replied it.
-#[derive(Clone, Debug)]
-pub enum StateReply {
-    /// The whole state.
-    FixedWindow(FixedWindow),
-    /// The whole state.
-    CalendarWindow(CalendarWindow),
-    /// The whole state.
-    SlidingWindow(SlidingWindow),
-    /// The script may have merged entries that make no difference to the answer.
-    SlidingLog(SlidingLog),
-    /// The whole state.
-    Gcra(Gcra),
-    /// The whole state.
-    Credits(Credits),
-    /// The whole state.
-    Penalty(Penalty),
-    /// The units of all gateways.
-    InFlight(InFlight),
-}
-
-/// Calls a method of whichever state there is.
-macro_rules! state {
-    ($reply:expr, $state:ident => $call:expr) => {
-        match $reply {
-            Self::FixedWindow($state) => $call,
-            Self::CalendarWindow($state) => $call,
-            Self::SlidingWindow($state) => $call,
-            Self::SlidingLog($state) => $call,
-            Self::Gcra($state) => $call,
-            Self::Credits($state) => $call,
-            Self::Penalty($state) => $call,
-            Self::InFlight($state) => $call,
+/// Reads a quota's state from a script's reply.
+pub(super) fn read_state(quota: &Quota, bytes: &[u8]) -> Result<AnyState, BadReply> {
+    if bytes.is_empty() {
+        return Ok(AnyState::new(quota));
+    }
+    let mut reader = ReplyReader(bytes);
+    let state = match quota.algorithm {
+        Algorithm::InFlight => {
+            let held = InFlight::new(reader.number(7)?);
+            reader.bytes(reader.0.len())?;
+            AnyState::InFlight(held)
         }
+        Algorithm::Penalty { .. } => {
+            AnyState::Penalty(Penalty::new(reader.time()?, Micros(reader.number(7)?)))
+        }
+        Algorithm::Credits { .. } => {
+            AnyState::Credits(Credits::new(reader.number(8)?.cast_signed()))
+        }
+        Algorithm::FixedWindow => {
+            AnyState::FixedWindow(FixedWindow::new(reader.time()?, reader.number(7)?))
+        }
+        Algorithm::Calendar(_) => {
+            let number = reader.number(4)?.try_into().map_err(|_| BadReply)?;
+            AnyState::CalendarWindow(CalendarWindow::new(number, reader.number(7)?))
+        }
+        Algorithm::SlidingWindow { buckets, .. } => {
+            let width_us = quota.window.0 / u64::from(buckets);
+            let index_bytes = if is_long(buckets) { 2 } else { 1 };
+            AnyState::SlidingWindow(sliding_window(&mut reader, width_us, index_bytes)?)
+        }
+        Algorithm::SlidingLog => AnyState::SlidingLog(sliding_log(&mut reader)?),
+        Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => AnyState::Gcra(Gcra::new(
+            reader.time()?,
+            reader.time()?,
+            reader.number(7)?,
+            reader.number(7)?,
+        )),
     };
-}
-
-impl StateReply {
-    /// Reads a quota's state from a script's reply.
-    pub(super) fn read(quota: &Quota, bytes: &[u8]) -> Result<Self, BadReply> {
-        if bytes.is_empty() {
-            return Ok(Self::whole(quota));
-        }
-        let mut reader = ReplyReader(bytes);
-        let state = match quota.algorithm {
-            Algorithm::InFlight => {
-                let held = InFlight::new(reader.number(7)?);
-                reader.bytes(reader.0.len())?;
-                Self::InFlight(held)
-            }
-            Algorithm::Penalty { .. } => {
-                Self::Penalty(Penalty::new(reader.time()?, Micros(reader.number(7)?)))
-            }
-            Algorithm::Credits { .. } => {
-                Self::Credits(Credits::new(reader.number(8)?.cast_signed()))
-            }
-            Algorithm::FixedWindow => {
-                Self::FixedWindow(FixedWindow::new(reader.time()?, reader.number(7)?))
-            }
-            Algorithm::Calendar(_) => {
-                let number = reader.number(4)?.try_into().map_err(|_| BadReply)?;
-                Self::CalendarWindow(CalendarWindow::new(number, reader.number(7)?))
-            }
-            Algorithm::SlidingWindow { buckets, .. } => {
-                let width_us = quota.window.0 / u64::from(buckets);
-                let index_bytes = if is_long(buckets) { 2 } else { 1 };
-                Self::SlidingWindow(sliding_window(&mut reader, width_us, index_bytes)?)
-            }
-            Algorithm::SlidingLog => Self::SlidingLog(sliding_log(&mut reader)?),
-            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => Self::Gcra(Gcra::new(
-                reader.time()?,
-                reader.time()?,
-                reader.number(7)?,
-                reader.number(7)?,
-            )),
-        };
-        reader.end()?;
-        Ok(state)
-    }
-
-    /// Makes the state of a quota of which nothing is used.
-    pub fn whole(quota: &Quota) -> Self {
-        match quota.algorithm {
-            Algorithm::FixedWindow => Self::FixedWindow(FixedWindow::default()),
-            Algorithm::Calendar(_) => Self::CalendarWindow(CalendarWindow::default()),
-            Algorithm::SlidingWindow { .. } => Self::SlidingWindow(SlidingWindow::default()),
-            Algorithm::SlidingLog => Self::SlidingLog(SlidingLog::default()),
-            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => Self::Gcra(Gcra::default()),
-            Algorithm::Credits { .. } => Self::Credits(Credits::default()),
-            Algorithm::Penalty { .. } => Self::Penalty(Penalty::default()),
-            Algorithm::InFlight => Self::InFlight(InFlight::default()),
-        }
-    }
-
-    /// Brings the state to the server's time, and returns the time to decide at.
-    pub fn arrive(&mut self, quota: &Quota, now: Timestamp) -> Timestamp {
-        state!(self, state => state.arrive(quota, now))
-    }
-
-    /// Describes the state for a request of `cost` that was admitted or not.
-    pub fn decision(&self, quota: &Quota, cost: u64, at: Timestamp, admit: bool) -> Decision {
-        state!(self, state => state.decision(quota, cost, at, admit))
-    }
-
-    /// Says whether `cost` fits at `at`, to which the state was brought.
-    pub fn admits(&self, quota: &Quota, cost: u64, at: Timestamp) -> bool {
-        state!(self, state => state.admits(quota, cost, at))
-    }
-
-    /// Says whether `cost` fits at `at`, which is no earlier than when the state was read.
-    pub fn admits_later(&self, quota: &Quota, cost: u64, at: Timestamp) -> bool {
-        match self {
-            // These do not look at the time.
-            Self::FixedWindow(window) => admits_later(window, quota, cost, at),
-            Self::CalendarWindow(window) => admits_later(window, quota, cost, at),
-            other => other.admits(quota, cost, at),
-        }
-    }
-
-    /// Spends `cost` at `at`, whether it fits or not.
-    pub fn charge(&mut self, quota: &Quota, cost: u64, at: Timestamp) -> Charged {
-        state!(self, state => state.charge(quota, cost, at))
-    }
-
-    /// Spends `amount` without asking, in the window or the bucket of the charge `then`.
-    pub fn spend_then(&mut self, quota: &Quota, amount: u64, then: Charged, at: Timestamp) {
-        state!(self, state => state.spend_then(quota, amount, then, at));
-    }
-
-    /// Gives back `amount` units of a charge.
-    pub fn release(&mut self, quota: &Quota, charged: Charged, amount: u64, at: Timestamp) {
-        state!(self, state => state.release(quota, charged, amount, at));
-    }
-
-    /// Says whether nothing that is used counts at `at`.
-    pub fn is_whole(&self, quota: &Quota, at: Timestamp) -> bool {
-        state!(self, state => state.is_whole(quota, at))
-    }
-
-    /// Describes the charge of `cost` that the step made.
-    pub(super) fn latest_charge(&self, quota: &Quota, cost: u64, at: Timestamp) -> Charged {
-        match self {
-            Self::FixedWindow(window) => window.latest_charge(quota, cost, at),
-            Self::CalendarWindow(window) => window.latest_charge(cost, at),
-            Self::Gcra(gcra) => gcra.latest_charge(quota, cost, at),
-            Self::SlidingWindow(_)
-            | Self::SlidingLog(_)
-            | Self::Credits(_)
-            | Self::Penalty(_)
-            | Self::InFlight(_) => Charged::plain(at, cost),
-        }
-    }
-}
-
-/// Says whether `cost` fits once a state has been brought to `at`.
-fn admits_later<S: State + Clone>(state: &S, quota: &Quota, cost: u64, at: Timestamp) -> bool {
-    let mut state = state.clone();
-    let at = state.arrive(quota, at);
-    state.admits(quota, cost, at)
+    reader.end()?;
+    Ok(state)
 }
 
 /// Reads what `lua/sliding_window.lua` replies: its value as it is stored.

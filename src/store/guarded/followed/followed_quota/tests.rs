@@ -1,7 +1,7 @@
 use super::*;
 use crate::limit::fixed_window::FixedWindow;
 use crate::limit::plan::SeriesId;
-use crate::limit::{Algorithm, Consistency, SyncInterval};
+use crate::limit::{Algorithm, AnyState, Consistency, SyncInterval};
 use crate::store::redis::wire::SettlementStep;
 
 const START: Timestamp = Timestamp(1_700_000_000_000_000);
@@ -14,7 +14,7 @@ const INTERVAL: Micros = Micros::from_secs(1);
 fn seen(used: u64, seconds: u64) -> SeenState {
     let time = START + Micros::from_secs(seconds);
     SeenState {
-        state: StateReply::FixedWindow(FixedWindow::new(START, used)),
+        state: AnyState::FixedWindow(FixedWindow::new(START, used)),
         time,
         asked: time,
         received: time,

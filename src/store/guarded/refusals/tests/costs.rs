@@ -4,7 +4,7 @@ use super::*;
 use crate::limit::gcra::Gcra;
 use crate::limit::sliding_log::SlidingLog;
 use crate::limit::sliding_window::SlidingWindow;
-use crate::limit::{OldestBucket, Retry};
+use crate::limit::{AnyState, OldestBucket, Retry};
 
 const TEN: Quota = quota(10, 10);
 const fn of(algorithm: Algorithm) -> Quota {
@@ -21,7 +21,7 @@ fn seconds(seconds: u64) -> Retry {
     Retry::After(Micros::from_secs(seconds))
 }
 
-fn state(state: StateReply, now: Timestamp) -> RefusedState {
+fn state(state: AnyState, now: Timestamp) -> RefusedState {
     RefusedState {
         state,
         now,
@@ -46,17 +46,17 @@ fn every_cost_has_its_own_wait_where_the_state_is_known() {
     let cases = [
         (
             &TEN,
-            StateReply::FixedWindow(FixedWindow::new(START, 7)),
+            AnyState::FixedWindow(FixedWindow::new(START, 7)),
             [None, Some(seconds(4)), Some(seconds(4)), Some(Retry::Never)],
         ),
         (
             &SLIDING,
-            StateReply::SlidingWindow(SlidingWindow::new(&[(second(1), 4), (second(3), 3)])),
+            AnyState::SlidingWindow(SlidingWindow::new(&[(second(1), 4), (second(3), 3)])),
             [None, Some(seconds(5)), Some(seconds(7)), Some(Retry::Never)],
         ),
         (
             &GCRA,
-            StateReply::Gcra(Gcra::new(
+            AnyState::Gcra(Gcra::new(
                 START + Micros::from_secs(13),
                 START,
                 0,
@@ -81,7 +81,7 @@ fn a_log_tells_of_what_is_left_and_of_costs_that_were_asked() {
     // One unit each second; what was spent first leaves 4 s from now.
     let log = |from: u64, to: u64| {
         let entry = |second| (START + Micros::from_secs(second), 1);
-        StateReply::SlidingLog(SlidingLog::new((from..to).map(entry)))
+        AnyState::SlidingLog(SlidingLog::new((from..to).map(entry)))
     };
     let ask = |cost, (from, to), second| {
         let now = START + Micros::from_secs(second);

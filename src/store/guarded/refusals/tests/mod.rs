@@ -5,8 +5,7 @@ use super::given_back::RETURNS;
 use super::*;
 use crate::limit::fixed_window::FixedWindow;
 use crate::limit::plan::PlanPolicy;
-use crate::limit::{Algorithm, CheckResult, Retry};
-use crate::store::redis::wire::StateReply;
+use crate::limit::{Algorithm, AnyState, CheckResult, Retry};
 
 const START: Timestamp = Timestamp(1_700_006_400_000_000);
 const CAP: Micros = Micros::from_secs(1);
@@ -59,7 +58,7 @@ fn verdict(retries: &[Option<Retry>]) -> Verdict {
 fn used_up(quota: &Quota, left: Micros) -> RefusedState {
     let now = START + quota.window - left;
     RefusedState {
-        state: StateReply::FixedWindow(FixedWindow::new(START, quota.limit)),
+        state: AnyState::FixedWindow(FixedWindow::new(START, quota.limit)),
         now,
         at: now,
     }

@@ -5,20 +5,20 @@ use proptest::prelude::*;
 use super::*;
 use crate::clock::Clock;
 use crate::limit::plan::{RefusingPolicies, spills};
-use crate::limit::{Calendar, OldestBucket, Retry};
+use crate::limit::{AnyState, Calendar, OldestBucket, Retry};
 
 /// How long an answer is under way at most, each way.
 const LATENCY_US_MAX: u64 = 1_000;
 
 /// A server behind the remembered refusals.
 struct Guarded {
-    states: Vec<StateReply>,
+    states: Vec<AnyState>,
     refusals: Refusals,
     clock: Clock,
 }
 
 impl Guarded {
-    fn state(&mut self, check: &Check<'_>) -> &mut StateReply {
+    fn state(&mut self, check: &Check<'_>) -> &mut AnyState {
         &mut self.states[check.series_id.0 as usize]
     }
 
@@ -107,7 +107,7 @@ proptest! {
     ) {
         let clock = Clock::manual(START);
         let mut guarded = Guarded {
-            states: quotas.iter().map(|(quota, _)| StateReply::whole(quota)).collect(),
+            states: quotas.iter().map(|(quota, _)| AnyState::new(quota)).collect(),
             refusals: Refusals::new(),
             clock,
         };
