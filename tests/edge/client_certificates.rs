@@ -84,6 +84,22 @@ fn metric(running: &Running, series: &str) -> u64 {
 
 /// Not even a trusted peer may speak of its certificate: the handshake says what it is.
 #[test]
+fn a_certificate_that_nobody_asked_for_names_nobody() {
+    let parties = Parties::new();
+    let origin = Origin::plain();
+    let config = Config::to(origin.url()).listener(&tls(&[&parties.server], ""));
+    let running = start(&config.route("/*", ""));
+    for version in rustls::ALL_VERSIONS {
+        let client = with_versions(&parties.servers, Some(&parties.client), &[version]);
+        let connected = Secure::connect(running.public, &Arc::new(client), Some("d.test"));
+        let answer = connected.expect("a handshake").get("d.test");
+        assert_eq!(answer.expect("an answer").0, 200, "{version:?}");
+        let told = origin.requests().pop().expect("a request").head;
+        assert_eq!(told.field("client-cert"), None, "{version:?}");
+    }
+}
+
+#[test]
 fn a_certificate_names_a_client_and_its_origin_is_told_whatever_the_client_says_of_it() {
     let parties = Parties::new();
     let origin = Origin::plain();
