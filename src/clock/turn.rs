@@ -23,8 +23,8 @@ impl Turn {
     pub fn take(&self, now: Timestamp, every: Micros) -> bool {
         let due_us = self.due_us.load(Relaxed);
         let next_us = (now + every).0;
-        // A clock that was set back must not put it off. Somebody else may have taken it who read the clock after this
-        // caller.
+        // A clock that was set back must not put it off. Another caller may have read the clock later and taken the turn
+        // first.
         let is_set_back = due_us > next_us + every.0;
         let is_due = now.0 >= due_us || is_set_back;
         is_due

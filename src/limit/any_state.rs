@@ -71,7 +71,7 @@ impl AnyState {
         state!(self, state => state.admits(quota, cost, at))
     }
 
-    /// Says whether `cost` fits at `at`, which is no earlier than when the state was read.
+    /// Says whether `cost` fits at `at`, which is no earlier than the time of the state.
     pub fn admits_later(&self, quota: &Quota, cost: u64, at: Timestamp) -> bool {
         match self {
             // These do not look at the time.

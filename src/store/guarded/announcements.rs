@@ -35,7 +35,7 @@ pub(super) struct AnnouncementQueue {
     filled: Notify,
     /// Notified when one has.
     answered: Notify,
-    /// Logging an announcement that a server cannot take.
+    /// When an announcement that a server cannot take is logged again.
     log: Turn,
 }
 

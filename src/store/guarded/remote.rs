@@ -381,7 +381,7 @@ async fn within<F: Future>(
     None
 }
 
-/// Least time between two lines of the log about one kind of what a server cannot do.
+/// Least time between two log lines about the same failure of a server.
 pub(super) const LOG_EVERY: Micros = Micros::from_secs(60);
 /// Turns of the runtime that an answer takes from the socket to whoever waits for it.
 const LAST_TURNS: u32 = 4;

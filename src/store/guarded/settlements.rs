@@ -43,7 +43,7 @@ pub(super) struct SettlementQueue {
     filled: Notify,
     /// Notified when all that was due has been sent and answered, and when a late reply has come.
     emptied: Notify,
-    /// Logging a charge that cannot be settled.
+    /// When a charge that cannot be settled is logged again.
     log: Turn,
 }
 

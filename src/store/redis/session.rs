@@ -158,7 +158,7 @@ impl RedisSession {
             }
         }
         for (index, at) in outside {
-            // What is settled already must not be settled again, so this call's error is one entry's.
+            // The other entries are settled and must not be sent again, so an error of this call is this entry's alone.
             match (self.settle_at(&settlements[index..=index], caller, Some(at))).await {
                 Ok(settled) => {
                     if let Some([Value::ServerError(error)]) = list(&settled) {

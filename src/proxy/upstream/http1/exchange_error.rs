@@ -3,7 +3,7 @@
 use super::bad_head::BadHead;
 use crate::proxy::wire::body::BoxError;
 
-/// Why a request got no head of a response; an `E` says why what it was sent on ended.
+/// Why a request got no head of a response. `E` is the error of a stream or connection that ended.
 #[derive(Debug)]
 pub enum ExchangeError<E> {
     /// The stream or the connection ended.

@@ -26,7 +26,7 @@ pub(super) struct FollowedQuotas {
     shards: QuotaShards<FollowedQuota>,
     /// Reporting.
     turn: Turn,
-    /// Logging a quota that Redis cannot count.
+    /// When a quota that Redis cannot count is logged again.
     pub(super) log: Turn,
     /// The shard whose reports are the first next time.
     first_shard: AtomicUsize,
