@@ -159,8 +159,7 @@ pub(super) fn is_about(
     let parts = directive.parts().unwrap_or_default();
     let patterns = patterns(&parts, &policy.partition);
     let found = Patterns::new(&patterns).ok();
-    !parts.is_empty()
-        && found.is_some_and(|of| of.find_named_digested(client, partition_key).is_some())
+    !parts.is_empty() && found.is_some_and(|of| of.find_digested(client, partition_key).is_some())
 }
 
 /// Yields later directives before earlier ones, which they take the place of where both are about a client.

@@ -9,7 +9,7 @@ use super::in_force::InForce;
 use crate::clock::Clock;
 use crate::config::value::did_you_mean;
 use crate::index::PolicyIndex;
-use crate::request::NamedClient;
+use crate::request::{NamedClient, Partition};
 use crate::snapshot::{Policy, Snapshot};
 use crate::store::{Session, Store};
 
@@ -55,15 +55,18 @@ impl Keys<'_> {
         Ok((index, clients.map_err(KeysError::Wrong)?))
     }
 
-    /// Returns the client, if its values are known and it is one; where listeners differ in what of an address is
-    /// one client, as the first one has it.
+    /// Returns the client, if its values are known for this partition and it is one; where listeners differ in what of
+    /// an address is one client, as the first one has it.
     pub(super) fn named<'c>(
         &'c self,
         policy: &'c Policy,
+        partition: &'c Partition,
         clients: &'c NamedClients,
     ) -> Option<NamedClient<'c>> {
+        let is_its_own = std::ptr::eq(partition, &policy.partition);
+        let pattern = clients.pattern().filter(|_| is_its_own)?;
         let prefixes = self.snapshot.listeners.first()?.identity.prefixes;
-        NamedClient::of(&policy.partition, clients.pattern()?, prefixes)
+        NamedClient::of(partition, pattern, prefixes)
     }
 
     /// Returns what is in force for a time now.

@@ -29,8 +29,8 @@ impl Keys<'_> {
     ) -> (Vec<(&'s PolicyQuota, bool)>, Option<String>, Vec<String>) {
         let policy = &self.snapshot.policies[index];
         let (mut notes, mut candidates) = (Vec::new(), &*policy.candidates);
-        let named = self.named(policy, clients);
-        let matched = policy.find_override_named(&clients.ids, named.as_ref(), None);
+        let named = |of| self.named(policy, of, clients);
+        let matched = policy.find_override_of(&clients.ids, named);
         let grant = policy.grant_of(matched);
         match &policy.overrides {
             _ if matched.is_some() => candidates = &[],
@@ -39,7 +39,7 @@ impl Keys<'_> {
                  the policy's own quotas are shown"
                     .to_owned(),
             ),
-            Some(_) if named.is_none() => notes.push(
+            Some(_) if named(&policy.partition).is_none() => notes.push(
                 "an id does not tell which override of the file applies: the policy's own \
                  quotas are shown; name the client by its value"
                     .to_owned(),
@@ -65,9 +65,9 @@ impl Keys<'_> {
         clients: &NamedClients,
     ) -> Vec<(&'s Quota, SeriesId)> {
         let policy = &self.snapshot.policies[index];
-        let named = self.named(policy, clients);
-        let matched = policy.find_override_named(&clients.ids, named.as_ref(), None);
-        let plain = vec![quota.of_day(policy.own_day_named(matched, named.as_ref(), None))];
+        let named = |of| self.named(policy, of, clients);
+        let matched = policy.find_override_of(&clients.ids, named);
+        let plain = vec![quota.of_day(policy.own_day_in_file(matched, named))];
         if policy.anchor_by.is_none() || quota.own.is_empty() {
             return plain;
         }
@@ -126,7 +126,7 @@ impl Keys<'_> {
             penalty = peeked.iter().filter_map(|check| check.decision.next).max();
         }
         let penalty_seconds = penalty.map(|left| left.0.div_ceil(US_PER_S));
-        let named = self.named(policy, clients);
+        let named = self.named(policy, &policy.partition, clients);
         let directives = self.directives();
         let in_force = directives.iter().filter(|one| {
             let client = named.as_ref();

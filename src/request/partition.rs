@@ -284,7 +284,7 @@ pub fn is_whole_address(partition: &Partition, facts: &Facts<'_>) -> bool {
         )
 }
 
-fn value<'r>(part: &Part, facts: &Facts<'r>) -> Option<Value<'r>> {
+pub(super) fn value<'r>(part: &Part, facts: &Facts<'r>) -> Option<Value<'r>> {
     let text = match part {
         Part::Ip => return Some(network(facts.client?, facts.prefixes)),
         Part::Header(name) if *name == AUTHORIZATION => match joined(facts.headers, name)? {

@@ -112,16 +112,6 @@ pub enum OverrideOrigin {
 }
 
 impl Overrides {
-    /// Finds the pattern of a client that is named; `by` is the client as `overrides_by` has it.
-    fn find_named(
-        &self,
-        client: Option<&NamedClient<'_>>,
-        by: Option<&NamedClient<'_>>,
-    ) -> Option<usize> {
-        let chooses = if self.by.is_some() { by } else { client };
-        self.patterns.find_named(chooses?)
-    }
-
     /// Returns how many patterns have that grant.
     pub fn count_of(&self, grant: &Grant) -> usize {
         let grants = self.grant_of.iter();
@@ -157,30 +147,21 @@ impl Policy {
     pub fn own_day(&self, one: Option<Override>, facts: &Facts<'_>) -> Option<AnchorDay> {
         match &self.anchor_by {
             Some(choice) => AnchorDay::parse(&choice.text(facts)?),
-            None => self.day_in_file(one, |of| of.patterns.find(self.overrides_by(), facts)),
+            None => self.own_day_in_file(one, |by| NamedClient::of_request(by, facts)),
         }
     }
 
-    /// Returns the same of a client that is named, as far as the file has it.
-    pub fn own_day_named(
-        &self,
+    /// Returns the day that a row of the file has for a client, whatever an operator grants it for a time; `client`
+    /// returns its values for a partition.
+    pub fn own_day_in_file<'p>(
+        &'p self,
         one: Option<Override>,
-        client: Option<&NamedClient<'_>>,
-        by: Option<&NamedClient<'_>>,
-    ) -> Option<AnchorDay> {
-        self.day_in_file(one, |of| of.find_named(client, by))
-    }
-
-    /// Returns the day that a row of the file has for a client, whatever an operator grants it for a time.
-    fn day_in_file(
-        &self,
-        one: Option<Override>,
-        find: impl FnOnce(&Overrides) -> Option<usize>,
+        client: impl FnOnce(&'p Partition) -> Option<NamedClient<'p>>,
     ) -> Option<AnchorDay> {
         let overrides = self.overrides.as_ref().filter(|of| !of.day_of.is_empty())?;
         let pattern = match one?.origin {
             OverrideOrigin::File(pattern) => pattern,
-            OverrideOrigin::Operator => find(overrides)?,
+            OverrideOrigin::Operator => overrides.patterns.find(&client(self.overrides_by())?)?,
         };
         *overrides.day_of.get(pattern)?
     }
@@ -227,33 +208,25 @@ impl Policy {
 
     /// Finds the override that the policy has for a request, whose partition has this id.
     pub fn find_override(&self, facts: &Facts<'_>, partition_id: PartitionId) -> Option<Override> {
-        if let Some(temporary) = &self.temporary
-            && let Some(grant) = temporary.find(&self.partition, facts, partition_id)
-        {
-            let origin = OverrideOrigin::Operator;
-            return Some(Override { origin, grant });
-        }
-        let overrides = self.overrides.as_ref()?;
-        let pattern = overrides.patterns.find(self.overrides_by(), facts)?;
-        Some(overrides.by_pattern(pattern))
+        self.find_override_of(&[partition_id], |of| NamedClient::of_request(of, facts))
     }
 
-    /// Returns the override of a client that is named: by its partition ids, and by its values if they are known;
-    /// `by` is the client as `overrides_by` has it, where the file has that.
-    pub fn find_override_named(
-        &self,
+    /// Returns the override of a client: by its partition ids, and by its values for a partition, which `client`
+    /// returns if they are known.
+    pub fn find_override_of<'p>(
+        &'p self,
         ids: &[PartitionId],
-        client: Option<&NamedClient<'_>>,
-        by: Option<&NamedClient<'_>>,
+        client: impl Fn(&'p Partition) -> Option<NamedClient<'p>>,
     ) -> Option<Override> {
         if let Some(temporary) = &self.temporary
-            && let Some(grant) = temporary.find_named(ids, client)
+            && let Some(grant) = temporary.find(ids, || client(&self.partition))
         {
             let origin = OverrideOrigin::Operator;
             return Some(Override { origin, grant });
         }
         let overrides = self.overrides.as_ref()?;
-        Some(overrides.by_pattern(overrides.find_named(client, by)?))
+        let pattern = overrides.patterns.find(&client(self.overrides_by())?)?;
+        Some(overrides.by_pattern(pattern))
     }
 
     /// Returns what a client may do that has this override.

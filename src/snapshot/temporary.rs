@@ -1,11 +1,12 @@
 //! What operators let single clients of a policy do, for a time.
 
+use std::cell::LazyCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::grant::Grant;
 use crate::limit::PartitionId;
-use crate::request::{Facts, NamedClient, Partition, Pattern, Patterns};
+use crate::request::{NamedClient, Pattern, Patterns};
 
 /// What operators let single clients of one policy do instead of what the file says. Patterns have values as
 /// digests.
@@ -46,10 +47,10 @@ impl TemporaryClients {
 
     fn find(
         &self,
-        mut ids: impl Iterator<Item = PartitionId>,
+        ids: &[PartitionId],
         pattern: impl FnOnce(&Patterns) -> Option<usize>,
     ) -> Option<usize> {
-        let by_id = ids.find_map(|id| self.by_id.get(&id).copied());
+        let by_id = ids.iter().find_map(|id| self.by_id.get(id).copied());
         by_id.or_else(|| Some(self.grant_of[pattern(&self.patterns)?]))
     }
 
@@ -75,38 +76,18 @@ impl TemporaryOverrides {
         self.everywhere.is_empty() && self.blocked.is_empty() && self.granted.is_empty()
     }
 
-    /// Finds what the client of a request is granted, whose partition has this id: an index.
-    pub fn find(
-        &self,
-        partition: &Partition,
-        facts: &Facts<'_>,
-        partition_id: PartitionId,
-    ) -> Option<usize> {
-        let key = &self.partition_key;
-        self.find_by([partition_id].into_iter(), |patterns| {
-            patterns.find_digested(partition, facts, key)
-        })
-    }
-
-    /// As [`find`](Self::find), for a client that is named: by its partition ids, and by its values if they are
-    /// known.
-    pub fn find_named(
+    /// Finds what a client is granted, by its partition ids and by its values if they are known: an index.
+    pub fn find<'p>(
         &self,
         ids: &[PartitionId],
-        client: Option<&NamedClient<'_>>,
+        client: impl FnOnce() -> Option<NamedClient<'p>>,
     ) -> Option<usize> {
-        let key = &self.partition_key;
-        self.find_by(ids.iter().copied(), |patterns| {
-            patterns.find_named_digested(client?, key)
-        })
-    }
-
-    fn find_by(
-        &self,
-        ids: impl Iterator<Item = PartitionId> + Clone,
-        pattern: impl Fn(&Patterns) -> Option<usize>,
-    ) -> Option<usize> {
-        let is_blocked = self.blocked.find(ids.clone(), &pattern).is_some();
+        let client = LazyCell::new(client);
+        let pattern = |patterns: &Patterns| match patterns.is_empty() {
+            true => None,
+            false => patterns.find_digested(client.as_ref()?, &self.partition_key),
+        };
+        let is_blocked = self.blocked.find(ids, pattern).is_some();
         if is_blocked || pattern(&self.everywhere).is_some() {
             return Some(BLOCKED);
         }

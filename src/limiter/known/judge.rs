@@ -12,7 +12,7 @@ use crate::clock::monotonic;
 use crate::index::PolicyIndex;
 use crate::limit::Check;
 use crate::limiter::Limiter;
-use crate::request::NamedClient;
+use crate::request::{NamedClient, Partition};
 use crate::snapshot::{Grant, Policy, PolicyMode};
 
 /// How many known clients would be refused.
@@ -117,6 +117,17 @@ impl Judge<'_> {
         })
     }
 
+    /// Returns the client by its values for this partition: that of the policy, or what chooses overrides, if that
+    /// is still the same.
+    fn named<'p>(&self, of: &'p Partition, client: &KnownClient) -> Option<NamedClient<'p>> {
+        if std::ptr::eq(of, &self.policy.partition) {
+            return NamedClient::with_values(of, &client.values);
+        }
+        let is_same = *of == *self.known_from.overrides_by();
+        let values = client.by.as_ref().filter(|_| is_same)?;
+        NamedClient::with_values(of, values)
+    }
+
     /// Whether a request of the client that costs 1 is refused.
     async fn refuses(&self, client: &KnownClient) -> bool {
         let policy = self.policy;
@@ -125,22 +136,19 @@ impl Judge<'_> {
         if !is_enforced || policy.partition != self.known_from.partition {
             return false;
         }
-        let Some(named) = NamedClient::with_values(&policy.partition, &client.values) else {
+        let named = |of| self.named(of, client);
+        let Some(one) = named(&policy.partition) else {
             return false;
         };
-        let partition_id = named.partition_id(self.limiter.partition_key);
-        let by = policy.overrides_by();
-        let values = client.by.as_ref();
-        let values = values.filter(|_| *by == *self.known_from.overrides_by());
-        let by = values.and_then(|values| NamedClient::with_values(by, values));
-        let matched = policy.find_override_named(&[partition_id], Some(&named), by.as_ref());
+        let partition_id = one.partition_id(self.limiter.partition_key);
+        let matched = policy.find_override_of(&[partition_id], named);
         let grant = policy.grant_of(matched);
         if grant.quotas().is_empty() {
             return *grant == Grant::Blocked;
         }
         let quotas = grant.quotas().iter();
         let checks: Vec<Check<'_>> = quotas
-            .map(|quota| quota.of_day(policy.own_day_named(matched, Some(&named), by.as_ref())))
+            .map(|quota| quota.of_day(policy.own_day_in_file(matched, named)))
             .map(|quota| policy.check_alone(quota, partition_id, 1))
             .collect();
         let peeked = self.limiter.store.peek_checks(&checks).await;

@@ -3,12 +3,13 @@
 use std::cell::OnceCell;
 
 use super::address::{ADDRESS_LEN_MAX, address_bytes, address_len};
-use crate::request::partition::{Part, Value, digest};
+use super::named::ItemValue;
+use crate::request::partition::{Value, digest};
 
-/// The value of a request for one item of a partition.
-pub(super) struct OverrideKey<'r> {
+/// The value of a client for one item of a partition.
+pub(super) struct OverrideKey<'c> {
     pub(super) alternative: u32,
-    value: Value<'r>,
+    value: &'c Value<'c>,
     /// The bytes of an address: its family, and its octets.
     address: [u8; ADDRESS_LEN_MAX],
     /// What is looked up as a value instead of the bytes, where patterns know values only as digests.
@@ -17,37 +18,24 @@ pub(super) struct OverrideKey<'r> {
     pub(super) hash: OnceCell<u64>,
 }
 
-impl<'r> OverrideKey<'r> {
-    pub(super) fn new(alternative: u32, value: Value<'r>) -> Self {
-        let address = match value {
-            Value::Address(address, _) => address_bytes(address).0,
+impl<'c> OverrideKey<'c> {
+    /// Prepares a value for the lookup, where patterns know values as digests under `key` if there is one.
+    pub(super) fn new(one: &'c ItemValue<'c>, key: Option<&[u8; 32]>) -> Self {
+        let address = match &one.value {
+            Value::Address(address, _) => address_bytes(*address).0,
             Value::Text(_) => [0; ADDRESS_LEN_MAX],
         };
         Self {
-            alternative,
-            value,
+            alternative: one.alternative,
+            value: &one.value,
             address,
-            digest: None,
+            digest: key.map(|key| digest(key, one.part, &one.value).bits().to_be_bytes()),
             hash: OnceCell::new(),
         }
     }
 
-    /// As [`new`](Self::new), for patterns that know values as digests of their parts under `key`.
-    pub(super) fn digested(
-        alternative: u32,
-        part: &Part,
-        value: Value<'r>,
-        key: &[u8; 32],
-    ) -> Self {
-        let digest = digest(key, part, &value).bits().to_be_bytes();
-        Self {
-            digest: Some(digest),
-            ..Self::new(alternative, value)
-        }
-    }
-
     pub(super) fn bytes(&self) -> &[u8] {
-        match &self.value {
+        match self.value {
             Value::Text(text) => text,
             Value::Address(address, _) => &self.address[..address_len(*address)],
         }
@@ -55,7 +43,7 @@ impl<'r> OverrideKey<'r> {
 
     /// Returns how many bits count: of an address, those of the client's network.
     pub(super) fn bits(&self) -> usize {
-        match &self.value {
+        match self.value {
             Value::Text(text) => 8 * text.len(),
             Value::Address(_, prefix) => 8 + usize::from(*prefix),
         }

@@ -32,7 +32,6 @@ pub use self::pattern::{BadPattern, EqualPatterns, PartPattern, Pattern};
 use self::shown::ShownPattern;
 pub use self::stored::StoredPart;
 use self::tree::OverrideTree;
-use super::partition::{Facts, Part, Partition, Value, first_present};
 use super::redacted::Redacted;
 
 /// The patterns of one policy's overrides, ready to be looked up.
@@ -92,66 +91,24 @@ impl Patterns {
         }
     }
 
-    /// Returns the index of the most specific pattern that matches, none if the request lacks an
-    /// item of `partition` or no pattern matches.
-    pub fn find(&self, partition: &Partition, facts: &Facts<'_>) -> Option<usize> {
-        self.find_with(partition, facts, |alternative, _, value| {
-            OverrideKey::new(alternative, value)
-        })
+    /// Returns the index of the most specific pattern that matches a client; none if no pattern does.
+    pub fn find(&self, client: &NamedClient<'_>) -> Option<usize> {
+        self.find_by(client, None)
     }
 
     /// As [`find`](Self::find), where the patterns know values only as digests under `key`.
-    pub fn find_digested(
-        &self,
-        partition: &Partition,
-        facts: &Facts<'_>,
-        key: &[u8; 32],
-    ) -> Option<usize> {
-        if self.is_empty() {
-            return None;
-        }
-        self.find_with(partition, facts, |alternative, part, value| {
-            OverrideKey::digested(alternative, part, value, key)
-        })
+    pub fn find_digested(&self, client: &NamedClient<'_>, key: &[u8; 32]) -> Option<usize> {
+        self.find_by(client, Some(key))
     }
 
-    /// As [`find`](Self::find), for a client that is named instead of one that sends a request.
-    pub fn find_named(&self, client: &NamedClient<'_>) -> Option<usize> {
-        let keys: SmallVec<[OverrideKey<'_>; 2]> =
-            client.override_keys(|alternative, _, value| OverrideKey::new(alternative, value));
-        self.tree.find(&keys).map(|leaf| leaf as usize)
-    }
-
-    /// As [`find_digested`](Self::find_digested), for a client that is named.
-    pub fn find_named_digested(&self, client: &NamedClient<'_>, key: &[u8; 32]) -> Option<usize> {
-        if self.is_empty() {
-            return None;
-        }
-        let keys = client.override_keys(|alternative, part, value| {
-            OverrideKey::digested(alternative, part, value, key)
-        });
-        self.tree.find(&keys).map(|leaf| leaf as usize)
-    }
-
-    fn find_with<'r>(
-        &self,
-        partition: &Partition,
-        facts: &Facts<'r>,
-        override_key: impl Fn(u32, &Part, Value<'r>) -> OverrideKey<'r>,
-    ) -> Option<usize> {
-        let mut keys: SmallVec<[OverrideKey<'_>; 2]> = SmallVec::new();
-        for choice in &partition.0 {
-            let (part, value) = first_present(choice, facts)?;
-            let (alternative, _) = (0..)
-                .zip(&choice.0)
-                .find(|(_, one)| std::ptr::eq(*one, part))?;
-            keys.push(override_key(alternative, part, value));
-        }
+    fn find_by(&self, client: &NamedClient<'_>, key: Option<&[u8; 32]>) -> Option<usize> {
+        let keys = client.values().iter().map(|one| OverrideKey::new(one, key));
         let tree = match &self.folded {
-            Some(folded) if facts.router.ignores_case(facts.found) => folded,
+            Some(folded) if client.ignores_case() => folded,
             _ => &self.tree,
         };
-        tree.find(&keys).map(|leaf| leaf as usize)
+        let leaf = tree.find(&keys.collect::<SmallVec<[_; 2]>>())?;
+        Some(leaf as usize)
     }
 
     /// Shows the pattern at `index`, which [`find`](Self::find) has returned for this client:

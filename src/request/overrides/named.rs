@@ -1,47 +1,42 @@
-//! A client that is named by its values, as the log shows it when it sends requests.
+//! A client that is named by its values: those of a request, those that were kept of one, or those of a pattern.
 
 use std::fmt::{self, Display};
 
 use smallvec::SmallVec;
 
-use super::super::partition::{Choice, Facts, Part, Partition, Value, first_present, id_of_values};
+use super::super::partition::{Facts, Part, Partition, Value, id_of_values, value};
 use super::super::redacted::{ALL, ClientNames, write_items, write_value};
-use super::key::OverrideKey;
 use super::pattern::Pattern;
 use crate::limit::PartitionId;
 use crate::request::ClientPrefixes;
 
-/// A client that a pattern names: one value for each item of its partition.
+/// A client by its values: one for each item of its partition.
 pub struct NamedClient<'p> {
     partition: &'p Partition,
-    values: Vec<(&'p Part, Value<'p>)>,
+    values: SmallVec<[ItemValue<'p>; 2]>,
+    /// Whether the case of its values does not matter, as its route says.
+    ignores_case: bool,
+}
+
+/// The value for one item of a partition.
+pub(super) struct ItemValue<'p> {
+    /// Which of the item's alternatives it is of.
+    pub(super) alternative: u32,
+    pub(super) part: &'p Part,
+    pub(super) value: Value<'p>,
 }
 
 /// The values that a client's request had for the items of a partition, kept beyond the request.
 #[derive(Clone, Default)]
-pub struct ClientValues(Box<[ClientValue]>);
-
-#[derive(Clone)]
-struct ClientValue {
-    /// Which of the item's alternatives it is of.
-    alternative: usize,
-    value: Value<'static>,
-}
+pub struct ClientValues(Box<[(u32, Value<'static>)]>);
 
 impl ClientValues {
     /// Keeps the values of a request; none if it lacks one, or if they take more than `len_max` bytes.
     pub fn of(partition: &Partition, facts: &Facts<'_>, len_max: usize) -> Option<Self> {
-        let mut len = 0;
-        let kept = partition.0.iter().map(|choice| {
-            let (part, value) = first_present(choice, facts)?;
-            let alternative = choice.0.iter().position(|one| std::ptr::eq(one, part))?;
-            len += value.len();
-            (len <= len_max).then(|| ClientValue {
-                alternative,
-                value: value.into_owned(),
-            })
-        });
-        kept.collect::<Option<_>>().map(Self)
+        let values = NamedClient::of_request(partition, facts)?.values;
+        let len: usize = values.iter().map(|one| one.value.len()).sum();
+        let kept = (values.into_iter()).map(|one| (one.alternative, one.value.into_owned()));
+        (len <= len_max).then(|| Self(kept.collect()))
     }
 }
 
@@ -53,18 +48,30 @@ impl fmt::Debug for ClientValues {
 }
 
 impl<'p> NamedClient<'p> {
+    /// Finds the client of a request; none if the request lacks an item of the partition.
+    pub fn of_request(partition: &'p Partition, facts: &Facts<'p>) -> Option<Self> {
+        let values = partition.0.iter().map(|choice| {
+            let mut alternatives = (0..).zip(&choice.0);
+            alternatives.find_map(|(alternative, part)| {
+                let value = value(part, facts)?;
+                Some(ItemValue {
+                    alternative,
+                    part,
+                    value,
+                })
+            })
+        });
+        Some(Self {
+            partition,
+            values: values.collect::<Option<_>>()?,
+            ignores_case: facts.router.ignores_case(facts.found),
+        })
+    }
+
     /// Finds the client that has these values; none if they are of a partition of another shape.
     pub fn with_values(partition: &'p Partition, values: &ClientValues) -> Option<Self> {
-        if partition.0.len() != values.0.len() {
-            return None;
-        }
-        let kept = partition.0.iter().zip(&values.0);
-        let values = kept.map(|(choice, kept)| {
-            let part = choice.0.get(kept.alternative)?;
-            Some((part, kept.value.clone()))
-        });
-        let values = values.collect::<Option<_>>()?;
-        Some(Self { partition, values })
+        let kept = values.0.iter().cloned().map(Some);
+        (partition.0.len() == values.0.len()).then(|| Self::new(partition, kept))?
     }
 
     /// Finds the client that `pattern` names, where these prefixes identify one; none
@@ -74,34 +81,45 @@ impl<'p> NamedClient<'p> {
         pattern: &'p Pattern,
         prefixes: ClientPrefixes,
     ) -> Option<Self> {
-        let values = partition.0.iter().zip(pattern).map(|(choice, said)| {
+        let said = pattern.iter().map(|said| {
             let said = said.as_ref()?;
-            let part = &choice.0[said.alternative as usize];
-            Some((part, said.value(prefixes)?))
+            Some((said.alternative, said.value(prefixes)?))
         });
-        let values = values.collect::<Option<_>>()?;
-        Some(Self { partition, values })
+        Self::new(partition, said)
+    }
+
+    /// Finds the client that has a value of this alternative for each item; none if there is none for one.
+    fn new(
+        partition: &'p Partition,
+        values: impl Iterator<Item = Option<(u32, Value<'p>)>>,
+    ) -> Option<Self> {
+        let values = partition.0.iter().zip(values).map(|(choice, value)| {
+            let (alternative, value) = value?;
+            let part = choice.0.get(alternative as usize)?;
+            Some(ItemValue {
+                alternative,
+                part,
+                value,
+            })
+        });
+        Some(Self {
+            partition,
+            values: values.collect::<Option<_>>()?,
+            ignores_case: false,
+        })
     }
 
     /// Returns the partition id that its requests have under `key`.
     pub fn partition_id(&self, key: &[u8; 32]) -> PartitionId {
-        let values = self.values.iter().map(|(part, value)| (*part, value));
-        id_of_values(key, values)
+        id_of_values(key, self.values.iter().map(|one| (one.part, &one.value)))
     }
 
-    /// Returns its values as patterns are asked for them.
-    pub(super) fn override_keys(
-        &self,
-        override_key: impl Fn(u32, &Part, Value<'p>) -> OverrideKey<'p>,
-    ) -> SmallVec<[OverrideKey<'p>; 2]> {
-        let items = self.partition.0.iter().zip(&self.values);
-        let key = |(choice, (part, value)): (&Choice, &(&Part, Value<'p>))| {
-            let mut alternatives = (0..).zip(&choice.0);
-            let found = alternatives.find(|(_, one)| std::ptr::eq(*one, *part));
-            let (alternative, _) = found.expect("its part is one of the choice");
-            override_key(alternative, part, value.clone())
-        };
-        items.map(key).collect()
+    pub(super) fn values(&self) -> &[ItemValue<'p>] {
+        &self.values
+    }
+
+    pub(super) fn ignores_case(&self) -> bool {
+        self.ignores_case
     }
 
     /// Shows it, with digests under `key`, as the log does.
@@ -110,7 +128,7 @@ impl<'p> NamedClient<'p> {
             if self.values.is_empty() {
                 return f.write_str(ALL);
             }
-            let items = self.values.iter().map(|(part, value)| (*part, value));
+            let items = self.values.iter().map(|one| (one.part, &one.value));
             write_items(f, self.partition, items, |f, part, value| {
                 write_value(f, (key, names), part, value, None)
             })

@@ -11,8 +11,9 @@ use ipnet::IpNet;
 
 use super::super::ClientPrefixes;
 use super::super::partition::tests::{KEY, SAMPLE, Sample};
-use super::super::partition::{Choice, Part, Value};
+use super::super::partition::{Choice, Facts, Part, Partition, Value};
 use super::super::redacted::{ClientNames, redacted};
+use super::named::ItemValue;
 use super::prefixes::{Prefix, Prefixes};
 use super::*;
 
@@ -57,13 +58,18 @@ fn patterns(partition: &Partition, written: &[&[Written<'_>]]) -> Vec<Pattern> {
     written.iter().map(pattern).collect()
 }
 
+/// Returns the index of the pattern that a request finds.
+fn found_by(built: &Patterns, partition: &Partition, facts: &Facts<'_>) -> Option<usize> {
+    built.find(&NamedClient::of_request(partition, facts)?)
+}
+
 /// Returns which of one-part patterns a request finds.
 fn found<'w>(part: &Part, written: &[&'w str], sample: &Sample) -> Option<&'w str> {
     let partition = partition(&[std::slice::from_ref(part)]);
     let items: Vec<[Written<'_>; 1]> = written.iter().map(|text| [Some((0, *text))]).collect();
     let items: Vec<&[Written<'_>]> = items.iter().map(<[_; 1]>::as_slice).collect();
     let built = Patterns::new(&patterns(&partition, &items)).expect("no two are equal");
-    let index = sample.with(|facts| built.find(&partition, facts));
+    let index = sample.with(|facts| found_by(&built, &partition, facts));
     index.map(|index| written[index])
 }
 
@@ -233,7 +239,7 @@ fn earlier_items_decide_and_what_is_left_out_matches_whatever_is_there() {
     for (headers, expected, shown) in table {
         let sample = Sample { headers, ..SAMPLE };
         sample.with(|facts| {
-            let index = built.find(&partition, facts);
+            let index = found_by(&built, &partition, facts);
             assert_eq!(index, expected, "{headers:?}");
             let text = index.map(|index| {
                 built
@@ -344,9 +350,13 @@ fn a_lookup_hashes_each_value_once_however_many_nodes_ask_for_it() {
         OverrideTree::new(&patterns, |part| (&*part.prefix.bytes).into())
             .map_err(|equal| equal.len())
             .expect("no two are equal");
-    let (first, second) = ("a".repeat(LEN), "b".repeat(LEN));
-    let keys =
-        [&first, &second].map(|text| OverrideKey::new(0, Value::Text(text.as_bytes().into())));
+    let parts = [header("a"), header("b")];
+    let values = [0, 1].map(|at| ItemValue {
+        alternative: 0,
+        part: &parts[at],
+        value: Value::Text(["a", "b"][at].repeat(LEN).into_bytes().into()),
+    });
+    let keys = values.each_ref().map(|one| OverrideKey::new(one, None));
     HASHED.set(0);
     assert_eq!(tree.find(&keys), None);
     // A node, an alternative and the hash of a value are 16 bytes.
