@@ -221,24 +221,6 @@ mod tests {
     use crate::metrics::{Exposition, Metrics};
 
     #[test]
-    fn responses_are_counted_up_to_the_bound_that_they_reach() {
-        let metrics = Metrics::new(1);
-        let endpoint = metrics.endpoint(&"api".into(), &"a:1".into());
-        for (took_us, bucket) in [
-            (0, 0),
-            (500, 0),
-            (501, 1),
-            (30_000_000, BOUNDS_US.len() - 1),
-            (30_000_001, BOUNDS_US.len()),
-        ] {
-            let count = || endpoint.sum(|shard| &shard.responses[bucket]);
-            let before = count();
-            endpoint.responded(metrics.worker(0), Micros(took_us));
-            assert_eq!(count(), before + 1, "{took_us}");
-        }
-    }
-
-    #[test]
     fn endpoints_keep_their_series_while_somebody_holds_them() {
         let metrics = Metrics::new(1);
         let (api, other, address) = ("api".into(), "other".into(), "a:1".into());
@@ -261,24 +243,5 @@ mod tests {
         let none: [Arc<str>; 0] = [];
         metrics.handles(none.iter(), none.iter(), none.iter());
         assert_eq!(metrics.endpoint(&api, &address).active(), 0);
-    }
-
-    #[test]
-    fn requests_that_are_active_are_counted_over_all_workers() {
-        let metrics = Metrics::new(2);
-        let endpoint = metrics.endpoint(&"api".into(), &"a:1".into());
-        let (first, second) = (metrics.worker(0), metrics.worker(1));
-        for (began, ended, active) in [
-            (Some(first), None, 1),
-            (Some(second), None, 2),
-            (None, Some(first), 1),
-            (None, Some(second), 0),
-            // What ended without a beginning makes nothing negative.
-            (None, Some(second), 0),
-        ] {
-            began.inspect(|worker| endpoint.began(*worker));
-            ended.inspect(|worker| endpoint.ended(*worker));
-            assert_eq!(endpoint.active(), active);
-        }
     }
 }

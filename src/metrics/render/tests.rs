@@ -50,6 +50,8 @@ fn every_series_is_rendered_with_escaped_labels() {
         &metrics,
     );
     let unused = metrics.endpoint(&"api".into(), &"[::1]:9000".into());
+    // What ended without a beginning makes nothing negative.
+    unused.ended(first);
     let listener = metrics.listener(&names(&["public"])[0]);
     listener.accepted(metrics.control());
     listener.accepted(metrics.control());
@@ -61,7 +63,10 @@ fn every_series_is_rendered_with_escaped_labels() {
     metrics.delayed(first);
     metrics.panicked(second);
     handles.policies.raw[0].near_limit(first);
-    metrics.took(second, &handles.routes.raw[0], Micros(1_500));
+    for (worker, took_us) in [(first, 500), (second, 501), (second, 30_000_001)] {
+        metrics.took(worker, &handles.routes.raw[0], Micros(took_us));
+    }
+    metrics.took(first, &handles.unrouted, Micros(7));
     metrics.refused(first, StatusCode::TOO_MANY_REQUESTS, Reason::QuotaExceeded);
     metrics.refused(second, StatusCode::NOT_FOUND, Reason::NoRoute);
     configure(&metrics, &policies[0]);
@@ -143,8 +148,9 @@ fn fill_endpoint(endpoint: &EndpointMetrics, metrics: &Metrics) {
     for worker in [first, second, second] {
         endpoint.began(worker);
     }
+    // The first bound is reached, and the last one passed.
     endpoint.responded(first, Micros(500));
-    endpoint.responded(second, Micros(499_501));
+    endpoint.responded(second, Micros(30_000_001));
     endpoint.ended(second);
     endpoint.failed(second, EndpointFailure::ConnectTimeout);
     endpoint.connection_opened(first);
