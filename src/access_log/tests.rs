@@ -15,6 +15,7 @@ static ENTRY: LazyLock<AccessEntry<'static>> = LazyLock::new(|| AccessEntry {
     host: b"example.com",
     path: b"/v1/items",
     protocol: "HTTP/1.1",
+    attempts: Some(0),
     duration_us: 250,
     ..AccessEntry::default()
 });
@@ -26,6 +27,9 @@ static REFUSED: LazyLock<AccessEntry<'static>> = LazyLock::new(|| AccessEntry {
     user_agent: b"curl/8.5.0",
     reason: Some(Reason::QuotaExceeded),
     retry_after_secs: Some(7),
+    endpoint: Some("10.0.0.5:9000"),
+    attempts: Some(2),
+    cause: Some("refused"),
     policies: const {
         &[
             policy("per-client", PolicyOutcome::Admitted),
@@ -99,7 +103,8 @@ fn json_line_says_everything_and_leaves_out_what_is_not_there() {
          \"host\":\"example.com\",\"path\":\"/v1/items\",\"protocol\":\"HTTP/1.1\",\
          \"tls_version\":\"1.3\",\"user_agent\":\"curl/8.5.0\",\"route\":\"GET /v1/*\",\
          \"status\":429,\"reason\":\"quota_exceeded\",\"fault\":\"client\",\
-         \"retry_after\":7,\"policies\":[\"per-client\",\"global\",\"trial\"],\
+         \"retry_after\":7,\"endpoint\":\"10.0.0.5:9000\",\"attempts\":2,\
+         \"cause\":\"refused\",\"policies\":[\"per-client\",\"global\",\"trial\"],\
          \"decision\":\"refused\",\"partitions\":[\"\",\"all\",\"\"],\
          \"tiers\":[\"\",\"live_*\",\"\"],\"costs\":[3,3,3],\"charged\":[0,3,0],\
          \"refused_by\":[\"global: 9 per 1s\",\"global: 99 per 1m\"],\
@@ -118,7 +123,8 @@ fn text_line_says_the_same() {
         "2026-11-20T22:26:50.000042Z access listener=public client=203.0.113.9 method=GET \
          host=example.com path=/v1/items protocol=HTTP/1.1 tls_version=1.3 \
          user_agent=curl/8.5.0 route=\"GET /v1/*\" status=429 reason=quota_exceeded \
-         fault=client retry_after=7 policies=per-client,global,trial decision=refused \
+         fault=client retry_after=7 endpoint=10.0.0.5:9000 attempts=2 cause=refused \
+         policies=per-client,global,trial decision=refused \
          partitions=\"\",all,\"\" tiers=\"\",live_*,\"\" costs=3,3,3 charged=0,3,0 \
          refused_by=\"global: 9 per 1s\",\"global: 99 per 1m\" shadow_refused_by=trial \
          candidate_refused_by=\"per-client: 3 per 1s\",\"global: 5 per 2s\" limit=9 \
@@ -141,9 +147,6 @@ fn a_line_has_the_documented_fields_of_the_documented_types() {
     ];
     let entry = AccessEntry {
         policies: &outcomes,
-        endpoint: Some("10.0.0.5:9000"),
-        attempts: Some(1),
-        cause: Some("no response in time"),
         cost_missing: Some(MissingCost::Header),
         is_cost_capped: true,
         ..*REFUSED
@@ -190,44 +193,6 @@ fn line_of_a_head_that_never_became_a_request_says_who_sent_it_and_why_it_was_re
         "2026-11-20T22:26:50.000042Z access listener=public client=203.0.113.9 status=400 \
          reason=syntax fault=client\n"
     );
-}
-
-#[test]
-fn line_of_a_request_says_where_it_was_sent_and_how_often() {
-    let shown = |endpoint, attempts, cause| {
-        let entry = AccessEntry {
-            endpoint,
-            attempts,
-            cause,
-            ..*ENTRY
-        };
-        [LogFormat::Json, LogFormat::Text].map(|format| {
-            let line = line(format, &entry);
-            let (_, after) = line.split_once("HTTP/1.1").expect("a protocol");
-            let (between, _) = after.split_once("duration_us").expect("a duration");
-            between.trim_matches(['"', ',', ' ']).to_owned()
-        })
-    };
-    let endpoint = Some("10.0.0.5:9000");
-    assert_eq!(
-        shown(endpoint, Some(1), None),
-        [
-            "endpoint\":\"10.0.0.5:9000\",\"attempts\":1",
-            "endpoint=10.0.0.5:9000 attempts=1"
-        ]
-    );
-    assert_eq!(
-        shown(endpoint, Some(2), Some("refused")),
-        [
-            "endpoint\":\"10.0.0.5:9000\",\"attempts\":2,\"cause\":\"refused",
-            "endpoint=10.0.0.5:9000 attempts=2 cause=refused"
-        ]
-    );
-    assert_eq!(
-        shown(None, Some(0), Some("full")),
-        ["cause\":\"full", "cause=full"]
-    );
-    assert_eq!(shown(None, None, None), ["", ""]);
 }
 
 #[test]
