@@ -82,10 +82,6 @@ impl State for CalendarWindow {
     fn is_whole(&self, quota: &Quota, at: Timestamp) -> bool {
         self.used == 0 || self.number < calendar(quota).current(at).number
     }
-
-    fn heap_bytes(&self) -> usize {
-        0
-    }
 }
 
 /// Returns a calendar quota's calendar.

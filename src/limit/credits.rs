@@ -74,10 +74,6 @@ impl State for Credits {
     fn is_whole(&self, _quota: &Quota, _at: Timestamp) -> bool {
         self.0.is_none()
     }
-
-    fn heap_bytes(&self) -> usize {
-        0
-    }
 }
 
 fn initial(quota: &Quota) -> i64 {

@@ -101,10 +101,6 @@ impl State for FixedWindow {
     fn is_whole(&self, quota: &Quota, at: Timestamp) -> bool {
         self.used == 0 || self.start + quota.window <= at
     }
-
-    fn heap_bytes(&self) -> usize {
-        0
-    }
 }
 
 fn aligned(quota: &Quota, at: Timestamp) -> Timestamp {

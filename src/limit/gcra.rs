@@ -143,10 +143,6 @@ impl State for Gcra {
     fn is_whole(&self, _quota: &Quota, at: Timestamp) -> bool {
         self.tat <= at
     }
-
-    fn heap_bytes(&self) -> usize {
-        0
-    }
 }
 
 impl State for CompactGcra {
@@ -183,10 +179,6 @@ impl State for CompactGcra {
 
     fn is_whole(&self, _quota: &Quota, at: Timestamp) -> bool {
         self.tat <= at
-    }
-
-    fn heap_bytes(&self) -> usize {
-        0
     }
 }
 

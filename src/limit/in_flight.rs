@@ -56,8 +56,4 @@ impl State for InFlight {
     fn is_whole(&self, _quota: &Quota, _at: Timestamp) -> bool {
         self.0 == 0
     }
-
-    fn heap_bytes(&self) -> usize {
-        0
-    }
 }

@@ -79,10 +79,6 @@ impl State for Penalty {
         let remembered = if terms(quota).1 > 1 { DAY } else { Micros(0) };
         self.end + remembered <= at
     }
-
-    fn heap_bytes(&self) -> usize {
-        0
-    }
 }
 
 impl Quota {

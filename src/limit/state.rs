@@ -50,8 +50,10 @@ pub trait State: Default {
     /// Says whether the quota is whole again at `at`, so that the state may be dropped.
     fn is_whole(&self, quota: &Quota, at: Timestamp) -> bool;
 
-    /// Returns the bytes that the state holds on the heap.
-    fn heap_bytes(&self) -> usize;
+    /// Returns the bytes that the state holds on the heap; most hold none.
+    fn heap_bytes(&self) -> usize {
+        0
+    }
 
     /// Returns the bytes of memory to which the state would have to move if units were spent at `at`; 0
     /// if they fit.
