@@ -82,16 +82,7 @@ fn check_keys(table: &Table<RawPolicy>, report: &mut Report) {
         return;
     }
     let policy = &table.value;
-    let cost = match &policy.cost {
-        CostText::Body(sum) => Some(sum),
-        _ => None,
-    };
-    let unknown = policy.cost_unknown.as_ref().and_then(Amount::reported);
-    for (key, sum) in [
-        ("cost", cost),
-        ("reserve", policy.reserve.reported()),
-        ("cost_unknown", unknown),
-    ] {
+    for (key, sum) in prices::reported_sums(policy) {
         if sum.is_some_and(|sum| sum.terms.is_empty()) {
             let message = format!("the list of terms of `{key}` is empty");
             let hint = "add `{ from = … }`, or write a number";

@@ -14,10 +14,26 @@ use crate::cost::{
 
 /// The terms of a policy, and where they stand.
 struct PricedTerms<'t> {
-    /// `cost`, `reserve` and `cost_unknown`.
-    sums: [(&'static str, Option<&'t Sum<NumberSource>>); 3],
+    sums: ReportedSums<'t>,
     /// The prices that they name.
     names: BTreeSet<&'t str>,
+}
+
+/// `cost`, `reserve` and `cost_unknown`, as far as bodies tell them.
+type ReportedSums<'t> = [(&'static str, Option<&'t Sum<NumberSource>>); 3];
+
+/// Returns the lists of terms of a policy, by key.
+pub(super) fn reported_sums(policy: &RawPolicy) -> ReportedSums<'_> {
+    let cost = match &policy.cost {
+        CostText::Body(sum) => Some(sum),
+        _ => None,
+    };
+    let unknown = policy.cost_unknown.as_ref().and_then(Amount::reported);
+    [
+        ("cost", cost),
+        ("reserve", policy.reserve.reported()),
+        ("cost_unknown", unknown),
+    ]
 }
 
 /// Compiles `cost_by` and `prices`; none if the policy has no prices.
@@ -74,16 +90,7 @@ pub(super) fn compile(
 
 impl<'t> PricedTerms<'t> {
     fn of(policy: &'t RawPolicy) -> Self {
-        let cost = match &policy.cost {
-            CostText::Body(sum) => Some(sum),
-            _ => None,
-        };
-        let unknown = policy.cost_unknown.as_ref().and_then(Amount::reported);
-        let sums = [
-            ("cost", cost),
-            ("reserve", policy.reserve.reported()),
-            ("cost_unknown", unknown),
-        ];
+        let sums = reported_sums(policy);
         let terms = sums.iter().filter_map(|(_, sum)| *sum);
         let terms = terms.flat_map(|sum| &sum.terms);
         Self {
