@@ -4,14 +4,13 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use http::{HeaderName, HeaderValue};
+use http::HeaderName;
 
 use super::about::{KeyDefault, ValueShape};
 use crate::config::display;
 use crate::config::file::Spanned;
 use crate::config::read::{Form, OneItem, Scalar};
 use crate::config::value::{self, ValueError, bytes_text};
-use crate::request::route::HeaderMatch;
 
 /// What a value may be, and what stands for one that the file leaves out.
 pub struct ValueSpec<V> {
@@ -359,33 +358,16 @@ pub(super) fn shape(form: &Form) -> ValueShape {
     }
 }
 
-/// Returns a table whose keys are free and whose values are strings.
-fn free_strings() -> ValueShape {
-    ValueShape::FreeTable(Box::new(ValueShape::Text(None)))
-}
-
-/// A table of a route's headers, each with the value that it must have.
-pub(super) fn headers() -> ValueSpec<Vec<(HeaderName, HeaderMatch)>> {
-    let example = "{ x-version = \"2\" }";
-    ValueSpec::new(
-        example,
-        free_strings(),
-        |scalar| scalar.pairs(example, value::routed_header_name, value::header_value),
-        // A value may be a secret.
-        |headers: &Vec<_>| display::list(headers.iter().map(|(name, _)| name)),
-    )
-    .or(Vec::new())
-}
-
-/// A table of fields with their one value, such as `example`; `name` reads their names.
-pub(super) fn fields(
+/// A table of fields with their one value, such as `example`; `name` reads their names, `value` their values.
+pub(super) fn fields<V: PartialEq + 'static>(
     example: &'static str,
     name: fn(&str) -> Result<HeaderName, ValueError>,
-) -> ValueSpec<Vec<(HeaderName, HeaderValue)>> {
+    value: fn(&str) -> Result<V, ValueError>,
+) -> ValueSpec<Vec<(HeaderName, V)>> {
     ValueSpec::new(
         example,
-        free_strings(),
-        move |scalar| scalar.pairs(example, name, value::field_value),
+        ValueShape::FreeTable(Box::new(ValueShape::Text(None))),
+        move |scalar| scalar.pairs(example, name, value),
         // A value may be a secret.
         |fields: &Vec<_>| display::list(fields.iter().map(|(name, _)| name)),
     )

@@ -4,20 +4,21 @@ use std::sync::{Arc, LazyLock};
 
 use super::bounds::{BODY_BYTES, TIMEOUTS};
 use super::kind::{
-    boolean, duration, duration_or_off, fields, free_text, headers, list, list_or_one, size, text,
-    word,
+    boolean, duration, duration_or_off, fields, free_text, list, list_or_one, size, text, word,
 };
 use super::{TableSpec, costs};
 use crate::config::display;
 use crate::config::file::{ForwardPath, RawRoute};
 use crate::config::value::{
-    NAME_PATTERN, TOKEN_PATTERN, answer_field, method, name, page_origin, request_field, upgrade,
+    NAME_PATTERN, TOKEN_PATTERN, answer_field, field_value, header_value, method, name,
+    page_origin, request_field, routed_header_name, upgrade,
 };
 use crate::snapshot::EncodedSlash;
 
 /// `[[routes]]`
 pub static ROUTE: LazyLock<TableSpec<RawRoute>> = LazyLock::new(|| {
     let slash = word(display::ENCODED_SLASH).or(EncodedSlash::Reject);
+    let headers = fields("{ x-version = \"2\" }", routed_header_name, header_value);
     let text_at = |example| free_text(example).spanned().or_none("none");
     let path = free_text("/v1/*").matching("^/").spanned().or_none("none");
     let protocol = text("websocket", upgrade, ToString::to_string);
@@ -50,7 +51,7 @@ pub static ROUTE: LazyLock<TableSpec<RawRoute>> = LazyLock::new(|| {
         .key("methods", list(text("GET", method, ToString::to_string).matching(TOKEN_PATTERN)))
         .sets(|table| &mut table.methods)
         .doc("Methods to match.")
-        .key("headers", headers())
+        .key("headers", headers)
         .sets(|table| &mut table.headers)
         .doc("Headers that must be present: with this value, with any if it is \"*\", or with one that the expression behind \"re:\" matches.")
         .key("upstream", text_at("api"))
@@ -117,7 +118,7 @@ fn request_headers() -> TableSpec<RawRoute> {
     let example = "{ x-api-version = \"2\" }";
     TableSpec::<RawRoute>::of("table", "[routes.request_headers]")
         .about("Changes to this route's request headers, made after the limits are decided.")
-        .key("set", fields(example, request_field))
+        .key("set", fields(example, request_field, field_value))
         .sets(|table| &mut table.request_headers_set)
         .doc("Headers to set for the upstream.")
         .key("remove", list(name))
@@ -127,13 +128,11 @@ fn request_headers() -> TableSpec<RawRoute> {
 
 /// `[routes.response_headers]`
 fn response_headers() -> TableSpec<RawRoute> {
+    let example = "{ cache-control = \"no-store\" }";
     let name = text("server", answer_field, ToString::to_string).matching(TOKEN_PATTERN);
     TableSpec::<RawRoute>::of("table", "[routes.response_headers]")
         .about("Changes to this route's response headers.")
-        .key(
-            "set",
-            fields("{ cache-control = \"no-store\" }", answer_field),
-        )
+        .key("set", fields(example, answer_field, field_value))
         .sets(|table| &mut table.response_headers_set)
         .doc("Headers to set on responses, refusals included.")
         .key("remove", list(name))
