@@ -1,4 +1,4 @@
-//! ListeningSockets to listen on: those that the process was given, and those that it opens itself.
+//! Sockets to listen on: those that the process was given, and those that it opens itself.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -38,7 +38,7 @@ pub(super) enum SocketRole {
     Activated,
 }
 
-/// ListeningSockets that were given to this process, as long as nobody has taken them.
+/// Sockets that were given to this process, as long as nobody has taken them.
 #[derive(Debug)]
 pub(super) struct GivenSockets(pub(super) Vec<GivenSocket>);
 
