@@ -33,12 +33,7 @@ pub fn check_against(
                 "needs a restart, and would keep its old value until then",
             );
             write_out(&said);
-            match strictness {
-                Strictness::WarningsAreMistakes if !differences.warnings.is_empty() => {
-                    ExitCode::from(EXIT_CONFIG)
-                }
-                _ => ExitCode::SUCCESS,
-            }
+            strictness.status(&differences.warnings)
         }
         Err(status) => status,
     }

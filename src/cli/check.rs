@@ -4,18 +4,17 @@ mod policies;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::io::IsTerminal as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::{EXIT_CONFIG, unreadable, write_out};
+use super::file::load_or;
+use super::{EXIT_CONFIG, write_out};
 use crate::clock::Clock;
 use crate::config::file::{File, RawRoute, RouteCost};
 use crate::config::options::STORE;
 use crate::config::report::Report;
 use crate::config::value::{StoreUrl, ZoneSource, bytes_text};
-use crate::config::{self, ConfigText, Loaded, MissingValues, display};
-use crate::limit::plan::SeriesId;
+use crate::config::{Loaded, MissingValues, display};
 use crate::request::AddressSource;
 use crate::request::jwt::{SigningAlgorithm, TokenVerifier};
 use crate::snapshot::{AppliedPolicy, Listener, Route};
@@ -30,45 +29,34 @@ pub enum Strictness {
     WarningsAreMistakes,
 }
 
+impl Strictness {
+    /// Returns the exit status of what is good, but warned of so.
+    pub(super) fn status(self, warnings: &[String]) -> ExitCode {
+        match self {
+            Self::WarningsAreMistakes if !warnings.is_empty() => ExitCode::from(EXIT_CONFIG),
+            _ => ExitCode::SUCCESS,
+        }
+    }
+}
+
 /// Reads the file at `path`; prints its mistakes to standard error, or a summary to standard
 /// output. Exits with 0 or 78; a strict check takes warnings for mistakes.
 pub fn check(path: &Path, strictness: Strictness, missing: MissingValues) -> ExitCode {
-    let name = path.display().to_string();
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) => {
-            eprintln!("{}", unreadable(path, &error));
-            return ExitCode::from(EXIT_CONFIG);
-        }
+    let loaded = load_or(path, missing, |name, report| {
+        write_out(&partial(name, report));
+        ExitCode::SUCCESS
+    });
+    let mut loaded = match loaded {
+        Ok(loaded) => loaded,
+        Err(status) => return status,
     };
-    let config = ConfigText {
-        missing,
-        ..ConfigText::of(path, &text)
-    };
-    match config::load(config, &config::environment, &mut |_| SeriesId(0)) {
-        Ok(mut loaded) => {
-            let expiring = loaded.snapshot.expiring(Clock::system().wall());
-            loaded
-                .warnings
-                .extend(expiring.map(|expiring| expiring.to_string()));
-            write_out(&(summary(&name, &loaded) + &time_zones(&loaded.file)));
-            match strictness {
-                Strictness::WarningsAreMistakes if !loaded.warnings.is_empty() => {
-                    ExitCode::from(EXIT_CONFIG)
-                }
-                _ => ExitCode::SUCCESS,
-            }
-        }
-        Err(report) if report.is_empty() => {
-            write_out(&partial(&name, &report));
-            ExitCode::SUCCESS
-        }
-        Err(report) => {
-            let color = std::io::stderr().is_terminal();
-            eprint!("{}", report.render(&name, &text, color));
-            ExitCode::from(EXIT_CONFIG)
-        }
-    }
+    let expiring = loaded.snapshot.expiring(Clock::system().wall());
+    loaded
+        .warnings
+        .extend(expiring.map(|expiring| expiring.to_string()));
+    let summary = summary(&path.display().to_string(), &loaded);
+    write_out(&(summary + &time_zones(&loaded.file)));
+    strictness.status(&loaded.warnings)
 }
 
 /// Says what a good file means: its listeners, its routes in file order, each quota's guarantee,
