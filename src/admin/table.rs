@@ -58,25 +58,25 @@ pub(super) static CALLS: &[AdminCall] = &[
         Box::pin(std::future::ready(api::keys::list(request)))
     }),
     post("/api/keys/get", Access::NamesClients, |request| {
-        Box::pin(api::keys::get(request))
+        Box::pin(api::keys::answer(api::keys::get(request)))
     }),
     post("/api/keys/set", Access::ChangesState, |request| {
-        Box::pin(api::keys::set(request))
+        Box::pin(api::keys::answer(api::keys::set(request)))
     }),
     post("/api/keys/adjust", Access::ChangesState, |request| {
-        Box::pin(api::keys::adjust(request))
+        Box::pin(api::keys::answer(api::keys::adjust(request)))
     }),
     post("/api/keys/grant", Access::ChangesState, |request| {
-        Box::pin(api::keys::grant(request))
+        Box::pin(api::keys::answer(api::keys::grant(request)))
     }),
     post("/api/keys/reset", Access::ChangesState, |request| {
-        Box::pin(api::keys::reset(request))
+        Box::pin(api::keys::answer(api::keys::reset(request)))
     }),
     post("/api/keys/block", Access::ChangesState, |request| {
-        Box::pin(api::keys::block(request))
+        Box::pin(api::keys::answer(api::keys::block(request)))
     }),
     post("/api/keys/unblock", Access::ChangesState, |request| {
-        Box::pin(api::keys::unblock(request))
+        Box::pin(api::keys::answer(api::keys::unblock(request)))
     }),
     get("/api/live", Access::NamesClients, |request| {
         Box::pin(api::live(request))

@@ -24,121 +24,100 @@ pub(in crate::admin) fn list(request: &AdminRequest) -> AdminReply {
 }
 
 /// Says what one client has left.
-pub(in crate::admin) async fn get(request: &AdminRequest) -> AdminReply {
-    answer(async {
-        let members = KeysMembers::read(request, &["policy", "value"])?;
-        let context = Context::of(request);
-        let (policy, value) = members.client()?;
-        let report = context.keys(request).get(policy, value).await;
-        Ok(AdminReply::json(&json!(report.map_err(refusal)?)))
-    })
-    .await
+pub(in crate::admin) async fn get(request: &AdminRequest) -> Result<AdminReply, AdminReply> {
+    let members = KeysMembers::read(request, &["policy", "value"])?;
+    let context = Context::of(request);
+    let (policy, value) = members.client()?;
+    let report = context.keys(request).get(policy, value).await;
+    Ok(AdminReply::json(&json!(report.map_err(refusal)?)))
 }
 
 /// Lets clients do something else for a time, or ends that.
-pub(in crate::admin) async fn set(request: &AdminRequest) -> AdminReply {
-    answer(async {
-        let members = KeysMembers::read(request, &["policy", "value", "quota", "for", "end"])?;
-        let context = Context::of(request);
-        let keys = context.keys(request);
-        let (policy, value) = members.client()?;
-        let done = if members.flag("end")? {
-            keys.unset(policy, value).await
-        } else {
-            let lifetime = members.lifetime()?;
-            let lifetime = lifetime
-                .ok_or_else(|| wrong("`for` is missing, expected how long, such as \"8h\""))?;
-            keys.set(policy, value, &members.quotas()?, lifetime).await
-        };
-        Ok(done_with(request, "set", &done.map_err(refusal)?))
-    })
-    .await
+pub(in crate::admin) async fn set(request: &AdminRequest) -> Result<AdminReply, AdminReply> {
+    let members = KeysMembers::read(request, &["policy", "value", "quota", "for", "end"])?;
+    let context = Context::of(request);
+    let keys = context.keys(request);
+    let (policy, value) = members.client()?;
+    let done = if members.flag("end")? {
+        keys.unset(policy, value).await
+    } else {
+        let lifetime = members.lifetime()?;
+        let lifetime =
+            lifetime.ok_or_else(|| wrong("`for` is missing, expected how long, such as \"8h\""))?;
+        keys.set(policy, value, &members.quotas()?, lifetime).await
+    };
+    Ok(done_with(request, "set", &done.map_err(refusal)?))
 }
 
 /// Spends units, or gives them back.
-pub(in crate::admin) async fn adjust(request: &AdminRequest) -> AdminReply {
-    answer(async {
-        let members = KeysMembers::read(request, &["policy", "value", "units"])?;
-        let context = Context::of(request);
-        let (policy, value) = members.client()?;
-        let units = members.0.get("units").and_then(Value::as_i64);
-        let units = units.filter(|units| *units != 0 && units.unsigned_abs() <= UNITS_MAX);
-        let units = units.ok_or_else(|| {
-            wrong(format!(
-                "`units` is not right, expected a whole number from -{UNITS_MAX} to {UNITS_MAX} other than 0: above \
-                 0 gives back, below spends"
-            ))
-        })?;
-        let adjusted = context.keys(request).adjust(policy, value, units).await;
-        let (report, done) = adjusted.map_err(refusal)?;
-        note(request, "adjust", &done);
-        Ok(AdminReply::json(&json!(report)))
-    })
-    .await
+pub(in crate::admin) async fn adjust(request: &AdminRequest) -> Result<AdminReply, AdminReply> {
+    let members = KeysMembers::read(request, &["policy", "value", "units"])?;
+    let context = Context::of(request);
+    let (policy, value) = members.client()?;
+    let units = members.0.get("units").and_then(Value::as_i64);
+    let units = units.filter(|units| *units != 0 && units.unsigned_abs() <= UNITS_MAX);
+    let units = units.ok_or_else(|| {
+        wrong(format!(
+            "`units` is not right, expected a whole number from -{UNITS_MAX} to {UNITS_MAX} other than 0: above \
+             0 gives back, below spends"
+        ))
+    })?;
+    let adjusted = context.keys(request).adjust(policy, value, units).await;
+    let (report, done) = adjusted.map_err(refusal)?;
+    note(request, "adjust", &done);
+    Ok(AdminReply::json(&json!(report)))
 }
 
 /// Gives credits to one client.
-pub(in crate::admin) async fn grant(request: &AdminRequest) -> AdminReply {
-    answer(async {
-        let members = KeysMembers::read(request, &["policy", "value", "credits"])?;
-        let context = Context::of(request);
-        let (policy, value) = members.client()?;
-        let credits = members.0.get("credits").and_then(Value::as_u64);
-        let credits = credits.filter(|credits| (1..=COUNT_MAX).contains(credits));
-        let credits = credits.ok_or_else(|| {
-            wrong(format!(
-                "`credits` is not right, expected a whole number from 1 to {COUNT_MAX}"
-            ))
-        })?;
-        let granted = context.keys(request).grant(policy, value, credits).await;
-        let (report, done) = granted.map_err(refusal)?;
-        note(request, "grant", &done);
-        Ok(AdminReply::json(&json!(report)))
-    })
-    .await
+pub(in crate::admin) async fn grant(request: &AdminRequest) -> Result<AdminReply, AdminReply> {
+    let members = KeysMembers::read(request, &["policy", "value", "credits"])?;
+    let context = Context::of(request);
+    let (policy, value) = members.client()?;
+    let credits = members.0.get("credits").and_then(Value::as_u64);
+    let credits = credits.filter(|credits| (1..=COUNT_MAX).contains(credits));
+    let credits = credits.ok_or_else(|| {
+        wrong(format!(
+            "`credits` is not right, expected a whole number from 1 to {COUNT_MAX}"
+        ))
+    })?;
+    let granted = context.keys(request).grant(policy, value, credits).await;
+    let (report, done) = granted.map_err(refusal)?;
+    note(request, "grant", &done);
+    Ok(AdminReply::json(&json!(report)))
 }
 
 /// Begins all windows of one client afresh.
-pub(in crate::admin) async fn reset(request: &AdminRequest) -> AdminReply {
-    answer(async {
-        let members = KeysMembers::read(request, &["policy", "value"])?;
-        let context = Context::of(request);
-        let (policy, value) = members.client()?;
-        let reset = context.keys(request).reset(policy, value).await;
-        let (before, done) = reset.map_err(refusal)?;
-        note(request, "reset", &done);
-        let mut body = json!(done);
-        body["before"] = json!(before);
-        Ok(AdminReply::json(&body))
-    })
-    .await
+pub(in crate::admin) async fn reset(request: &AdminRequest) -> Result<AdminReply, AdminReply> {
+    let members = KeysMembers::read(request, &["policy", "value"])?;
+    let context = Context::of(request);
+    let (policy, value) = members.client()?;
+    let reset = context.keys(request).reset(policy, value).await;
+    let (before, done) = reset.map_err(refusal)?;
+    note(request, "reset", &done);
+    let mut body = json!(done);
+    body["before"] = json!(before);
+    Ok(AdminReply::json(&body))
 }
 
 /// Blocks clients.
-pub(in crate::admin) async fn block(request: &AdminRequest) -> AdminReply {
-    answer(async {
-        let members = KeysMembers::read(request, &["policy", "value", "for", "everywhere"])?;
-        let context = Context::of(request);
-        let (policy, value) = members.client()?;
-        let is_everywhere = members.flag("everywhere")?;
-        let lifetime = members.lifetime()?.unwrap_or(LIFETIME_MAX);
-        let keys = context.keys(request);
-        let done = keys.block(policy, value, is_everywhere, lifetime).await;
-        Ok(done_with(request, "block", &done.map_err(refusal)?))
-    })
-    .await
+pub(in crate::admin) async fn block(request: &AdminRequest) -> Result<AdminReply, AdminReply> {
+    let members = KeysMembers::read(request, &["policy", "value", "for", "everywhere"])?;
+    let context = Context::of(request);
+    let (policy, value) = members.client()?;
+    let is_everywhere = members.flag("everywhere")?;
+    let lifetime = members.lifetime()?.unwrap_or(LIFETIME_MAX);
+    let keys = context.keys(request);
+    let done = keys.block(policy, value, is_everywhere, lifetime).await;
+    Ok(done_with(request, "block", &done.map_err(refusal)?))
 }
 
 /// Ends the blocks of clients.
-pub(in crate::admin) async fn unblock(request: &AdminRequest) -> AdminReply {
-    answer(async {
-        let members = KeysMembers::read(request, &["policy", "value"])?;
-        let context = Context::of(request);
-        let (policy, value) = members.client()?;
-        let done = context.keys(request).unblock(policy, value).await;
-        Ok(done_with(request, "unblock", &done.map_err(refusal)?))
-    })
-    .await
+pub(in crate::admin) async fn unblock(request: &AdminRequest) -> Result<AdminReply, AdminReply> {
+    let members = KeysMembers::read(request, &["policy", "value"])?;
+    let context = Context::of(request);
+    let (policy, value) = members.client()?;
+    let done = context.keys(request).unblock(policy, value).await;
+    Ok(done_with(request, "unblock", &done.map_err(refusal)?))
 }
 
 /// The configuration that a command is decided on: that which was in force when it came.
@@ -234,7 +213,10 @@ impl KeysMembers {
     }
 }
 
-async fn answer(reply: impl Future<Output = Result<AdminReply, AdminReply>>) -> AdminReply {
+/// Answers a command, or says why it is refused.
+pub(in crate::admin) async fn answer(
+    reply: impl Future<Output = Result<AdminReply, AdminReply>>,
+) -> AdminReply {
     reply.await.unwrap_or_else(|refused| refused)
 }
 
