@@ -135,16 +135,6 @@ fn a_mistaken_file_is_exit_78_with_every_mistake_before_any_port_is_bound() {
 }
 
 #[test]
-fn a_taken_port_is_said_by_name() {
-    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = taken.local_addr().expect("a bound socket").to_string();
-    let output = run_to_end(&limited("1 per s").address(&address).text());
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success());
-    assert!(told.contains(&address), "{told}");
-}
-
-#[test]
 fn a_reload_under_load_loses_no_request_and_no_count() {
     let origin = Origin::plain();
     let with = |quota: i64| {

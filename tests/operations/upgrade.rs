@@ -88,6 +88,7 @@ fn a_new_process_that_cannot_serve_leaves_the_old_one_serving_and_says_why() {
     let good = fs::read_to_string(first.file()).expect("a file");
     let taken = free_address();
     let _other = std::net::TcpListener::bind(taken).expect("a free port");
+    let cannot_listen = format!("cannot listen on {taken} (listeners.b.address)");
     let cases = [
         // What stands in the place of the binary, and in that of the file.
         ("", "[routs]\n".to_owned(), 78, "[[routes]]"),
@@ -95,7 +96,7 @@ fn a_new_process_that_cannot_serve_leaves_the_old_one_serving_and_says_why() {
             "",
             format!("[listeners.b]\naddress = '{taken}'\n"),
             1,
-            "cannot listen on",
+            &cannot_listen,
         ),
         ("exit 3", String::new(), 1, "it has ended"),
         ("exec cat >&0", String::new(), 1, "makes no sense"),
