@@ -38,21 +38,6 @@ fn folder<const N: usize>(names: [&str; N]) -> (tempfile::TempDir, [std::path::P
 }
 
 #[test]
-fn a_changed_log_file_takes_effect_at_the_reload_that_changes_it() {
-    let (_folder, [old, new]) = folder(["old.log", "new.log"]);
-    let process = Process::start(&logged_to(&old, None).one_worker());
-    get(process.public, "/api/before", "");
-    wait_until_held(&old, "/api/before");
-    process.rewrite(&logged_to(&new, None).one_worker());
-    process.signal("HUP");
-    wait_until_held(&new, "the new configuration is in effect");
-    get(process.public, "/api/after", "");
-    wait_until_held(&new, "/api/after");
-    assert!(!holds(&old, "/api/after"));
-    assert!(!holds(&new, "/api/before"));
-}
-
-#[test]
 fn a_reload_opens_the_log_anew_whether_it_is_rejected_or_not() {
     for (is_readable, applied, rejected) in [(true, 1, 0), (false, 0, 1)] {
         let (_folder, [log, rotated, away]) = folder(["access.log", "access.log.1", "away.toml"]);
@@ -102,8 +87,8 @@ fn sigusr1_reopens_both_files_and_reads_no_configuration() {
 }
 
 #[test]
-fn the_access_log_goes_to_its_own_file_from_the_reload_that_gives_it_one() {
-    let (_folder, [events, access]) = folder(["events", "access"]);
+fn lines_go_to_another_file_from_the_reload_that_names_it() {
+    let (_folder, [events, access, new]) = folder(["events", "access", "new"]);
     let process = Process::start(&logged_to(&events, None));
     get(process.public, "/api/first", "");
     wait_until_held(&events, "/api/first");
@@ -120,6 +105,12 @@ fn the_access_log_goes_to_its_own_file_from_the_reload_that_gives_it_one() {
     get(process.public, "/api/third", "");
     wait_until_held(&events, "/api/third");
     assert!(!holds(&access, "/api/third"));
+    process.rewrite(&logged_to(&new, None));
+    process.signal("HUP");
+    wait_until_held(&new, "the new configuration is in effect");
+    get(process.public, "/api/fourth", "");
+    wait_until_held(&new, "/api/fourth");
+    assert!(!holds(&events, "/api/fourth") && !holds(&new, "/api/third"));
 }
 
 #[test]
