@@ -80,6 +80,17 @@ pub(super) fn ask(
     client.answer()
 }
 
+/// Begins to read a stream of events.
+#[track_caller]
+pub(super) fn follow(admin: SocketAddr, target: &str) -> Client {
+    let mut stream = Client::connect(admin);
+    stream.send(format!(
+        "GET {target} HTTP/1.0\r\nHost: localhost\r\n{RIGHT}Accept: text/event-stream\r\n\r\n"
+    ));
+    assert_eq!(stream.head().expect("a head").status, 200, "{target}");
+    stream
+}
+
 /// Asks as the description's example of a call does.
 #[track_caller]
 fn ask_example(address: SocketAddr, method: &str, path: &str, fields: &str) -> Answer {

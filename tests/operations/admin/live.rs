@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::api::{OfFile, RIGHT, TOKEN, ask, assert_described, config};
+use super::api::{OfFile, RIGHT, TOKEN, ask, assert_described, config, follow};
 use crate::support::Client;
 
 fn sum(list: &Value) -> u64 {
@@ -23,15 +23,7 @@ fn a_stream_begins_with_the_last_minutes_and_says_what_each_step_brings() {
         }
     };
     ask_times("one", 14);
-    let follow = || {
-        let mut stream = Client::connect(admin);
-        stream.send(format!(
-            "GET /api/live HTTP/1.0\r\nHost: localhost\r\n{RIGHT}Accept: text/event-stream\r\n\r\n"
-        ));
-        assert_eq!(stream.head().expect("a head").status, 200);
-        stream
-    };
-    let mut stream = follow();
+    let mut stream = follow(admin, "/api/live");
     let before = stream.event("history");
     ask_times("<b>two</b>", 12);
     let mut counted = [
@@ -57,7 +49,7 @@ fn a_stream_begins_with_the_last_minutes_and_says_what_each_step_brings() {
         (&"ok".into(), &Value::Null)
     );
     // Who comes later sees what has been, by policy and route.
-    let history = follow().event("history");
+    let history = follow(admin, "/api/live").event("history");
     let of = |list: &str, name: &str| -> Value {
         let mut found = history[list].as_array().expect("a list").iter();
         let found = found.find(|one| one["name"] == name);
@@ -86,10 +78,7 @@ fn a_stream_begins_with_the_last_minutes_and_says_what_each_step_brings() {
 fn a_new_token_ends_what_was_watched_with_the_old_one() {
     let text = config("10 per minute", TOKEN);
     let gateway = OfFile::start(&text);
-    let mut stream = Client::connect(gateway.admin());
-    stream.send(format!(
-        "GET /api/live HTTP/1.0\r\nHost: localhost\r\n{RIGHT}Accept: text/event-stream\r\n\r\n"
-    ));
+    let mut stream = follow(gateway.admin(), "/api/live");
     stream.event("history");
     gateway.rewrite(&text.replace("0123456789abcdef", "fedcba9876543210"));
     let reloaded = ask(gateway.admin(), "POST", "/api/reload", RIGHT, "");

@@ -4,17 +4,13 @@ use std::net::SocketAddr;
 
 use serde_json::Value;
 
-use super::api::{OfFile, RIGHT, TOKEN, ask, assert_described, assert_schema, config};
+use super::api::{OfFile, RIGHT, TOKEN, ask, assert_described, assert_schema, config, follow};
 use crate::support::{Client, Origin, eventually, get};
 
 /// Begins to watch, and waits until that is so.
 #[track_caller]
 fn watch(admin: SocketAddr, query: &str) -> Client {
-    let mut stream = Client::connect(admin);
-    stream.send(format!(
-        "GET /api/trace{query} HTTP/1.0\r\nHost: localhost\r\n{RIGHT}Accept: text/event-stream\r\n\r\n"
-    ));
-    assert_eq!(stream.head().expect("a head").status, 200, "{query}");
+    let mut stream = follow(admin, &format!("/api/trace{query}"));
     stream.until(": ready");
     stream
 }
