@@ -1,7 +1,7 @@
 //! `tollgate check` as an operator runs it: what it prints where, and its exit status.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::Command;
 
@@ -41,6 +41,33 @@ fn a_bad_file_is_reported_on_standard_error_and_exits_with_78() {
     assert_eq!(output.stdout, "");
     assert_eq!(output.stderr, REPORT);
     assert_eq!(output.status, Some(78));
+}
+
+#[test]
+fn included_files_are_beside_the_file_and_it_is_not_read_twice() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| folder.path().join(name);
+    let text = include_str!("../config/good/smallest.toml");
+    fs::create_dir(at("etc")).expect("a writable folder");
+    fs::write(
+        at("etc/gateway.toml"),
+        format!("include = ['*.toml']\n{text}"),
+    )
+    .expect("a file");
+    fs::write(at("etc/b.toml"), "workers = 2\n").expect("a file");
+    fs::write(at("c.toml"), "no TOML").expect("a file");
+    symlink("b.toml", at("etc/c.toml")).expect("a link");
+    let check = |folder: &str, file: &str| tollgate(&["check", file], &at(folder)).said();
+    let said = check("", "etc/gateway.toml");
+    assert!(
+        said.contains("no mistakes\n\nincluded files\n  etc/b.toml\n\n"),
+        "{said}"
+    );
+    let said = check("etc", "gateway.toml");
+    assert!(
+        said.contains("no mistakes\n\nincluded files\n  b.toml\n\n"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -8,7 +8,6 @@ mod certificates;
 mod check;
 mod client_names;
 mod explain;
-mod includes;
 mod keys;
 mod log_fields;
 mod log_files;

@@ -50,10 +50,12 @@ fn a_watched_file_is_read_again_when_it_changes_and_a_bad_one_is_said_once() {
     fs::rename(conf.join("..new"), conf.join("..data")).expect("a link");
     process.wait_for_line(&["a watched file has changed", "conf.d"]);
     process.wait_for_line(&["\"reloaded\"", "route /b added"]);
+    process.wait_for_line(&["the new configuration is in effect", "\"changes\":2"]);
     assert_eq!((status("/a"), status("/b")), (404, 200));
     // A new file with a mistake changes nothing; it is read again once it is mended, and not before.
     fs::write(conf.join("c.toml"), "shutdown_grace = 5\n").expect("a writable folder");
     process.wait_for_line(&["cannot reload", "conf.d/c.toml:1:18"]);
+    assert_eq!((status("/a"), status("/b")), (404, 200));
     fs::write(conf.join("c.toml"), "shutdown_grace = '5s'\n").expect("a writable folder");
     process.wait_for_line(&["\"reloaded\"", "shutdown_grace 30s → 5s"]);
     assert_eq!(count(&process, "cannot reload"), 1);
