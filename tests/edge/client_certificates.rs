@@ -184,7 +184,7 @@ fn an_expired_client_certificate_is_refused_at_each_request_however_its_session_
             let mut resumed =
                 Secure::connect(running.public, &client, Some("d.test")).expect("a handshake");
             assert_eq!(
-                resumed.stream.conn.handshake_kind(),
+                resumed.tls().handshake_kind(),
                 Some(HandshakeKind::Resumed),
                 "{case}"
             );

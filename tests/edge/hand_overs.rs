@@ -3,7 +3,7 @@
 //! `TOLLGATE_HAND_OVERS=200` and `TOLLGATE_DRAINS=20` make drills of them.
 
 use std::io::{Error, Read, Result, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::secure::{Secure, tls, trusting};
 use crate::support::{
-    After, Authority, Config, Exchange, Generations, Origin, PATIENCE, Process, eventually,
+    After, Authority, Client, Config, Exchange, Generations, Origin, PATIENCE, Process, eventually,
 };
 
 /// What a client asks for again and again until it is told to stop.
@@ -67,75 +67,18 @@ impl Target {
         self.answers.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn connect(&self) -> Result<TcpStream> {
-        let stream = TcpStream::connect(self.clear)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_nodelay(true)?;
-        Ok(stream)
+    fn connect(&self) -> Result<Client> {
+        Client::try_connect(self.clear)
     }
 }
 
-/// The head of an answer, and its body if it has a length or comes in chunks.
-struct Read1 {
-    head: String,
-    body: Vec<u8>,
-}
-
-impl Read1 {
-    fn of(stream: &mut impl Read) -> Result<Self> {
-        let head = until(stream, b"\r\n\r\n")?;
-        let head = String::from_utf8(head)
-            .map_err(Error::other)?
-            .to_lowercase();
-        let mut body = Vec::new();
-        if let Some(length) = field(&head, "content-length") {
-            body = take(stream, length.parse().map_err(Error::other)?)?;
-        } else if field(&head, "transfer-encoding").is_some() {
-            loop {
-                let length = String::from_utf8(until(stream, b"\r\n")?).map_err(Error::other)?;
-                let length = usize::from_str_radix(length.trim(), 16).map_err(Error::other)?;
-                body.extend(take(stream, length)?);
-                until(stream, b"\r\n")?;
-                if length == 0 {
-                    break;
-                }
-            }
-        }
-        Ok(Self { head, body })
+/// Reads an answer of that status and body (none: any), and returns whether the connection ends behind it.
+fn expect(client: &mut Client<impl Read + Write>, status: u16, body: &[u8]) -> Result<bool> {
+    let answer = client.try_answer()?;
+    if answer.status == status && (body.is_empty() || answer.body == body) {
+        return Ok(answer.says_close());
     }
-
-    fn expect(self, status: &str, body: &[u8]) -> Result<Self> {
-        let is_right = self.head.starts_with(&format!("http/1.1 {status} "));
-        if is_right && (body.is_empty() || self.body == body) {
-            return Ok(self);
-        }
-        let text = String::from_utf8_lossy(&self.body);
-        Err(Error::other(format!("{}{text}", self.head)))
-    }
-
-    fn is_last(&self) -> bool {
-        field(&self.head, "connection") == Some("close")
-    }
-}
-
-fn field<'h>(head: &'h str, name: &str) -> Option<&'h str> {
-    let lines = head.lines().filter_map(|line| line.split_once(':'));
-    let mut values = lines.filter(|(of, _)| *of == name);
-    values.next().map(|(_, value)| value.trim())
-}
-
-fn until(stream: &mut impl Read, end: &[u8]) -> Result<Vec<u8>> {
-    let mut read = Vec::new();
-    while !read.ends_with(end) {
-        read.extend(take(stream, 1)?);
-    }
-    Ok(read)
-}
-
-fn take(stream: &mut impl Read, length: usize) -> Result<Vec<u8>> {
-    let mut bytes = vec![0; length];
-    stream.read_exact(&mut bytes)?;
-    Ok(bytes)
+    Err(Error::other(format!("{answer:?}")))
 }
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
@@ -181,12 +124,12 @@ fn answer(exchange: &mut Exchange<'_>) -> Result<After> {
 }
 
 /// Asks over one connection as long as that is not said to end.
-fn keep_asking(target: &Target, stream: &mut (impl Read + Write), ask: &[u8]) -> Result<()> {
+fn keep_asking(target: &Target, client: &mut Client<impl Read + Write>, ask: &[u8]) -> Result<()> {
     loop {
-        stream.write_all(ask)?;
-        let answer = Read1::of(stream)?.expect("200", b"")?;
+        client.wire.write(ask)?;
+        let is_last = expect(client, 200, b"")?;
         target.answered();
-        if answer.is_last() || target.is_over() {
+        if is_last || target.is_over() {
             return Ok(());
         }
         thread::sleep(Duration::from_millis(1));
@@ -194,24 +137,24 @@ fn keep_asking(target: &Target, stream: &mut (impl Read + Write), ask: &[u8]) ->
 }
 
 fn upload(target: &Target) -> Result<()> {
-    let mut stream = target.connect()?;
-    stream.write_all(UPLOAD)?;
+    let mut client = target.connect()?;
+    client.wire.write(UPLOAD)?;
     for _ in 0..PIECES {
-        stream.write_all(&[b'x'; 100_000 / PIECES])?;
+        client.wire.write(&[b'x'; 100_000 / PIECES])?;
         thread::sleep(PAUSE);
     }
-    Read1::of(&mut stream)?.expect("200", b"100000")?;
+    expect(&mut client, 200, b"100000")?;
     target.answered();
     Ok(())
 }
 
 fn talk(target: &Target) -> Result<()> {
-    let mut stream = target.connect()?;
-    stream.write_all(SOCKET)?;
-    Read1::of(&mut stream)?.expect("101", b"")?;
+    let mut client = target.connect()?;
+    client.wire.write(SOCKET)?;
+    expect(&mut client, 101, b"")?;
     for _ in 0..PIECES {
-        stream.write_all(b"ping")?;
-        if take(&mut stream, 4)? != b"ping" {
+        client.wire.write(b"ping")?;
+        if client.wire.take(4)? != b"ping" {
             return Err(Error::other("another echo"));
         }
         thread::sleep(PAUSE);
@@ -225,9 +168,9 @@ fn loads() -> Vec<(&'static str, Load)> {
         (
             "new connections",
             Box::new(|target| {
-                let mut stream = target.connect()?;
-                stream.write_all(GET)?;
-                Read1::of(&mut stream)?.expect("200", b"000000")?;
+                let mut client = target.connect()?;
+                client.wire.write(GET)?;
+                expect(&mut client, 200, b"000000")?;
                 target.answered();
                 Ok(())
             }),
@@ -239,8 +182,8 @@ fn loads() -> Vec<(&'static str, Load)> {
         (
             "a kept connection over TLS",
             Box::new(|target| {
-                let tls = Secure::connect(target.encrypted, &target.tls, Some("localhost"))?;
-                keep_asking(target, &mut { tls.stream }, GET)
+                let secure = Secure::connect(target.encrypted, &target.tls, Some("localhost"))?;
+                keep_asking(target, &mut { secure.client }, GET)
             }),
         ),
         (

@@ -192,11 +192,8 @@ fn versions_older_than_the_oldest_are_refused_and_nothing_is_sent_early() {
 fn resumed(address: SocketAddr, client: &Arc<ClientConfig>) -> HandshakeKind {
     let mut connection = Secure::connect(address, client, Some("d.test")).expect("a handshake");
     connection.get("d.test").expect("an answer");
-    connection
-        .stream
-        .conn
-        .handshake_kind()
-        .expect("it is complete")
+    let kind = connection.tls().handshake_kind();
+    kind.expect("it is complete")
 }
 
 #[test]
@@ -229,10 +226,8 @@ fn the_client_and_the_listener_agree_on_a_protocol_or_part() {
             .collect();
         let made = Secure::connect(running.public, &Arc::new(client), Some("d.test"));
         let made = made.as_ref().map_err(|_| ()).map(|made| {
-            made.stream
-                .conn
-                .alpn_protocol()
-                .map(|protocol| std::str::from_utf8(protocol).expect("text"))
+            let protocol = made.tls().alpn_protocol();
+            protocol.map(|protocol| std::str::from_utf8(protocol).expect("text"))
         });
         assert_eq!(made, agreed, "{offered:?}");
     }
@@ -366,9 +361,7 @@ fn records_of_one_byte_are_as_good_as_others() {
     while tls.is_handshaking() {
         tls.complete_io(&mut socket).expect("a handshake");
     }
-    let mut connection = Secure {
-        stream: rustls::StreamOwned::new(tls, socket),
-    };
+    let mut connection = Secure::over(tls, socket);
     for byte in b"GET / HTTP/1.1\r\nHost: d.test\r\n\r\n" {
         connection.send([*byte]).expect("it reads");
     }

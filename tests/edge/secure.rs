@@ -1,6 +1,6 @@
 //! A TLS client that shows what the handshake came to, and speaks HTTP/1.1 over it.
 
-use std::io::{Error, Read as _, Result, Write as _};
+use std::io::Result;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
@@ -11,13 +11,14 @@ use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion,
 };
 
-use crate::support::PATIENCE;
 use crate::support::redis::{Authority, Certificate};
+use crate::support::wire::Wire;
+use crate::support::{Client, PATIENCE};
 
 /// A connection after its handshake.
 #[derive(Debug)]
 pub struct Secure {
-    pub stream: StreamOwned<ClientConnection, TcpStream>,
+    pub client: Client<StreamOwned<ClientConnection, TcpStream>>,
 }
 
 /// A listener's `tls` with those certificates and more keys.
@@ -83,21 +84,31 @@ impl Secure {
         while tls.is_handshaking() {
             tls.complete_io(&mut socket)?;
         }
-        Ok(Self {
-            stream: StreamOwned::new(tls, socket),
-        })
+        Ok(Self::over(tls, socket))
+    }
+
+    /// Goes on after a handshake.
+    pub fn over(tls: ClientConnection, socket: TcpStream) -> Self {
+        let wire = Wire::over(StreamOwned::new(tls, socket));
+        Self {
+            client: Client { wire },
+        }
+    }
+
+    /// Returns what the handshake came to.
+    pub fn tls(&self) -> &ClientConnection {
+        &self.client.wire.stream.conn
     }
 
     /// Returns the leaf that the gateway showed.
     pub fn certificate(&self) -> CertificateDer<'static> {
-        let chain = self.stream.conn.peer_certificates();
+        let chain = self.tls().peer_certificates();
         chain.expect("a chain")[0].clone().into_owned()
     }
 
     /// Sends bytes.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> Result<()> {
-        self.stream.write_all(bytes.as_ref())?;
-        self.stream.flush()
+        self.client.wire.write(bytes.as_ref())
     }
 
     /// Asks for `/` of that host over a connection that goes on, and returns status and body.
@@ -106,45 +117,19 @@ impl Secure {
         self.answer()
     }
 
-    /// Reads an answer with `Content-Length`.
+    /// Reads an answer.
     pub fn answer(&mut self) -> Result<(u16, String)> {
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            let mut byte = [0];
-            self.stream.read_exact(&mut byte)?;
-            head.push(byte[0]);
-        }
-        let head = String::from_utf8(head).map_err(Error::other)?;
-        let length = head.lines().find_map(|line| {
-            let (name, value) = line.split_once(':')?;
-            name.eq_ignore_ascii_case("content-length")
-                .then(|| value.trim().parse::<usize>().ok())?
-        });
-        let mut body = vec![0; length.expect("an answer with a length")];
-        self.stream.read_exact(&mut body)?;
-        let status = head
-            .split(' ')
-            .nth(1)
-            .and_then(|status| status.parse().ok());
-        let body = String::from_utf8(body).map_err(Error::other)?;
-        Ok((status.expect("a status"), body))
+        let answer = self.client.try_answer()?;
+        Ok((answer.status, answer.text()))
     }
 
     /// Reads on until that text has come.
     pub fn until(&mut self, text: &str) -> Result<()> {
-        let mut read = Vec::new();
-        while !read.ends_with(text.as_bytes()) {
-            let mut byte = [0];
-            self.stream.read_exact(&mut byte)?;
-            read.push(byte[0]);
-        }
-        Ok(())
+        self.client.wire.read_until(text.as_bytes()).map(drop)
     }
 
     /// Reads to the end, which must be close_notify; returns what came before it.
     pub fn rest(&mut self) -> Result<Vec<u8>> {
-        let mut rest = Vec::new();
-        self.stream.read_to_end(&mut rest)?;
-        Ok(rest)
+        self.client.wire.read_to_fin()
     }
 }

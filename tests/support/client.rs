@@ -1,6 +1,6 @@
 //! A client that sends what it is told, byte by byte, and reads answers strictly.
 
-use std::io::{ErrorKind, Result};
+use std::io::{ErrorKind, Read, Result, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -13,8 +13,8 @@ use super::wire::{Body, Fields, Framing, Head, Wire};
 
 /// A connection to the gateway.
 #[derive(Debug)]
-pub struct Client {
-    pub wire: Wire,
+pub struct Client<S = TcpStream> {
+    pub wire: Wire<S>,
 }
 
 /// An answer read to its end.
@@ -95,6 +95,15 @@ impl Client {
         }
     }
 
+    /// Whether nothing has come by now, not even an end.
+    ///
+    /// It shows something only behind an event by which something would have come.
+    pub fn is_silent(&mut self) -> bool {
+        self.wire.is_silent()
+    }
+}
+
+impl<S: Read + Write> Client<S> {
     /// Sends raw bytes.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let sent = self.wire.write(bytes.as_ref());
@@ -150,9 +159,7 @@ impl Client {
 
     /// Reads the head of an answer and leaves its body on the wire.
     pub fn head(&mut self) -> Result<Answer> {
-        let head = self.wire.read_head()?;
-        let head = head.ok_or_else(|| ErrorKind::UnexpectedEof.into());
-        let head: Head = head.map_err(|error: std::io::Error| error)?;
+        let head = self.wire.read_head()?.ok_or(ErrorKind::UnexpectedEof)?;
         let status = status(&head.start);
         let framing = match status {
             100..=199 | 204 | 304 => Framing::Empty,
@@ -212,13 +219,6 @@ impl Client {
     pub fn assert_closed(&mut self) {
         let rest = self.rest();
         assert_eq!(String::from_utf8_lossy(&rest), "", "bytes before the close");
-    }
-
-    /// Whether nothing has come by now, not even an end.
-    ///
-    /// It shows something only behind an event by which something would have come.
-    pub fn is_silent(&mut self) -> bool {
-        self.wire.is_silent()
     }
 }
 

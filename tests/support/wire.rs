@@ -11,10 +11,10 @@ use socket2::SockRef;
 
 use super::PATIENCE;
 
-/// One side of a connection: the socket and what was read ahead from it.
+/// One side of a connection: the socket, or TLS over it, and what was read ahead from it.
 #[derive(Debug)]
-pub struct Wire {
-    stream: TcpStream,
+pub struct Wire<S = TcpStream> {
+    pub stream: S,
     buffer: Vec<u8>,
 }
 
@@ -54,10 +54,7 @@ impl Wire {
         stream
             .set_write_timeout(Some(PATIENCE))
             .expect("a socket takes options");
-        let wire = Self {
-            stream,
-            buffer: Vec::new(),
-        };
+        let wire = Self::over(stream);
         wire.patience(PATIENCE);
         wire
     }
@@ -67,11 +64,6 @@ impl Wire {
         self.stream
             .set_read_timeout(Some(timeout))
             .expect("a socket takes options");
-    }
-
-    /// Writes all of `bytes`.
-    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.stream.write_all(bytes)
     }
 
     /// Sends FIN and keeps reading.
@@ -123,6 +115,31 @@ impl Wire {
     /// Returns a second handle to the same socket, for writing from another thread.
     pub fn second_handle(&self) -> TcpStream {
         self.stream.try_clone().expect("a socket can be duplicated")
+    }
+
+    /// Whether nothing has come by now, not even an end.
+    pub fn is_silent(&mut self) -> bool {
+        self.patience(AT_ONCE);
+        let silent =
+            self.buffer.is_empty() && matches!(self.fill(), Err(error) if is_timeout(&error));
+        self.patience(PATIENCE);
+        silent
+    }
+}
+
+impl<S: Read + Write> Wire<S> {
+    /// Takes what a connection is read from and written to.
+    pub fn over(stream: S) -> Self {
+        Self {
+            stream,
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Writes all of `bytes`.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.stream.write_all(bytes)?;
+        self.stream.flush()
     }
 
     /// Reads a head; `None` if the peer closed before its first byte.
@@ -242,15 +259,6 @@ impl Wire {
     pub fn read_to_fin(&mut self) -> Result<Vec<u8>> {
         while self.fill()? > 0 {}
         Ok(std::mem::take(&mut self.buffer))
-    }
-
-    /// Whether nothing has come by now, not even an end.
-    pub fn is_silent(&mut self) -> bool {
-        self.patience(AT_ONCE);
-        let silent =
-            self.buffer.is_empty() && matches!(self.fill(), Err(error) if is_timeout(&error));
-        self.patience(PATIENCE);
-        silent
     }
 
     fn fill(&mut self) -> Result<usize> {
