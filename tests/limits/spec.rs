@@ -17,7 +17,7 @@ use tollgate::store::{Charge, MemoryStore, SeriesStates, Session, Store, StoreVe
 use crate::ledger::{Quotas, Rows};
 use crate::scripted::Scripted;
 use crate::support::toml_files;
-use crate::vectors::{Case, Expected, File, Step};
+use crate::vectors::{Case, Decide, Expected, File, Step, adjustment_by, decision};
 
 #[test]
 fn pure_functions_reproduce_every_vector() {
@@ -31,7 +31,10 @@ fn memory_store_reproduces_every_vector() {
 
 #[test]
 fn memory_stores_that_pass_their_counters_on_reproduce_every_vector() {
-    run_if(has_no_units_in_flight, |rows| PassedOn(InMemory::new(rows)));
+    run_if(has_no_units_in_flight, |rows| InMemory {
+        passes_on: true,
+        ..InMemory::new(rows)
+    });
 }
 
 #[test]
@@ -109,6 +112,8 @@ struct InMemory {
     charges: Vec<Charge>,
     /// A charge of nothing, which says into which quotas what is spent without asking goes.
     nothing: Charge,
+    /// Whether each step is a memory store's of its own, which the one before has passed its counters.
+    passes_on: bool,
 }
 
 impl InMemory {
@@ -123,16 +128,46 @@ impl InMemory {
             session: store.session(),
             charges: Vec::new(),
             nothing: Charge::default(),
+            passes_on: false,
         };
         subject.decide(Timestamp(0), &subject.rows.all(), 0);
         subject.nothing = subject.charges.remove(0);
         subject
     }
+
+    /// Moves the clock to the next step.
+    fn begin(&mut self, now: Timestamp) {
+        if self.passes_on {
+            self.pass_on();
+        }
+        self.clock.set(now);
+    }
+
+    fn pass_on(&mut self) {
+        let Session::Memory(old) = &self.session else {
+            panic!("counters in memory");
+        };
+        let new = MemoryStore::new(self.clock.clone(), 1 << 20);
+        let plan = self.rows.plan(&self.rows.all(), 0);
+        let counted = plan.iter().zip(self.rows.all()).map(|(check, row)| {
+            let series = self.rows.series_of(row);
+            let series_id = new.series_id(&series);
+            (series, (series_id, check.quota))
+        });
+        let counted: HashMap<_, _> = counted.collect();
+        for states in (0..old.parts()).flat_map(|index| old.part(index)) {
+            let sent = postcard::to_stdvec(&states).expect("plain data");
+            let received: SeriesStates = postcard::from_bytes(&sent).expect("the same data");
+            let (series_id, quota) = counted[&received.series];
+            new.adopt(series_id, quota, received);
+        }
+        self.session = Session::Memory(Arc::new(new));
+    }
 }
 
 impl Subject for InMemory {
     fn decide(&mut self, now: Timestamp, of: &[usize], cost: u64) -> Verdict {
-        self.clock.set(now);
+        self.begin(now);
         let mut plan = self.rows.plan(of, cost);
         for (check, &row) in plan.iter_mut().zip(of) {
             check.series_id = self.series_ids[row];
@@ -154,64 +189,13 @@ impl Subject for InMemory {
         _of: &[usize],
         adjustment: &dyn Fn(PlanPolicy) -> Adjustment,
     ) {
-        self.clock.set(now);
+        self.begin(now);
         (self.session).settle_later(&mut self.charges[decision], adjustment);
     }
 
     fn spend(&mut self, now: Timestamp, amount: u64) {
-        self.clock.set(now);
+        self.begin(now);
         (self.session).settle_later(&mut self.nothing, |_| Adjustment::Spend(amount));
-    }
-}
-
-/// Memory stores of which each passes its counters to the next after each step.
-struct PassedOn(InMemory);
-
-impl PassedOn {
-    fn pass_on(&mut self) {
-        let before = &mut self.0;
-        let Session::Memory(old) = &before.session else {
-            panic!("counters in memory");
-        };
-        let new = MemoryStore::new(before.clock.clone(), 1 << 20);
-        let plan = before.rows.plan(&before.rows.all(), 0);
-        let counted = plan.iter().zip(before.rows.all()).map(|(check, row)| {
-            let series = before.rows.series_of(row);
-            let series_id = new.series_id(&series);
-            (series, (series_id, check.quota))
-        });
-        let counted: HashMap<_, _> = counted.collect();
-        for states in (0..old.parts()).flat_map(|index| old.part(index)) {
-            let sent = postcard::to_stdvec(&states).expect("plain data");
-            let received: SeriesStates = postcard::from_bytes(&sent).expect("the same data");
-            let (series_id, quota) = counted[&received.series];
-            new.adopt(series_id, quota, received);
-        }
-        before.session = Session::Memory(Arc::new(new));
-    }
-}
-
-impl Subject for PassedOn {
-    fn decide(&mut self, now: Timestamp, of: &[usize], cost: u64) -> Verdict {
-        let verdict = self.0.decide(now, of, cost);
-        self.pass_on();
-        verdict
-    }
-
-    fn settle(
-        &mut self,
-        now: Timestamp,
-        decision: usize,
-        of: &[usize],
-        adjustment: &dyn Fn(PlanPolicy) -> Adjustment,
-    ) {
-        self.0.settle(now, decision, of, adjustment);
-        self.pass_on();
-    }
-
-    fn spend(&mut self, now: Timestamp, amount: u64) {
-        self.0.spend(now, amount);
-        self.pass_on();
     }
 }
 
@@ -286,13 +270,13 @@ fn run_case<S: Subject>(case: &Case, subject: impl Fn(Rows) -> S) -> Result<(), 
     for (number, step) in case.steps.iter().enumerate() {
         let now = |at_us: u64| Timestamp(case.start_us + at_us);
         decision_of_step.push(decided.len());
-        let (found, expected) = match step.clone().into() {
-            Step::Decide {
+        let (found, expected) = match step.clone() {
+            Step::Decide(Decide {
                 at_us,
                 cost,
                 of,
                 expected,
-            } => {
+            }) => {
                 let of = of.unwrap_or_else(|| rows.all());
                 let verdict = subject.decide(now(at_us), &of, cost);
                 let found = found(&verdict);
@@ -301,35 +285,35 @@ fn run_case<S: Subject>(case: &Case, subject: impl Fn(Rows) -> S) -> Result<(), 
             }
             Step::Release {
                 at_us,
-                step,
+                release,
                 amount,
             } => {
-                let (of, decision) = (rows.all(), decision_of_step[step]);
+                let (of, decision) = (rows.all(), decision_of_step[release]);
                 let give_back = |_| Adjustment::GiveBack(amount);
                 subject.settle(now(at_us), decision, &of, &give_back);
                 continue;
             }
-            Step::Spend { at_us, amount } => {
-                subject.spend(now(at_us), amount);
+            Step::Spend { at_us, spend } => {
+                subject.spend(now(at_us), spend);
                 continue;
             }
             Step::Settle {
                 at_us,
-                step,
-                adjustments,
+                settle,
+                units,
                 told,
             } => {
-                let (decision, settled) =
-                    (decision_of_step[step], &decided[decision_of_step[step]]);
+                let index = decision_of_step[settle];
+                let settled = &decided[index];
                 let adjustment = |PlanPolicy(policy)| {
-                    let named = adjustments.iter().find(|(named, _)| *named == policy);
-                    named.map_or(Adjustment::NONE, |(_, adjustment)| *adjustment)
+                    let named = units.iter().find(|(named, _)| *named == policy);
+                    named.map_or(Adjustment::NONE, |(_, units)| adjustment_by(*units))
                 };
-                subject.settle(now(at_us), decision, &settled.of, &adjustment);
+                subject.settle(now(at_us), index, &settled.of, &adjustment);
                 let mut found = found(&settled.verdict);
                 found.decisions = settled.adjusted(&rows, adjustment);
                 let expected = Expected {
-                    decisions: told,
+                    decisions: told.into_iter().map(decision).collect(),
                     ..self::found(&settled.verdict)
                 };
                 (found, expected)

@@ -20,7 +20,7 @@ pub struct File {
 }
 
 /// What a step of a vector expects; equal to what is found or the step fails.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
     pub admit: bool,
     pub retry: Retry,
@@ -28,32 +28,39 @@ pub struct Expected {
     pub decisions: Vec<Decision>,
 }
 
-/// A step, of whichever form it was written in.
+/// A step, as it is written.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
 pub enum Step {
-    Decide {
+    Decide(Decide),
+    Settle {
         at_us: u64,
-        cost: u64,
-        /// The quotas that the plan asks about; none: all.
-        of: Option<Vec<usize>>,
-        expected: Expected,
+        settle: usize,
+        /// Policies, each with the units that it spends more, or less than none if they come back.
+        units: Vec<(u16, i64)>,
+        /// What a client is then told of that step's quotas.
+        told: Vec<DecisionRow>,
     },
     Release {
         at_us: u64,
-        step: usize,
+        release: usize,
         amount: u64,
     },
     Spend {
         at_us: u64,
-        amount: u64,
+        spend: u64,
     },
-    Settle {
-        at_us: u64,
-        step: usize,
-        /// By policy.
-        adjustments: Vec<(u16, Adjustment)>,
-        /// What a client is then told of that step's quotas.
-        told: Vec<Decision>,
-    },
+}
+
+/// A decision, of whichever form it was written in.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(from = "DecideRow")]
+pub struct Decide {
+    pub at_us: u64,
+    pub cost: u64,
+    /// The quotas that the plan asks about; none: all.
+    pub of: Option<Vec<usize>>,
+    pub expected: Expected,
 }
 
 /// A case of a plan (`quotas`) or of a single algorithm (the other keys).
@@ -78,10 +85,10 @@ pub struct Case {
     count_all: Option<bool>,
     align: Option<String>,
     calendar: Option<CalendarRow>,
-    pub steps: Vec<StepRow>,
+    pub steps: Vec<Step>,
 }
 
-#[derive(Clone, Deserialize)]
+#[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuotaRow {
     algorithm: String,
@@ -125,18 +132,14 @@ impl Case {
             algorithm,
             quota: self.quota.expect("a single case names its quota"),
             window_us: self.window_us.unwrap_or(0),
-            initial: 0,
-            growth: None,
             buckets: self.buckets,
             leaving: self.leaving.clone(),
             burst: self.burst,
             queue: self.queue,
             count_all: self.count_all,
-            mode: None,
             align: self.align.clone(),
-            policy: None,
-            series: None,
             calendar: self.calendar.clone(),
+            ..QuotaRow::default()
         });
         let written: Vec<QuotaRow> = self.quotas.iter().cloned().chain(single).collect();
         let mut rows = Rows::from(written.iter().map(QuotaRow::compile).collect::<Vec<_>>());
@@ -238,12 +241,12 @@ impl CalendarRow {
 /// admit, remaining (below 0: what is owed), next, reset, retry, wait.
 type DecisionRow = (bool, i64, i64, u64, i64, u64);
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(untagged)]
-pub enum StepRow {
+enum DecideRow {
     Single(u64, u64, bool, i64, i64, u64, i64),
     Held(u64, u64, bool, i64, i64, u64, i64, u64),
-    Decide {
+    Plan {
         at_us: u64,
         cost: u64,
         admit: bool,
@@ -251,56 +254,33 @@ pub enum StepRow {
         of: Option<Vec<usize>>,
         decisions: Vec<DecisionRow>,
     },
-    Settle {
-        at_us: u64,
-        settle: usize,
-        /// Policies, each with the units that it spends more, or less than none if they come back.
-        units: Vec<(u16, i64)>,
-        told: Vec<DecisionRow>,
-    },
-    Release {
-        at_us: u64,
-        release: usize,
-        amount: u64,
-    },
-    Spend {
-        at_us: u64,
-        spend: u64,
-    },
 }
 
-impl From<StepRow> for Step {
-    fn from(row: StepRow) -> Self {
+impl From<DecideRow> for Decide {
+    fn from(row: DecideRow) -> Self {
+        let single = |at_us, cost, decision: DecisionRow| DecideRow::Plan {
+            at_us,
+            cost,
+            admit: decision.0,
+            retry_us: decision.4,
+            of: None,
+            decisions: vec![decision],
+        };
         match row {
-            StepRow::Single(at_us, cost, admit, remaining, next_us, reset_us, retry_us) => {
-                StepRow::Held(
-                    at_us, cost, admit, remaining, next_us, reset_us, retry_us, 0,
-                )
-                .into()
+            DecideRow::Single(at_us, cost, admit, remaining, next, reset, retry) => {
+                single(at_us, cost, (admit, remaining, next, reset, retry, 0)).into()
             }
-            StepRow::Held(at_us, cost, admit, remaining, next_us, reset_us, retry_us, wait_us) => {
-                Self::Decide {
-                    at_us,
-                    cost,
-                    of: None,
-                    expected: Expected {
-                        admit,
-                        retry: retry(retry_us),
-                        wait: Micros(wait_us),
-                        decisions: vec![decision((
-                            admit, remaining, next_us, reset_us, retry_us, wait_us,
-                        ))],
-                    },
-                }
+            DecideRow::Held(at_us, cost, admit, remaining, next, reset, retry, wait) => {
+                single(at_us, cost, (admit, remaining, next, reset, retry, wait)).into()
             }
-            StepRow::Decide {
+            DecideRow::Plan {
                 at_us,
                 cost,
                 admit,
                 retry_us,
                 of,
                 decisions,
-            } => Self::Decide {
+            } => Self {
                 at_us,
                 cost,
                 of,
@@ -312,44 +292,21 @@ impl From<StepRow> for Step {
                     decisions: decisions.into_iter().map(decision).collect(),
                 },
             },
-            StepRow::Release {
-                at_us,
-                release,
-                amount,
-            } => Self::Release {
-                at_us,
-                step: release,
-                amount,
-            },
-            StepRow::Settle {
-                at_us,
-                settle,
-                units,
-                told,
-            } => Self::Settle {
-                at_us,
-                step: settle,
-                adjustments: units.into_iter().map(adjustment).collect(),
-                told: told.into_iter().map(decision).collect(),
-            },
-            StepRow::Spend { at_us, spend } => Self::Spend {
-                at_us,
-                amount: spend,
-            },
         }
     }
 }
 
-fn adjustment((policy, units): (u16, i64)) -> (u16, Adjustment) {
+/// What becomes of a charge of which this many units are spent more, or come back if it is below 0.
+pub fn adjustment_by(units: i64) -> Adjustment {
     let amount = units.unsigned_abs();
     if units < 0 {
-        (policy, Adjustment::GiveBack(amount))
+        Adjustment::GiveBack(amount)
     } else {
-        (policy, Adjustment::Spend(amount))
+        Adjustment::Spend(amount)
     }
 }
 
-fn decision(row: DecisionRow) -> Decision {
+pub fn decision(row: DecisionRow) -> Decision {
     let (admit, remaining, next_us, reset_us, retry_us, wait_us) = row;
     Decision {
         admit,
