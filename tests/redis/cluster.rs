@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::FutureExt;
 use futures_util::future::join_all;
 use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
@@ -21,7 +20,7 @@ use tollgate::store::{Charge, MemoryStore, Series, SeriesRole, Session, Store, S
 
 use crate::history::Draws;
 use crate::lease_fleet::calendar_days;
-use crate::store_redis::give_back;
+use crate::store_redis::{give_back, within_turns};
 use crate::support::PATIENCE;
 use crate::support::redis::{Cluster, Server};
 
@@ -231,22 +230,15 @@ async fn quota_that_refused_the_plan_is_refused_in_its_answer_even_if_the_charge
     let cluster = Cluster::start(3, 0);
     let gateway = Gateway::over(&cluster);
     let (all, other) = (counting_all(quota(1, HOUR)), quota(1_000, HOUR));
-    for turns in 1..40_u32 {
+    for turns in 1..40 {
         let refusing = Check {
             on_store_failure: OnStoreFailure::Local,
-            ..gateway.check("all", &all, u128::from(turns))
+            ..gateway.check("all", &all, turns as u128)
         };
         drop(gateway.decide(&[refusing]).await);
         let plan = [gateway.check("other", &other, 0), refusing];
         let mut deciding = Box::pin(gateway.decide(&plan));
-        let mut decided = None;
-        for _ in 0..turns {
-            decided = (&mut deciding).now_or_never();
-            if decided.is_some() {
-                break;
-            }
-            tokio::task::yield_now().await;
-        }
+        let decided = within_turns(turns, &mut deciding).await;
         gateway.clock.advance(Micros::from_secs(20));
         let (verdict, _) = match decided {
             Some(decided) => decided,
@@ -376,13 +368,7 @@ async fn client_that_leaves_spends_nothing_of_a_plan_that_is_refused() {
     let plan = [gateway.check("shared", &shared, 2), refusing];
     drop(gateway.decide(&plan).await);
     for turns in 1..100 {
-        let mut deciding = Box::pin(gateway.session.decide(&plan));
-        for _ in 0..turns {
-            if (&mut deciding).now_or_never().is_some() {
-                break;
-            }
-            tokio::task::yield_now().await;
-        }
+        drop(within_turns(turns, Box::pin(gateway.session.decide(&plan))).await);
     }
     let patience = Instant::now() + PATIENCE;
     while gateway.remaining(&plan).await != [1_000, 0] {

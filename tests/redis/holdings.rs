@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use proptest::prelude::*;
 use tollgate::clock::{Clock, Micros};
 use tollgate::limit::plan::{OnStoreFailure, PlanPolicy, SeriesId};
@@ -11,7 +10,7 @@ use tollgate::limit::{Algorithm, Check, Quota};
 use tollgate::store::{Charge, Series, SeriesRole, Session, StoreVerdict};
 
 use crate::gate::calls;
-use crate::store_redis::{Bench, EVERYTHING, ONE, check, histories, run};
+use crate::store_redis::{Bench, EVERYTHING, ONE, check, histories, run, within_turns};
 use crate::support::START;
 use crate::support::redis::{Cluster, Fault, Proxy, Server};
 
@@ -475,16 +474,12 @@ impl History<'_> {
             }
             Event::Leave { cost } => {
                 let plan = [gateway.check(client, cost)];
-                let mut deciding = Box::pin(gateway.session.decide(&plan));
-                for _ in 0..cost * 7 {
-                    if let Some(decided) = (&mut deciding).now_or_never() {
-                        // It leaves with the answer.
-                        gateway.leave(decided);
-                        break;
-                    }
-                    tokio::task::yield_now().await;
+                let turns = usize::try_from(cost * 7).expect("few");
+                let deciding = Box::pin(gateway.session.decide(&plan));
+                if let Some(decided) = within_turns(turns, deciding).await {
+                    // It leaves with the answer.
+                    gateway.leave(decided);
                 }
-                drop(deciding);
                 self.settled().await;
             }
             Event::End(which) => {

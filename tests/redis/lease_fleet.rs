@@ -1,10 +1,12 @@
 //! Gateways that buy units ahead at one Redis, and what it has counted of them.
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use jiff::tz::TimeZone;
+use proptest::prelude::*;
 use tollgate::clock::{Clock, Micros};
 use tollgate::limit::plan::OnStoreFailure;
 use tollgate::limit::{
@@ -13,7 +15,7 @@ use tollgate::limit::{
 };
 use tollgate::store::{Charge, Series, SeriesRole, Session, StoreVerdict};
 
-use crate::store_redis::{Bench, TEN, TURNS, check, run};
+use crate::store_redis::{Bench, EVERYTHING, TEN, check, histories, run, take_turns, within_turns};
 use crate::support::redis::Server;
 use crate::support::{PATIENCE, START};
 
@@ -97,6 +99,30 @@ pub fn of_each_algorithm(limit: u64) -> Vec<Quota> {
     algorithms.map(of).into_iter().chain(others).collect()
 }
 
+/// Tells histories, each of one of these quotas; fails unless Redis has counted in the end what `tell` returns as the least
+/// and the most that it may have.
+pub fn tell_of_each<E: Strategy>(
+    quotas: &[Quota],
+    event: E,
+    tell: impl AsyncFn(&Server, Quota, u128, Vec<E::Value>) -> (RangeInclusive<i64>, i64),
+) {
+    let server = Server::start();
+    histories(20, (0..quotas.len(), event), move |client, events| {
+        // The first event says which quota it is.
+        let quota = quotas[events[0].0];
+        let events = events.into_iter().map(|(_, event)| event).collect();
+        let mut ended = (0..=0, 0);
+        run(async { ended = tell(&server, quota, client, events).await });
+        let (spent, counted) = ended;
+        prop_assert!(
+            spent.contains(&counted),
+            "{counted} counted, {spent:?} spent, {:?}",
+            quota.algorithm
+        );
+        Ok(())
+    });
+}
+
 /// A gateway of one worker.
 pub struct Gateway {
     pub bench: Bench,
@@ -173,6 +199,15 @@ impl Gateway {
         }
     }
 
+    /// Has a client leave after so many turns of the runtime, before its answer has come or with it.
+    pub async fn leave(&self, turns: usize, plan: &[Check<'_>]) {
+        let deciding = Box::pin(self.session.decide(plan));
+        let decided = within_turns(turns, deciding).await;
+        if let Some(StoreVerdict::Decided { mut charge, .. }) = decided {
+            (self.session).settle_later(&mut charge, |_| EVERYTHING);
+        }
+    }
+
     /// Asks so often, a moment after each other, while what is done in the background is done; returns how many
     /// were admitted.
     pub async fn busy(&self, times: u64, plan: &[Check<'_>]) -> u64 {
@@ -188,13 +223,8 @@ impl Gateway {
 
     /// Waits until what it has asked in the background has been answered.
     pub async fn quiet(&self) {
-        let turns = async || {
-            for _ in 0..TURNS {
-                tokio::task::yield_now().await;
-            }
-        };
         let out_of_memory = || self.bench.redis().out_of_memory;
-        turns().await;
+        take_turns().await;
         let before = out_of_memory();
         // Answers come in order, so the others are before these, which are none of the calls that are counted.
         let rounds = async || {
@@ -207,7 +237,7 @@ impl Gateway {
             // A full server is sent another script.
             rounds().await;
         }
-        turns().await;
+        take_turns().await;
     }
 
     /// Returns how many units it holds ahead.

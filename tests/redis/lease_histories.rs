@@ -1,17 +1,16 @@
 //! Histories of gateways that buy units ahead, with failures: never more is admitted than there is, and nothing is lost
 //! but what a killed gateway held.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use futures_util::future::join_all;
 use proptest::prelude::*;
 use tollgate::clock::Micros;
 use tollgate::limit::{Adjustment, Algorithm, Quota};
-use tollgate::store::{Charge, StoreVerdict};
+use tollgate::store::Charge;
 
-use crate::lease_fleet::{Fleet, GAP, Gateway, of_each_algorithm};
-use crate::store_redis::{EVERYTHING, histories, run};
+use crate::lease_fleet::{Fleet, GAP, Gateway, of_each_algorithm, tell_of_each};
 use crate::support::redis::{Fault, Proxy, Server};
 
 const LIMIT: u64 = 300;
@@ -217,19 +216,7 @@ impl<'s> History<'s> {
     async fn leave(&self, at: usize, turns: usize, cost: u64) {
         let (gateway, quota) = (&self.fleet.gateways[at], self.quota);
         let plan = [gateway.leased(&quota, OVERSHOOT, self.client, cost)];
-        let mut deciding = Box::pin(gateway.session.decide(&plan));
-        for _ in 0..turns {
-            if let Some(decided) = (&mut deciding).now_or_never() {
-                // It leaves with the answer.
-                if let StoreVerdict::Decided { mut charge, .. } = decided {
-                    let session = &gateway.session;
-                    session.settle_later(&mut charge, |_| EVERYTHING);
-                }
-                break;
-            }
-            tokio::task::yield_now().await;
-        }
-        drop(deciding);
+        gateway.leave(turns, &plan).await;
         gateway.quiet().await;
     }
 
@@ -282,7 +269,7 @@ async fn ends(
     quota: Quota,
     client: u128,
     events: Vec<(usize, Event)>,
-) -> (u64, u64, u64) {
+) -> (RangeInclusive<i64>, i64) {
     let mut history = History::start(server, quota, client).await;
     for (at, event) in events {
         history.happen(server, at, event).await;
@@ -296,29 +283,12 @@ async fn ends(
     let most = if is_bucket { LIMIT } else { u64::MAX };
     let spent = history.admitted + history.more;
     let counted = history.fleet.counted(&quota, client).await;
-    (
-        spent.min(most),
-        (spent + history.lost_max).min(most),
-        counted,
-    )
+    let least = spent.min(most).cast_signed();
+    let most = (spent + history.lost_max).min(most).cast_signed();
+    (least..=most, counted.cast_signed())
 }
 
 #[test]
 fn never_more_than_the_quota_is_admitted_and_what_was_is_what_is_counted() {
-    let (server, quotas) = (Server::start(), of_each_algorithm(LIMIT));
-    let event = (0..quotas.len(), event());
-    histories(20, event, |client, events| {
-        // The first event says which algorithm it is.
-        let quota = quotas[events[0].0];
-        let events = events.into_iter().map(|(_, event)| event).collect();
-        let mut ended = (0, 0, 0);
-        run(async { ended = ends(&server, quota, client, events).await });
-        let (least, most, counted) = ended;
-        prop_assert!(
-            (least..=most).contains(&counted),
-            "{counted} counted, {least} to {most} spent, {:?}",
-            quota.algorithm
-        );
-        Ok(())
-    });
+    tell_of_each(&of_each_algorithm(LIMIT), event(), ends);
 }

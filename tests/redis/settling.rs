@@ -4,7 +4,6 @@
 use std::future::Future;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use tollgate::limit::plan::{CheckMode, PlanPolicy};
 use tollgate::limit::{Adjustment, Algorithm, Check, Count, Quota};
 use tollgate::metrics::RedisUsage;
@@ -13,7 +12,7 @@ use tollgate::store::{Series, SeriesRole, Session};
 use crate::gate::calls;
 use crate::store_redis::{
     Bench, EVERYTHING, ONE, TEN, TURNS, check, comes_to_be, comes_to_be_in_redis, decide, left,
-    quota, run,
+    quota, run, within_turns,
 };
 use crate::support::PATIENCE;
 use crate::support::redis::{Cluster, Fault, Proxy, Server};
@@ -66,11 +65,9 @@ pub async fn comes_about(what: &str, has_come: impl Fn() -> bool) {
 }
 
 /// Polls until what is asked has been written, and leaves.
-pub async fn leave(mut deciding: impl Future + Unpin) {
-    for _ in 0..TURNS {
-        assert!((&mut deciding).now_or_never().is_none(), "nobody answers");
-        tokio::task::yield_now().await;
-    }
+pub async fn leave(deciding: impl Future + Unpin) {
+    let decided = within_turns(TURNS, deciding).await;
+    assert!(decided.is_none(), "nobody answers");
 }
 
 #[test]

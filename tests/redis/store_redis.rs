@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestRunner};
 use tokio::runtime::{Builder, LocalOptions};
@@ -40,6 +41,25 @@ pub fn run(test: impl Future<Output = ()>) {
     let mut runtime = Builder::new_current_thread();
     let runtime = (runtime.enable_all()).build_local(LocalOptions::default());
     runtime.expect("a runtime").block_on(test);
+}
+
+/// Takes as many turns of the runtime as it takes at most to write a plan to its server.
+pub async fn take_turns() {
+    for _ in 0..TURNS {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Returns what comes of a future within so many turns of the runtime; afterwards it is dropped.
+pub async fn within_turns<F: Future + Unpin>(turns: usize, mut future: F) -> Option<F::Output> {
+    for _ in 0..turns {
+        let come = (&mut future).now_or_never();
+        if come.is_some() {
+            return come;
+        }
+        tokio::task::yield_now().await;
+    }
+    None
 }
 
 /// Tells histories of up to 39 events, each of clients that no other one has, numbered from its own number on: so many, or
@@ -385,9 +405,7 @@ fn answer_that_came_while_the_worker_stood_still_is_taken() {
         while decide(&session, &[check(&TEN, 1, 1)]).await.2 {}
         server.stop();
         let stall = async {
-            for _ in 0..TURNS {
-                tokio::task::yield_now().await;
-            }
+            take_turns().await;
             // From here to its end the worker stands still; the answer comes meanwhile, and its time is over.
             server.resume();
             server.command(&["PING"]);

@@ -7,7 +7,7 @@ use tollgate::store::{Charge, StoreVerdict};
 
 use crate::gate::calls;
 use crate::lease_fleet::{CLIENT, Fleet, HASTY, PATIENT, daily, of_each_algorithm, with};
-use crate::store_redis::{EVERYTHING, TURNS, run};
+use crate::store_redis::{EVERYTHING, run, take_turns};
 use crate::support::ratelimit::remaining;
 use crate::support::redis::{Proxy, Server};
 use crate::support::{Config, Process, START, eventually, get, start_skewed};
@@ -48,9 +48,7 @@ pub async fn wait_alone(fleet: &Fleet<'_>, time: Micros, mut each: impl AsyncFnM
         for gateway in &fleet.gateways {
             gateway.session.tick();
         }
-        for _ in 0..TURNS {
-            tokio::task::yield_now().await;
-        }
+        take_turns().await;
         each().await;
     }
 }

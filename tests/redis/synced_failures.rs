@@ -7,7 +7,7 @@ use tollgate::limit::plan::OnStoreFailure;
 
 use crate::lease_fleet::{CLIENT, DAY, Fleet, HASTY, with};
 use crate::settling::comes_about;
-use crate::store_redis::{TURNS, run};
+use crate::store_redis::{run, take_turns};
 use crate::support::START;
 use crate::support::redis::{Fault, Proxy, Server};
 use crate::synced::{INTERVAL, STEP, TWO_INTERVALS, wait, wait_alone, windows, with_proxies};
@@ -33,9 +33,7 @@ impl Loss {
                 proxy.reset_all();
                 let closed = comes_about("never closed", || proxy.open() == 0);
                 closed.await;
-                for _ in 0..TURNS {
-                    tokio::task::yield_now().await;
-                }
+                take_turns().await;
             }
         }
     }
