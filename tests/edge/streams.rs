@@ -5,7 +5,7 @@ use std::sync::{Mutex, mpsc};
 use std::thread;
 
 use crate::foreign::client;
-use crate::support::{After, Config, Flow, Gate, Origin, Process, Running, get, secs, start};
+use crate::support::{After, Config, Gate, Origin, Process, Running, get, start};
 
 #[track_caller]
 fn scenario(running: &Running, name: &str) {
@@ -96,16 +96,6 @@ fn windows_are_kept_to_the_byte() {
         &start(&Config::to(origin.url()).route("/*", "")),
         "slow_reader",
     );
-}
-
-#[test]
-fn a_client_that_falls_silent_is_ended_by_its_deadline() {
-    let origin = Origin::plain();
-    let config =
-        Config::to(origin.url()).upstream("response_timeout = '24h'\nbody_timeout = '24h'");
-    let running = start(&config.route("/*", ""));
-    let _flow = Flow::of(&running.clock, secs(1));
-    scenario(&running, "silent");
 }
 
 #[test]

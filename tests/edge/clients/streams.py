@@ -3,14 +3,13 @@
     streams.py PORT SCENARIO
 """
 
-import socket
 import sys
 
 from hyperframe.frame import (
     ContinuationFrame, DataFrame, GoAwayFrame, HeadersFrame, RstStreamFrame, SettingsFrame, WindowUpdateFrame,
 )
 
-from http2 import ERRORS, PATIENCE, PREFACE, Connection, Good, request
+from http2 import ERRORS, Connection, Good, request
 
 STREAMS = 1000
 STREAMS_MAX = 100
@@ -76,31 +75,6 @@ def unopened(port):
             if resets == STREAMS_MAX:
                 break
     assert (heads, resets) == (STREAMS_MAX, STREAMS_MAX), (heads, resets)
-
-
-def silent(port):
-    """Whoever stops within a preface, a head, a body or behind an answer is ended at a deadline."""
-    wire = socket.create_connection(("127.0.0.1", port), PATIENCE)
-    wire.sendall(PREFACE[:10])
-    while wire.recv(4096):
-        pass
-    wire = socket.create_connection(("127.0.0.1", port), PATIENCE)
-    wire.sendall(PREFACE)
-    while wire.recv(4096):
-        pass
-    for name in ["nothing", "head", "answered"]:
-        connection = Connection(port)
-        if name == "head":
-            connection.send(connection.head(connection.stream(), request(), "END_STREAM"))
-        if name == "answered":
-            assert connection.ask(request())[0] == "200"
-        for _ in connection.frames():
-            pass
-    connection = Connection(port)
-    stream = connection.stream()
-    connection.send(connection.head(stream, request("/", "POST"), "END_HEADERS"), DataFrame(stream, b"half"))
-    answer = connection.answer(stream)
-    assert answer[0] == "408" or answer.startswith("reset"), answer
 
 
 def slow_reader(port):

@@ -18,6 +18,21 @@ fn answered(running: &Stepped) -> Frames {
 }
 
 #[test]
+fn a_connection_that_stops_before_its_first_head_ends_at_a_deadline() {
+    let running = Stepped::start(&Config::to("builtin:echo").route("/*", ""));
+    let preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    for begun in [&preface[..10], preface] {
+        let mut client = Client::connect(running.public);
+        client.send(begun);
+        running.advance(secs(75));
+        client.rest();
+    }
+    let mut client = Frames::connect(running.public, b"");
+    running.advance(secs(75));
+    assert_eq!(client.end(), NO_ERROR);
+}
+
+#[test]
 fn a_head_that_is_not_completed_ends_its_connection_after_the_header_timeout() {
     let origin = Origin::plain();
     let running = Stepped::start(&Config::to(origin.url()).route("/*", ""));
