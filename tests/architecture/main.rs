@@ -13,7 +13,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate_map::is_within;
+use proc_macro2::{TokenStream, TokenTree};
+
+use crate_map::{is_within, join};
+use uses::{is_separator, path_at};
 
 /// The rooms of the house, lower floors first, and which other rooms each may import; a row covers
 /// its submodules, and a longer path wins over a shorter one.
@@ -442,31 +445,64 @@ impl Sources {
     }
 
     fn imports_of(&self, module: &str, text: &str) -> BTreeSet<String> {
+        let tokens = text.parse::<TokenStream>();
+        let tokens = tokens.unwrap_or_else(|error| panic!("{module}: {error}"));
         let mut found = BTreeSet::new();
-        for (scope, code) in scopes(module, text) {
-            for root in ["crate::", "super::", "self::"] {
-                for (at, _) in code.match_indices(root) {
-                    if code[..at].ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | ':'))
-                    {
-                        continue;
-                    }
-                    for path in paths(&code[at..]) {
-                        found.extend(self.resolve(&scope, &path));
-                    }
-                }
-            }
-        }
+        self.gather(tokens, module, &[], &mut found);
         found
     }
 
+    /// Finds what tokens of a module name: from a root, or behind `head` if they are the group of an import.
+    fn gather(
+        &self,
+        tokens: TokenStream,
+        module: &str,
+        head: &[String],
+        found: &mut BTreeSet<String>,
+    ) {
+        let tokens: Vec<_> = tokens.into_iter().collect();
+        let mut at = 0;
+        while at < tokens.len() {
+            let (path, end) = path_at(&tokens, at);
+            let goes_on = is_separator(&tokens[end.saturating_sub(2)..]);
+            let first = path.first().map(String::as_str);
+            let is_root = matches!(first, Some("crate" | "super" | "self"));
+            let is_import = !head.is_empty() || is_root && (goes_on || path.len() > 1);
+            let path = [head, &path[..]].concat();
+            at = match (first, tokens.get(end), tokens.get(end + 1)) {
+                (None, ..) => {
+                    if let TokenTree::Group(group) = &tokens[at] {
+                        self.gather(group.stream(), module, &[], found);
+                    }
+                    end
+                }
+                (Some("mod"), Some(TokenTree::Ident(name)), Some(TokenTree::Group(group))) => {
+                    let inner = join(module, &name.to_string());
+                    self.gather(group.stream(), &inner, &[], found);
+                    end + 2
+                }
+                // What is imported gets another name.
+                (Some("as"), ..) if !head.is_empty() => end + 1,
+                (_, Some(TokenTree::Group(group)), _) if is_import && goes_on => {
+                    self.gather(group.stream(), module, &path, found);
+                    end + 1
+                }
+                _ => {
+                    found.extend(self.resolve(module, &path).filter(|_| is_import));
+                    end
+                }
+            };
+        }
+    }
+
     /// The module that a path names, or names something of.
-    fn resolve(&self, scope: &[String], path: &str) -> Option<String> {
-        let mut at: Vec<&str> = scope.iter().map(String::as_str).collect();
-        for segment in path.split("::") {
-            match segment {
+    fn resolve(&self, module: &str, path: &[String]) -> Option<String> {
+        let mut at: Vec<&str> = module.split("::").collect();
+        for segment in path {
+            match &**segment {
                 "crate" => at.clear(),
                 "super" => drop(at.pop()),
-                "self" | "" | "*" => {}
+                "self" => {}
                 segment => at.push(segment),
             }
         }
@@ -479,70 +515,6 @@ impl Sources {
         }
         None
     }
-}
-
-/// Splits a formatted file into the code of the file's module and of the modules written in it, each
-/// with the module's path.
-fn scopes(module: &str, text: &str) -> Vec<(Vec<String>, String)> {
-    let root: Vec<String> = module.split("::").map(str::to_owned).collect();
-    let mut closed = Vec::new();
-    let mut open = vec![(usize::MAX, root, String::new())];
-    for line in text.lines() {
-        let code = line.split("//").next().unwrap_or_default();
-        let indent = line.len() - line.trim_start().len();
-        let inline = code
-            .trim_end()
-            .strip_suffix(" {")
-            .and_then(|strip_suffix| strip_suffix.split("mod ").nth(1));
-        if let Some(name) =
-            inline.filter(|name| name.chars().all(|c| c.is_alphanumeric() || c == '_'))
-        {
-            let mut path = open.last().expect("the file's own").1.clone();
-            path.push(name.to_owned());
-            open.push((indent, path, String::new()));
-            continue;
-        }
-        if code.trim() == "}" && open.last().is_some_and(|(at, ..)| *at == indent) {
-            closed.extend(open.pop());
-            continue;
-        }
-        let current = &mut open.last_mut().expect("the file's own").2;
-        current.push_str(code);
-        current.push('\n');
-    }
-    closed.extend(open);
-    closed
-        .into_iter()
-        .map(|(_, path, code)| (path, code))
-        .collect()
-}
-
-/// The paths that a text begins with: several if it begins with a path to a group.
-fn paths(text: &str) -> Vec<String> {
-    let is_of_path = |c: char| c.is_alphanumeric() || matches!(c, '_' | ':' | '*');
-    let end = text.find(|c| !is_of_path(c)).unwrap_or(text.len());
-    let (head, rest) = text.split_at(end);
-    if !(head.ends_with("::") && rest.starts_with('{')) {
-        return vec![head.trim_end_matches(':').to_owned()];
-    }
-    let (mut depth, mut start, mut found) = (0, 1, Vec::new());
-    for (at, character) in rest.char_indices() {
-        match character {
-            '{' => depth += 1,
-            '}' => depth -= 1,
-            _ => {}
-        }
-        if (character == ',' && depth == 1) || depth == 0 {
-            for path in paths(rest[start..at].trim_start()) {
-                found.push(format!("{head}{path}"));
-            }
-            start = at + 1;
-        }
-        if depth == 0 {
-            break;
-        }
-    }
-    found
 }
 
 /// The room that a module belongs to.

@@ -238,7 +238,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
 }
 
 /// The path at a place among tokens, and where it ends; empty if there is none, or one of another crate.
-fn path_at(tokens: &[TokenTree], start: usize) -> (Vec<String>, usize) {
+pub fn path_at(tokens: &[TokenTree], start: usize) -> (Vec<String>, usize) {
     let (mut path, mut at) = (Vec::new(), start);
     while let Some(TokenTree::Ident(name)) = tokens.get(at) {
         path.push(name.to_string());
@@ -255,7 +255,7 @@ fn path_at(tokens: &[TokenTree], start: usize) -> (Vec<String>, usize) {
     (path, at.max(start + 1))
 }
 
-fn is_separator(tokens: &[TokenTree]) -> bool {
+pub fn is_separator(tokens: &[TokenTree]) -> bool {
     let [TokenTree::Punct(first), second, ..] = tokens else {
         return false;
     };
