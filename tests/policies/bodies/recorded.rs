@@ -3,7 +3,8 @@
 use std::fs;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::json;
 use tollgate::config::load;
 use tollgate::cost::{
     BodyCost, BodyFormat, Decimal, MissingCost, NumberIndex, NumberReader, Numbers, PriceRow,
@@ -14,22 +15,37 @@ use tollgate::snapshot::RouteBodies;
 use super::{Reply, cut, origin};
 use crate::support::{After, Client, Config, Process};
 
+/// `recorded/index.toml`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Index {
+    recorded: Vec<Recorded>,
+    variations: Vec<Recorded>,
+}
+
 /// A recorded answer.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Recorded {
-    file: &'static str,
-    content_type: Option<&'static str>,
-    /// Fields besides.
-    fields: &'static str,
+    file: String,
+    #[serde(rename = "type")]
+    content_type: Option<String>,
+    /// A field besides.
+    field: Option<String>,
+    #[serde(default)]
     framing: Framing,
     terms: Terms,
     /// `response_format` and `stream_end`.
-    route: &'static str,
+    #[serde(default)]
+    route: String,
     cost: u64,
-    reason: Option<&'static str>,
+    reason: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 enum Framing {
+    #[default]
     Chunked,
     Length,
     /// HTTP/1.1 and HTTP/1.0, ended by the connection's end.
@@ -37,7 +53,8 @@ enum Framing {
     Close10,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 enum Terms {
     Chat,
     Responses,
@@ -93,209 +110,13 @@ impl Terms {
     }
 }
 
-const STREAM: Option<&str> = Some("text/event-stream");
-
-const JSON: Option<&str> = Some("application/json");
-
-const UTF8_JSON: Option<&str> = Some("application/json; charset=UTF-8");
-
-const CHAT: Recorded = Recorded {
-    file: "oa-stream.sse",
-    content_type: STREAM,
-    fields: "",
-    framing: Framing::Chunked,
-    terms: Terms::Chat,
-    route: "",
-    cost: 29,
-    reason: None,
-};
-
-/// A row with the most frequent fields.
-fn row(
-    file: &'static str,
-    content_type: Option<&'static str>,
-    terms: Terms,
-    cost: u64,
-) -> Recorded {
-    Recorded {
-        file,
-        content_type,
-        terms,
-        cost,
-        ..CHAT
-    }
-}
-
-fn table() -> Vec<Recorded> {
-    let as_json = "response_format = 'json'";
-    let as_stream = "response_format = 'event-stream'";
-    vec![
-        row("an-error-first.sse", STREAM, Terms::Messages, 0),
-        row("an-error-mid.sse", STREAM, Terms::Messages, 26),
-        row("an-inclusive.sse", STREAM, Terms::Messages, 7658),
-        row(
-            "an-start-total-delta-split.sse",
-            STREAM,
-            Terms::MessagesLast,
-            3946,
-        ),
-        row("an-stream-cumulative.sse", STREAM, Terms::Messages, 74),
-        row("an-websearch.sse", STREAM, Terms::Messages, 11192),
-        Recorded {
-            framing: Framing::Length,
-            ..row("anthropic-compaction.json", JSON, Terms::Messages, 55561)
-        },
-        Recorded {
-            framing: Framing::Length,
-            ..row("anthropic-skill.json", JSON, Terms::Messages, 964_504)
-        },
-        Recorded {
-            framing: Framing::Close11,
-            ..row("close-sse.sse", STREAM, Terms::Chat, 29)
-        },
-        row("cohere-v2.sse", STREAM, Terms::Cohere, 25),
-        Recorded {
-            fields: "Content-Encoding: \r\n",
-            ..row("empty-content-encoding.sse", STREAM, Terms::Chat, 29)
-        },
-        Recorded {
-            reason: Some("no_number"),
-            ..row("error-mid-stream.sse", STREAM, Terms::Chat, UNKNOWN)
-        },
-        row("error-only-stream.sse", STREAM, Terms::Chat, 0),
-        row("ge-array.json", UTF8_JSON, Terms::Gemini, 29),
-        row("ge-json.json", UTF8_JSON, Terms::Gemini, 410),
-        Recorded {
-            framing: Framing::Close10,
-            ..row("http10-close-json.json", JSON, Terms::Chat, 29)
-        },
-        Recorded {
-            route: as_json,
-            ..row("json-as-sse-type.sse", STREAM, Terms::Chat, 29)
-        },
-        Recorded {
-            route: as_json,
-            ..row("json-no-type.bin", None, Terms::Chat, 29)
-        },
-        row("mistral.sse", STREAM, Terms::Chat, 29),
-        row("nan-top.json", JSON, Terms::Chat, 29),
-        Recorded {
-            reason: Some("no_number"),
-            ..row("oa-stream-nousage.sse", STREAM, Terms::Chat, UNKNOWN)
-        },
-        row("oa-stream.sse", STREAM, Terms::Chat, 29),
-        row(
-            "ollama-ndjson.bin",
-            Some("application/x-ndjson"),
-            Terms::Ollama,
-            308,
-        ),
-        row("re-completed.sse", STREAM, Terms::Responses, 48),
-        row("re-failed-usage.sse", STREAM, Terms::Responses, 48),
-        Recorded {
-            route: as_stream,
-            ..row("sse-as-json-type.json", JSON, Terms::Chat, 29)
-        },
-        Recorded {
-            route: as_stream,
-            ..row(
-                "sse-as-text-plain.bin",
-                Some("text/plain; charset=utf-8"),
-                Terms::Chat,
-                29,
-            )
-        },
-        Recorded {
-            route: as_stream,
-            ..row("sse-no-type.bin", None, Terms::Chat, 29)
-        },
-        Recorded {
-            reason: Some("malformed"),
-            ..row("trailing-garbage.json", JSON, Terms::Chat, UNKNOWN)
-        },
-        Recorded {
-            fields: "Content-Type: application/json\r\n",
-            ..row("two-ctypes.json", JSON, Terms::Chat, 29)
-        },
-    ]
-}
-
-/// Rows beside the recorded ones: the same answers with other types and ends.
-fn variations() -> Vec<Recorded> {
-    let closed = |file, content_type, terms, cost| Recorded {
-        framing: Framing::Close11,
-        ..row(file, content_type, terms, cost)
-    };
-    vec![
-        Recorded {
-            reason: Some("content_type"),
-            ..row(
-                "sse-as-text-plain.bin",
-                Some("text/plain"),
-                Terms::Chat,
-                UNKNOWN,
-            )
-        },
-        Recorded {
-            reason: Some("content_type"),
-            ..row("sse-no-type.bin", None, Terms::Chat, UNKNOWN)
-        },
-        Recorded {
-            reason: Some("malformed"),
-            ..row("sse-as-json-type.json", JSON, Terms::Chat, UNKNOWN)
-        },
-        Recorded {
-            fields: "Content-Type: text/html\r\n",
-            ..row("two-ctypes.json", JSON, Terms::Chat, 29)
-        },
-        Recorded {
-            fields: "Content-Type: application/json\r\n",
-            reason: Some("content_type"),
-            ..row("two-ctypes.json", Some("text/html"), Terms::Chat, UNKNOWN)
-        },
-        Recorded {
-            fields: "Content-Encoding: UTF-8, identity\r\n",
-            ..row("oa-stream.sse", STREAM, Terms::Chat, 29)
-        },
-        Recorded {
-            fields: "Content-Encoding: utf-8, gzip\r\n",
-            reason: Some("compressed"),
-            ..row("oa-stream.sse", STREAM, Terms::Chat, UNKNOWN)
-        },
-        closed(
-            "ollama-ndjson.bin",
-            Some("application/x-ndjson"),
-            Terms::Ollama,
-            308,
-        ),
-        closed("ge-array.json", UTF8_JSON, Terms::Gemini, 29),
-        Recorded {
-            route: "stream_end = 'message_stop'",
-            ..closed("an-inclusive.sse", STREAM, Terms::Messages, 7658)
-        },
-        Recorded {
-            reason: Some("cut"),
-            ..closed("an-inclusive.sse", STREAM, Terms::Messages, 7658)
-        },
-        Recorded {
-            route: "stream_end = 'response.completed'",
-            ..closed("re-completed.sse", STREAM, Terms::Responses, 48)
-        },
-        Recorded {
-            reason: Some("cut"),
-            ..closed("re-completed.sse", STREAM, Terms::Responses, UNKNOWN)
-        },
-        Recorded {
-            reason: Some("cut"),
-            ..closed("trailing-garbage.json", JSON, Terms::Chat, UNKNOWN)
-        },
-        closed("an-error-first.sse", STREAM, Terms::Messages, 0),
-    ]
+fn index() -> Index {
+    toml::from_str(include_str!("recorded/index.toml")).expect("a good index")
 }
 
 impl Recorded {
     fn body(&self) -> Vec<u8> {
-        fs::read(format!("tests/policies/bodies/recorded/{}", self.file)).expect(self.file)
+        fs::read(format!("tests/policies/bodies/recorded/{}", self.file)).expect(&self.file)
     }
 
     /// Returns the answer whose body comes in these pieces.
@@ -306,10 +127,13 @@ impl Recorded {
             "1.1"
         };
         let mut head = format!("HTTP/{version} 200 OK\r\n{}", self.framing.field(pieces));
-        if let Some(content_type) = self.content_type {
+        if let Some(content_type) = self.content_type.as_deref() {
             head.extend(["Content-Type: ", content_type, "\r\n"]);
         }
-        let mut bytes = format!("{head}{}\r\n", self.fields).into_bytes();
+        if let Some(field) = self.field.as_deref() {
+            head.extend([field, "\r\n"]);
+        }
+        let mut bytes = format!("{head}\r\n").into_bytes();
         for piece in pieces {
             if self.framing == Framing::Chunked {
                 bytes.extend(format!("{:x}\r\n", piece.len()).into_bytes());
@@ -357,7 +181,10 @@ impl Framing {
 
 #[test]
 fn each_recorded_answer_costs_what_it_told_in_pieces_of_any_size() {
-    let rows: Vec<_> = table().into_iter().chain(variations()).collect();
+    let index = index();
+    let rows: Vec<_> = { index.recorded.into_iter() }
+        .chain(index.variations)
+        .collect();
     let bodies: Vec<_> = rows.iter().map(Recorded::body).collect();
     for size in [1, 7, usize::MAX] {
         let replies = (0..)
@@ -376,10 +203,9 @@ fn each_recorded_answer_costs_what_it_told_in_pieces_of_any_size() {
         let records = process.wait_for_records(rows.len());
         for (row, record) in rows.iter().zip(records) {
             let found = (&record["charged"][0], &record["cost_missing"]);
-            let reason = row.reason.map_or(Value::Null, |reason| json!(reason));
             assert_eq!(
                 found,
-                (&json!(row.cost), &reason),
+                (&json!(row.cost), &json!(row.reason)),
                 "{} {:?}",
                 row.file,
                 row.framing
@@ -401,7 +227,7 @@ impl Settling {
         let loaded = load(&config.text(), &|_| None, &mut |_| SeriesId(0)).expect("a good file");
         let route = &loaded.snapshot.routes.raw[0];
         let bodies = route.bodies.clone().expect("it reads bodies");
-        let is_stream = row.content_type == STREAM;
+        let is_stream = row.content_type.as_deref() == Some("text/event-stream");
         Self {
             format: bodies.response_format.unwrap_or(if is_stream {
                 BodyFormat::EventStream
@@ -446,7 +272,7 @@ impl Settling {
 
 #[test]
 fn a_recorded_answer_costs_the_same_wherever_it_is_cut_in_two() {
-    for row in table() {
+    for row in index().recorded {
         let (settling, body) = (Settling::of(&row), row.body());
         for at in 0..=body.len() {
             let (head, tail) = body.split_at(at);
@@ -463,7 +289,7 @@ fn a_recorded_answer_costs_the_same_wherever_it_is_cut_in_two() {
 /// Only an event or document that says that the answer failed makes it cheaper, once it has come whole.
 #[test]
 fn a_recorded_answer_costs_no_less_wherever_it_breaks_off() {
-    for row in table() {
+    for row in index().recorded {
         let (settling, body) = (Settling::of(&row), row.body());
         let text = String::from_utf8_lossy(&body);
         let is_failed = row.file.contains("error");
