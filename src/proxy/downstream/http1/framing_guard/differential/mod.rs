@@ -22,6 +22,7 @@ use hyper::body::Bytes;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use tokio::io::{Join, Sink, join, sink};
 
 use super::*;
 use crate::proxy::differential::{every_cut, for_each_seed, settle};
@@ -52,7 +53,7 @@ struct Observation {
     end: Option<Result<(), String>>,
 }
 
-/// A client that sends its bytes in these pieces, says nothing more, and takes every answer.
+/// What a client sends: its bytes in these pieces, and nothing more.
 #[derive(Debug)]
 struct Pieces(VecDeque<Vec<u8>>);
 
@@ -222,7 +223,12 @@ fn is_behind_data(bytes: &[u8], at: usize) -> bool {
 /// Serves a client that sends these pieces with the parser alone.
 fn parsed(pieces: VecDeque<Vec<u8>>) -> Observation {
     // No request's body is diverted.
-    outcome(Pieces(pieces), &Rc::default())
+    outcome(client(pieces), &Rc::default())
+}
+
+/// A client that sends these pieces, and takes every answer.
+fn client(pieces: VecDeque<Vec<u8>>) -> Join<Pieces, Sink> {
+    join(Pieces(pieces), sink())
 }
 
 /// Serves a client that sends these pieces with the parser behind the reader, and has bodies diverted
@@ -230,7 +236,7 @@ fn parsed(pieces: VecDeque<Vec<u8>>) -> Observation {
 fn held_to_the_letter(pieces: VecDeque<Vec<u8>>) -> Observation {
     let bypass = Rc::default();
     let mut io = FramingGuard::new(
-        Pieces(pieces),
+        client(pieces),
         Rc::default(),
         Rc::clone(&bypass),
         Rc::default(),
@@ -326,24 +332,6 @@ impl AsyncRead for Pieces {
             self.0.push_front(rest);
         }
         buf.put_slice(&piece);
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for Pieces {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Poll::Ready(Ok(bytes.len()))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 }
