@@ -1,6 +1,9 @@
 //! What differential tests share: cases by seed, how they are changed and cut, and turns of what
 //! moves.
 
+#[path = "../../tests/support/draws.rs"]
+mod draws;
+
 use std::collections::VecDeque;
 use std::env;
 use std::ops::Range;
@@ -9,8 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Wake, Waker};
 
-/// Numbers that only look random (`SplitMix64`): the same for the same seed.
-pub struct Draws(u64);
+pub use self::draws::Draws;
 
 /// Notes that it was woken.
 #[derive(Debug, Default)]
@@ -62,25 +64,6 @@ pub fn settle(mut turn: impl FnMut(&mut Context<'_>)) {
 }
 
 impl Draws {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    /// Draws a number below `bound`.
-    pub fn below(&mut self, bound: usize) -> usize {
-        let drawn = self.next() % bound as u64;
-        usize::try_from(drawn).expect("below a usize")
-    }
-
-    /// Draws one of several.
-    pub fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len())]
-    }
-
     /// Draws a short range of a sequence of that length.
     fn range(&mut self, length: usize) -> Range<usize> {
         let begin = self.below(length + 1);

@@ -18,11 +18,10 @@ use tollgate::store::settings::{
 };
 use tollgate::store::{Charge, MemoryStore, Series, SeriesRole, Session, Store, StoreVerdict};
 
-use crate::history::Draws;
 use crate::lease_fleet::calendar_days;
 use crate::store_redis::{give_back, within_turns};
-use crate::support::PATIENCE;
 use crate::support::redis::{Cluster, Server};
+use crate::support::{Draws, PATIENCE};
 
 /// A store under a clock that tests move, and one worker's way to it.
 struct Gateway {
@@ -272,11 +271,11 @@ async fn plans_over_several_partitions_are_answered_as_in_memory() {
     for round in 0..400 {
         // No quota twice.
         let mut checks = BTreeMap::new();
-        for _ in 0..=draws.index(4) {
-            let quota_and_tag = (draws.index(quotas.len()), draws.index(5));
-            checks.insert(quota_and_tag, draws.index(3));
+        for _ in 0..=draws.below(4) {
+            let quota_and_tag = (draws.below(quotas.len()), draws.below(5));
+            checks.insert(quota_and_tag, draws.below(3));
         }
-        let is_shadow = draws.index(4) == 0;
+        let is_shadow = draws.below(4) == 0;
         let mut verdicts = Vec::new();
         let mut left = None;
         // Memory first: what it says is left is what Redis comes to say.
@@ -285,12 +284,11 @@ async fn plans_over_several_partitions_are_answered_as_in_memory() {
                 .zip(&checks)
                 .map(|(policy, (&(index, partition_id), &cost))| {
                     let name = format!("policy-{index}");
-                    let check = gateway.check(&name, &quotas[index], partition_id as u128);
+                    let check = gateway.check(&name, &quotas[index], partition_id);
                     let mode = match (is_shadow, index % 2) {
                         (true, 0) => CheckMode::Shadow,
                         _ => CheckMode::Enforce,
                     };
-                    let cost = cost as u64;
                     Check {
                         policy: PlanPolicy(policy),
                         cost,
@@ -318,7 +316,7 @@ async fn plans_over_several_partitions_are_answered_as_in_memory() {
         }
         let [memory, redis] = <[Verdict; 2]>::try_from(verdicts).expect("two gateways");
         assert_eq!(redis, memory, "round {round}: {checks:?}");
-        let step = Micros(draws.index(3) as u64 * 1_234_567);
+        let step = Micros(draws.below(3) * 1_234_567);
         for gateway in &gateways {
             gateway.clock.advance(step);
         }

@@ -4,6 +4,7 @@
 #![allow(unused_imports, reason = "every test file uses its own part of this")]
 
 pub mod client;
+pub mod draws;
 pub mod fleet;
 pub mod frames;
 pub mod garden;
@@ -23,6 +24,7 @@ pub mod stepped;
 pub mod wire;
 
 pub use client::{Answer, Client, first_answered, get};
+pub use draws::Draws;
 pub use fleet::Fleet;
 pub use garden::{Garden, Haproxy, Nginx, Reading};
 pub use gateway::{Config, Flow, Running, START, secs, start};

@@ -17,8 +17,8 @@ use self::ledger::Verdict;
 use self::numbers::GATEWAYS;
 use self::rig::{CLIENTS, CONNECTIONS, Rig};
 use self::scripted::{Answering, Ending};
-use super::limiter::Draws;
 use super::recording::Watch;
+use crate::support::Draws;
 use crate::support::redis::Fault;
 
 /// Threads that ask at the same time.
@@ -81,7 +81,7 @@ impl Run {
 
     fn run(&mut self) -> Result<(), Stop> {
         self.settle("the beginning")?;
-        let first = self.draws.index(3);
+        let first = self.draws.below(3);
         for phase in first..first + 3 {
             match phase % 3 {
                 0 => self.be_calm()?,
@@ -103,14 +103,14 @@ impl Run {
     /// Replies reach one gateway after it has decided without them.
     fn be_late(&mut self) -> Result<(), Stop> {
         let gateway = self.draw_gateway();
-        let fault = [LATE, UNSTEADY][self.draws.index(2)];
+        let fault = [LATE, UNSTEADY][self.draws.below(2)];
         self.rig.proxies[gateway].set(fault);
         // It is asked as often as all others.
         let mut asked = vec![gateway; GATEWAYS - 1];
         asked.extend(self.rig.gateways());
         let held = self.traffic(&asked);
         // What was charged is known when the costs are told, or not yet.
-        let is_known = self.draws.index(2) == 0;
+        let is_known = self.draws.below(2) == 0;
         if is_known {
             self.rig.proxies[gateway].set(Fault::None);
             self.rig.wait_until_decided(gateway);
@@ -127,7 +127,7 @@ impl Run {
     fn be_away(&mut self) -> Result<(), Stop> {
         // Often the one by whose clock all charges are old.
         let gateways = [self.draw_gateway(), self.rig.furthest_ahead()];
-        let gateway = gateways[self.draws.index(2)];
+        let gateway = gateways[self.draws.below(2)];
         let mut held = Vec::new();
         for _ in 0..AWAITED {
             let request = self.draw_request(gateway, false, Some(self.phase));
@@ -168,7 +168,7 @@ impl Run {
         self.rig.ask(paced);
         open.extend(self.rig.leave_waiting(gateway, paced.client));
         // Some of the last answers of Redis may be late, and come after the gateway was told to end.
-        let is_late = self.draws.index(2) == 0;
+        let is_late = self.draws.below(2) == 0;
         if is_late {
             self.rig.proxies[gateway].set(LATE);
             self.ask_last(gateway);
@@ -258,9 +258,9 @@ impl Run {
         for _ in 0..TURNS {
             let gate = (draws.below(8) == 0).then_some(self.phase);
             let request = Request {
-                gateway: gateways[draws.index(gateways.len())],
+                gateway: gateways[draws.below(gateways.len())],
                 route: self.rig.draw_route(&mut draws, false),
-                client: draws.index(CLIENTS),
+                client: draws.below(CLIENTS),
                 answering: Answering::draw(&mut draws, gate),
             };
             if gate.is_some() {
@@ -277,14 +277,14 @@ impl Run {
         Request {
             gateway,
             route: self.rig.draw_route(&mut self.draws, is_local),
-            client: self.draws.index(CLIENTS),
+            client: self.draws.below(CLIENTS),
             answering: Answering::draw(&mut self.draws, gate),
         }
     }
 
     fn draw_gateway(&mut self) -> usize {
         let all = self.rig.gateways();
-        all[self.draws.index(all.len())]
+        all[self.draws.below(all.len())]
     }
 
     /// Has the origin answer what it has kept back in this phase.

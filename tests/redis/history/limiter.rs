@@ -4,6 +4,7 @@ use tollgate::clock::Micros;
 use tollgate::limit::{Algorithm, Count, OldestBucket, Quota};
 
 use super::law::{Answer, History, Request};
+use crate::support::Draws;
 
 /// The window of every quota here: a second.
 pub const WINDOW: i64 = 1_000_000;
@@ -38,9 +39,6 @@ struct Limiter {
     flaw: Flaw,
     charged: Vec<(i64, u64)>,
 }
-
-/// A little generator of numbers: the same from the same seed.
-pub struct Draws(pub u64);
 
 /// How clients ask.
 #[derive(Clone, Copy, Debug)]
@@ -80,9 +78,7 @@ pub fn history(quota: &Quota, flaw: Flaw, load: &Load, seed: u64) -> History {
             let sent = burst_begins + draws.below(spread);
             let decided = sent + draws.below(load.delay);
             let received = decided + draws.below(load.delay);
-            let cost = 1 + draws
-                .below(i64::try_from(load.max_cost).expect("small"))
-                .unsigned_abs();
+            let cost = 1 + draws.below(load.max_cost);
             decisions.push((decided, sent, received, cost));
         }
         burst_begins += load.spread;
@@ -194,23 +190,5 @@ impl Limiter {
             due = due.max(*at) + span(*cost);
         }
         due.max(now) + span(cost) - now <= span(most)
-    }
-}
-
-impl Draws {
-    /// Draws a number from 0 to below `bound` (splitmix64).
-    pub fn below(&mut self, bound: i64) -> i64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^= x >> 31;
-        i64::try_from(x % bound.unsigned_abs()).expect("below a bound")
-    }
-
-    /// Draws an index of so many.
-    pub fn index(&mut self, bound: usize) -> usize {
-        let bound = i64::try_from(bound).expect("few");
-        usize::try_from(self.below(bound)).expect("not negative")
     }
 }

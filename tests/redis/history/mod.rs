@@ -9,5 +9,3 @@ mod fleet;
 mod haunted;
 mod judging;
 mod stores;
-
-pub use limiter::Draws;

@@ -6,10 +6,9 @@ use std::fmt;
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::limiter::Draws;
 use super::recording::Watch;
 use crate::support::redis::{Cluster, Fault, Proxy, Sentinels, Server, Value, listed};
-use crate::support::{Client, Fleet, Metered, Process, eventually, fleet};
+use crate::support::{Client, Draws, Fleet, Metered, Process, eventually, fleet};
 
 /// Where a fleet keeps its counters.
 #[expect(clippy::large_enum_variant, reason = "a test has one")]
@@ -132,7 +131,7 @@ impl Realm {
                     .zip(&cluster.proxies)
                     .collect::<Vec<_>>();
                 nodes.retain(|(node, _)| node.role() == "master");
-                let (node, proxy) = nodes[draws.index(nodes.len())];
+                let (node, proxy) = nodes[draws.below(nodes.len())];
                 (node, Some(proxy))
             }
         }
@@ -172,7 +171,7 @@ impl Realm {
                 let ids: Vec<&str> = ids.collect();
                 if !ids.is_empty() {
                     // It may have gone by itself.
-                    let _ = server.ask(&["CLIENT", "KILL", "ID", ids[draws.index(ids.len())]]);
+                    let _ = server.ask(&["CLIENT", "KILL", "ID", ids[draws.below(ids.len())]]);
                 }
             }
             Deed::Fill => {
@@ -207,8 +206,8 @@ impl Realm {
         let mut nodes: Vec<&Server> = cluster.nodes.iter().collect();
         nodes.retain(|node| node.role() == "master");
         // In one direction, as `redis-cli --cluster reshard` does.
-        let from = draws.index(nodes.len());
-        let to = (from + 1 + draws.index(nodes.len() - 1)) % nodes.len();
+        let from = draws.below(nodes.len());
+        let to = (from + 1 + draws.below(nodes.len() - 1)) % nodes.len();
         for _ in 0..MOVES {
             if let Value::Bytes(key) = nodes[from].command(&["RANDOMKEY"]) {
                 let slot = cluster.slot_of(&String::from_utf8_lossy(&key));
@@ -249,7 +248,7 @@ pub fn haunt(
             return trace;
         }
         let deeds = realm.deeds();
-        let deed = deeds[draws.index(deeds.len())];
+        let deed = deeds[draws.below(deeds.len())];
         let before = prober.undecided();
         realm.suffer(deed, &mut draws);
         prober.wait_until_well();

@@ -8,16 +8,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tollgate::limit::Quota;
 
 use super::law::{Answer, History, Request};
-use super::limiter::Draws;
-use crate::support::Client;
 use crate::support::fleet::CLIENT;
+use crate::support::{Client, Draws};
 
 /// Clients that ask at the same time.
 const THREADS: u64 = 12;
 /// Most bursts besides those that are asked for.
 const BURSTS_MORE: u32 = 40;
 /// Names that they go by.
-const KEYS: i64 = 3;
+const KEYS: u32 = 3;
 /// What a clock that is disciplined may be off by, besides what is measured.
 const TOLERANCE: Duration = Duration::from_millis(1);
 
@@ -83,7 +82,7 @@ pub fn lacks_answers(history: &History, _: &Quota) -> bool {
 fn burst_of(asker: &mut Asker<'_>, paths: Range<usize>, end: Duration) -> Vec<(usize, Request)> {
     let mut requests = Vec::new();
     while asker.watch.elapsed() < end {
-        let path = paths.start + asker.draws.index(paths.len());
+        let path = paths.start + asker.draws.below(paths.len());
         requests.push((path, asker.ask(path)));
         asker.pause();
     }
@@ -110,8 +109,8 @@ impl<'a> Asker<'a> {
 
     /// Asks some gateway, as one of the clients.
     fn ask(&mut self, path: usize) -> Request {
-        let gateway = self.draws.index(self.gateways.len());
-        let key = u32::try_from(self.draws.below(KEYS)).expect("few");
+        let gateway = self.draws.below(self.gateways.len());
+        let key = self.draws.below(KEYS);
         let bytes = format!("GET /{path} HTTP/1.1\r\nHost: a.test\r\n{CLIENT}: key-{key}\r\n\r\n");
         let sent = self.watch.now();
         let status = self.exchange(gateway, &bytes);
@@ -145,8 +144,7 @@ impl<'a> Asker<'a> {
     /// Lets up now and then, so that requests come at all distances.
     fn pause(&mut self) {
         if self.draws.below(4) == 0 {
-            let micros = self.draws.below(20_000).unsigned_abs();
-            thread::sleep(Duration::from_micros(micros));
+            thread::sleep(Duration::from_micros(self.draws.below(20_000)));
         }
     }
 }

@@ -1,11 +1,14 @@
 //! The bytes that origins send.
 
-use super::plan::{AnswerFraming, DOWN, Draws, Exchange, Surplus, content};
+use super::plan::{AnswerFraming, DOWN, Exchange, Surplus, content};
+use crate::support::Draws;
 
 /// Makes all bytes of an answer, interim ones before it.
 pub fn answer(exchange: &Exchange, draws: &mut Draws) -> Vec<u8> {
     let (nonce, script) = (exchange.nonce, &exchange.script);
-    let interim: String = (0..script.interim).map(|_| draws.of(&INTERIM)).collect();
+    let interim: String = (0..script.interim)
+        .map(|_| draws.one_of(&INTERIM))
+        .collect();
     let framing = match script.framing {
         _ if script.status == 204 => String::new(),
         AnswerFraming::Length => format!("content-length: {}\r\n", script.bytes),
@@ -42,12 +45,12 @@ pub fn answer(exchange: &Exchange, draws: &mut Draws) -> Vec<u8> {
 
 /// Appends `body` in chunks, without the last, empty one.
 fn chunk(bytes: &mut Vec<u8>, mut body: &[u8], draws: &mut Draws) {
-    let size_max = draws.of(&[10, 1000, 50_000]);
+    let size_max = draws.one_of(&[10, 1000, 50_000]);
     let size_min = body.len() / 1000;
     while !body.is_empty() {
         let size = (1 + size_min + draws.below(size_max)).min(body.len());
         let (piece, rest) = body.split_at(size);
-        let extension = draws.of(&["", "", ";a", "; a=\"b;\\\"\""]);
+        let extension = draws.one_of(&["", "", ";a", "; a=\"b;\\\"\""]);
         bytes.extend(format!("{size:x}{extension}\r\n").bytes());
         bytes.extend(piece);
         bytes.extend(b"\r\n");

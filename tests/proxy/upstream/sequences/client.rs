@@ -11,9 +11,10 @@ use tollgate::proxy::upstream::UpstreamBody;
 
 use super::super::harness::{BoxError, Gateway, TestBody, request};
 use super::plan::{
-    AnswerFraming, DOWN, Draws, Exchange, Leaves, UP, Upload, UploadEnd, UploadFraming, content,
+    AnswerFraming, DOWN, Exchange, Leaves, UP, Upload, UploadEnd, UploadFraming, content,
 };
 use super::turns;
+use crate::support::Draws;
 
 /// How an exchange ended for its client.
 #[derive(Debug)]
@@ -144,8 +145,8 @@ impl UploadBody {
             rest: content(UP, exchange.nonce, given).into(),
             announced: bytes,
             // Few enough pieces that a long body does not only take long.
-            piece_max: given / 50 + draws.of(&[1, 100, 20_000, 1 << 20]),
-            pending: draws.of(&[0, 30, 30, 30, 90]),
+            piece_max: given / 50 + draws.one_of(&[1, 100, 20_000, 1 << 20]),
+            pending: draws.one_of(&[0, 30, 30, 30, 90]),
             draws,
         }
     }

@@ -12,8 +12,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinSet, yield_now};
 
 use super::answers::{answer, surplus};
-use super::plan::{Draws, End, Exchange, Sequence, Surplus, UP, UploadEnd, UploadFraming, content};
+use super::plan::{End, Exchange, Sequence, Surplus, UP, UploadEnd, UploadFraming, content};
 use super::turns;
+use crate::support::Draws;
 
 /// What the origins of a sequence saw of one request.
 #[derive(Clone, Debug, Default)]
@@ -192,7 +193,7 @@ impl Wire {
 
     /// Writes `bytes` in pieces, and `behind` in one write with the last of them.
     async fn write(&mut self, bytes: &[u8], behind: &[u8], draws: &mut Draws) -> Result<()> {
-        let piece_max = draws.of(&[1, 20, 500, 20_000, 1 << 20, 1 << 20]);
+        let piece_max = draws.one_of(&[1, 20, 500, 20_000, 1 << 20, 1 << 20]);
         let mut rest = bytes;
         // Small pieces are for heads: a long body of them would only take long.
         for _ in 0..PIECES_MAX {
@@ -204,7 +205,7 @@ impl Wire {
                 break;
             }
             self.stream.write_all(piece).await?;
-            turns(draws.of(&[0, 0, 1, 4])).await;
+            turns(draws.one_of(&[0, 0, 1, 4])).await;
             rest = after;
         }
         self.stream.write_all(&[rest, behind].concat()).await

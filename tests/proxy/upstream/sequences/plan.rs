@@ -2,9 +2,7 @@
 
 use std::ops::Range;
 
-/// Numbers that only look random (`SplitMix64`): the same for the same seed.
-#[derive(Clone, Copy, Debug)]
-pub struct Draws(pub u64);
+use crate::support::Draws;
 
 /// Clients of one worker, each with its exchanges one after another, in front of some origins.
 #[derive(Debug)]
@@ -139,24 +137,24 @@ impl Sequence {
         Self {
             clients: clients.collect(),
             exchanges,
-            origins: draws.of(&[1, 1, 1, 2]),
+            origins: draws.one_of(&[1, 1, 1, 2]),
         }
     }
 }
 
 impl Exchange {
     fn draw(nonce: usize, mut draws: Draws) -> Self {
-        let method = draws.of(&[
+        let method = draws.one_of(&[
             "GET", "GET", "HEAD", "POST", "POST", "PUT", "DELETE", "OPTIONS",
         ]);
         let client = Client {
-            pause: draws.of(&[0, 0, 0, 1, 2, 3, 5, 20]),
+            pause: draws.one_of(&[0, 0, 0, 1, 2, 3, 5, 20]),
             leaves: match draws.below(12) {
                 0 => Leaves::Turns(draws.below(12)),
                 1 => Leaves::Frames(draws.below(4)),
                 _ => Leaves::Never,
             },
-            pace: draws.of(&[0, 0, 0, 1, 8]),
+            pace: draws.one_of(&[0, 0, 0, 1, 8]),
         };
         Self {
             nonce,
@@ -192,8 +190,8 @@ impl Upload {
     fn draw(method: &str, draws: &mut Draws) -> Self {
         use UploadFraming::{Chunked, ChunkedWithTrailers, Length, None};
         let framing = match method {
-            "POST" | "PUT" => draws.of(&[Length, Length, Chunked, ChunkedWithTrailers, None]),
-            _ => draws.of(&[None, None, None, None, None, None, Length, Chunked]),
+            "POST" | "PUT" => draws.one_of(&[Length, Length, Chunked, ChunkedWithTrailers, None]),
+            _ => draws.one_of(&[None, None, None, None, None, None, Length, Chunked]),
         };
         let bytes = match framing {
             None => 0,
@@ -219,9 +217,9 @@ impl Script {
         use AnswerFraming::{Chunked, ChunkedWithTrailers, Close, Length};
         let mut script = Self {
             is_early: draws.below(4) == 0,
-            interim: draws.of(&[0, 0, 0, 0, 1, 3]),
-            status: draws.of(&[200, 200, 200, 201, 204, 206, 301, 304, 404, 413, 500, 503]),
-            framing: draws.of(&[
+            interim: draws.one_of(&[0, 0, 0, 0, 1, 3]),
+            status: draws.one_of(&[200, 200, 200, 201, 204, 206, 301, 304, 404, 413, 500, 503]),
+            framing: draws.one_of(&[
                 Length,
                 Length,
                 Length,
@@ -232,9 +230,9 @@ impl Script {
             ]),
             bytes: draws.length(),
             says_close: draws.below(16) == 0,
-            cut: (draws.below(6) == 0).then(|| draws.of(&[0, 0, 1]) * draws.below(1000)),
+            cut: (draws.below(6) == 0).then(|| draws.one_of(&[0, 0, 1]) * draws.below(1000)),
             surplus: Surplus::None,
-            end: draws.of(&[
+            end: draws.one_of(&[
                 End::Keep,
                 End::Keep,
                 End::Keep,
@@ -242,20 +240,21 @@ impl Script {
                 End::HalfClose,
                 End::Reset,
             ]),
-            idle: draws.of(&[0, 0, 1, 3, 10]),
+            idle: draws.one_of(&[0, 0, 1, 3, 10]),
         };
         if script.framing == Close {
-            script.end = draws.of(&[End::Close, End::HalfClose, End::Reset]);
+            script.end = draws.one_of(&[End::Close, End::HalfClose, End::Reset]);
             script.idle = 0;
             // It would look whole if it ended early with FIN.
             if script.cut.is_some() {
                 script.end = End::Reset;
             }
         } else if script.cut.is_none() && draws.below(4) == 0 {
-            script.surplus = draws.of(&[Surplus::Byte, Surplus::Answer, Surplus::InterimAndAnswer]);
+            script.surplus =
+                draws.one_of(&[Surplus::Byte, Surplus::Answer, Surplus::InterimAndAnswer]);
             // The last piece of the answer and the surplus must go out at once.
             script.bytes = script.bytes.min(1000);
-            script.idle = draws.of(&[0, 1, 2, 2, 3, 3, 4, 6]);
+            script.idle = draws.one_of(&[0, 1, 2, 2, 3, 3, 4, 6]);
         }
         if script.cut.is_some() && script.end == End::Keep {
             script.end = End::Close;
@@ -265,32 +264,14 @@ impl Script {
 }
 
 impl Draws {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
     /// Begins numbers of their own.
     pub fn fork(&mut self) -> Self {
         Self(self.next())
     }
 
-    /// Draws a number below `bound`.
-    pub fn below(&mut self, bound: usize) -> usize {
-        let drawn = self.next() % bound as u64;
-        usize::try_from(drawn).expect("below a usize")
-    }
-
-    pub fn of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len())]
-    }
-
     /// Draws the length of a body: mostly short, now and then more than fits in buffers.
     fn length(&mut self) -> usize {
-        let bound = self.of(&[1, 10, 10, 100, 100, 3000, 3000, 70_000]);
+        let bound = self.one_of(&[1, 10, 10, 100, 100, 3000, 3000, 70_000]);
         let bound = if self.below(64) == 0 { 400_000 } else { bound };
         self.below(bound)
     }

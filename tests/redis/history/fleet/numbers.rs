@@ -3,12 +3,11 @@
 use tollgate::clock::Micros;
 use tollgate::limit::{Algorithm, OldestBucket, Quota};
 
-use super::Draws;
 use super::ledger::{Manner, Policy, REMEMBERED, RESERVE};
 use super::scripted::Script;
-use crate::support::Config;
 use crate::support::fleet::{CLIENT, lines};
 use crate::support::redis::Proxy;
+use crate::support::{Config, Draws};
 
 /// Gateways of a fleet.
 pub const GATEWAYS: usize = 4;
@@ -22,7 +21,7 @@ const WEEK: Micros = Micros::from_secs(7 * 24 * 3_600);
 
 /// Returns the policies, and which gateway has other numbers for them.
 pub fn draw_policies(draws: &mut Draws) -> (Vec<Policy>, usize) {
-    let other = draws.index(GATEWAYS);
+    let other = draws.below(GATEWAYS);
     let mut policies = Vec::new();
     for (name, algorithm) in algorithms() {
         for manner in [Manner::Closed, Manner::Local, Manner::Body] {
@@ -102,7 +101,7 @@ fn draw_quotas(
         _ => quota(window, algorithm, limit),
     };
     let mut quotas = vec![of(usual); GATEWAYS];
-    quotas[other] = of(others[draws.index(others.len())]);
+    quotas[other] = of(others[draws.below(others.len())]);
     quotas
 }
 

@@ -6,13 +6,13 @@ use std::sync::{Mutex, MutexGuard};
 use std::thread::sleep;
 use std::time::Duration;
 
+use super::Watch;
 use super::asking::Request;
 use super::ledger::{Ledger, Manner, Verdict, counted};
 use super::numbers::{FIRST, GATEWAYS, config, draw_policies, routes};
 use super::scripted::{Answering, Script};
-use super::{Draws, Watch};
 use crate::support::redis::{Proxy, Server, Value};
-use crate::support::{Metered, PATIENCE, Process, eventually, start_skewed};
+use crate::support::{Draws, Metered, PATIENCE, Process, eventually, start_skewed};
 
 /// Clients of a fleet.
 pub const CLIENTS: usize = 2;
@@ -48,7 +48,7 @@ impl Rig {
     pub fn start(draws: &mut Draws) -> Self {
         let (policies, other) = draw_policies(draws);
         let mut skews = SKEWS;
-        skews.rotate_left(draws.index(GATEWAYS));
+        skews.rotate_left(draws.below(GATEWAYS));
         let (server, script) = (Server::start(), Script::start());
         let proxies: Vec<_> = (0..GATEWAYS).map(|_| Proxy::to(server.address())).collect();
         let gateways: Vec<_> = (0..GATEWAYS)
@@ -165,7 +165,7 @@ impl Rig {
             !(is_local && policies.any(is_closed))
         };
         let routes: Vec<_> = (0..ledger.routes.len() - 1).filter(fits).collect();
-        routes[draws.index(routes.len())]
+        routes[draws.below(routes.len())]
     }
 
     /// Waits until Redis has counted what it must, and notes that it has; returns what differs if it never does.

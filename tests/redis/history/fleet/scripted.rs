@@ -5,9 +5,8 @@ use std::io::Result;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex};
 
-use super::Draws;
 use super::ledger::{Manner, RESERVE};
-use crate::support::{After, Exchange, Gate, Origin};
+use crate::support::{After, Draws, Exchange, Gate, Origin};
 
 /// The origin, and how far it has come.
 #[derive(Debug)]
@@ -98,7 +97,7 @@ impl Answering {
 
     /// Draws an answer: one in four gives back, one in five does not tell.
     pub fn draw(draws: &mut Draws, gate: Option<usize>) -> Self {
-        let reported = 1 + draws.index(9) as u64;
+        let reported = 1 + draws.below(9);
         Self {
             is_refunded: draws.below(4) == 0,
             reported: (draws.below(5) > 0).then_some(reported),
