@@ -104,8 +104,7 @@ fn no_answer_that_http1_could_not_say_reaches_a_client_whole() {
     let paths = origin.line();
     let running = start(&Config::to(format!("h2c://127.0.0.1:{}", origin.port)).route("/*", ""));
     for path in paths.split(' ') {
-        let mut client = Client::connect(running.public);
-        client.send(format!("GET {path} HTTP/1.1\r\nHost: a.test\r\n\r\n"));
+        let mut client = Client::asking(running.public, path, "");
         match client.try_answer() {
             Ok(answer) => assert_eq!(answer.status, 502, "{path}: {answer:#?}"),
             // Its head was good, and out.

@@ -212,11 +212,7 @@ fn a_client_that_leaves_before_its_request_reached_an_upstream_spends_nothing() 
                 (remaining(&answer, "p") == left).then_some(())
             });
         };
-        let ask = |target| {
-            let mut client = Client::connect(running.public);
-            client.send(format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n\r\n"));
-            client
-        };
+        let ask = |target| Client::asking(running.public, target, "");
         let sent = ask("/mute");
         origin.wait_for_requests(1);
         look_until(4);

@@ -61,8 +61,7 @@ fn a_unit_is_held_until_its_answer_has_ended() {
         let (status, report) = said(&running, "get", "alice", &json!({}));
         assert_eq!((status, &report["quotas"][0]["limit"]), (200, &json!(2)));
         // Another client has its own.
-        let mut bob = Client::connect(running.public);
-        bob.send("GET / HTTP/1.1\r\nHost: a\r\nX-Api-Key: bob\r\n\r\n");
+        let mut bob = Client::asking(running.public, "/", "X-Api-Key: bob\r\n");
         origin.wait_for_requests(3);
         gate.open();
         for client in &mut held {
@@ -158,8 +157,7 @@ fn whatever_ends_a_request_its_unit_comes_back() {
                 "policies = ['p']",
             );
             let running = start(config);
-            let mut client = Client::connect(running.public);
-            client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n{ALICE}\r\n"));
+            let client = Client::asking(running.public, target, ALICE);
             if is_held {
                 wait_for(&running, 2);
             }
@@ -268,8 +266,7 @@ fn costs_are_units_and_plans_are_all_or_nothing() {
             .route("/heavy", "policies = ['p']\ncost = { p = 4 }")
             .route("/both", "policies = ['rate', 'p']\ncost = { p = 2 }");
         let running = start(config);
-        let mut heavy = Client::connect(running.public);
-        heavy.send(format!("GET /heavy HTTP/1.1\r\nHost: a\r\n{ALICE}\r\n"));
+        let mut heavy = Client::asking(running.public, "/heavy", ALICE);
         origin.wait_for_requests(1);
         assert_eq!(free(&running), 1);
         // What one policy refuses costs the other nothing.

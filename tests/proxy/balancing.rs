@@ -79,8 +79,7 @@ fn turns_are_smooth_so_that_no_endpoint_gets_all_of_its_requests_in_a_row() {
 fn send(address: SocketAddr, replicas: &[Replica]) -> Client {
     let holding = || replicas.iter().map(Replica::holding).sum::<usize>();
     let before = holding();
-    let mut client = Client::connect(address);
-    client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    let mut client = Client::asking(address, "/", "");
     eventually("a request arrives", || {
         (holding() > before || !client.is_silent()).then_some(())
     });

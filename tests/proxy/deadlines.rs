@@ -252,8 +252,7 @@ fn an_upstream_that_does_not_answer_in_time_is_a_504() {
         let origin = Origin::mute();
         let config = Config::to(origin.url()).upstream(upstream);
         let running = Stepped::start(&config.route("/*", route));
-        let mut client = Client::connect(running.public);
-        client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        let mut client = Client::asking(running.public, "/", "");
         origin.wait_for_requests(1);
         running.advance(secs(patience - 1));
         assert!(client.is_silent(), "early: {upstream} {route}");

@@ -111,8 +111,7 @@ fn no_healthy_endpoint_is_a_503_at_once() {
         replica.behave(Manner::Holds);
     }
     let answer = eventually("a 503", || {
-        let mut client = Client::connect(running.public);
-        client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        let mut client = Client::asking(running.public, "/", "");
         let is_held = || replicas.iter().any(|replica| replica.holding() > 0);
         eventually("an answer, or a wait", || {
             (is_held() || !client.is_silent()).then_some(())

@@ -64,13 +64,7 @@ impl Full {
     /// Sends two requests, and waits until both are at the origin.
     fn fill(&self, running: &Running, target: &str, fields: &str) -> [Client; 2] {
         let before = self.origin.requests().len();
-        let clients = [(); 2].map(|()| {
-            let mut client = Client::connect(running.public);
-            client.send(format!(
-                "GET {target} HTTP/1.1\r\nHost: a.test\r\n{fields}\r\n"
-            ));
-            client
-        });
+        let clients = [(); 2].map(|()| Client::asking(running.public, target, fields));
         self.origin.wait_for_requests(before + 2);
         clients
     }

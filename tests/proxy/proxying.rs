@@ -106,8 +106,7 @@ fn a_slow_reader_holds_back_the_origin() {
         }
     });
     let running = started.get_or_init(|| Stepped::start(&Config::to(origin.url()).route("/*", "")));
-    let mut client = Client::connect(running.public);
-    client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    let _client = Client::asking(running.public, "/", "");
     let written = sent.recv().expect("the origin was asked");
     // What fits in between is the kernel's buffers of two connections.
     assert!(

@@ -212,8 +212,7 @@ fn refused_head_is_answered_even_if_more_is_on_its_way() {
     let running = start(&Config::to("builtin:echo").one_worker().route("/*", ""));
     let more = "x".repeat(300_000);
     for _ in 0..50 {
-        let mut client = Client::connect(running.public);
-        client.send("GET /%00 HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        let mut client = Client::asking(running.public, "/%00", "");
         client.send(&more);
         assert_eq!(client.answer().status, 400);
         client.wire.finish_writing();

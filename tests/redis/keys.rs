@@ -225,13 +225,7 @@ fn what_was_charged_before_a_reset_gives_nothing_back_after_it() {
         panic!("three gateways");
     };
     let mut held: Vec<Client> = (0..3)
-        .map(|_| {
-            let mut client = Client::connect(one.public);
-            client.send(format!(
-                "GET /held HTTP/1.1\r\nHost: a.test\r\n{CLIENT}: alice\r\n\r\n"
-            ));
-            client
-        })
+        .map(|_| Client::asking(one.public, "/held", &format!("{CLIENT}: alice\r\n")))
         .collect();
     let alice = json!({ "policy": "per-key", "value": "alice" });
     eventually("three are charged", || {

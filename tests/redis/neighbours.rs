@@ -256,10 +256,7 @@ fn lose_a_race(it: &Tenancy, client: &str, tenant: &str, slow: usize, lost: usiz
     let mut plan = send_all(public, tenant, &[client.to_owned()]);
     // The look is on its way, and the other request arrives behind it.
     thread::sleep(SLOW / 6);
-    let mut other = Client::connect(public);
-    other.send(format!(
-        "GET /client/1 HTTP/1.1\r\nHost: a.test\r\n{CLIENT}: {client}\r\n\r\n"
-    ));
+    let mut other = Client::asking(public, "/client/1", &format!("{CLIENT}: {client}\r\n"));
     // Look and charge.
     eventually("the tenant has been charged", || {
         (calls(&it.cluster.nodes[lost]) >= before + 2).then_some(())

@@ -55,10 +55,8 @@ impl Refunds {
     #[track_caller]
     fn answer_while(&self, fail: impl FnOnce()) {
         let before = self.charged();
-        let mut client = Client::connect(self.gate.process.public);
-        client.send(format!(
-            "GET /held HTTP/1.1\r\nHost: a.test\r\n{CLIENT}: alice\r\n\r\n"
-        ));
+        let alice = format!("{CLIENT}: alice\r\n");
+        let mut client = Client::asking(self.gate.process.public, "/held", &alice);
         eventually("Redis has charged the request", || {
             (self.charged() > before).then_some(())
         });

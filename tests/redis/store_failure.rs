@@ -280,8 +280,7 @@ fn what_is_cut_at_the_end_of_the_grace_is_settled_before_the_process_ends() {
         };
         let mut process = Process::start(&config("policies = ['daily', 'paced']"));
         assert_eq!(get(process.public, "/", "").status, 200);
-        let mut held = Client::connect(process.public);
-        held.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        let _held = Client::asking(process.public, "/", "");
         eventually("a request is held", || {
             (process.series("tollgate_requests_delayed") == Some(1)).then_some(())
         });

@@ -52,6 +52,13 @@ impl Client {
         Self::try_connect(address).expect("the gateway accepts connections")
     }
 
+    /// Connects and sends a GET with those field lines, whose answer is to be read.
+    pub fn asking(address: SocketAddr, target: &str, fields: &str) -> Self {
+        let mut client = Self::connect(address);
+        client.begin(target, fields);
+        client
+    }
+
     /// Connects, or says why not.
     pub fn try_connect(address: SocketAddr) -> Result<Self> {
         let wire = Wire::new(TcpStream::connect(address)?);
@@ -110,9 +117,9 @@ impl<S: Read + Write> Client<S> {
         sent.expect("the gateway reads what it is sent");
     }
 
-    /// Sends a GET with `Host: a.test` and those field lines, and reads the answer. The admin port, which
-    /// takes no such name, is asked as `localhost`.
-    pub fn get(&mut self, target: &str, fields: &str) -> Answer {
+    /// Sends a GET with `Host: a.test` and those field lines. The admin port, which takes no such name, is
+    /// asked as `localhost`.
+    fn begin(&mut self, target: &str, fields: &str) {
         let host = match target {
             "/metrics" | "/livez" | "/readyz" => "localhost",
             _ => "a.test",
@@ -120,6 +127,11 @@ impl<S: Read + Write> Client<S> {
         self.send(format!(
             "GET {target} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n"
         ));
+    }
+
+    /// Sends a GET with those field lines, and reads the answer.
+    pub fn get(&mut self, target: &str, fields: &str) -> Answer {
+        self.begin(target, fields);
         self.answer()
     }
 

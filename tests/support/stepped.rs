@@ -54,8 +54,7 @@ impl Stepped {
     #[track_caller]
     pub fn advance(&self, by: Micros) {
         let sent_before = self.mute.requests().len();
-        let mut overdue = Client::connect(self.beside);
-        overdue.send(format!("GET {OVERDUE} HTTP/1.1\r\nHost: a.test\r\n\r\n"));
+        let mut overdue = Client::asking(self.beside, OVERDUE, "");
         self.mute.wait_for_requests(sent_before + 1);
         self.settle();
         self.running.clock.advance(by);

@@ -164,8 +164,7 @@ fn client_that_takes_back_its_room_costs_its_neighbours_nothing() {
     let certificate = authority.sign_local();
     for scheme in [Scheme::H2c, Scheme::Https] {
         let chain = Chain::start(scheme, &certificate, "");
-        let mut neighbour = Client::connect(chain.first.public);
-        neighbour.send("GET /kept HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        let mut neighbour = Client::asking(chain.first.public, "/kept", "");
         let mut kept = neighbour.head().expect("a head");
         let mut taker = Taker::connect(chain.first.public, None);
         taker.ask_and_take_back(&chain.first);

@@ -177,8 +177,7 @@ pub(super) fn costs(policy: &str, table: &[(&str, Reply, i64)]) {
         let mut client = Client::connect(running.public);
         let mut before = left(&mut client);
         for (at, (what, _, cost)) in table.iter().enumerate() {
-            let mut asking = Client::connect(running.public);
-            asking.send(format!("GET /{at} HTTP/1.1\r\nHost: a.test\r\n\r\n"));
+            let mut asking = Client::asking(running.public, &format!("/{at}"), "");
             let mut answer = asking.head().expect(what);
             assert_eq!(
                 remaining(&answer, "p"),

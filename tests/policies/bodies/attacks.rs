@@ -172,8 +172,7 @@ fn leaving_a_stream_before_its_last_event_costs_the_reserve() {
         let running = start(config(&origin, POLICY));
         let mut client = Client::connect(running.public);
         let before = left(&mut client);
-        let mut leaving = Client::connect(running.public);
-        leaving.send("GET /stream HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        let mut leaving = Client::asking(running.public, "/stream", "");
         leaving.until("\n\n");
         drop(leaving);
         let mut http2 = Http2::connect(running.public, 65_535);

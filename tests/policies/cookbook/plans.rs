@@ -104,11 +104,7 @@ fn application() {
 fn shaping() {
     cook("shaping", |running, _| {
         let waits: Vec<_> = (0..30)
-            .map(|_| {
-                let mut client = Client::connect(running.public);
-                client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
-                client
-            })
+            .map(|_| Client::asking(running.public, "/", ""))
             .collect();
         let mut statuses: Vec<u16> = Vec::new();
         let clock = running.clock.clone();
@@ -233,13 +229,7 @@ fn login_penalty() {
 
 /// Has so many requests in progress, with these fields.
 fn begin(running: &Running, target: &str, fields: &str, count: usize) -> Vec<Client> {
-    let begun = (0..count).map(|_| {
-        let mut client = Client::connect(running.public);
-        client.send(format!(
-            "GET {target} HTTP/1.1\r\nHost: a.test\r\n{fields}\r\n"
-        ));
-        client
-    });
+    let begun = (0..count).map(|_| Client::asking(running.public, target, fields));
     begun.collect()
 }
 

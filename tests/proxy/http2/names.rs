@@ -135,8 +135,7 @@ fn an_answer_of_http_1_1_with_a_name_that_is_no_token_is_refused_or_breaks_off()
         // A colon ends a name.
         let is_token = may_stand(sent, false) || sent == b':';
         for target in ["/head", "/trailers"] {
-            let mut client = Client::connect(running.public);
-            client.send(format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n\r\n"));
+            let mut client = Client::asking(running.public, target, "");
             let answer = client.try_answer().ok().map(|answer| answer.status);
             let is_passed = answer == Some(200);
             assert_eq!(is_passed, is_token, "{sent:#x}, {target}: {answer:?}");

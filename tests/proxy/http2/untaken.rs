@@ -180,8 +180,7 @@ fn eviction_frees_the_place_of_a_client_that_keeps_its_connection_by_pings() {
     let origin = origin();
     let listener = "max_connections = 1\nbody_timeout = '5s'\nidle_timeout = '1h'";
     let (running, mut taker) = stuck(&origin, listener);
-    let mut newcomer = Client::connect(running.public);
-    newcomer.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    let mut newcomer = Client::asking(running.public, "/", "");
     for _ in 0..4 {
         running.advance(secs(1));
         taker.take();
@@ -203,8 +202,7 @@ fn eviction_frees_the_place_of_a_client_that_hardly_reads_what_its_pings_are_ans
     let mut slow = Frames::on(Client::connect_narrow(running.public), b"");
     let pings = frame(PING, 0, 0, b"flooding").repeat(1 << 20);
     let mut sent = 0;
-    let mut newcomer = Client::connect(running.public);
-    newcomer.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    let mut newcomer = Client::asking(running.public, "/", "");
     for _ in 0..3 {
         let wire = &mut slow.client.wire;
         sent += wire.write_until_full(&pings[sent..], || running.settle());

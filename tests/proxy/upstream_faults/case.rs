@@ -176,8 +176,7 @@ impl Fault {
                 log.display()
             ));
         let running = Stepped::start(&config);
-        let mut client = Client::connect(running.public);
-        client.send("GET /bad/first HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        let mut client = Client::asking(running.public, "/bad/first", "");
         if let Some(begun) = &self.begun {
             let beginning = client.wire.read_until(b"\r\n\r\n");
             beginning

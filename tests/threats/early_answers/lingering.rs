@@ -62,8 +62,7 @@ fn a_client_that_falls_silent_is_cut_after_five_seconds() {
 fn connections_that_linger_count_among_the_most_there_may_be() {
     let running = refusing("max_connections = 1");
     let lingering = lingering(&running);
-    let mut next = Client::connect(running.public);
-    next.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    let mut next = Client::asking(running.public, "/", "");
     running.settle();
     assert!(next.is_silent(), "there is no room");
     drop(lingering);

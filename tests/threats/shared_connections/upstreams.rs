@@ -59,9 +59,7 @@ impl<'c> Shared<'c> {
     }
 
     fn ask(&self, path: &str) -> Client {
-        let mut client = Client::connect(self.process.public);
-        client.send(format!("GET {path} HTTP/1.1\r\nHost: a.test\r\n\r\n"));
-        client
+        Client::asking(self.process.public, path, "")
     }
 
     /// Begins a connection to the origin, with an answer that goes on.
