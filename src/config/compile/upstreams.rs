@@ -276,24 +276,26 @@ fn warn_cleartext_beside_redirect(file: &File, snapshot: &Snapshot, found: &mut 
         let upstream = &snapshot.upstreams[route.upstream];
         upstream.kind == UpstreamKind::RedirectHttps
     };
-    let routes = || file.routes.iter().zip(&snapshot.routes);
-    let host = |route: &RawRoute| route.host.as_ref().map(|host| host.value.clone());
-    for (Table { value: own, .. }, route) in routes().filter(|(_, route)| !redirects(route)) {
+    let routes = file.routes.iter().zip(&snapshot.routes);
+    let (redirecting, others): (Vec<_>, Vec<_>) = routes.partition(|(_, route)| redirects(route));
+    for (Table { value: own, .. }, route) in others {
         let is_exempt = |path: &str| path.starts_with(ACME_CHALLENGES);
         if is_for_scheme(own, "https")
             || own.path.as_ref().is_some_and(|path| is_exempt(&path.value))
         {
             continue;
         }
-        let mut redirections = routes().filter(|(Table { value: other, .. }, redirection)| {
-            let is_host = host(other).is_none() || host(other) == host(own);
-            redirects(redirection) && is_host && covers(other, own)
-        });
+        let mut redirections = redirecting
+            .iter()
+            .filter(|(Table { value: other, .. }, _)| {
+                let is_host = host(other).is_none() || host(other) == host(own);
+                is_host && covers(other, own)
+            });
         let Some((_, redirection)) = redirections.clone().next() else {
             continue;
         };
         // Of two routes with the same host and path, the one with more headers wins.
-        let wins = |(Table { value: other, .. }, _): (&Table<RawRoute>, _)| {
+        let wins = |(Table { value: other, .. }, _): &(&Table<RawRoute>, _)| {
             let is_same = host(other) == host(own) && path(other) == path(own);
             is_same && other.methods.is_empty() && is_for_scheme(other, "http")
         };
@@ -309,6 +311,10 @@ fn warn_cleartext_beside_redirect(file: &File, snapshot: &Snapshot, found: &mut 
 
 /// Where authorities look, in clear text, for who may have a certificate (RFC 8555, section 8.3).
 const ACME_CHALLENGES: &str = "/.well-known/acme-challenge/";
+
+fn host(route: &RawRoute) -> Option<&str> {
+    route.host.as_ref().map(|host| &*host.value)
+}
 
 fn path(route: &RawRoute) -> Option<&str> {
     route.path.as_ref().map(|path| &*path.value)
