@@ -219,14 +219,16 @@ pub(super) fn decision(
 ) -> Decision {
     let (burst, interval_us, burst_us) = (quota.capacity(), quota.interval_us(), quota.burst_us());
     let debt_us = tat.since(at).0;
-    let next_us = if debt_us > burst_us {
+    // The interval divides what the burst lasts, so a unit that is missing in part is missing.
+    let missing = debt_us.div_ceil(interval_us);
+    let next_us = if missing > burst {
         debt_us - burst_us + interval_us
     } else {
-        debt_us - (debt_us.div_ceil(interval_us).saturating_sub(1)) * interval_us
+        debt_us - missing.saturating_sub(1) * interval_us
     };
     Decision {
         admit,
-        remaining: burst_us.saturating_sub(debt_us) / interval_us,
+        remaining: burst.saturating_sub(missing),
         debt: 0,
         next: (debt_us > 0).then_some(Micros(next_us)),
         reset: Micros(debt_us),
