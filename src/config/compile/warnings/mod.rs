@@ -18,13 +18,14 @@ use crate::snapshot::{Log, Snapshot};
 pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
     let mut found = Vec::new();
     let mut is_used: TiVec<UpstreamIndex, _> = vec![false; snapshot.upstreams.len()].into();
-    let mut applies: TiVec<PolicyIndex, _> = vec![false; snapshot.policies.len()].into();
+    let mut routes_of: TiVec<PolicyIndex, _> = vec![Vec::new(); snapshot.policies.len()].into();
     for route in &snapshot.routes {
         is_used[route.upstream] = true;
         for applied in &route.policies {
-            applies[applied.policy] = true;
+            routes_of[applied.policy].push(route);
         }
     }
+    let mut applies: TiVec<PolicyIndex, _> = routes_of.iter().map(|of| !of.is_empty()).collect();
     for spill in snapshot.policies.iter().filter_map(|policy| policy.spill) {
         applies[spill] = true;
     }
@@ -36,14 +37,19 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
             found.push(format!("no route uses upstream `{}`", upstream.name));
         }
     }
-    for ((table, policy), applies) in file.policies.iter().zip(&snapshot.policies).zip(applies) {
+    for (table, (index, policy)) in file
+        .policies
+        .iter()
+        .zip(snapshot.policies.iter_enumerated())
+    {
         if policy.mode.is_none() {
             found.push(format!("policy `{}` is off", policy.name));
-        } else if !applies {
+        } else if !applies[index] {
             found.push(format!("no route uses policy `{}`", policy.name));
         }
         quotas::warn(policy, &mut found);
-        policies::warn(file, snapshot, (table, policy), &mut found);
+        let routes = &routes_of[index];
+        policies::warn(file, snapshot, (table, policy, routes), &mut found);
     }
     routes::warn(file, snapshot, &mut found);
     found.extend(cors::warn_unlimited_preflights(snapshot));

@@ -11,22 +11,24 @@ use crate::config::file::{File, RawPolicy, Table};
 use crate::config::value::bytes_text;
 use crate::limit::Count;
 use crate::request::{ADDRESS_CLAIMS, Part};
-use crate::snapshot::{CostSource, Grant, Listener, Policy, PolicyMode, Snapshot};
+use crate::snapshot::{
+    AppliedPolicy, CostSource, Grant, Listener, Policy, PolicyMode, Route, Snapshot,
+};
 
-/// Adds the warnings about one policy, and about its table.
+/// Adds the warnings about one policy, about its table, and about the routes that have it.
 pub(super) fn warn(
     file: &File,
     snapshot: &Snapshot,
-    (table, policy): (&Table<RawPolicy>, &Policy),
+    (table, policy, routes): (&Table<RawPolicy>, &Policy, &[&Route]),
     found: &mut Vec<String>,
 ) {
     found.extend(warn_literal(table));
     found.extend(warn_repeated_part(policy));
-    found.extend(warn_free(snapshot, policy));
+    found.extend(warn_free(snapshot, policy, routes));
     found.extend(warn_spoofable_partition(policy));
     found.extend(warn_spelling_dependent_partition(policy));
     found.extend(warn_client_chosen_tier(policy));
-    found.extend(warn_client_chosen_glob(snapshot, policy));
+    found.extend(warn_client_chosen_glob(snapshot, policy, routes));
     found.extend(warn_client_chosen_cost(policy));
     found.extend(warn_shared_lockout(policy));
     found.extend(warn_unmatched_override(file, policy));
@@ -71,8 +73,8 @@ fn warn_literal(table: &Table<RawPolicy>) -> impl Iterator<Item = String> {
 }
 
 /// A policy that no request is charged for never refuses one.
-fn warn_free(snapshot: &Snapshot, policy: &Policy) -> Option<String> {
-    let applied = snapshot.routes.iter().flat_map(|route| &route.policies);
+fn warn_free(snapshot: &Snapshot, policy: &Policy, routes: &[&Route]) -> Option<String> {
+    let applied = routes.iter().flat_map(|route| &route.policies);
     let mut costs = applied
         .filter(|applied| snapshot.policies[applied.policy].name == policy.name)
         .map(|applied| applied.cost)
@@ -101,28 +103,22 @@ fn warn_repeated_part(policy: &Policy) -> Option<String> {
 
 /// Who invents its key takes the glob that grants the most, unless another policy of the route knows the
 /// client by what it cannot invent.
-fn warn_client_chosen_glob(snapshot: &Snapshot, policy: &Policy) -> Option<String> {
+fn warn_client_chosen_glob(
+    snapshot: &Snapshot,
+    policy: &Policy,
+    routes: &[&Route],
+) -> Option<String> {
     let overrides = policy.overrides.as_ref()?;
     let part = overrides.inventable_glob.as_ref()?;
     let is_safe = |part: &Part| matches!(part, Part::Ip | Part::ClientCert | Part::Claim(_));
-    let knows_client = |other: &Policy| {
+    let knows_client = |applied: &AppliedPolicy| {
+        let other = &snapshot.policies[applied.policy];
         other.mode == Some(PolicyMode::Enforce)
             && matches!(other.grant, Grant::Quotas(_))
             && other.partition.parts().all(is_safe)
     };
-    let is_this = |other: &Policy| other.name == policy.name;
-    let applied = |route: &crate::snapshot::Route| {
-        let policies = route
-            .policies
-            .iter()
-            .map(|applied| &snapshot.policies[applied.policy]);
-        policies.collect::<Vec<_>>()
-    };
-    let is_alone = |policies: &Vec<&Policy>| {
-        policies.iter().any(|other| is_this(other))
-            && !policies.iter().any(|other| knows_client(other))
-    };
-    snapshot.routes.iter().map(applied).any(|policies| is_alone(&policies)).then(|| {
+    let is_alone = |route: &&Route| !route.policies.iter().any(knows_client);
+    routes.iter().any(is_alone).then(|| {
         format!(
             "policy `{}`: clients choose their override, because anyone can send a `{}` that a pattern with `*` \
              matches: list the keys (`overrides_file`), or add a policy by `ip` to its routes",
