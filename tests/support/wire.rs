@@ -224,7 +224,8 @@ impl<S: Read + Write> Wire<S> {
         let mut missing = length;
         loop {
             let part = missing.min(self.buffer.len());
-            out.extend(self.buffer.drain(..part));
+            out.extend_from_slice(&self.buffer[..part]);
+            self.buffer.drain(..part);
             missing -= part;
             if missing == 0 {
                 return Ok(());
