@@ -63,7 +63,7 @@ impl Keys<'_> {
         partition: &'c Partition,
         clients: &'c NamedClients,
     ) -> Option<NamedClient<'c>> {
-        let is_its_own = std::ptr::eq(partition, &policy.partition);
+        let is_its_own = std::ptr::eq(partition, &raw const policy.partition);
         let pattern = clients.pattern().filter(|_| is_its_own)?;
         let prefixes = self.snapshot.listeners.first()?.identity.prefixes;
         NamedClient::of(partition, pattern, prefixes)

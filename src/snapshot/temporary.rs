@@ -83,9 +83,9 @@ impl TemporaryOverrides {
         client: impl FnOnce() -> Option<NamedClient<'p>>,
     ) -> Option<usize> {
         let client = LazyCell::new(client);
-        let pattern = |patterns: &Patterns| match patterns.is_empty() {
-            true => None,
-            false => patterns.find_digested(client.as_ref()?, &self.partition_key),
+        let pattern = |patterns: &Patterns| {
+            let patterns = Some(patterns).filter(|patterns| !patterns.is_empty())?;
+            patterns.find_digested(client.as_ref()?, &self.partition_key)
         };
         let is_blocked = self.blocked.find(ids, pattern).is_some();
         if is_blocked || pattern(&self.everywhere).is_some() {

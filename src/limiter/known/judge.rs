@@ -120,7 +120,7 @@ impl Judge<'_> {
     /// Returns the client by its values for this partition: that of the policy, or what chooses overrides, if that
     /// is still the same.
     fn named<'p>(&self, of: &'p Partition, client: &KnownClient) -> Option<NamedClient<'p>> {
-        if std::ptr::eq(of, &self.policy.partition) {
+        if std::ptr::eq(of, &raw const self.policy.partition) {
             return NamedClient::with_values(of, &client.values);
         }
         let is_same = *of == *self.known_from.overrides_by();
