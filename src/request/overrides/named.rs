@@ -52,26 +52,22 @@ impl<'p> NamedClient<'p> {
     pub fn of_request(partition: &'p Partition, facts: &Facts<'p>) -> Option<Self> {
         let values = partition.0.iter().map(|choice| {
             let mut alternatives = (0..).zip(&choice.0);
-            alternatives.find_map(|(alternative, part)| {
-                let value = value(part, facts)?;
-                Some(ItemValue {
-                    alternative,
-                    part,
-                    value,
-                })
-            })
+            alternatives.find_map(|(alternative, part)| Some((alternative, value(part, facts)?)))
         });
+        let client = Self::new(partition, values)?;
+        let ignores_case = facts.router.ignores_case(facts.found);
         Some(Self {
-            partition,
-            values: values.collect::<Option<_>>()?,
-            ignores_case: facts.router.ignores_case(facts.found),
+            ignores_case,
+            ..client
         })
     }
 
     /// Finds the client that has these values; none if they are of a partition of another shape.
     pub fn with_values(partition: &'p Partition, values: &ClientValues) -> Option<Self> {
-        let kept = values.0.iter().cloned().map(Some);
-        (partition.0.len() == values.0.len()).then(|| Self::new(partition, kept))?
+        if partition.0.len() != values.0.len() {
+            return None;
+        }
+        Self::new(partition, values.0.iter().cloned().map(Some))
     }
 
     /// Finds the client that `pattern` names, where these prefixes identify one; none
