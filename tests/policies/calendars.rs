@@ -30,8 +30,7 @@ fn a_month_is_over_at_its_end_and_answers_say_when_that_is() {
             "builtin:status/200",
             "quota = ['3 per calendar month', '2 per minute']\npartition = []",
         ));
-        let mut client = Client::connect(running.public);
-        let mut ask = || client.get("/", "");
+        let ask = || get(running.public, "/", "");
         let first = ask();
         assert_eq!(first.status, 200);
         let names = ["p:month", "p:1m"];
@@ -158,8 +157,7 @@ fn quotas_of_one_policy_are_counted_each_as_it_says() {
                       { quota = '3 per second', algorithm = 'sliding-log' }, { quota = '2 per 100ms', algorithm = 'gcra', \
                       burst = 4 }, '10 per calendar day']";
         let running = start(Config::limited("builtin:status/200", policy));
-        let mut client = Client::connect(running.public);
-        let mut ask = || client.get("/", "");
+        let ask = || get(running.public, "/", "");
         let violated = |answer: &Answer| answer.problem()["violated-policies"].clone();
         assert_eq!([ask().status, ask().status, ask().status], [200; 3]);
         assert_eq!(violated(&ask()), json!(["p:1s"]));

@@ -189,7 +189,7 @@ fn allowance() {
         // The next month is another quota, before what was bought.
         running.clock.advance(secs(16 * 86_400));
         assert_eq!(order(admin, "grant", &grant).status, 200);
-        let of_month = client.get("/", key);
+        let of_month = get(running.public, "/", key);
         assert_eq!(
             (
                 remaining(&of_month, "allowance"),
@@ -203,12 +203,10 @@ fn allowance() {
 #[test]
 fn login_penalty() {
     cook("login-penalty", |running, _| {
-        let mut client = Client::connect(running.public);
-        let mut login = |answer: &str| {
-            client.send(format!(
+        let login = |answer: &str| {
+            let answer = Client::connect(running.public).ask(format!(
                 "POST /login HTTP/1.1\r\nHost: a.test\r\nContent-Length: 0\r\nX-Answer: {answer}\r\n\r\n"
             ));
-            let answer = client.answer();
             (
                 answer.status,
                 answer.field("retry-after").map(str::to_owned),
