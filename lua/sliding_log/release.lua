@@ -54,25 +54,26 @@ local function replace(key, view, number, block, amount)
     .. sub(view.index, number * ENTRY_BYTES + 1)
 end
 
--- Returns the number of the block that has the newest entry which begins so and has at least so many units, the
--- block, the place of the entry, and its units.
-local function find_entry(key, view, charged_at, beginning, least)
+-- Returns the number of the block that has the newest entry of a time, the block, the place of the entry, and its
+-- units.
+local function find_entry(key, view, charged_at)
+  local beginning = pack(">I7", charged_at)
   for number = view.blocks, 1, -1 do
     local before = number > 1 and unpack(ENTRY, view.index, (number - 2) * ENTRY_BYTES + 1) or 0
     if before <= charged_at then
       local block = block_of(key, view, number)
-      local place, found, found_units = (number == 1 and view.place or 1) - 1, nil, nil
+      local place, found = (number == 1 and view.place or 1) - 1, nil
       repeat
         place = string.find(block, beginning, place + 1, true)
         if place and place % ENTRY_BYTES == 1 then
-          local _, units = unpack(ENTRY, block, place)
-          if units >= least then
-            found, found_units = place, units
-          end
+          found = place
         end
       until not place
-      if found or before < charged_at then
-        return number, block, found, found_units
+      if found then
+        local _, units = unpack(ENTRY, block, found)
+        return number, block, found, units
+      elseif before < charged_at then
+        return
       end
     end
   end
@@ -87,28 +88,25 @@ local function release(key, amount, charge, room, window, limit, view)
   if view.is_changed or view.is_over then
     write(key, view, window)
   end
-  if view.sum > 0 and charged_at >= view.oldest then
-    -- What still stands of a charge is its entry: time and units find it. Of units that were charged ahead for several
-    -- requests it is a part of one of that time.
-    amount = min(amount, charged)
-    local number, block, place, units =
-      find_entry(key, view, charged_at, pack(ENTRY, charged_at, charged), charged)
+  -- What was charged at one time ages together, so it does not matter of which entries of that time it comes back.
+  amount = min(amount, charged)
+  while amount > 0 and view.sum > 0 and charged_at >= view.oldest do
+    local number, block, place, units = find_entry(key, view, charged_at)
     if not place then
-      number, block, place, units = find_entry(key, view, charged_at, pack(">I7", charged_at), charged)
+      break
     end
-    if place then
-      local kept = amount < units and pack(ENTRY, charged_at, units - amount) or ""
-      block = sub(block, 1, place - 1) .. kept .. sub(block, place + ENTRY_BYTES)
-      view.sum = view.sum - amount
-      if view.sum > 0 then
-        replace(key, view, number, block, amount)
-        view.first, view.place, view.passed, view.oldest, view.units =
-          advance(key, view, 1, view.place, view.passed, function() end)
-        local last = block_of(key, view, view.blocks)
-        view.newest = unpack(ENTRY, last, #last - ENTRY_BYTES + 1)
-      end
-      write(key, view, window)
+    local back = min(amount, units)
+    local kept = back < units and pack(ENTRY, charged_at, units - back) or ""
+    block = sub(block, 1, place - 1) .. kept .. sub(block, place + ENTRY_BYTES)
+    amount, view.sum = amount - back, view.sum - back
+    if view.sum > 0 then
+      replace(key, view, number, block, back)
+      view.first, view.place, view.passed, view.oldest, view.units =
+        advance(key, view, 1, view.place, view.passed, function() end)
+      local last = block_of(key, view, view.blocks)
+      view.newest = unpack(ENTRY, last, #last - ENTRY_BYTES + 1)
     end
+    write(key, view, window)
   end
   return facts_of(key, view, room, limit)
 end

@@ -177,21 +177,19 @@ impl State for SlidingLog {
     }
 
     fn release(&mut self, _quota: &Quota, charged: Charged, amount: u64, _at: Timestamp) {
-        // A charge is found by its time and by the units that still stand; among several entries that
-        // agree in both it does not matter which. What was charged ahead for several requests is a part of one.
-        let dead = self.dead;
-        let live = self.live().iter();
-        let is_its = |entry: &LogEntry| entry.at == charged.at && entry.units >= charged.amount;
-        let found = (live.clone())
-            .rposition(|entry| is_its(entry) && entry.units == charged.amount)
-            .or_else(|| live.clone().rposition(is_its));
-        if let Some(live_index) = found {
-            let entry = &mut self.entries[dead + live_index];
-            let amount = amount.min(charged.amount);
-            entry.units -= amount;
-            self.sum -= amount;
+        // What was charged at one time ages together, so it does not matter of which entries of that time it comes back.
+        let mut left = amount.min(charged.amount);
+        while left > 0
+            && let Some(live_index) = self.live().iter().rposition(|entry| entry.at == charged.at)
+        {
+            let index = self.dead + live_index;
+            let entry = &mut self.entries[index];
+            let back = left.min(entry.units);
+            entry.units -= back;
+            self.sum -= back;
+            left -= back;
             if entry.units == 0 {
-                self.entries.remove(dead + live_index);
+                self.entries.remove(index);
             }
         }
     }
@@ -298,27 +296,30 @@ mod tests {
         assert_eq!(log.sum, 0);
     }
 
+    /// Units that were charged ahead come back in parts, of which each may be more than one entry of their time has left.
     #[test]
-    fn release_shortens_the_entry_of_its_own_charge() {
-        let mut log = log_of(&TEN_A_SECOND, &[(7, 2), (7, 5), (7, 1)]);
-        let five = |amount| Charged::plain(Timestamp(7), amount);
-        log.release(&TEN_A_SECOND, five(5), 2, Timestamp(8));
-        assert_eq!(entries(&log), [(7, 2), (7, 3), (7, 1)]);
-        log.release(&TEN_A_SECOND, five(3), 3, Timestamp(8));
-        assert_eq!((entries(&log), log.sum), (vec![(7, 2), (7, 1)], 3));
-        log.release(&TEN_A_SECOND, five(5), 5, Timestamp(8));
-        assert_eq!(entries(&log), [(7, 2), (7, 1)]);
-    }
-
-    #[test]
-    fn release_of_a_part_shortens_an_entry_that_holds_it() {
-        let mut log = log_of(&TEN_A_SECOND, &[(6, 9), (7, 5), (7, 1)]);
-        let part = |units| Charged::plain(Timestamp(7), units);
-        log.release(&TEN_A_SECOND, part(2), 2, Timestamp(8));
-        log.release(&TEN_A_SECOND, part(1), 1, Timestamp(8));
-        assert_eq!(entries(&log), [(6, 9), (7, 3)]);
-        log.release(&TEN_A_SECOND, part(4), 4, Timestamp(8));
-        assert_eq!((entries(&log), log.sum), (vec![(6, 9), (7, 3)], 12));
+    fn release_takes_what_it_needs_of_the_entries_of_its_time() {
+        let mut log = log_of(&TEN_A_SECOND, &[(6, 9), (7, 12), (7, 19), (8, 1)]);
+        let release = |log: &mut SlidingLog, amount| {
+            log.release(
+                &TEN_A_SECOND,
+                Charged::plain(Timestamp(7), amount),
+                amount,
+                Timestamp(8),
+            );
+        };
+        for (amount, left) in [
+            (11, vec![(6, 9), (7, 12), (7, 8), (8, 1)]),
+            (19, vec![(6, 9), (7, 1), (8, 1)]),
+            (2, vec![(6, 9), (8, 1)]),
+            (2, vec![(6, 9), (8, 1)]),
+        ] {
+            release(&mut log, amount);
+            assert_eq!(
+                (entries(&log), log.sum),
+                (left.clone(), left.iter().map(|entry| entry.1).sum())
+            );
+        }
     }
 
     #[test]
