@@ -318,5 +318,7 @@ fn connections_that_are_queued_when_the_gateway_stops_are_served() {
     eventually("the socket is gone", || {
         Client::try_connect_unix(&path).is_err().then_some(())
     });
+    // It waits for clients that may send another request.
+    drop(clients);
     stopping.join().expect("the gateway stops");
 }

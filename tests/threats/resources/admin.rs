@@ -48,9 +48,10 @@ fn nothing_that_a_client_sends_reaches_the_admin_port() {
     assert_eq!(origin.targets(), Vec::<String>::new());
 }
 
-/// A gateway at that address with that upstream.
+/// A gateway at that address with that upstream, which is a gateway, too, and would be waited for when it stops.
 fn gateway(address: SocketAddr, upstream: SocketAddr) -> Config {
     Config::to(format!("http://{upstream}"))
+        .top("shutdown_grace = '1s'")
         .address(&address.to_string())
         .admin("127.0.0.1:0")
         .route("/*", "")
