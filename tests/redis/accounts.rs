@@ -2,14 +2,16 @@
 
 use futures_util::FutureExt;
 use proptest::prelude::*;
-use tollgate::clock::Micros;
+use tollgate::clock::{Clock, Micros};
 use tollgate::limit::plan::{OnStoreFailure, PlanPolicy, SeriesId};
 use tollgate::limit::quota::COUNT_MAX;
 use tollgate::limit::{Adjustment, Algorithm, Check, Quota};
 use tollgate::store::{Charge, Series, SeriesRole, Session, StoreVerdict};
 
+use crate::lease_fleet::HASTY;
 use crate::store_redis::{Bench, TEN, check, histories, run};
 use crate::support::redis::{Fault, Proxy, Server};
+use crate::support::{PATIENCE, START};
 
 /// What a newcomer has.
 const INITIAL: u64 = 5;
@@ -72,7 +74,7 @@ impl Gateway {
     /// Must be called on the runtime that is to ask.
     fn start(server: &Server) -> Self {
         let proxy = Proxy::to(server.address());
-        let bench = Bench::hasty(&proxy);
+        let bench = Bench::tireless(&proxy, HASTY, Clock::manual(START));
         let credits = Series::of("credits", SeriesRole::Real, &CREDITS);
         let credits = bench.store.series_id(&credits);
         Self {
@@ -116,8 +118,18 @@ impl Gateway {
     /// Returns the balance, once all is settled.
     async fn balance(&self, client: u128) -> i64 {
         assert_eq!(self.session.finish().await, 0);
-        let peeked = self.session.peek(&self.plan(client, 0, false)).await[0];
-        peeked.remaining.cast_signed() - peeked.debt.cast_signed()
+        let plan = self.plan(client, 0, false);
+        let answered = async {
+            loop {
+                let peeked = self.session.peek_checks(&plan).await.remove(0);
+                if !peeked.is_degraded {
+                    break peeked.decision;
+                }
+            }
+        };
+        let balance = tokio::time::timeout(PATIENCE, answered).await;
+        let balance = balance.expect("Redis answers");
+        balance.remaining.cast_signed() - balance.debt.cast_signed()
     }
 }
 

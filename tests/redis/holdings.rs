@@ -10,6 +10,7 @@ use tollgate::limit::{Algorithm, Check, Quota};
 use tollgate::store::{Charge, Series, SeriesRole, Session, StoreVerdict};
 
 use crate::gate::calls;
+use crate::lease_fleet::{HASTY, PATIENT};
 use crate::store_redis::{Bench, EVERYTHING, ONE, check, histories, run, within_turns};
 use crate::support::START;
 use crate::support::redis::{Cluster, Fault, Proxy, Server};
@@ -145,11 +146,6 @@ fn with_two(timeout: Duration, story: impl AsyncFnOnce(Gateway, Gateway, &Clock)
         story(start(), start(), &clock).await;
     });
 }
-
-/// For stories in which Redis answers.
-const PATIENT: Duration = Duration::from_secs(5);
-/// For those in which it may not.
-const HASTY: Duration = Duration::from_millis(20);
 
 #[test]
 fn what_a_killed_gateway_held_comes_back_with_its_lease() {

@@ -180,11 +180,6 @@ impl Bench {
         Self::over(single, Duration::from_millis(300))
     }
 
-    /// Over a server that has 20 ms for a decision, and whose breaker never opens.
-    pub fn hasty(proxy: &Proxy) -> Self {
-        Self::tireless(proxy, Duration::from_millis(20), Clock::manual(START))
-    }
-
     /// Over a server that has so long for a decision, and whose breaker never opens.
     pub fn tireless(proxy: &Proxy, timeout: Duration, clock: Clock) -> Self {
         Self::tireless_at(proxy.address(), timeout, clock)
