@@ -4,7 +4,7 @@
 use crate::gate::{CLIENT, Gate};
 use crate::support::ratelimit::remaining;
 use crate::support::redis::{Server, Value};
-use crate::support::{Config, get};
+use crate::support::{Client, Config};
 
 const QUOTA: i64 = 10;
 /// What a client spends before the server is full.
@@ -110,9 +110,10 @@ fn flood_of_strangers_takes_nothing_from_a_client_with_a_key() {
     let room = redis.figure("memory", "used_memory") + 300_000;
     redis.command(&["CONFIG", "SET", "maxmemory", &room.to_string()]);
     let mut left = QUOTA - 1;
+    let mut strangers = Client::connect(gate.process.public);
     for number in 0..3_000 {
         let field = format!("{CLIENT}: stranger-{number}\r\n");
-        assert_eq!(get(gate.process.public, "/", &field).status, 200);
+        assert_eq!(strangers.get("/", &field).status, 200);
         if number % 500 == 0 {
             left -= 1;
             let reply = gate.ask_as("alice");

@@ -127,8 +127,6 @@ impl<'t> Reader<'t, '_> {
             }
             tables.push(self.within(entries).read(keys, text, span));
         }
-        // A table whose parent is closed later in the file may come out of order.
-        tables.sort_by_key(|table| table.span.start);
         tables
     }
 
