@@ -88,7 +88,7 @@ local function release(key, amount, charge, room, window, limit, view)
   if view.is_changed or view.is_over then
     write(key, view, window)
   end
-  -- What was charged at one time ages together, so it does not matter of which entries of that time it comes back.
+  -- Entries of one time age together, so units may come off any of them.
   amount = min(amount, charged)
   while amount > 0 and view.sum > 0 and charged_at >= view.oldest do
     local number, block, place, units = find_entry(key, view, charged_at)

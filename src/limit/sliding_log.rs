@@ -177,7 +177,7 @@ impl State for SlidingLog {
     }
 
     fn release(&mut self, _quota: &Quota, charged: Charged, amount: u64, _at: Timestamp) {
-        // What was charged at one time ages together, so it does not matter of which entries of that time it comes back.
+        // Entries of one time age together, so units may come off any of them.
         let mut left = amount.min(charged.amount);
         while left > 0
             && let Some(live_index) = self.live().iter().rposition(|entry| entry.at == charged.at)
@@ -296,7 +296,7 @@ mod tests {
         assert_eq!(log.sum, 0);
     }
 
-    /// Units that were charged ahead come back in parts, of which each may be more than one entry of their time has left.
+    /// Units bought ahead come back in parts, and a part may be larger than any entry of its time.
     #[test]
     fn release_takes_what_it_needs_of_the_entries_of_its_time() {
         let mut log = log_of(&TEN_A_SECOND, &[(6, 9), (7, 12), (7, 19), (8, 1)]);
