@@ -1,9 +1,12 @@
 //! The API over a real gateway: what it answers to whom, and that its description says the same.
 
+use std::collections::HashMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::{LazyLock, Mutex, PoisonError};
 
+use jsonschema::Validator;
 use serde_json::{Value, json};
 use tollgate::clock::Clock;
 use tollgate::config::ConfigText;
@@ -109,14 +112,15 @@ fn get(address: SocketAddr, path: &str) -> Answer {
     ask(address, "GET", path, "", "")
 }
 
-fn described() -> Value {
-    serde_json::from_str(OPENAPI).expect("JSON")
+fn described() -> &'static Value {
+    static DESCRIBED: LazyLock<Value> =
+        LazyLock::new(|| serde_json::from_str(OPENAPI).expect("JSON"));
+    &DESCRIBED
 }
 
 /// Returns every method and path that the description has.
 fn calls() -> Vec<(String, String)> {
-    let described = described();
-    let paths = described["paths"].as_object().expect("an object");
+    let paths = described()["paths"].as_object().expect("an object");
     let calls = paths.iter().flat_map(|(path, calls)| {
         let calls = calls.as_object().expect("an object");
         let methods = calls.keys().map(|method| method.to_uppercase());
@@ -128,8 +132,7 @@ fn calls() -> Vec<(String, String)> {
 /// Checks an answer against what the description says of it.
 #[track_caller]
 pub fn assert_described(method: &str, path: &str, answer: &Answer) {
-    let described = described();
-    let of_call = &described["paths"][path][method.to_lowercase()];
+    let of_call = &described()["paths"][path][method.to_lowercase()];
     let responses = &of_call["responses"];
     let contents = &responses[answer.status.to_string()]["content"];
     let content_type = answer.field("content-type").expect("a type");
@@ -157,12 +160,17 @@ pub(super) fn assert_schema(name: &str, content: &Value) {
 
 #[track_caller]
 fn assert_valid(schema: &Value, content: &Value) {
-    let whole = json!({
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "allOf": [schema],
-        "components": described()["components"],
+    // To read a schema takes longer than most calls.
+    static VALIDATORS: LazyLock<Mutex<HashMap<String, Validator>>> = LazyLock::new(Mutex::default);
+    let mut validators = VALIDATORS.lock().unwrap_or_else(PoisonError::into_inner);
+    let validator = validators.entry(schema.to_string()).or_insert_with(|| {
+        let whole = json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "allOf": [schema],
+            "components": described()["components"],
+        });
+        jsonschema::validator_for(&whole).expect("a schema")
     });
-    let validator = jsonschema::validator_for(&whole).expect("a schema");
     let errors = validator.iter_errors(content);
     let wrong: Vec<_> = errors.map(|error| error.to_string()).collect();
     assert_eq!(wrong, [""; 0], "{content:#}");

@@ -8,6 +8,10 @@ use super::wait_for;
 /// How long a server must be silent until a sentinel calls it dead.
 const DOWN_AFTER_MS: u32 = 1_000;
 
+/// How often a sentinel asks servers and tells the others: by itself it waits 10 and 2 s, and four times as long
+/// as the latter before it makes an old primary a replica.
+const PERIODS_MS: [&str; 4] = ["info-period", "500", "publish-period", "200"];
+
 /// Three servers under three sentinels; all are killed when it is dropped.
 #[derive(Debug)]
 pub struct Sentinels {
@@ -52,7 +56,10 @@ impl Sentinels {
         ];
         let mut lines: Vec<&str> = watched.iter().map(String::as_str).collect();
         lines.extend(sentinel_lines);
-        let sentinels = (0..3).map(|_| Server::start_sentinel(&lines)).collect();
+        let sentinels: Vec<_> = (0..3).map(|_| Server::start_sentinel(&lines)).collect();
+        for sentinel in &sentinels {
+            sentinel.command(&[&["SENTINEL", "DEBUG"], &PERIODS_MS[..]].concat());
+        }
         let group = Self { servers, sentinels };
         group.wait_until_whole();
         group
