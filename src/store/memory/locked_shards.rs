@@ -229,7 +229,7 @@ impl Ledger for LockedShards<'_> {
             };
         };
         let table = (self.shards[held].shard).table_for(check.series_id, check.quota);
-        with_partitions!(table, partitions => partitions.peek(spot, check, now, budget))
+        with_partitions!(table, partitions => partitions.peek(partitions.refind(spot), check, now, budget))
     }
 
     fn commit(&mut self, index: usize, check: &Check<'_>, peek: Peek, step: Step) -> CheckResult {
@@ -238,7 +238,7 @@ impl Ledger for LockedShards<'_> {
         };
         let budget = &self.all.budget;
         let table = (self.shards[held].shard).table_for(check.series_id, check.quota);
-        with_partitions!(table, partitions => partitions.commit(spot, check, peek, step, budget))
+        with_partitions!(table, partitions => partitions.commit(partitions.refind(spot), check, peek, step, budget))
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Partitions<S> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spot {
     pub(super) partition_id: PartitionId,
-    /// The bucket in which it was found. It is only a hint: a sweep or a growth moves entries.
+    /// The bucket in which it was found. A sweep or a growth moves entries: [`Partitions::refind`] follows.
     pub(super) bucket: Option<HashBucket>,
 }
 
@@ -116,6 +116,7 @@ impl<S: State + Clone> Partitions<S> {
         is_taken
     }
 
+    /// `spot` is where the partition is now.
     pub(super) fn peek(
         &mut self,
         spot: Spot,
@@ -129,13 +130,13 @@ impl<S: State + Clone> Partitions<S> {
             let admit = state.admits(check.quota, check.cost, at);
             Peek { at, admit }
         };
-        match spot.bucket.and_then(|_| self.bucket(spot)) {
+        match spot.bucket {
             Some(bucket) => self.update(bucket, budget, peek),
             None => peek(&mut S::default()),
         }
     }
 
-    /// Takes or leaves the cost; a partition whose quota stays whole is not inserted.
+    /// Takes or leaves the cost; a partition whose quota stays whole is not inserted. `spot` is where it is now.
     pub(super) fn commit(
         &mut self,
         spot: Spot,
@@ -158,7 +159,7 @@ impl<S: State + Clone> Partitions<S> {
                 charged,
             }
         };
-        if let Some(bucket) = self.bucket(spot) {
+        if let Some(bucket) = spot.bucket {
             let growth = match step {
                 Step::Charge if check.cost > 0 => self.growth(bucket, check.quota, peek.at, budget),
                 _ => Growth::None,
@@ -297,13 +298,17 @@ impl<S: State + Clone> Partitions<S> {
         self.settle(budget);
     }
 
-    /// Returns the bucket of a partition, which is the hint if it is still right.
-    fn bucket(&self, spot: Spot) -> Option<HashBucket> {
+    /// Returns where a partition is now, which may have been inserted or moved since it was looked for.
+    pub(super) fn refind(&self, spot: Spot) -> Spot {
         let partition_id = spot.partition_id;
         let is_there = |&bucket: &HashBucket| {
             (self.entries.get(bucket)).is_some_and(|(at, _)| *at == partition_id)
         };
-        (spot.bucket.filter(is_there)).or_else(|| self.find(spot.partition_id))
+        let bucket = (spot.bucket.filter(is_there)).or_else(|| self.find(partition_id));
+        Spot {
+            partition_id,
+            bucket,
+        }
     }
 
     /// Takes from the budget the memory that a charge at `at` needs for the state in a bucket, if any.
