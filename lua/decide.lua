@@ -6,7 +6,7 @@
 --           plan: flags (1 byte; 1 = peek only), checks (1), then each check (prelude.lua).
 -- Reply     one string, which costs both sides less than a list: time in µs (7 bytes), then per plan:
 --           admitted (1), then per check: whether its cost fits (1), length of its facts (2), facts:
---           its value after the step, gcra its tat in µs (7), a log what `facts` in sliding_log.lua
+--           its value after the step, gcra its tat in µs (7), a log what `facts_of` in sliding_log/functions.lua
 --           says. A plan that could not be decided leaves the others alone: 2 instead of admitted,
 --           then length (2) and text of the error; or 3 and no more, if the windows of a calendar that
 --           were sent are not those around the server's time.

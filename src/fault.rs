@@ -102,7 +102,7 @@ pub enum Reason {
     NoDescriptors,
     /// The gateway ended before the answer did: the grace was over, or it was told not to wait.
     ShutDown,
-    /// The request has passed this gateway before.
+    /// The request has passed this gateway too often.
     Loop,
     /// No connection to the upstream could be made.
     ConnectFailed,

@@ -1,12 +1,14 @@
 //! Tollgate: a rate-limiting reverse proxy. This is the map; read it top down.
 //!
+//! `docs/design.md` says why it is built so, `docs/security.md` what it guarantees.
+//!
 //! # What a request meets
 //!
 //! ```text
 //! proxy::downstream   listener: accepts within its capacity, hands the connection to a worker
 //!                     opening: the PROXY header, then TLS (tls::server), over a socket with deadlines
 //!                     connection: http1 (hyper, behind a guard of its framing) or http2 (a task for each stream)
-//! proxy::journey      one function, a line or two per phase:
+//! proxy::journey      one function, which marks its phases:
 //!   1 route           request::route finds it by the path that request::path has normalised; proxy::routing takes a
 //!                     CORS preflight for the request that it announces
 //!   2 identify        request::partition names the client; request::client_address believes trusted proxies;
@@ -20,10 +22,11 @@
 //!   8 record          proxy::record: one access_log line, one set of metrics, when the answer has ended
 //! proxy::trace        what a request went through, step by step, for whoever watches; nothing while nobody does
 //! proxy::tunnel       after a 101: bytes of another protocol, between client and origin, untouched
-//! proxy::request_headers  the one order in which a request's head is changed, before 1 to before 5
-//! proxy::body_cost      bodies that report a cost: the request's before 3, the response's as it passes; cost adds up
+//! proxy::request_headers  the one order in which a request's head is changed, from before 1 to before 5
+//! proxy::body_cost    bodies that report a cost: reads the request's before 3; body_reading: the response's as it
+//!                     passes; cost adds up
 //! proxy::wire         HTTP and its connections as both sides know them: framing, chunks, deadlines, sockets
-//! proxy::refusal      every "no": its status, body, Retry-After, and whether the connection closes
+//! proxy::refusal      every "no" of the journey: its status, body, Retry-After, and whether the connection closes
 //! proxy::cors         who of other origins may read that
 //! ```
 //!
@@ -54,7 +57,9 @@
 //! | check | one quota's part of a plan: whose it is, and what the request costs there |
 //! | peek | to ask what a check would be answered, and spend nothing |
 //! | grant | what a policy lets a client do: spend quotas, everything, or nothing |
+//! | tier | how the override that matched is shown: in the log, in fields and to origins |
 //! | charge | what a decision spent and where: the only thing that can be settled (given back, or followed by more) |
+//! | followed | a synced quota of a client that this gateway counts by itself and reports to Redis every so often |
 //! | lease | the units of a client's quota that this gateway has bought ahead and not spent |
 //! | holding | the units in flight that one client's requests hold at this gateway, a number that it announces to Redis |
 //! | directive | what an operator ordered for a client, until a time: an override, a block, or a reset |

@@ -1,4 +1,4 @@
-//! What a request costs whose cost bodies tell: a reserve before it is admitted, then what its answer reported.
+//! The cost of requests whose bodies report it: a reserve before it is admitted, then what its answer reported.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;

@@ -187,7 +187,7 @@ impl Keys<'_> {
                 .every_quota()
                 .filter(|(quota, _)| quota.ends_by_reset())
         };
-        let lifetime = windows().map(|(quota, _)| quota.memory()).max();
+        let lifetime = windows().map(|(quota, _)| quota.counts_for()).max();
         let lifetime = lifetime.ok_or_else(|| {
             let message = "has no window to begin afresh: `grant` and `adjust` change credits, and units in flight come back \
                            when their requests end";

@@ -103,7 +103,7 @@ fn reset_after_spend(decision: Decision, quota: &Quota, charged: u64) -> Micros 
         Algorithm::FixedWindow | Algorithm::Calendar(_) if decision.reset > Micros(0) => {
             return decision.reset;
         }
-        Algorithm::Calendar(_) => return quota.memory(),
+        Algorithm::Calendar(_) => return quota.counts_for(),
         _ => return quota.window,
     };
     let width_us = quota.window.0 / buckets;

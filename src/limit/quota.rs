@@ -251,7 +251,7 @@ impl Quota {
 
     /// Returns how long a charge counts at most: a window and a bucket, or until a bucket that is as far ahead as
     /// it may be is full again. After that it makes no difference any more to settle it.
-    pub fn memory(&self) -> Micros {
+    pub fn counts_for(&self) -> Micros {
         match self.algorithm {
             Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => Micros(2 * self.burst_us()),
             Algorithm::SlidingWindow { buckets, .. } => {
@@ -285,7 +285,7 @@ impl Quota {
         }
     }
 
-    /// Says whether it is a balance, of which there is no whole that a share could be left of.
+    /// Says whether it is a balance of credits, of which there is no full amount.
     pub fn is_balance(&self) -> bool {
         matches!(self.algorithm, Algorithm::Credits { .. })
     }

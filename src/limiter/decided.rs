@@ -237,12 +237,12 @@ impl Decided {
     /// without `"` and `\`.
     pub fn too_large(&self, snapshot: &Snapshot) -> Option<String> {
         self.shown.iter().find_map(|shown| {
-            let decision = &self.policies[usize::from(shown.of)];
-            let reserved = decision.reservation?.units;
-            let capacity = decision.quota(snapshot, shown.place).quota.capacity();
-            let policy = &snapshot.policies[decision.policy];
+            let result = &self.policies[usize::from(shown.of)];
+            let reserved = result.reservation?.units;
+            let capacity = result.quota(snapshot, shown.place).quota.capacity();
+            let policy = &snapshot.policies[result.policy];
             let (name, unit) = (&policy.name, &policy.unit);
-            let is_cause = decision.outcome == PolicyOutcome::Refused && reserved > capacity;
+            let is_cause = result.outcome == PolicyOutcome::Refused && reserved > capacity;
             is_cause.then(|| format!("{name}: reserves {reserved} {unit}, quota {capacity}"))
         })
     }

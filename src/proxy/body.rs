@@ -42,7 +42,7 @@ impl ResponseBodyError {
     fn reason(&self) -> Reason {
         let request = match self {
             Self::Client(error) => Some(error),
-            Self::Upstream(error) => error.body_error(),
+            Self::Upstream(error) => error.request_error(),
             Self::Tunnel(BrokenTunnel::Timeout) => return Reason::TunnelTimeout,
             Self::Tunnel(BrokenTunnel::Origin) => return Reason::ResponseAborted,
             Self::Tunnel(BrokenTunnel::Client) => return Reason::ClientGone,

@@ -51,7 +51,7 @@ impl BodyReading {
                 let last_event = bodies.stream_end.clone();
                 self.reader = Some(NumberReader::new(pointers, format, last_event));
             }
-            Err(unsettled) => self.end = Err(unsettled),
+            Err(missing) => self.end = Err(missing),
         }
     }
 

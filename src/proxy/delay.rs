@@ -1,8 +1,8 @@
-//! Holding: an admitted request of a leaky-bucket policy waits for its turn.
+//! An admitted request of a leaky-bucket policy waits for its turn.
 //!
 //! It waits on a timer of the runtime, which is never early. While it waits, it has a place among
-//! its listener's `max_delayed`. If its client leaves, the place is free at once, and the request's
-//! units stay spent.
+//! its listener's `max_delayed`. If its client leaves, that place is free at once. What it spent in
+//! leaky buckets stays spent; what it spent of other quotas comes back.
 
 use super::client::Client;
 use super::downstream::request::RequestState;

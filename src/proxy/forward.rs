@@ -184,7 +184,7 @@ impl Journey<'_> {
             ForwardError::Timeout => Refusal::response_timeout(),
             ForwardError::BadResponse(_) => Refusal::bad_response(),
             ForwardError::ClientBody(_) => {
-                return match failure.error.body_error() {
+                return match failure.error.request_error() {
                     Some(RequestBodyError::TooLarge) => Refusal::body_too_large().into(),
                     Some(RequestBodyError::TimedOut) => Refusal::request_body_timeout().into(),
                     Some(RequestBodyError::Malformed) => Refusal::bad_framing().into(),

@@ -1,4 +1,4 @@
-//! The request's journey, one line per phase; the phases hand each other typed results.
+//! The request's journey, phase by phase; the phases hand each other typed results.
 //!
 //! 1 route, 2 identify, 3 plan and 4 decide, 5 forward, 6 settle, 7 annotate, 8 record. A phase
 //! that refuses returns a [`Refusal`]; it becomes a response in one place, [`run`].

@@ -18,7 +18,7 @@ pub struct TemporaryOverrides {
     pub blocked: TemporaryClients,
     /// Clients that are granted something else, unless they are blocked.
     pub granted: TemporaryClients,
-    /// What is granted; nothing, to those that are blocked, comes first.
+    /// The grants. The first is nothing, for those that are blocked.
     pub grants: Vec<Grant>,
     /// The key of the digests.
     pub partition_key: [u8; 32],

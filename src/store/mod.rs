@@ -4,7 +4,7 @@
 //! dropped, the units stay spent; [`Session::settle_later`] gives them back or spends more.
 //!
 //! `memory` keeps counters in this process. `redis` asks servers that a fleet shares, and `guarded`
-//! makes it bearable to lose them; neither of the two rooms below it knows the other. `charge`,
+//! makes it bearable to lose them; `memory` and `redis` do not depend on each other. `charge`,
 //! `outcome`, `password`, `series` and `settings` are plain types for all of them.
 
 mod password;

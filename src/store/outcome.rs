@@ -21,7 +21,7 @@ pub enum StoreVerdict {
         /// What it spent.
         charge: Charge,
         /// Whether a quota was decided without the store it lives in. If not, a check without a decision
-        /// was not asked about, because the plan is refused in any case.
+        /// was not evaluated, because the plan is refused in any case.
         is_degraded: bool,
     },
     /// The store could not answer, and a policy of the plan is `closed`.
@@ -48,13 +48,13 @@ pub struct PeekedCheck {
 impl Default for StoreVerdict {
     /// Makes the outcome of a plan that is empty.
     fn default() -> Self {
-        Self::refused(Verdict::default())
+        Self::without_charge(Verdict::default())
     }
 }
 
 impl StoreVerdict {
-    /// Returns the outcome of a plan that is refused and spends nothing.
-    pub(super) fn refused(verdict: Verdict) -> Self {
+    /// Returns the outcome of a plan that spends nothing.
+    pub(super) fn without_charge(verdict: Verdict) -> Self {
         Self::Decided {
             verdict,
             charge: Charge::default(),

@@ -1,4 +1,4 @@
-//! PartitionResets: when a partition's quotas began afresh. A charge that was decided before gives nothing back
+//! When a partition's quotas began afresh. A charge that was decided before gives nothing back
 //! afterwards, or the client would have more than a whole quota.
 
 use std::collections::HashMap;

@@ -20,7 +20,7 @@ pub struct Settings {
     pub timeout: Duration,
     /// Longest that a refusal is remembered; 0 means not at all.
     pub refusal_cache: Duration,
-    /// How many gateways share the store at least, while it cannot be asked.
+    /// How many gateways share the store at least.
     pub min_nodes: u32,
     /// When a server that fails is no longer asked.
     pub breaker: BreakerSettings,

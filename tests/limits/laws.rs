@@ -411,7 +411,7 @@ proptest! {
             Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => {
                 2 * quota.capacity() * quota.interval_us()
             }
-            Algorithm::Calendar(_) => 2 * quota.memory().0,
+            Algorithm::Calendar(_) => 2 * quota.counts_for().0,
             Algorithm::FixedWindow | Algorithm::SlidingLog => 2 * quota.window.0,
             Algorithm::Credits { .. } | Algorithm::InFlight | Algorithm::Penalty { .. } => {
                 unreachable!("they are no quotas over time")

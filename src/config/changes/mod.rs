@@ -1,7 +1,7 @@
 //! What a reload changes, one line each; and what of it waits for a restart.
 //!
 //! Files are compared key by key, as the options list them; tables are matched by name. A quota keeps
-//! its counters exactly if its series (policy, algorithm's shape, window) and its partition stay; a
+//! its counters exactly if its series (policy, role, algorithm's shape, window) and its partition stay; a
 //! line about a quota says which it is.
 
 mod quotas;

@@ -15,13 +15,13 @@ use http_body::{Body, Frame, SizeHint};
 use super::body_error::UpstreamBodyError;
 use super::http1;
 use super::http2;
-use super::pool::Lease;
+use super::pool::PoolReturn;
 use super::stream::Stream;
 
 /// A body as its protocol brings it.
 pub(super) enum Received {
     /// With where the connection goes when the response has ended.
-    Http1(http1::Http1Receiving<Stream>, Lease),
+    Http1(http1::Http1Receiving<Stream>, PoolReturn),
     Http2(http2::Http2Receiving),
 }
 

@@ -39,7 +39,7 @@ pub enum BrokenBody {
 
 impl UpstreamBodyError {
     /// Returns the error of the request's body, if that ended the response and is an `E`.
-    pub fn body_error<E: Error + 'static>(&self) -> Option<&E> {
+    pub fn request_error<E: Error + 'static>(&self) -> Option<&E> {
         match self {
             Self::Request(error) => error.downcast_ref(),
             Self::Timeout | Self::Broken(_) => None,

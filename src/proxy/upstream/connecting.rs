@@ -18,7 +18,7 @@ use super::balance::{Origins, Tried};
 use super::connect_error::ConnectError;
 use super::endpoints::Failure;
 use super::meter::UpstreamMeter;
-use super::origin::{AlpnOffer, Attempt, Origin, Unconnected};
+use super::origin::{AlpnOffer, ConnectAttempt, Origin, Unconnected};
 use super::pool::Pools;
 use super::stream::TcpConnection;
 use super::upstream_connection::UpstreamConnection;
@@ -58,7 +58,7 @@ pub(super) struct ConnectedOrigin {
 /// Held by who makes the attempt, which ends when this is dropped.
 struct Attempting<'o> {
     origin: &'o Origin,
-    attempt: Rc<Attempt>,
+    attempt: Rc<ConnectAttempt>,
 }
 
 /// How long an endpoint may take to accept before the next one of its name is tried too.
@@ -95,7 +95,7 @@ impl Connector<'_> {
             }
             let attempt = origin.attempt().clone();
             let Some(attempt) = attempt else {
-                let attempt = Rc::<Attempt>::default();
+                let attempt = Rc::<ConnectAttempt>::default();
                 *origin.attempt() = Some(Rc::clone(&attempt));
                 let attempting = Attempting {
                     origin: &origin,

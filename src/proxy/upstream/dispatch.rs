@@ -13,7 +13,7 @@ use super::body::Received;
 use super::connecting::{ConnectedOrigin, Connector, Freshness};
 use super::http1::{BadHead, ExchangeError, Http1Receiving, Repeat};
 use super::origin::{AlpnOffer, Origin, Unconnected};
-use super::pool::{Lease, Pools};
+use super::pool::{PoolReturn, Pools};
 use super::stream::Stream;
 use super::upstream_connection::UpstreamConnection;
 use super::{
@@ -259,7 +259,7 @@ impl Dispatch<'_> {
                 if response.status() == StatusCode::SWITCHING_PROTOCOLS {
                     return switched(response);
                 }
-                let mut lease = Lease::new(&origin, self.http);
+                let mut lease = PoolReturn::new(&origin, self.http);
                 if let Some(timeout) = response.body().keep_alive() {
                     // The origin closes the connection then, and no request must be on its way at
                     // that moment.

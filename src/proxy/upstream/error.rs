@@ -117,10 +117,10 @@ impl UpstreamFailure {
 
 impl ForwardError {
     /// Returns the error of the request's body, if that ended the request and is an `E`.
-    pub fn body_error<E: Error + 'static>(&self) -> Option<&E> {
+    pub fn request_error<E: Error + 'static>(&self) -> Option<&E> {
         match self {
             Self::ClientBody(error) => error.downcast_ref(),
-            Self::BadResponse(BadResponse::Body(error)) => error.body_error(),
+            Self::BadResponse(BadResponse::Body(error)) => error.request_error(),
             _ => None,
         }
     }

@@ -42,7 +42,7 @@ pub(super) struct Origin {
     /// Connections over HTTP/2, with streams or without.
     shared: RefCell<Vec<Rc<http2::Http2Connection>>>,
     /// The attempt to connect that is being made, if others may share what comes of it.
-    attempt: RefCell<Option<Rc<Attempt>>>,
+    attempt: RefCell<Option<Rc<ConnectAttempt>>>,
     /// What the latest connection speaks; none before there was one.
     protocol: Cell<Option<Protocol>>,
     /// Whether no more requests come here, so no connection is kept.
@@ -84,7 +84,7 @@ pub(super) struct Unconnected {
 
 /// An attempt to connect that other requests wait for.
 #[derive(Debug, Default)]
-pub(super) struct Attempt {
+pub(super) struct ConnectAttempt {
     pub(super) ended: Notify,
     pub(super) has_ended: Cell<bool>,
     /// Who has accepted, or why nobody has; none if the attempt was given up.
@@ -242,7 +242,7 @@ impl Origin {
     }
 
     /// Returns the attempt to connect that is being made.
-    pub(super) fn attempt(&self) -> RefMut<'_, Option<Rc<Attempt>>> {
+    pub(super) fn attempt(&self) -> RefMut<'_, Option<Rc<ConnectAttempt>>> {
         self.attempt.borrow_mut()
     }
 
@@ -343,7 +343,7 @@ impl Unconnected {
     }
 }
 
-impl Attempt {
+impl ConnectAttempt {
     /// Waits for what comes of it.
     pub(super) async fn wait(&self) -> Option<Result<Rc<Origin>, Unconnected>> {
         let ended = self.ended.notified();

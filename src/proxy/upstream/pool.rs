@@ -51,7 +51,7 @@ pub struct Pools {
 const ROOM_SWEEPS: u32 = 2;
 
 /// Where a connection in use goes afterwards.
-pub(super) struct Lease {
+pub(super) struct PoolReturn {
     origin: Rc<Origin>,
     max_idle: usize,
     idle_timeout: Duration,
@@ -256,7 +256,7 @@ impl Pools {
     }
 }
 
-impl Lease {
+impl PoolReturn {
     pub(super) fn new(origin: &Rc<Origin>, http: &HttpUpstream) -> Self {
         Self {
             origin: Rc::clone(origin),

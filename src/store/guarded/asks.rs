@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::counters::Unanswered;
+use super::call_metrics::Unanswered;
 use super::holdings::UnitsAnswer;
 use super::quota_key::QuotaKey;
 use super::remote::Remote;

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use super::abandoned::{AwaitedOutcome, LateAnswers};
 use super::asks::{self, PlanAsks};
-use super::counters::Unanswered;
+use super::call_metrics::Unanswered;
 use super::fallback::is_closed;
 use super::joined::{JoinedPlan, PlanPart, fits, unavailable};
 use super::owned_plan::OwnedPlan;

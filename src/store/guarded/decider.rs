@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::abandoned::LateAnswers;
 use super::asks::{self, PlanAsks};
 use super::balances::EvictableBalances;
-use super::counters::Unanswered;
+use super::call_metrics::Unanswered;
 use super::cross_slot;
 use super::joined::{JoinedPlan, PlanPart, decided, unavailable};
 use super::refusals::Recalled;
@@ -33,7 +33,7 @@ impl Decider {
     ) -> Option<Asked<'p>> {
         match self.recall(plan, true) {
             Recalled::Refused(verdict) => {
-                *outcome = StoreVerdict::refused(verdict);
+                *outcome = StoreVerdict::without_charge(verdict);
                 None
             }
             Recalled::Due => Some(Box::pin(self.decide_due(plan, Duration::ZERO))),
@@ -46,7 +46,7 @@ impl Decider {
         let store = self.remote.store();
         let recalled = (store.refusals).recall(plan, can_ask, || store.clock.now());
         if let Recalled::Refused(_) = recalled {
-            self.remote.counters().remembered();
+            self.remote.metrics().remembered();
         }
         recalled
     }

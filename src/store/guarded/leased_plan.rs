@@ -33,7 +33,7 @@ impl Leasing {
             return self.begin_rest(paid, Duration::ZERO, outcome);
         }
         match self.decider.recall(plan, true) {
-            Recalled::Refused(verdict) => *outcome = StoreVerdict::refused(verdict),
+            Recalled::Refused(verdict) => *outcome = StoreVerdict::without_charge(verdict),
             Recalled::Due => {
                 return Some(Box::pin(async {
                     let outcome = self.decider.decide_due(plan, Duration::ZERO).await;
@@ -45,7 +45,7 @@ impl Leasing {
                 let Some(verdict) = self.refuse_scarce(plan, &terms) else {
                     return Some(Box::pin(self.decide_unpaid(plan, terms)));
                 };
-                *outcome = StoreVerdict::refused(verdict);
+                *outcome = StoreVerdict::without_charge(verdict);
             }
         }
         None
@@ -96,7 +96,7 @@ impl Leasing {
         let rest = paid.rest();
         let is_due = match self.decider.recall(&rest, true) {
             Recalled::Refused(verdict) => {
-                *outcome = paid.join(StoreVerdict::refused(verdict));
+                *outcome = paid.join(StoreVerdict::without_charge(verdict));
                 return None;
             }
             Recalled::Due => true,
@@ -139,7 +139,7 @@ impl Leasing {
                 };
             }
             if let Some(verdict) = self.refuse_scarce(plan, &terms) {
-                return StoreVerdict::refused(verdict);
+                return StoreVerdict::without_charge(verdict);
             }
         }
         let outcome = self.decider.decide(plan, monotonic() - began).await;
@@ -189,7 +189,7 @@ impl Leasing {
         if scarce.is_empty() {
             return None;
         }
-        self.decider.remote.counters().remembered();
+        self.decider.remote.metrics().remembered();
         Some(refusal(plan, &scarce))
     }
 }

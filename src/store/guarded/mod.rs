@@ -13,7 +13,7 @@ mod announcements;
 mod asks;
 mod balances;
 mod breaker;
-mod counters;
+mod call_metrics;
 mod cross_slot;
 mod deadlines;
 mod decider;
@@ -114,7 +114,7 @@ impl GuardedSession {
             return None;
         }
         match self.decider.recall(plan, false) {
-            Recalled::Refused(verdict) => Some(StoreVerdict::refused(verdict)),
+            Recalled::Refused(verdict) => Some(StoreVerdict::without_charge(verdict)),
             Recalled::Due | Recalled::Nothing => self.syncing.refuse_at_once(plan),
         }
     }

@@ -93,7 +93,7 @@ impl<'a, 's> PaidChecks<'a, 's> {
         };
         if verdict.admit {
             if self.parts.iter().any(PaidCheck::is_leased) {
-                self.decider.remote.counters().leased();
+                self.decider.remote.metrics().leased();
             }
             let refusing = self.refusing_trials(&verdict);
             for part in std::mem::take(&mut self.parts) {

@@ -19,7 +19,7 @@ use std::time::Duration;
 use crossbeam_utils::CachePadded;
 
 use super::breaker::Permit;
-use super::counters::{Counters, Unanswered};
+use super::call_metrics::{CallMetrics, Unanswered};
 use super::deadlines::{Deadlines, DecisionDeadline};
 use super::fleet::LIFETIME;
 use super::servers::{Server, WorkerServers};
@@ -38,7 +38,7 @@ pub(super) struct Remote {
     /// The servers that were asked, with the names that `redis` gives them.
     servers: RefCell<Vec<(Rc<str>, Rc<HeldServer>)>>,
     deadlines: Deadlines,
-    counters: Arc<CachePadded<Counters>>,
+    metrics: Arc<CachePadded<CallMetrics>>,
     /// The change of the settings that was applied last.
     applied: Cell<u64>,
 }
@@ -52,15 +52,15 @@ impl Remote {
     /// Opens the worker's connections, on its runtime.
     pub(super) fn open(store: &Arc<GuardedStore>) -> Self {
         let applied = Cell::new(store.changes());
-        let (worker, counters) = store.open_counters();
+        let (worker, metrics) = store.open_metrics();
         let observers =
-            WorkerServers::new(Arc::clone(&store.servers), worker, Arc::clone(&counters));
+            WorkerServers::new(Arc::clone(&store.servers), worker, Arc::clone(&metrics));
         Self {
             store: Arc::clone(store),
             redis: store.open_redis(Rc::new(observers)),
             servers: RefCell::default(),
             deadlines: Deadlines::start(),
-            counters,
+            metrics,
             applied,
         }
     }
@@ -69,8 +69,8 @@ impl Remote {
         &self.store
     }
 
-    pub(super) fn counters(&self) -> &Counters {
-        &self.counters
+    pub(super) fn metrics(&self) -> &CallMetrics {
+        &self.metrics
     }
 
     /// Says whether two partitions are in different slots, so that no one step decides both.
@@ -146,7 +146,7 @@ impl Remote {
         late_reader: &dyn Fn(GivenUp) -> Option<LateReader>,
     ) -> Result<Verdict, Unanswered> {
         if timeout.is_zero() {
-            self.counters.unanswered(Unanswered::Unsent);
+            self.metrics.unanswered(Unanswered::Unsent);
             return Err(Unanswered::Unsent);
         }
         let (caller, mut verdict) = (Caller::new(late_reader), Verdict::default());
@@ -263,10 +263,10 @@ impl Remote {
         match &answer {
             Ok(_) => {
                 let took = self.store.clock.now().since(began);
-                self.counters.answered(took);
+                self.metrics.answered(took);
                 server.distance.note(took);
             }
-            Err(unanswered) => self.counters.unanswered(*unanswered),
+            Err(unanswered) => self.metrics.unanswered(*unanswered),
         }
         answer
     }

@@ -11,7 +11,7 @@ use arc_swap::ArcSwap;
 use crossbeam_utils::CachePadded;
 
 use super::breaker::CircuitBreaker;
-use super::counters::Counters;
+use super::call_metrics::CallMetrics;
 use super::distance::Distance;
 use crate::clock::{Clock, Micros, Timestamp};
 use crate::store::redis::{Observer, Observers, ServerEvent};
@@ -46,7 +46,7 @@ pub(super) struct Server {
 pub(super) struct WorkerServers {
     servers: Arc<Servers>,
     worker: usize,
-    counters: Arc<CachePadded<Counters>>,
+    metrics: Arc<CachePadded<CallMetrics>>,
 }
 
 /// What one worker's connection tells of its server.
@@ -54,7 +54,7 @@ pub(super) struct WorkerServers {
 struct WorkerServer {
     server: Arc<Server>,
     worker: usize,
-    counters: Arc<CachePadded<Counters>>,
+    metrics: Arc<CachePadded<CallMetrics>>,
 }
 
 impl Servers {
@@ -179,12 +179,12 @@ impl WorkerServers {
     pub(super) fn new(
         servers: Arc<Servers>,
         worker: usize,
-        counters: Arc<CachePadded<Counters>>,
+        metrics: Arc<CachePadded<CallMetrics>>,
     ) -> Self {
         Self {
             servers,
             worker,
-            counters,
+            metrics,
         }
     }
 }
@@ -194,7 +194,7 @@ impl Observers for WorkerServers {
         Rc::new(WorkerServer {
             server: self.servers.server(server),
             worker: self.worker,
-            counters: Arc::clone(&self.counters),
+            metrics: Arc::clone(&self.metrics),
         })
     }
 }
@@ -202,7 +202,7 @@ impl Observers for WorkerServers {
 impl Observer for WorkerServer {
     fn note(&self, event: ServerEvent<'_>) {
         if matches!(event, ServerEvent::Full) {
-            self.counters.out_of_memory();
+            self.metrics.out_of_memory();
         }
         self.server.note(event, self.worker);
     }

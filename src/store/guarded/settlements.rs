@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::announcements::AnnouncementQueue;
-use super::counters::Unanswered;
+use super::call_metrics::Unanswered;
 use super::quota_key::QuotaKey;
 use super::remote::{LOG_EVERY, Remote};
 use crate::clock::{Timestamp, Turn};
@@ -84,7 +84,7 @@ impl SettlementQueue {
             return refund.count();
         }
         if self.len() >= SETTLEMENTS_MAX {
-            remote.counters().settlement_dropped();
+            remote.metrics().settlement_dropped();
             return;
         }
         let since = remote.store().clock.now();
@@ -156,12 +156,12 @@ impl SettlementQueue {
             for mut unsent in self.send(remote, due).await {
                 let waited = now.since(unsent.since);
                 let entries = unsent.entries.len();
-                (unsent.entries).retain(|entry| waited < entry.quota.memory());
+                (unsent.entries).retain(|entry| waited < entry.quota.counts_for());
                 if unsent.entries.len() < entries {
                     unsent.refund = Refund::default();
                 }
                 if unsent.entries.is_empty() {
-                    remote.counters().settlement_dropped();
+                    remote.metrics().settlement_dropped();
                 } else {
                     self.unsent.borrow_mut().push(unsent);
                 }
@@ -208,7 +208,7 @@ impl SettlementQueue {
         for (charge, is_lost) in unsent.iter_mut().zip(is_lost) {
             let refund = &mut charge.refund;
             if is_lost {
-                remote.counters().settlement_dropped();
+                remote.metrics().settlement_dropped();
                 *refund = Refund::default();
             } else if charge.entries.is_empty() {
                 mem::take(refund).count();

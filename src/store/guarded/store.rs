@@ -9,7 +9,7 @@ use arc_swap::{ArcSwap, Guard};
 use crossbeam_utils::CachePadded;
 use serde::{Deserialize, Serialize};
 
-use super::counters::Counters;
+use super::call_metrics::CallMetrics;
 use super::fallback::Fallback;
 use super::fleet::{Fleet, FleetView};
 use super::followed::{self, FollowTerms, FollowedQuotas, SeenState};
@@ -54,7 +54,7 @@ pub struct GuardedStore {
     /// The key of the partition ids in `memory`; nobody outside knows it.
     secret: [u8; 32],
     /// What each worker counts.
-    counters: Mutex<Vec<Arc<CachePadded<Counters>>>>,
+    metrics: Mutex<Vec<Arc<CachePadded<CallMetrics>>>>,
 }
 
 /// The settings that may change while the process runs.
@@ -108,7 +108,7 @@ impl GuardedStore {
                 "tollgate 2026-11 partition_ids of this node's own counts",
                 secret,
             ),
-            counters: Mutex::default(),
+            metrics: Mutex::default(),
         }
     }
 
@@ -140,12 +140,12 @@ impl GuardedStore {
 
     /// Returns what this node's own counts hold, and how Redis fares.
     pub(crate) fn usage(&self) -> Usage {
-        let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        let metrics = self.metrics.lock().unwrap_or_else(PoisonError::into_inner);
         let mut usage = RedisUsage::default();
-        for counters in &*counters {
-            counters.add_to(&mut usage);
+        for metrics in &*metrics {
+            metrics.add_to(&mut usage);
         }
-        drop(counters);
+        drop(metrics);
         usage.refusals_remembered = self.refusals.len();
         usage.units_leased = self.leases.held(self.clock.steady());
         usage.quotas_followed = self.followed.len();
@@ -251,7 +251,7 @@ impl GuardedStore {
         self.leases.reopen();
     }
 
-    /// Buys units ahead in the place of the process before, which does not any more; not if that had another Redis.
+    /// Takes the leases over from the process before, if both have the same Redis.
     pub fn take_leasing_over(&self, passed: &PassedLeasing) {
         if passed.counters_at == self.settings().redis.counters_at() {
             self.fleet.take_over(passed.fleet, self.clock.now());
@@ -303,7 +303,7 @@ impl GuardedStore {
         self.settings.load()
     }
 
-    /// Returns among how many nodes a quota is divided while Redis does not decide.
+    /// Returns among how many nodes a quota is divided where Redis does not decide.
     fn share_nodes(&self) -> u32 {
         self.fleet.count().max(self.settings().min_nodes)
     }
@@ -334,12 +334,12 @@ impl GuardedStore {
         RedisSession::open(&self.redis, &settings.redis, settings.timeout, observers)
     }
 
-    /// Returns a number and counters for one more worker.
-    pub(super) fn open_counters(&self) -> (usize, Arc<CachePadded<Counters>>) {
-        let mut all = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
-        let counters = Arc::default();
-        all.push(Arc::clone(&counters));
-        (all.len() - 1, counters)
+    /// Returns a number and metrics for one more worker.
+    pub(super) fn open_metrics(&self) -> (usize, Arc<CachePadded<CallMetrics>>) {
+        let mut all = self.metrics.lock().unwrap_or_else(PoisonError::into_inner);
+        let metrics = Arc::default();
+        all.push(Arc::clone(&metrics));
+        (all.len() - 1, metrics)
     }
 }
 

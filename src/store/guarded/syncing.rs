@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
 
-use super::counters::Unanswered;
+use super::call_metrics::Unanswered;
 use super::decider::Decider;
 use super::followed::{CountReport, ReportOutcome, SeenState, is_synced};
 use super::leased_plan;
@@ -109,7 +109,7 @@ impl Syncing {
             }
         }
         if counts && !counted.is_empty() || !refused.is_empty() {
-            self.decider().remote.counters().synced();
+            self.decider().remote.metrics().synced();
         }
         if refused.is_empty() {
             return Some(counted);

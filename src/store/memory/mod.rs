@@ -154,8 +154,8 @@ impl MemoryStore {
         Ok(())
     }
 
-    /// Refuses a plan that does not fit, and charges nothing; none if it may fit. A plan that counts refused
-    /// requests, or in candidates, is not judged before it is known what they cost.
+    /// Refuses a plan that does not fit, and charges nothing; none if it may fit. None, too, if a quota counts refused
+    /// requests or the plan has candidates: what those cost must be known first.
     pub(super) fn refuse(&self, plan: &[Check<'_>]) -> Option<StoreVerdict> {
         let is_charged_if_refused = |check: &Check<'_>| {
             check.quota.count == Count::All || check.mode == CheckMode::Candidate
@@ -174,7 +174,7 @@ impl MemoryStore {
         }
         let mut verdict = Verdict::default();
         plan::decide(&mut locked_shards, plan, &mut verdict);
-        Some(StoreVerdict::refused(verdict))
+        Some(StoreVerdict::without_charge(verdict))
     }
 
     /// Returns what each check would be answered. If there is no room for its partition, that is what
@@ -211,7 +211,7 @@ impl MemoryStore {
         let mut locked_shards = LockedShards::new(&self.shards);
         locked_shards.lock(&partition_ids);
         for entry in settled {
-            // PartitionResets are noted under the same locks.
+            // Resets are noted under the same locks.
             if self.resets.forbid(entry) {
                 continue;
             }

@@ -58,8 +58,8 @@ pub(crate) struct FramingGuard<I> {
 pub(in crate::proxy::downstream) const PARSED_BYTES_MAX: usize = 8 * 1024 - 1;
 
 impl<I> FramingGuard<I> {
-    /// Reads from `io`; opens `gate` behind a request for another protocol, and reads no further
-    /// while it is open. Bodies go through `bypass`, which they are read for into `buffer`.
+    /// Reads from `io`; blocks `gate` behind a request for another protocol, and reads no further
+    /// while it is blocked. Bodies go through `bypass`, which they are read for into `buffer`.
     pub(crate) fn new(
         io: I,
         gate: Rc<UpgradeGate>,
@@ -137,7 +137,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for FramingGuard<I> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.gate.is_open(cx) {
+        if self.gate.is_blocked(cx) {
             return Poll::Pending;
         }
         if self.reader.is_diverted {
@@ -169,7 +169,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for FramingGuard<I> {
             let bytes = &mut buf.filled_mut()[before..];
             let behind = self.reader.follow(bytes);
             if matches!(self.reader.place, FramingState::Upgrade) {
-                self.gate.open(self.reader.heads);
+                self.gate.block(self.reader.heads);
             } else if let Some(bytes) = self.reader.diverted() {
                 self.bypass.open(self.reader.heads, bytes);
             }

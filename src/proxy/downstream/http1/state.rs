@@ -85,7 +85,7 @@ impl Http1State {
     pub(crate) fn answer(&self) {
         self.is_answered.set(true);
         self.is_head_due.set(true);
-        self.gate.close();
+        self.gate.unblock();
         self.body_progressed();
     }
 
@@ -98,7 +98,7 @@ impl Http1State {
             Awaited::NextRequest
         });
         self.taken();
-        self.gate.close();
+        self.gate.unblock();
     }
 
     /// Says that the next answer is the last. A connection that waits for a request goes on waiting, so that no

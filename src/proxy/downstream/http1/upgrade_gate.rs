@@ -17,7 +17,7 @@ use crate::proxy::wire::rewound::Rewound;
 pub(crate) struct UpgradeGate {
     /// Which request of the connection asks for another protocol and is unanswered, counted from 1; 0:
     /// none.
-    open: Cell<u64>,
+    unanswered: Cell<u64>,
     /// How many requests have begun.
     begun: Cell<u64>,
     /// How many whole heads have come.
@@ -39,17 +39,17 @@ pub(crate) type TunnelTask =
 
 impl UpgradeGate {
     /// Notes that the head of this request, which asks for another protocol, has been read.
-    pub(super) fn open(&self, request: u64) {
-        self.open.set(request);
+    pub(super) fn block(&self, request: u64) {
+        self.unanswered.set(request);
     }
 
-    /// Whether one is unanswered; if so, whoever asks is woken when it is answered.
-    pub(super) fn is_open(&self, cx: &Context<'_>) -> bool {
-        let is_open = self.open.get() > 0;
-        if is_open {
+    /// Whether one is unanswered, so that nothing may be read; whoever asks is then woken when it is answered.
+    pub(super) fn is_blocked(&self, cx: &Context<'_>) -> bool {
+        let is_blocked = self.is_asked();
+        if is_blocked {
             self.reader.replace(Some(cx.waker().clone()));
         }
-        is_open
+        is_blocked
     }
 
     /// Returns how many requests have begun.
@@ -88,7 +88,7 @@ impl UpgradeGate {
 
     /// Whether one is unanswered.
     pub(crate) fn is_asked(&self) -> bool {
-        self.open.get() > 0
+        self.unanswered.get() > 0
     }
 
     /// Notes that the next request begins.
@@ -97,9 +97,9 @@ impl UpgradeGate {
     }
 
     /// Notes that the request that has begun is answered in HTTP.
-    pub(super) fn close(&self) {
-        if (1..=self.begun.get()).contains(&self.open.get()) {
-            self.open.set(0);
+    pub(super) fn unblock(&self) {
+        if (1..=self.begun.get()).contains(&self.unanswered.get()) {
+            self.unanswered.set(0);
             if let Some(reader) = self.reader.take() {
                 reader.wake();
             }
@@ -124,8 +124,8 @@ impl UpgradeGate {
 
 impl fmt::Debug for UpgradeGate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Switch")
-            .field("open", &self.open)
+        f.debug_struct("UpgradeGate")
+            .field("unanswered", &self.unanswered)
             .finish_non_exhaustive()
     }
 }

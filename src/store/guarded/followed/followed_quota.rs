@@ -234,7 +234,7 @@ impl FollowedQuota {
         let unused = now.since(self.used_at).0;
         unused >= 2 * self.interval.0
             && (self.is_reported()
-                || unused >= self.quota.memory().0.saturating_add(self.interval.0))
+                || unused >= self.quota.counts_for().0.saturating_add(self.interval.0))
     }
 
     /// Says whether there is something to report, and no report is under way.

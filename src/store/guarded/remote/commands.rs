@@ -7,7 +7,7 @@ use redis::Value;
 
 use super::Remote;
 use crate::clock::Timestamp;
-use crate::store::guarded::counters::Unanswered;
+use crate::store::guarded::call_metrics::Unanswered;
 use crate::store::redis::wire::{DirectiveAction, Settlement};
 use crate::store::redis::{CallError, Caller};
 

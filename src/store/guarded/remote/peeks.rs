@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::Remote;
 use crate::clock::Timestamp;
 use crate::limit::{Check, Decision};
-use crate::store::guarded::counters::Unanswered;
+use crate::store::guarded::call_metrics::Unanswered;
 use crate::store::guarded::owned_plan::OwnedPlan;
 use crate::store::outcome::PeekedCheck;
 use crate::store::redis::wire::{self, Reply};

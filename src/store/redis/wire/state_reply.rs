@@ -59,7 +59,7 @@ pub(super) fn read_state(quota: &Quota, bytes: &[u8]) -> Result<AnyState, BadRep
     Ok(state)
 }
 
-/// Reads what `lua/sliding_window.lua` replies: its value as it is stored.
+/// Reads what the scripts in `lua/sliding_window` reply: its value as it is stored.
 fn sliding_window(
     reader: &mut ReplyReader<'_>,
     width_us: u64,
@@ -89,7 +89,7 @@ fn sliding_window(
     Ok(SlidingWindow::new(&buckets))
 }
 
-/// Reads what `facts` in `lua/sliding_log.lua` makes.
+/// Reads what `facts_of` in `lua/sliding_log` makes.
 fn sliding_log(reader: &mut ReplyReader<'_>) -> Result<SlidingLog, BadReply> {
     let sum = reader.number(7)?;
     let newest = reader.time()?;

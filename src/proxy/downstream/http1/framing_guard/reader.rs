@@ -27,7 +27,7 @@ pub(super) struct FramingReader {
     pub(super) is_raw: bool,
     /// Chunked bodies are diverted, and those with a length above this one; none: nothing is.
     diverts_above: Option<u64>,
-    /// Whether the bytes that follow are a body's that is.
+    /// Whether the bytes that follow belong to a diverted body.
     pub(super) is_diverted: bool,
 }
 
@@ -76,8 +76,7 @@ impl FramingReader {
         }
     }
 
-    /// Returns how much of an announced length is diverted; 0 if none is announced, none if the next
-    /// bytes are not diverted.
+    /// Returns how many bytes are diverted: of a body in chunks 0. None if the next bytes are not diverted.
     pub(super) fn diverted(&self) -> Option<u64> {
         self.is_diverted.then_some(match self.place {
             FramingState::Length(bytes) => bytes,

@@ -26,7 +26,7 @@ pub(super) enum Unanswered {
 
 /// What one worker counts; nobody else writes it.
 #[derive(Debug, Default)]
-pub(super) struct Counters {
+pub(super) struct CallMetrics {
     answered: AtomicU64,
     remembered: AtomicU64,
     leased: AtomicU64,
@@ -38,7 +38,7 @@ pub(super) struct Counters {
     round_trips_us: AtomicU64,
 }
 
-impl Counters {
+impl CallMetrics {
     /// Counts an answer of Redis and how long it took.
     pub(super) fn answered(&self, took: Micros) {
         let bucket = ROUND_TRIP_BOUNDS_US.partition_point(|&bound_us| bound_us < took.0);
