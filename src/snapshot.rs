@@ -233,6 +233,6 @@ impl Log {
 pub struct Admin {
     /// Where it listens; none means that it is off.
     pub address: Option<SocketAddr>,
-    /// What whoever changes something there, or asks for clients, must show.
+    /// The token required to change anything there, or to ask for clients.
     pub token: Option<crate::store::Secret>,
 }

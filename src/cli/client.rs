@@ -77,7 +77,7 @@ pub enum ClientError {
     #[error("the gateway at {0} closed the connection")]
     Closed(SocketAddr),
     /// It left something out of a stream.
-    #[error("the gateway at {0} sent more than was read")]
+    #[error("the gateway at {0} left out events that were not read in time")]
     Missed(SocketAddr),
     /// It wants another token than the file's.
     #[error(

@@ -38,7 +38,7 @@ async fn run_gateway(file: &Path, launch: Option<Launch>) -> io::Result<ExitCode
     let mut predecessor = match Predecessor::of_this_process() {
         Ok(predecessor) => predecessor,
         Err(error) => {
-            eprintln!("tollgate: cannot take over from the process before: {error}");
+            eprintln!("tollgate: cannot take over from the old process: {error}");
             return Ok(ExitCode::FAILURE);
         }
     };

@@ -77,7 +77,7 @@ impl DirectiveFollower {
                 self.is_logged = true;
                 tracing::warn!(
                     %error,
-                    "what operators ordered for single clients (blocks, overrides for a time) is not known yet"
+                    "directives for single clients (blocks, overrides for a time) are not known yet"
                 );
             }
             Err(_) | Ok(None) => {}
@@ -100,7 +100,7 @@ impl DirectiveFollower {
         let put = move || put_in_force(&process, &in_force, resets, directives);
         match tokio::task::spawn_blocking(put).await {
             Ok(resets) => self.resets = resets,
-            Err(error) => tracing::error!(%error, "what operators ordered is not in force"),
+            Err(error) => tracing::error!(%error, "directives are not in force"),
         }
     }
 
@@ -108,7 +108,7 @@ impl DirectiveFollower {
         if self.version.is_none() {
             self.in_force.is_known.store(true, Relaxed);
             if self.is_logged {
-                tracing::info!("what operators ordered for single clients is known");
+                tracing::info!("directives for single clients are known");
             }
         }
     }
@@ -128,7 +128,7 @@ impl DirectiveFollower {
             let directives = held.entries.len();
             tracing::warn!(
                 directives,
-                "Redis had lost what operators ordered for single clients: it is written back"
+                "Redis had lost directives for single clients: they are written back"
             );
         }
         true

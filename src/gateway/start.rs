@@ -34,7 +34,7 @@ pub enum StartError {
     #[error(transparent)]
     Log(#[from] LogFileError),
     /// The process before goes on itself.
-    #[error("cannot take over from the process before: {0}")]
+    #[error("cannot take over from the old process: {0}")]
     HandOver(#[from] ChannelError),
     /// The system gave no thread, no runtime or no standard output.
     #[error(transparent)]

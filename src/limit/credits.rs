@@ -1,4 +1,4 @@
-//! credits: a balance that no time gives back.
+//! credits: a balance that time does not refill.
 //!
 //! State is the balance, or nothing while that is the initial one. Admit iff `cost <= balance`.
 

@@ -54,7 +54,7 @@ pub enum Algorithm {
         /// Most units that wait.
         queue: u64,
     },
-    /// A balance that no time gives back. Such a quota has no window, and its `limit` is [`COUNT_MAX`].
+    /// A balance that time does not refill. Such a quota has no window, and its `limit` is [`COUNT_MAX`].
     Credits {
         /// The balance of a client that has never spent and was never granted any.
         initial: u64,
@@ -66,7 +66,7 @@ pub enum Algorithm {
     Penalty {
         /// For how long, the first time.
         length: Micros,
-        /// How many times longer each further time within a day of the last one's end is; 1 or more.
+        /// The factor by which each further time within a day of the last one's end grows; 1 or more.
         growth: u32,
     },
 }

@@ -1,4 +1,4 @@
-//! Credits: balances that operators grant, and that no time gives back.
+//! Credits: balances that operators grant, and that time does not refill.
 
 use serde_json::{Value, json};
 

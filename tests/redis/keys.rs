@@ -193,12 +193,12 @@ fn a_gateway_that_starts_while_redis_is_away_says_that_it_knows_no_orders() {
     command(&fleet.gateways[0], "block", &alice);
     proxy.set(Fault::Refuse);
     let late = Process::start(&config(&url, "builtin:status/204"));
-    let ordered = "what operators ordered for single clients";
-    late.wait_for_line(&[ordered, "is not known yet"]);
+    let ordered = "directives for single clients";
+    late.wait_for_line(&[ordered, "are not known yet"]);
     assert!(!is_known(&late));
     assert_eq!(status(&late, "alice"), 204);
     proxy.set(Fault::None);
-    late.wait_for_line(&[ordered, "is known"]);
+    late.wait_for_line(&[ordered, "are known"]);
     assert!(is_known(&late));
     eventually("the block holds there", || {
         (status(&late, "alice") == 403).then_some(())

@@ -97,7 +97,7 @@ pub static ADMIN: LazyLock<TableSpec<Admin>> = LazyLock::new(|| {
         .effect(Effect::NeedsRestart)
         .key("token", admin_token("${file:admin_token}"))
         .sets(|admin| &mut admin.token)
-        .doc("What whoever changes something through this port must show.")
+        .doc("The token required to change anything through this port.")
 });
 
 /// `[log]`

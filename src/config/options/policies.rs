@@ -164,11 +164,11 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
         .doc("The policy whose credits take what this one refuses.")
         .key("penalty", duration(PENALTIES).or_none("none"))
         .sets(|table| &mut table.penalty)
-        .doc("How long a client that was refused is refused.")
+        .doc("How long a refusal keeps the client refused.")
         .effect(kept)
         .key("penalty_growth", number(1..=PENALTY_GROWTH_MAX).or(1))
         .sets(|table| &mut table.penalty_growth)
-        .doc("How many times longer each further penalty within a day of the last one's end is.")
+        .doc("The factor by which each penalty within a day of the last one's end grows.")
         .effect(kept)
         .key(
             "candidate",

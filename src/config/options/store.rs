@@ -66,7 +66,7 @@ pub static STORE: LazyLock<TableSpec<RawStore>> = LazyLock::new(|| {
         .key("refusal_cache", refusals)
         .sets(|store| &mut store.settings.refusal_cache)
         .doc(
-            "The longest time that a refusal is remembered here and repeated without asking Redis.",
+            "How long a refusal is repeated here before one request asks Redis again.",
         )
         .table("breaker", breaker(&default))
         .table("tls", tls())
@@ -81,13 +81,13 @@ fn breaker(default: &Settings) -> TableSpec<RawStore> {
         .doc("This many failures in a row open it.")
         .key("failure_ratio", share().or(default.failure_ratio))
         .sets(|store| &mut store.settings.breaker.failure_ratio)
-        .doc("A share of failures above this also opens it, once there are 20 decisions in the window.")
+        .doc("A share of failures above this also opens it, once there are 20 events in the window.")
         .key("window", duration(BREAKER).or(default.window))
         .sets(|store| &mut store.settings.breaker.window)
         .doc("The window over which that share is measured.")
         .key("cooldown", duration(BREAKER).or(default.cooldown))
         .sets(|store| &mut store.settings.breaker.cooldown)
-        .doc("How long it stays open before a single decision tries Redis again.")
+        .doc("How long it stays open before a single call tries Redis again.")
 }
 
 fn tls() -> TableSpec<RawStore> {

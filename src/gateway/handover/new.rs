@@ -191,7 +191,7 @@ impl Predecessor {
         if self.begin.counters_version != COUNTERS_VERSION {
             tracing::warn!(
                 old = self.begin.version,
-                "the process before keeps counters in another way: every client starts with a whole quota"
+                "the old process has another counter format: every client starts with a whole quota"
             );
             return None;
         }
@@ -229,7 +229,7 @@ impl AdoptedCounters {
     fn say(&self) {
         tracing::info!(
             partitions = self.adopted,
-            "counters of the process before are taken over"
+            "counters of the old process are taken over"
         );
     }
 }
