@@ -71,7 +71,7 @@ pub static LISTENER: LazyLock<TableSpec<RawListener>> = LazyLock::new(|| {
         .doc("Time allowed for a TLS handshake.")
         .key("header_timeout", seconds(10))
         .sets(|table| &mut table.listener.header_timeout)
-        .doc("Time allowed for a request's header section to arrive.")
+        .doc("Time allowed for a request's head to arrive.")
         .key("idle_timeout", seconds(75))
         .sets(|table| &mut table.listener.idle_timeout)
         .doc("Time allowed between two requests on a connection.")
@@ -84,7 +84,7 @@ pub static LISTENER: LazyLock<TableSpec<RawListener>> = LazyLock::new(|| {
         // hyper reads a head into 8 KiB at least.
         .key("max_header_bytes", size(8 << 10..=1 << 20).or(32 << 10))
         .sets(|table| &mut table.listener.max_header_bytes)
-        .doc("Most bytes in a request's header section.")
+        .doc("Most bytes in a request's head.")
         .key("max_body_bytes", size(BODY_BYTES).or_none("none"))
         .sets(|table| &mut table.listener.max_body_bytes)
         .doc("Most bytes in a request's body.")

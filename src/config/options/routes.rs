@@ -89,7 +89,7 @@ pub static ROUTE: LazyLock<TableSpec<RawRoute>> = LazyLock::new(|| {
         .doc("Whether it is meant that the route limits less than a broader one, about which `check` warns.")
         .key("response_timeout", timeout())
         .sets(|table| &mut table.response_timeout)
-        .doc("Time allowed until the response's header section.")
+        .doc("Time allowed until the response's head.")
         .key("body_timeout", silence)
         .sets(|table| &mut table.body_timeout)
         .doc("Time allowed without a byte of the response's body, or \"off\".")
