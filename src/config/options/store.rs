@@ -65,9 +65,7 @@ pub static STORE: LazyLock<TableSpec<RawStore>> = LazyLock::new(|| {
         .doc("Most bytes of counters in this process.")
         .key("refusal_cache", refusals)
         .sets(|store| &mut store.settings.refusal_cache)
-        .doc(
-            "How long a refusal is repeated here before one request asks Redis again.",
-        )
+        .doc("How long a refusal is repeated here before one request asks Redis again.")
         .table("breaker", breaker(&default))
         .table("tls", tls())
 });
@@ -81,7 +79,9 @@ fn breaker(default: &Settings) -> TableSpec<RawStore> {
         .doc("This many failures in a row open it.")
         .key("failure_ratio", share().or(default.failure_ratio))
         .sets(|store| &mut store.settings.breaker.failure_ratio)
-        .doc("A share of failures above this also opens it, once there are 20 events in the window.")
+        .doc(
+            "A share of failures above this also opens it, once there are 20 events in the window.",
+        )
         .key("window", duration(BREAKER).or(default.window))
         .sets(|store| &mut store.settings.breaker.window)
         .doc("The window over which that share is measured.")
