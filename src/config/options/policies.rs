@@ -168,7 +168,7 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
         .effect(kept)
         .key("penalty_growth", number(1..=PENALTY_GROWTH_MAX).or(1))
         .sets(|table| &mut table.penalty_growth)
-        .doc("The factor by which each penalty within a day of the last one's end grows.")
+        .doc("The factor by which each penalty within a day of the last one's end grows, to at most 24h, or `penalty`.")
         .effect(kept)
         .key(
             "candidate",
