@@ -211,6 +211,9 @@ impl FollowedQuota {
             return;
         }
         self.since = at;
+        // Its clock shows at least that by now: what is charged from now on is no charge of before the reset.
+        self.seen_time = at.max(self.seen_time + now.since(self.seen_at));
+        self.seen_at = now;
         self.unreported.forget(at + self.quota.phase(partition_id));
         self.is_void = self.reporting.is_some();
         self.alone = None;

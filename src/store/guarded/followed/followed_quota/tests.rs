@@ -52,6 +52,24 @@ fn what_was_counted_after_a_reset_stays_when_that_is_heard_of() {
 }
 
 #[test]
+fn what_is_charged_after_a_reset_is_later_than_it_however_long_an_answer_was_under_way() {
+    let check = check();
+    let late = SeenState {
+        received: terms(3).now,
+        ..seen(0, 0)
+    };
+    let mut quota = FollowedQuota::new(&check, INTERVAL, late);
+    let reset_at = START + Micros::from_secs(4);
+    quota.reset(PARTITION, reset_at, terms(4).now);
+    let units = quota.decide(&check, INTERVAL, &terms(5), true);
+    assert!(units.charged.expect("it is admitted").at > reset_at);
+    // What Redis said before the reset is no news after it.
+    quota.see(PARTITION, seen(50, 3));
+    let after = quota.decide(&Check { cost: 0, ..check }, INTERVAL, &terms(5), true);
+    assert_eq!(after.decision.remaining, 70);
+}
+
+#[test]
 fn what_a_report_says_that_redis_counted_after_a_reset_comes_back() {
     for (counted_at, comes_back) in [(2, None), (4, Some(30))] {
         let check = check();
