@@ -22,7 +22,7 @@
 //!   8 record          proxy::record: one access_log line, one set of metrics, when the answer has ended
 //! proxy::trace        what a request went through, step by step, for whoever watches; nothing while nobody does
 //! proxy::tunnel       after a 101: bytes of another protocol, between client and origin, untouched
-//! proxy::request_headers  the one order in which a request's head is changed, from before 1 to before 5
+//! proxy::request_headers  the one order in which a request's head is changed: before 1, after 1, before 5
 //! proxy::body_cost    bodies that report a cost: reads the request's before 3; body_reading: the response's as it
 //!                     passes; cost adds up
 //! proxy::wire         HTTP and its connections as both sides know them: framing, chunks, deadlines, sockets

@@ -164,7 +164,7 @@ impl Gateway {
         Ok(gateway)
     }
 
-    /// Accepts once the process before has passed everything.
+    /// Accepts once the old process has passed everything.
     fn take_over(
         &self,
         predecessor: &mut Predecessor,

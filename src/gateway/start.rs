@@ -33,7 +33,7 @@ pub enum StartError {
     /// A file of the log could not be opened.
     #[error(transparent)]
     Log(#[from] LogFileError),
-    /// The process before goes on itself.
+    /// The old process goes on itself.
     #[error("cannot take over from the old process: {0}")]
     HandOver(#[from] ChannelError),
     /// The system gave no thread, no runtime or no standard output.

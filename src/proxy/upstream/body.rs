@@ -75,11 +75,11 @@ impl UpstreamBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, UpstreamBodyError>>> {
         match &mut self.received {
-            Received::Http1(receiving, lease) => {
+            Received::Http1(receiving, pool_return) => {
                 let polled = receiving.poll_frame(self.timeout, cx);
                 // The body need not be polled beyond its end.
                 if let Some(connection) = receiving.take_connection() {
-                    lease.release(connection);
+                    pool_return.release(connection);
                 }
                 polled
             }

@@ -259,13 +259,13 @@ impl Dispatch<'_> {
                 if response.status() == StatusCode::SWITCHING_PROTOCOLS {
                     return switched(response);
                 }
-                let mut lease = PoolReturn::new(&origin, self.http);
+                let mut pool_return = PoolReturn::new(&origin, self.http);
                 if let Some(timeout) = response.body().keep_alive() {
                     // The origin closes the connection then, and no request must be on its way at
                     // that moment.
-                    lease.limit_idle(timeout.saturating_sub(KEEP_ALIVE_MARGIN));
+                    pool_return.limit_idle(timeout.saturating_sub(KEEP_ALIVE_MARGIN));
                 }
-                response.map(|receiving| Received::Http1(receiving, lease))
+                response.map(|receiving| Received::Http1(receiving, pool_return))
             }
             UpstreamConnection::Http2(slot) => {
                 let target = (&host, origin.scheme());

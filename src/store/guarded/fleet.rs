@@ -97,7 +97,7 @@ impl Fleet {
         }
     }
 
-    /// Goes on with what the process before has seen, if it was present until now.
+    /// Goes on with what the old process has seen, if it was present until now.
     pub(super) fn take_over(&self, view: FleetView, now: Timestamp) {
         if view.present_since_us > 0 && now < Timestamp(view.announced_us) + KNOWN_AFTER {
             self.seen.fetch_max(view.nodes, Relaxed);

@@ -251,7 +251,7 @@ impl GuardedStore {
         self.leases.reopen();
     }
 
-    /// Takes the leases over from the process before, if both have the same Redis.
+    /// Takes the leases over from the old process, if both have the same Redis.
     pub fn take_leasing_over(&self, passed: &PassedLeasing) {
         if passed.counters_at == self.settings().redis.counters_at() {
             self.fleet.take_over(passed.fleet, self.clock.now());

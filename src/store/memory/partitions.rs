@@ -268,7 +268,7 @@ impl<S: State + Clone> Partitions<S> {
         self.entries.iter().cloned().collect()
     }
 
-    /// Takes over a partition's state instead of its own, whether or not there is room: the process before had it.
+    /// Takes over a partition's state instead of its own, whether or not there is room: the old process had it.
     pub(super) fn adopt(&mut self, partition_id: PartitionId, state: S, budget: &MemoryBudget) {
         // No sooner than it must: a store that was full had no memory to split either.
         if self.entries.growth_bytes(partition_id).is_some() {

@@ -65,7 +65,7 @@ impl MemoryStore {
 
     /// Takes over counters of a series that is counted by `quota`; returns of how many partitions.
     ///
-    /// All of them, whatever the bound: the process before held them within its own. What is beyond a smaller one stays
+    /// All of them, whatever the bound: the old process held them within its own. What is beyond a smaller one stays
     /// until it is idle, as after a reload.
     pub fn adopt(&self, series_id: SeriesId, quota: &Quota, passed: SeriesStates) -> usize {
         match passed.states {
@@ -99,7 +99,7 @@ impl MemoryStore {
         newest.unwrap_or_default()
     }
 
-    /// Keeps what operators ordered of the process before.
+    /// Keeps what operators ordered of the old process.
     pub fn adopt_directives(&self, set: DirectiveSet) {
         self.directives.adopt(set);
     }

@@ -212,8 +212,7 @@ impl FollowedQuota {
         }
         self.since = at;
         // Its clock shows at least that by now: what is charged from now on is no charge of before the reset.
-        self.seen_time = at.max(self.seen_time + now.since(self.seen_at));
-        self.seen_at = now;
+        (self.seen_time, self.seen_at) = (at.max(self.redis_time(now)), now);
         self.unreported.forget(at + self.quota.phase(partition_id));
         self.is_void = self.reporting.is_some();
         self.alone = None;
@@ -330,7 +329,11 @@ impl FollowedQuota {
 
     /// Returns what time it is by the clock of Redis, or a little less, later by the partition's phase.
     fn server_now(&self, partition_id: PartitionId, now: Timestamp) -> Timestamp {
-        self.seen_time + now.since(self.seen_at) + self.quota.phase(partition_id)
+        self.redis_time(now) + self.quota.phase(partition_id)
+    }
+
+    fn redis_time(&self, now: Timestamp) -> Timestamp {
+        self.seen_time + now.since(self.seen_at)
     }
 }
 

@@ -76,7 +76,7 @@ impl FramingReader {
         }
     }
 
-    /// Returns how many bytes are diverted: of a body in chunks 0. None if the next bytes are not diverted.
+    /// Returns how many bytes are diverted, 0 for a body in chunks; none if the next bytes are not diverted.
     pub(super) fn diverted(&self) -> Option<u64> {
         self.is_diverted.then_some(match self.place {
             FramingState::Length(bytes) => bytes,
