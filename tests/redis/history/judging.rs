@@ -1,7 +1,7 @@
 //! The judge itself: it never accuses a correct limiter, and it finds out broken ones.
 
 use proptest::prelude::*;
-use tollgate::limit::{Algorithm, Count, Quota};
+use tollgate::limit::{Algorithm, Count, OldestBucket, Quota};
 
 use super::law::{Answer, History, Loss, Outage, Request, Violation, violations};
 use super::limiter::{Flaw, Load, WINDOW, history, quota};
@@ -160,6 +160,40 @@ fn what_was_lost_excuses_as_much_and_only_around_its_time() {
     assert_eq!(judged(&[0, 100, 3_000, 3_100], 1), 1);
     let later = 10 * WINDOW;
     assert_eq!(judged(&[later, later + 100, later + 200], 1), 1);
+}
+
+/// Each of two servers that decide while one takes over rounds down what leaves.
+#[test]
+fn two_servers_share_out_a_leaving_bucket_each_by_itself() {
+    let weighted = Algorithm::SlidingWindow {
+        buckets: 1,
+        oldest: OldestBucket::Weighted,
+    };
+    let quota = quota(weighted, 6, Count::Admitted);
+    let judged = |later: i64| {
+        let at = |sent| Request {
+            key: 0,
+            cost: 1,
+            sent,
+            received: sent + 10,
+            answer: Answer::Admitted,
+        };
+        let first = (0..12).map(|n| at(n * 100));
+        // 93 % of 6 are 5, of 12 they are 11.
+        let then = (0..later).map(|n| at(WINDOW * 107 / 100 + n * 100));
+        let history = History {
+            requests: first.chain(then).collect(),
+            losses: vec![Loss {
+                since: 0,
+                until: 2 * WINDOW,
+                units: 6,
+            }],
+            ..History::default()
+        };
+        violations(&history, &quota).len()
+    };
+    assert_eq!(judged(2), 0);
+    assert_eq!(judged(3), 1);
 }
 
 #[test]
