@@ -212,7 +212,7 @@ def subscribe(port, ca=None):
 def beside(port, ca=None):
     connection, messages = channel(port, ca), Messages()
     # One call lives through it all, and others come and go.
-    answers = connection.stream_stream("/test.Echo/Each")(messages, timeout=3 * PATIENCE)
+    answers = connection.stream_stream("/test.Echo/Each")(messages, timeout=10 * PATIENCE)
     ended = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.readline(), ended.set()), daemon=True).start()
     number = 0
