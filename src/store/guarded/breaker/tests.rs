@@ -207,8 +207,8 @@ proptest! {
                     calls.push_back((clock.now(), false));
                 }
             }
-            let share = |window_us: u64| {
-                let recent = calls.iter().filter(|(at, _)| clock.now().since(*at).0 < window_us);
+            let share_since = |us: u64| {
+                let recent = calls.iter().filter(|(at, _)| at.0 >= us);
                 let recent: Vec<bool> = recent.map(|(_, is_good)| *is_good).collect();
                 let failures = recent.iter().filter(|is_good| !**is_good).count();
                 recent.len() >= 20 && 2 * failures > recent.len()
@@ -217,8 +217,11 @@ proptest! {
             if in_row >= 5 {
                 prop_assert!(is_open);
             } else if matches!(event, Event::Fail) {
-                // Which steps the window is cut at is the breaker's own business.
-                let shares = (100..=112).map(|tenth| share(tenth * 100_000));
+                // At which sweep the window begins is the breaker's own business, and on which side of the calls that
+                // came at that moment.
+                let latest = (clock.now().0 - 10_000_000) / 100_000;
+                let sweeps = (latest - 11..=latest).map(|sweep| sweep * 100_000);
+                let shares = sweeps.flat_map(|us| [us, us + 1]).map(share_since);
                 let shares: Vec<bool> = shares.collect();
                 prop_assert!(shares.contains(&is_open), "{shares:?} {is_open}");
             }
