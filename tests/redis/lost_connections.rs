@@ -18,7 +18,7 @@ const CONNECTIONS: u64 = 3;
 const KILLS: usize = 6;
 /// Answers that each client waits for before and after something happens.
 const ANSWERS: u64 = 20;
-/// Between two requests of a client: together they need half of what two cores have.
+/// Between two requests of a client, so that together they leave something to other tests.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// What one client was told so far.
