@@ -22,6 +22,15 @@ fn the_schema_is_what_it_was() {
     assert!(is == should_be, "{} differs", path.display());
 }
 
+/// What begins with a document, reads it as a schema first.
+#[test]
+fn the_schema_itself_is_one() {
+    assert_eq!(
+        Validator::new(&schema()).mistakes(&json!({}), &json!({})),
+        Vec::<String>::new()
+    );
+}
+
 #[test]
 fn every_key_is_described() {
     let mut nameless = Vec::new();

@@ -2,13 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use crate::gate::{CLIENT, Gate};
 use crate::support::redis::Server;
 use crate::support::{Client, Config, eventually};
 
-/// Clients that ask again and again, each on its connection, and so always of the same worker.
+/// Clients that ask all the time, each on its connection, and so always of the same worker.
 const CLIENTS: usize = 16;
 /// Most clients of one worker, if the gateway spreads connections halfway evenly.
 const OF_ONE_WORKER: usize = CLIENTS * 3 / 4;
@@ -17,9 +16,7 @@ const CONNECTIONS: u64 = 3;
 /// How often a connection is killed.
 const KILLS: usize = 6;
 /// Answers that each client waits for before and after something happens.
-const ANSWERS: u64 = 20;
-/// Between two requests of a client, so that together they leave something to other tests.
-const PAUSE: Duration = Duration::from_millis(10);
+const ANSWERS: u64 = 50;
 
 /// What one client was told so far.
 #[derive(Default)]
@@ -58,7 +55,6 @@ fn under_load(test: impl FnOnce(&Crowd<'_>)) {
             scope.spawn(move || {
                 while !ended.load(Ordering::Relaxed) {
                     seen.ask(&mut client);
-                    thread::sleep(PAUSE);
                 }
             });
         }

@@ -26,6 +26,17 @@ fn is_found_out(quota: &Quota, flaw: Flaw) -> bool {
     })
 }
 
+/// A request of one unit that is admitted.
+fn admitted(sent: i64) -> Request {
+    Request {
+        key: 0,
+        cost: 1,
+        sent,
+        received: sent + 10,
+        answer: Answer::Admitted,
+    }
+}
+
 fn counts(algorithm: Algorithm) -> Vec<Count> {
     match algorithm {
         Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => vec![Count::Admitted],
@@ -112,10 +123,7 @@ fn one_request_too_many_is_shown_with_its_stretch() {
     let quota = quota(Algorithm::SlidingLog, 2, Count::Admitted);
     let request = |sent| Request {
         key: 7,
-        cost: 1,
-        sent,
-        received: sent + 10,
-        answer: Answer::Admitted,
+        ..admitted(sent)
     };
     let mut history = History {
         requests: vec![request(0), request(100), request(WINDOW - 11)],
@@ -137,16 +145,9 @@ fn one_request_too_many_is_shown_with_its_stretch() {
 #[test]
 fn what_was_lost_excuses_as_much_and_only_around_its_time() {
     let quota = quota(Algorithm::SlidingLog, 2, Count::Admitted);
-    let at = |sent| Request {
-        key: 0,
-        cost: 1,
-        sent,
-        received: sent + 10,
-        answer: Answer::Admitted,
-    };
     let judged = |times: &[i64], units| {
         let history = History {
-            requests: times.iter().map(|time| at(*time)).collect(),
+            requests: times.iter().map(|time| admitted(*time)).collect(),
             losses: vec![Loss {
                 since: 1_000,
                 until: 2_000,
@@ -171,16 +172,9 @@ fn two_servers_share_out_a_leaving_bucket_each_by_itself() {
     };
     let quota = quota(weighted, 6, Count::Admitted);
     let judged = |later: i64| {
-        let at = |sent| Request {
-            key: 0,
-            cost: 1,
-            sent,
-            received: sent + 10,
-            answer: Answer::Admitted,
-        };
-        let first = (0..12).map(|n| at(n * 100));
+        let first = (0..12).map(|n| admitted(n * 100));
         // 93 % of 6 are 5, of 12 they are 11.
-        let then = (0..later).map(|n| at(WINDOW * 107 / 100 + n * 100));
+        let then = (0..later).map(|n| admitted(WINDOW * 107 / 100 + n * 100));
         let history = History {
             requests: first.chain(then).collect(),
             losses: vec![Loss {
@@ -199,13 +193,10 @@ fn two_servers_share_out_a_leaving_bucket_each_by_itself() {
 #[test]
 fn outages_excuse_as_much_again_within_them_however_many_there_are() {
     let quota = quota(Algorithm::SlidingLog, 2, Count::Admitted);
-    let judged = |admitted: i64, sent: i64| {
-        let requests = (0..admitted).map(|n| Request {
-            key: 0,
-            cost: 1,
-            sent: sent + n * 10,
+    let judged = |count: i64, sent: i64| {
+        let requests = (0..count).map(|n| Request {
             received: sent + n * 10 + 5,
-            answer: Answer::Admitted,
+            ..admitted(sent + n * 10)
         });
         let outage = |since| Outage {
             since,

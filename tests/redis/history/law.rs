@@ -282,19 +282,16 @@ impl<'a> Case<'a> {
             let left = u64::try_from((at + 1) * part - latest).expect("it is in that part");
             let part = u64::try_from(part).expect("a positive length");
             let oldest = spent_within(at - run, at - run + 1) * left / part;
+            // Of two servers that decide at the same time, while one takes over, each rounds down what leaves of its own.
+            let rounded = u64::from(self.lost(since, until) > 0);
+            let oldest = oldest.saturating_sub(rounded);
             let units = spent_within(at - run + 1, at + 1) + oldest + request.cost;
             self.judge(since, until, units, self.quota.limit)
         })
     }
 
     fn judge(&self, since: i64, until: i64, admitted: u64, allowed: u64) -> Option<Violation> {
-        let reach = micros(self.quota.capacity()) * self.interval() * 2;
-        // What was lost may have been spent before the stretch, and would have counted in it.
-        let losses = self.history.losses.iter();
-        let losses = losses.filter(|x| since - reach <= x.until && until >= x.since);
-        let lost: u64 = losses
-            .map(|loss| self.units_of_loss(loss, since, until))
-            .sum();
+        let lost = self.lost(since, until);
         let mut outages = self.history.outages.iter();
         let is_within = outages.any(|x| since <= x.until && until >= x.since);
         let allowed = allowed + lost + if is_within { allowed } else { 0 };
@@ -307,20 +304,29 @@ impl<'a> Case<'a> {
         })
     }
 
+    /// The most that losses let be admitted beyond the law in a stretch.
+    fn lost(&self, since: i64, until: i64) -> u64 {
+        let reach = micros(self.quota.capacity()) * self.interval() * 2;
+        // What was lost may have been spent before the stretch, and would have counted in it.
+        let losses = self.history.losses.iter();
+        let losses = losses.filter(|x| since - reach <= x.until && until >= x.since);
+        losses
+            .map(|loss| self.units_of_loss(loss, since, until))
+            .sum()
+    }
+
     /// The most that a loss lets be admitted beyond the law in a stretch: as much as is lost, and what two
-    /// servers that decide at the same time, while one takes over, work off or round down twice.
+    /// servers that decide at the same time, while one takes over, work off twice.
     fn units_of_loss(&self, loss: &Loss, since: i64, until: i64) -> u64 {
+        let is_rate = matches!(
+            self.quota.algorithm,
+            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. }
+        );
         let both = (until.min(loss.until) - since.max(loss.since)).max(0);
-        let twice = match self.quota.algorithm {
-            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => {
-                units_of(both / self.interval())
-            }
-            // Of 6 units each that leave, 93 % are 5 and 5, and of the 12 together 11.
-            Algorithm::SlidingWindow {
-                oldest: OldestBucket::Weighted,
-                ..
-            } => 1,
-            _ => 0,
+        let twice = if is_rate {
+            units_of(both / self.interval())
+        } else {
+            0
         };
         loss.units + twice
     }
