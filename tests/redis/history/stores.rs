@@ -97,7 +97,7 @@ fn three_gateways_keep_the_laws_while_a_cluster_is_resharded() {
     );
     let gateways = fleet.addresses();
     let histories = thread::scope(|scope| {
-        let recording = scope.spawn(|| record(&gateways, &quotas, BURSTS, lacks_answers));
+        let recording = scope.spawn(|| record(&gateways, &quotas, BURSTS_AROUND, lacks_answers));
         let mut moves = 0;
         while !recording.is_finished() {
             // In one direction for a while, as `redis-cli --cluster reshard` does.
