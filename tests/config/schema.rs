@@ -22,7 +22,7 @@ fn the_schema_is_what_it_was() {
     assert!(is == should_be, "{} differs", path.display());
 }
 
-/// What begins with a document, reads it as a schema first.
+/// A validator first checks that its document is a schema.
 #[test]
 fn the_schema_itself_is_one() {
     assert_eq!(

@@ -116,7 +116,7 @@ fn a_full_house_of_held_requests_is_a_503_that_gives_its_charge_back() {
         origin.url(),
         "quota = '1 per 1s'\nalgorithm = 'leaky-bucket'\nqueue = 3\npartition = []",
     );
-    // One worker: two may decide in one order and ask for the room in the other.
+    // One worker: with two, requests may be decided in one order and take the room in the other.
     let running = start(&config.listener("max_delayed = 1").one_worker());
     assert_eq!(get(running.public, "/", "").status, 200);
     // Two that would be held, and room for one: whichever comes second is turned away.

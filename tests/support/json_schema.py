@@ -1,4 +1,4 @@
-"""Says what is wrong with JSON by a JSON Schema of draft 2020-12.
+"""Validates JSON by JSON Schemas of draft 2020-12.
 
 The first line of its input is a document with definitions. Each further one is a list of a schema, which is read as if
 it stood in that document, and a value; the answer is one line, a list of messages.

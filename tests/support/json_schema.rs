@@ -13,7 +13,7 @@ pub struct Validator {
 }
 
 impl Validator {
-    /// Begins with a document, which has the definitions that schemas refer to.
+    /// Starts with a document that has the definitions schemas refer to; itself it must be a schema.
     #[track_caller]
     pub fn new(document: &Value) -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/json_schema.py");
@@ -36,13 +36,15 @@ impl Validator {
         self.say(&json!([schema, value]));
         let mut answer = String::new();
         self.answers.read_line(&mut answer).expect("a line");
-        serde_json::from_str(&answer).expect("a good schema, and python3-jsonschema")
+        serde_json::from_str(&answer)
+            .expect("an answer: python3-jsonschema is installed, and the schema is one")
     }
 
     #[track_caller]
     fn say(&mut self, line: &Value) {
         let stdin = self.python.stdin.as_mut().expect("a piped stream");
-        writeln!(stdin, "{line}").expect("it reads what it is told");
+        writeln!(stdin, "{line}")
+            .expect("python3-jsonschema is installed, and the document is a schema");
     }
 }
 

@@ -163,9 +163,9 @@ fn what_was_lost_excuses_as_much_and_only_around_its_time() {
     assert_eq!(judged(&[later, later + 100, later + 200], 1), 1);
 }
 
-/// Each of two servers that decide while one takes over rounds down what leaves.
+/// While one server takes over from another, both decide.
 #[test]
-fn two_servers_share_out_a_leaving_bucket_each_by_itself() {
+fn each_of_two_servers_rounds_down_its_part_of_a_leaving_bucket() {
     let weighted = Algorithm::SlidingWindow {
         buckets: 1,
         oldest: OldestBucket::Weighted,
