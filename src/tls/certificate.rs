@@ -5,7 +5,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
 use rustls::pki_types::CertificateDer;
-use x509_parser::prelude::{FromDer as _, X509Certificate};
+use x509_cert::certificate::{CertificateInner, Raw};
+use x509_cert::der::Decode as _;
+
+/// A certificate whose parts can be read, whether it keeps to RFC 5280 or not.
+pub(super) type Certificate = CertificateInner<Raw>;
 
 /// A client's certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,8 +36,7 @@ impl ClientCertificate {
                 .map(|chain| chain.clone().into_owned())
                 .collect(),
             // Nobody is let in for ever by what cannot be read.
-            expires_secs: X509Certificate::from_der(leaf)
-                .map_or(0, |(_, leaf)| leaf.validity().not_after.timestamp()),
+            expires_secs: Certificate::from_der(leaf).map_or(0, |leaf| expiry(&leaf)),
             header: HeaderValue::try_from(header).expect("Base64 makes a value"),
             sha256: (digest.as_ref().iter())
                 .flat_map(|byte| [byte >> 4, byte & 15])
@@ -41,6 +44,12 @@ impl ClientCertificate {
                 .collect(),
         })
     }
+}
+
+/// Returns the last second of a certificate's validity, since 1970.
+pub(super) fn expiry(certificate: &Certificate) -> i64 {
+    let not_after = certificate.tbs_certificate().validity().not_after;
+    i64::try_from(not_after.to_unix_duration().as_secs()).unwrap_or(i64::MAX)
 }
 
 const HEX: &[u8; 16] = b"0123456789abcdef";

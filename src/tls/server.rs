@@ -16,9 +16,11 @@ use rustls::{
     CertificateError, ProtocolVersion, ServerConfig, ServerConnection, SupportedProtocolVersion,
     version,
 };
-use x509_parser::extensions::GeneralName;
-use x509_parser::prelude::{FromDer as _, X509Certificate};
+use x509_cert::der::Decode as _;
+use x509_cert::ext::pkix::SubjectAltName;
+use x509_cert::ext::pkix::name::GeneralName;
 
+use super::certificate::{Certificate, expiry};
 use super::material::{TlsFault, authorities, digest_of, identity};
 use super::{ALPN_HTTP1, ClientCertificate};
 use crate::fault::HandshakeFailure;
@@ -279,13 +281,12 @@ impl CertificateNames {
     fn add(&mut self, identity: CertifiedKey) -> Result<CertificateInfo, TlsFault> {
         let unreadable = TlsFault::Certificate("holds a certificate that cannot be read");
         let leaf = identity.end_entity_cert().map_err(|_| unreadable)?;
-        let (_, leaf) = X509Certificate::from_der(leaf).map_err(|_| unreadable)?;
-        let alternatives = leaf.subject_alternative_name().map_err(|_| unreadable)?;
-        let alternatives = alternatives
-            .iter()
-            .flat_map(|alternative| &alternative.value.general_names);
+        let leaf = Certificate::from_der(leaf).map_err(|_| unreadable)?;
+        let alternatives = leaf.tbs_certificate().get_extension::<SubjectAltName>();
+        let alternatives = alternatives.map_err(|_| unreadable)?;
+        let alternatives = alternatives.into_iter().flat_map(|(_, names)| names.0);
         let names = alternatives.filter_map(|name| match name {
-            GeneralName::DNSName(name) => Some(name.to_ascii_lowercase()),
+            GeneralName::DnsName(name) => Some(name.as_str().to_ascii_lowercase()),
             _ => None,
         });
         let names: Vec<String> = names.collect();
@@ -302,9 +303,9 @@ impl CertificateNames {
         let info = CertificateInfo {
             name: match names.first() {
                 Some(first) => first.as_str().into(),
-                None => leaf.subject().to_string().into(),
+                None => leaf.tbs_certificate().subject().to_string().into(),
             },
-            expires_secs: leaf.validity().not_after.timestamp(),
+            expires_secs: expiry(&leaf),
             has_names: !names.is_empty(),
         };
         self.keys.push(Arc::new(identity));

@@ -1,6 +1,7 @@
 //! Whether a server is who it should be.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_name;
@@ -8,7 +9,9 @@ use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signat
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
-use x509_parser::prelude::{FromDer as _, X509Certificate};
+use x509_cert::der::Decode as _;
+
+use super::certificate::Certificate;
 
 /// What a server must prove.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,19 +88,21 @@ impl ServerCertVerifier for ServerVerifier {
 
 /// Whether a certificate names itself as its authority.
 fn is_self_issued(leaf: &CertificateDer<'_>) -> bool {
-    let read = X509Certificate::from_der(leaf);
-    read.is_ok_and(|(_, leaf)| leaf.subject() == leaf.issuer())
+    Certificate::from_der(leaf).is_ok_and(|leaf| {
+        let leaf = leaf.tbs_certificate();
+        leaf.subject() == leaf.issuer()
+    })
 }
 
 /// Whether a certificate is valid now.
 fn verify_dates(leaf: &CertificateDer<'_>, now: UnixTime) -> Result<(), CertificateError> {
-    let (_, leaf) = X509Certificate::from_der(leaf).map_err(|_| CertificateError::BadEncoding)?;
-    let validity = leaf.validity();
-    let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-    if now < validity.not_before.timestamp() {
+    let leaf = Certificate::from_der(leaf).map_err(|_| CertificateError::BadEncoding)?;
+    let validity = leaf.tbs_certificate().validity();
+    let now = Duration::from_secs(now.as_secs());
+    if now < validity.not_before.to_unix_duration() {
         return Err(CertificateError::NotValidYet);
     }
-    if now > validity.not_after.timestamp() {
+    if now > validity.not_after.to_unix_duration() {
         return Err(CertificateError::Expired);
     }
     Ok(())

@@ -14,7 +14,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, HandshakeKind, version};
 use serde_json::Value;
 use tollgate::clock::{Micros, Timestamp};
-use x509_parser::prelude::{FromDer as _, X509Certificate};
+use x509_cert::der::Decode as _;
 
 use crate::secure::{Secure, tls, trusting, with_versions};
 use crate::support::http2::{Http2, request};
@@ -68,9 +68,9 @@ impl Parties {
 /// The first moment at which a certificate is not valid any more.
 fn expiry(certificate: &Certificate) -> Timestamp {
     let der = CertificateDer::from_pem_file(&certificate.file).expect("a certificate");
-    let (_, leaf) = X509Certificate::from_der(&der).expect("a certificate");
-    let last = u64::try_from(leaf.validity().not_after.timestamp()).expect("a time");
-    Timestamp::default() + secs(last + 1)
+    let leaf = x509_cert::Certificate::from_der(&der).expect("a certificate");
+    let last = leaf.tbs_certificate().validity().not_after;
+    Timestamp::default() + secs(last.to_unix_duration().as_secs() + 1)
 }
 
 fn errors(running: &Running, reason: &str) -> u64 {

@@ -290,5 +290,5 @@ async fn ends(
 
 #[test]
 fn never_more_than_the_quota_is_admitted_and_what_was_is_what_is_counted() {
-    tell_of_each(&of_each_algorithm(LIMIT), event(), ends);
+    tell_of_each(&of_each_algorithm(LIMIT), event, ends);
 }

@@ -262,5 +262,5 @@ async fn ends(
 
 #[test]
 fn each_gateway_keeps_the_quota_as_far_as_it_has_heard_and_all_that_was_spent_is_counted() {
-    tell_of_each(&quotas(), event(), ends);
+    tell_of_each(&quotas(), event, ends);
 }
