@@ -463,6 +463,14 @@ def bound(seconds):
     signal.alarm(seconds)
 
 
+def numbers(*defaults):
+    """Returns the numbers that the arguments are, then the defaults of those that are missing."""
+    given = sys.argv[1:]
+    if len(given) > len(defaults) or not all(word.isdecimal() for word in given):
+        sys.exit(f"expected numbers, {len(defaults)} at most, not {' '.join(given)}")
+    return [*map(int, given), *defaults[len(given):]]
+
+
 def run_scenarios(scenarios, seconds):
     """Runs those that the arguments name, or all, within so many seconds; ends with the verdict."""
     bound(seconds)
