@@ -36,7 +36,7 @@ pub(super) fn ready(request: &AdminRequest) -> AdminReply {
         );
     }
     body += &credits(request, redis.as_deref());
-    if !request.state.in_force.is_known.load(Relaxed) {
+    if !request.state.sources.is_known.load(Relaxed) {
         body += "directives of `tollgate keys` (blocks, overrides for a time) are not known yet: Redis has not \
                  been reached since the start\n";
     }

@@ -9,7 +9,7 @@ use super::live::LiveFeed;
 use super::reloads::ReloadControl;
 use super::upgrades::UpgradeRequest;
 use crate::clock::Timestamp;
-use crate::keys::InForce;
+use crate::keys::ActiveSources;
 use crate::logging::RecentEvents;
 use crate::proxy::process::Process;
 
@@ -21,7 +21,7 @@ pub struct AdminState {
     /// What is running.
     pub process: Arc<Process>,
     /// The file in force, and what operators ordered beside it.
-    pub in_force: Arc<InForce>,
+    pub sources: Arc<ActiveSources>,
     /// Reloads the file, and remembers what came of it.
     pub(super) reloads: Arc<dyn ReloadControl>,
     /// When the gateway started, by wall time.
@@ -42,14 +42,14 @@ impl AdminState {
     /// Makes the state of a gateway that is not ready yet.
     pub fn new(
         process: Arc<Process>,
-        in_force: Arc<InForce>,
+        sources: Arc<ActiveSources>,
         reloads: Arc<dyn ReloadControl>,
     ) -> Self {
         Self {
             is_ready: AtomicBool::new(false),
             started: process.clock.wall(),
             process,
-            in_force,
+            sources,
             reloads,
             events: OnceLock::new(),
             upgrades: OnceLock::new(),

@@ -58,8 +58,8 @@ pub(super) async fn control(
     // The acceptors hold the workers' channels: when the last one ends, the workers drain.
     drop(workers);
     let session = process.store.session();
-    let in_force = Arc::clone(&admin.in_force);
-    let follower = DirectiveFollower::new(Arc::clone(&process), session.clone(), in_force);
+    let sources = Arc::clone(&admin.sources);
+    let follower = DirectiveFollower::new(Arc::clone(&process), session.clone(), sources);
     tokio::task::spawn_local(follower.follow());
     let (answers_admin, answering) = watch::channel(Accepting::Paused);
     let admin_port = sockets.admin.map(|listener| -> io::Result<_> {

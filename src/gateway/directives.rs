@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::clock::{Timestamp, monotonic};
 use crate::keys::directive::DirectiveKind;
-use crate::keys::{Directive, InForce, InForceParts, reset_states};
+use crate::keys::{ActiveSources, ConfigSources, Directive, reset_states};
 use crate::limit::PartitionId;
 use crate::limit::plan::SeriesId;
 use crate::proxy::process::{ActiveConfig, Process};
@@ -20,7 +20,7 @@ use crate::store::{Session, Store};
 pub(crate) struct DirectiveFollower {
     process: Arc<Process>,
     session: Session,
-    in_force: Arc<InForce>,
+    sources: Arc<ActiveSources>,
     /// The version that is in force; none before the store has been asked.
     version: Option<u64>,
     resets: NotedResets,
@@ -31,11 +31,15 @@ pub(crate) struct DirectiveFollower {
 }
 
 impl DirectiveFollower {
-    pub(crate) fn new(process: Arc<Process>, session: Session, in_force: Arc<InForce>) -> Self {
+    pub(crate) fn new(
+        process: Arc<Process>,
+        session: Session,
+        sources: Arc<ActiveSources>,
+    ) -> Self {
         Self {
             process,
             session,
-            in_force,
+            sources,
             version: None,
             resets: NotedResets::default(),
             connects_until: monotonic() + CONNECTS_WITHIN,
@@ -45,7 +49,7 @@ impl DirectiveFollower {
 
     /// Follows them as long as the gateway lives.
     pub(crate) async fn follow(mut self) {
-        let in_force = Arc::clone(&self.in_force);
+        let sources = Arc::clone(&self.sources);
         // Requests come already: blocks must not wait for a whole period.
         while self.version.is_none() && monotonic() < self.connects_until {
             self.read().await;
@@ -56,10 +60,10 @@ impl DirectiveFollower {
         loop {
             tokio::select! {
                 _ = period.tick() => {}
-                () = in_force.given.notified() => {}
+                () = sources.given.notified() => {}
             }
             self.read().await;
-            self.in_force.read.notify_waiters();
+            self.sources.read.notify_waiters();
         }
     }
 
@@ -94,10 +98,10 @@ impl DirectiveFollower {
         let Some(directives) = self.changed(new, now) else {
             return;
         };
-        let (process, in_force) = (Arc::clone(&self.process), Arc::clone(&self.in_force));
+        let (process, sources) = (Arc::clone(&self.process), Arc::clone(&self.sources));
         let resets = std::mem::take(&mut self.resets);
         // It compiles, and the acceptors live on this thread.
-        let put = move || put_in_force(&process, &in_force, resets, directives);
+        let put = move || put_in_force(&process, &sources, resets, directives);
         match tokio::task::spawn_blocking(put).await {
             Ok(resets) => self.resets = resets,
             Err(error) => tracing::error!(%error, "directives are not in force"),
@@ -106,7 +110,7 @@ impl DirectiveFollower {
 
     fn note_known(&self) {
         if self.version.is_none() {
-            self.in_force.is_known.store(true, Relaxed);
+            self.sources.is_known.store(true, Relaxed);
             if self.is_logged {
                 tracing::info!("directives for single clients are known");
             }
@@ -136,7 +140,7 @@ impl DirectiveFollower {
 
     /// Returns the directives that have not ended.
     fn held(&self, now: Timestamp) -> Vec<StoredDirective> {
-        let parts = self.in_force.parts();
+        let parts = self.sources.parts();
         let held = parts.directives.iter().filter(|one| one.until > now);
         held.map(Directive::stored).collect()
     }
@@ -144,7 +148,7 @@ impl DirectiveFollower {
     /// Returns the directives that are to be in force, the `new` ones or what is left of the old ones, if those are
     /// others than before.
     fn changed(&self, new: Option<Vec<Directive>>, now: Timestamp) -> Option<Vec<Directive>> {
-        let parts = self.in_force.parts();
+        let parts = self.sources.parts();
         let has_ended = parts.directives.iter().any(|one| one.until <= now);
         if new.is_none() && !has_ended {
             return None;
@@ -158,20 +162,20 @@ impl DirectiveFollower {
 /// Puts directives in force.
 fn put_in_force(
     process: &Process,
-    in_force: &InForce,
+    sources: &ActiveSources,
     mut resets: NotedResets,
     directives: Vec<Directive>,
 ) -> NotedResets {
-    let change = in_force.change();
+    let change = sources.change();
     let before = change.before();
-    let after = InForceParts {
+    let after = ConfigSources {
         file: Arc::clone(&before.file),
         directives: directives.into(),
     };
     let live = Arc::clone(&process.live());
     resets.note(&after.directives, &live.snapshot, &process.store);
     let is_grant = |one: &&Directive| matches!(one.text.kind, DirectiveKind::Grant(_));
-    let grants = |parts: &InForceParts| -> Vec<Directive> {
+    let grants = |parts: &ConfigSources| -> Vec<Directive> {
         parts.directives.iter().filter(is_grant).cloned().collect()
     };
     if grants(&before) != grants(&after) {

@@ -128,8 +128,8 @@ impl Gateway {
         let file = loaded.file;
         let reloader = Reloader::new(&process, output, path, worker_count, file, watch);
         let reloader = Arc::new(reloader);
-        let in_force = Arc::clone(&reloader.in_force);
-        let admin = AdminState::new(Arc::clone(&process), in_force, reloader.clone());
+        let sources = Arc::clone(&reloader.sources);
+        let admin = AdminState::new(Arc::clone(&process), sources, reloader.clone());
         let admin = Arc::new(admin);
         let sockets_max = descriptors::bound(&process, worker_count);
         let (phase, seen_phase) = watch::channel(Phase::Paused);
@@ -172,7 +172,7 @@ impl Gateway {
     ) -> Result<(), ChannelError> {
         let gateway = TakeOver {
             process: &self.process,
-            in_force: &self.admin.in_force,
+            sources: &self.admin.sources,
             given_as,
             drainers: &self.drainers,
         };

@@ -16,7 +16,7 @@ use crate::config::changes::{Changes, changes, keep_until_restart};
 use crate::config::{
     ConfigText, Loaded, ReadPaths, describe, environment, file::File, reload, report::Report,
 };
-use crate::keys::{InForce, InForceParts};
+use crate::keys::{ActiveSources, ConfigSources};
 use crate::limit::plan::SeriesId;
 use crate::logging::{Logging, Output};
 use crate::metrics::ConfigInfo;
@@ -33,7 +33,7 @@ pub(super) struct Reloader {
     path: Option<PathBuf>,
     workers: usize,
     /// What is in force, for reloads and for directives.
-    pub(super) in_force: Arc<InForce>,
+    pub(super) sources: Arc<ActiveSources>,
     /// Changes what is logged, once events are logged; held during a reload.
     logging: Mutex<Option<Logging>>,
     last: Mutex<Option<Arc<ReloadReport>>>,
@@ -45,7 +45,7 @@ pub(super) struct Reloader {
 struct Prepared {
     changes: Changes,
     snapshot: Snapshot,
-    after: InForceParts,
+    after: ConfigSources,
     warnings: Vec<String>,
     paths: ReadPaths,
     hash: Box<str>,
@@ -65,7 +65,7 @@ impl Reloader {
             output,
             path: path.map(Path::to_owned),
             workers,
-            in_force: Arc::new(InForce::new(file)),
+            sources: Arc::new(ActiveSources::new(file)),
             logging: Mutex::default(),
             last: Mutex::default(),
             watch: Mutex::new(watch),
@@ -142,7 +142,7 @@ impl Reloader {
                 watch.rejected(report.paths().clone());
             }
         })?;
-        let change = self.in_force.change();
+        let change = self.sources.change();
         let Prepared {
             changes,
             snapshot,
@@ -197,13 +197,13 @@ impl Reloader {
     }
 
     /// Makes of a file what would be in force after `before`.
-    fn prepare(&self, before: &InForceParts, loaded: Loaded) -> Prepared {
+    fn prepare(&self, before: &ConfigSources, loaded: Loaded) -> Prepared {
         let process = &self.process;
         let changes = changes(&before.file, &loaded.file);
         let old = Arc::clone(&process.live());
         let loaded = keep_until_restart(&before.file, &old.snapshot, loaded);
         let mut snapshot = loaded.snapshot;
-        let after = InForceParts {
+        let after = ConfigSources {
             file: Arc::new(loaded.file),
             directives: Arc::clone(&before.directives),
         };
@@ -296,7 +296,7 @@ impl ReloadControl for Reloader {
                 let config = ConfigText::of(path, &text);
                 match self.load(config) {
                     Ok(loaded) => {
-                        let made = self.prepare(&self.in_force.parts(), loaded);
+                        let made = self.prepare(&self.sources.parts(), loaded);
                         let config = PreviewedConfig {
                             partition_key: self.process.partition_key(&made.snapshot.store),
                             snapshot: made.snapshot,
@@ -326,7 +326,7 @@ impl ReloadControl for Reloader {
     }
 
     fn configuration(&self) -> Value {
-        describe(&self.in_force.parts().file)
+        describe(&self.sources.parts().file)
     }
 }
 

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::active_sources::ConfigSources;
 use super::directive::{Directive, DirectiveKind};
-use super::in_force::InForceParts;
 use crate::config::compile::{GrantsBeside, checks_left_for, temporary_grant};
 use crate::config::display;
 use crate::index::PolicyIndex;
@@ -14,7 +14,7 @@ use crate::request::{NamedClient, Part, PartPattern, Partition, Pattern, Pattern
 use crate::snapshot::{BLOCKED, Policy, Snapshot, TemporaryClients, TemporaryOverrides};
 use crate::store::{Series, Store};
 
-impl InForceParts {
+impl ConfigSources {
     /// Puts what directives grant into a snapshot of the file, in the place of what it had of them. What they say of
     /// policies that are not there, or can no longer be counted, is left out.
     pub fn apply_to(&self, snapshot: &mut Snapshot, partition_key: &[u8; 32], store: &Store) {

@@ -35,7 +35,7 @@ impl Keys<'_> {
         lifetime: Duration,
     ) -> Result<Done, KeysError> {
         let (index, clients) = self.clients(policy, value)?;
-        let parts = self.in_force.parts();
+        let parts = self.sources.parts();
         let temporary = self.snapshot.policies[index].temporary.as_ref();
         let beside = GrantsBeside {
             room: checks_left_for(self.snapshot, index),
@@ -259,7 +259,7 @@ impl Keys<'_> {
         }
         let now = self.clock.now();
         self.session.put_directive(directive.clone(), now).await?;
-        self.in_force
+        self.sources
             .comes_to(|all| all.iter().any(|one| one.stored() == directive))
             .await;
         Ok(())
@@ -287,7 +287,7 @@ impl Keys<'_> {
         }
         let ids: Vec<String> = found.iter().map(|one| one.id.clone()).collect();
         self.session.remove_directives(&ids).await?;
-        self.in_force
+        self.sources
             .comes_to(|all| !all.iter().any(|one| ids.contains(&one.id)))
             .await;
         let named = found.iter().map(|one| match &one.text.policy {

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use super::active_sources::ActiveSources;
 use super::client::{DigestKeys, NamedClients};
 use super::directive::Directive;
 use super::error::KeysError;
-use super::in_force::InForce;
 use crate::clock::Clock;
 use crate::config::value::did_you_mean;
 use crate::index::PolicyIndex;
@@ -26,7 +26,7 @@ pub struct Keys<'k> {
     /// The time.
     pub clock: &'k Clock,
     /// The file, and what is in force for a time.
-    pub in_force: &'k InForce,
+    pub sources: &'k ActiveSources,
     /// The store of the process.
     pub store: &'k Store,
 }
@@ -71,7 +71,7 @@ impl Keys<'_> {
 
     /// Returns what is in force for a time now.
     pub(super) fn directives(&self) -> Arc<[Directive]> {
-        Arc::clone(&self.in_force.parts().directives)
+        Arc::clone(&self.sources.parts().directives)
     }
 
     /// Returns the time in ms since 1970.

@@ -5,6 +5,7 @@
 //! for the whole fleet. `apply` puts directives into a snapshot, so that a request pays nothing for what
 //! nobody ordered; [`command`] is what `tollgate keys` asks for.
 
+mod active_sources;
 mod apply;
 mod client;
 pub mod command;
@@ -12,11 +13,10 @@ mod context;
 pub mod directive;
 mod error;
 mod get;
-mod in_force;
 pub mod report;
 
+pub use active_sources::{ActiveSources, ConfigSources};
 pub use apply::reset_states;
 pub use context::Keys;
 pub use directive::{Directive, hex};
 pub use error::KeysError;
-pub use in_force::{InForce, InForceParts};

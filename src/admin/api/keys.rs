@@ -136,7 +136,7 @@ impl Context {
             digest_key: &self.0.digest_key,
             session: &request.session,
             clock: &process.clock,
-            in_force: &request.state.in_force,
+            sources: &request.state.sources,
             store: &process.store,
         }
     }

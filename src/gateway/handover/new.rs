@@ -13,7 +13,7 @@ use super::{PROTOCOL, STEP_WITHIN, VARIABLE};
 use crate::build_info;
 use crate::clock::{Clock, monotonic};
 use crate::gateway::sockets::{GivenSocket, GivenSockets, SocketRole};
-use crate::keys::InForce;
+use crate::keys::ActiveSources;
 use crate::limit::Quota;
 use crate::limit::plan::SeriesId;
 use crate::proxy::process::Process;
@@ -33,7 +33,7 @@ pub struct Predecessor {
 /// What a new process takes over with.
 pub(in crate::gateway) struct TakeOver<'g> {
     pub(in crate::gateway) process: &'g Process,
-    pub(in crate::gateway) in_force: &'g InForce,
+    pub(in crate::gateway) sources: &'g ActiveSources,
     /// The numbers under which its listeners were given.
     pub(in crate::gateway) given_as: &'g [Option<usize>],
     pub(in crate::gateway) drainers: &'g Drainers,
@@ -121,12 +121,12 @@ impl Predecessor {
     ) -> Result<(), ChannelError> {
         let TakeOver {
             process,
-            in_force,
+            sources,
             given_as,
             drainers,
         } = gateway;
         await_within(CONNECTS_WITHIN, || {
-            in_force.is_known.load(Relaxed) && process.endpoints.are_names_known()
+            sources.is_known.load(Relaxed) && process.endpoints.are_names_known()
         });
         let listeners = 0..self.begin.listeners.len();
         let memory = self.memory(process);
@@ -149,7 +149,7 @@ impl Predecessor {
                 }
                 FromOld::Directives(set) => {
                     let memory = memory.ok_or(ChannelError::Nonsense)?;
-                    adopt_directives(memory, set, in_force, process);
+                    adopt_directives(memory, set, sources, process);
                 }
                 FromOld::TakeOver => break,
                 _ => return Err(ChannelError::Nonsense),
@@ -238,14 +238,14 @@ impl AdoptedCounters {
 fn adopt_directives(
     memory: &MemoryStore,
     set: DirectiveSet,
-    in_force: &InForce,
+    sources: &ActiveSources,
     process: &Process,
 ) {
     let now = process.clock.now();
     let count = set.entries.iter().filter(|entry| entry.until > now).count();
     memory.adopt_directives(set);
-    in_force.given.notify_one();
-    await_within(ORDERS_WITHIN, || in_force.parts().directives.len() >= count);
+    sources.given.notify_one();
+    await_within(ORDERS_WITHIN, || sources.parts().directives.len() >= count);
 }
 
 /// Waits until something is so, for as long as that at most.

@@ -12,8 +12,8 @@ use crate::config::file::File;
 
 /// The file in force and the directives beside it.
 #[derive(Debug)]
-pub struct InForce {
-    parts: ArcSwap<InForceParts>,
+pub struct ActiveSources {
+    parts: ArcSwap<ConfigSources>,
     /// Held by whoever changes them, until the configuration that is made of both is in force. Who only reads waits
     /// for nobody.
     changing: Mutex<()>,
@@ -27,18 +27,18 @@ pub struct InForce {
 
 /// What the configuration is made of.
 #[derive(Clone, Debug)]
-pub struct InForceParts {
+pub struct ConfigSources {
     /// What the file says.
     pub file: Arc<File>,
     /// What operators ordered, as far as it has not ended.
     pub directives: Arc<[Directive]>,
 }
 
-impl InForce {
+impl ActiveSources {
     /// Begins with a file and no directives.
     pub fn new(file: File) -> Self {
         Self {
-            parts: ArcSwap::from_pointee(InForceParts {
+            parts: ArcSwap::from_pointee(ConfigSources {
                 file: Arc::new(file),
                 directives: Arc::default(),
             }),
@@ -50,13 +50,13 @@ impl InForce {
     }
 
     /// Returns what is in force now.
-    pub fn parts(&self) -> Arc<InForceParts> {
+    pub fn parts(&self) -> Arc<ConfigSources> {
         self.parts.load_full()
     }
 
     /// Begins a change; others wait for its end.
-    pub fn change(&self) -> InForceChange<'_> {
-        InForceChange {
+    pub fn change(&self) -> SourcesChange<'_> {
+        SourcesChange {
             parts: &self.parts,
             _changing: self.changing.lock().unwrap_or_else(PoisonError::into_inner),
         }
@@ -81,19 +81,19 @@ impl InForce {
 
 /// A change of what is in force, while it is under way.
 #[must_use = "the change ends with it"]
-pub struct InForceChange<'f> {
-    parts: &'f ArcSwap<InForceParts>,
+pub struct SourcesChange<'f> {
+    parts: &'f ArcSwap<ConfigSources>,
     _changing: MutexGuard<'f, ()>,
 }
 
-impl InForceChange<'_> {
+impl SourcesChange<'_> {
     /// Returns what was in force before.
-    pub fn before(&self) -> Arc<InForceParts> {
+    pub fn before(&self) -> Arc<ConfigSources> {
         self.parts.load_full()
     }
 
     /// Ends the change: the configuration that is made of these parts is in force.
-    pub fn end(self, parts: InForceParts) {
+    pub fn end(self, parts: ConfigSources) {
         self.parts.store(Arc::new(parts));
     }
 }
