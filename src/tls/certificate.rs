@@ -5,11 +5,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
 use rustls::pki_types::CertificateDer;
-use x509_cert::certificate::{CertificateInner, Raw};
 use x509_cert::der::Decode as _;
 
-/// A certificate whose parts can be read, whether it keeps to RFC 5280 or not.
-pub(super) type Certificate = CertificateInner<Raw>;
+use super::x509::{Certificate, expiry};
 
 /// A client's certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,12 +42,6 @@ impl ClientCertificate {
                 .collect(),
         })
     }
-}
-
-/// Returns the last second of a certificate's validity, since 1970.
-pub(super) fn expiry(certificate: &Certificate) -> i64 {
-    let not_after = certificate.tbs_certificate().validity().not_after;
-    i64::try_from(not_after.to_unix_duration().as_secs()).unwrap_or(i64::MAX)
 }
 
 const HEX: &[u8; 16] = b"0123456789abcdef";

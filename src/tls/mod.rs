@@ -11,6 +11,7 @@ mod in_memory;
 pub mod material;
 pub mod server;
 mod verifier;
+mod x509;
 
 pub use certificate::ClientCertificate;
 pub use client::{ClientTls, failure_of};

@@ -20,8 +20,8 @@ use x509_cert::der::Decode as _;
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
 
-use super::certificate::{Certificate, expiry};
 use super::material::{TlsFault, authorities, digest_of, identity};
+use super::x509::{Certificate, expiry};
 use super::{ALPN_HTTP1, ClientCertificate};
 use crate::fault::HandshakeFailure;
 

@@ -11,7 +11,7 @@ use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 use x509_cert::der::Decode as _;
 
-use super::certificate::Certificate;
+use super::x509::Certificate;
 
 /// What a server must prove.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
