@@ -464,10 +464,10 @@ def bound(seconds):
 
 
 def numbers(*defaults):
-    """Returns the numbers that the arguments are, then the defaults of those that are missing."""
+    """Returns the arguments as numbers, with defaults for those that are missing."""
     given = sys.argv[1:]
     if len(given) > len(defaults) or not all(word.isdecimal() for word in given):
-        sys.exit(f"expected numbers, {len(defaults)} at most, not {' '.join(given)}")
+        sys.exit(f"expected whole numbers, at most {len(defaults)}; found: {' '.join(given)}")
     return [*map(int, given), *defaults[len(given):]]
 
 

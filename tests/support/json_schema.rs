@@ -13,7 +13,7 @@ pub struct Validator {
 }
 
 impl Validator {
-    /// Starts with a document that has the definitions schemas refer to; itself it must be a schema.
+    /// Starts with a document that has the definitions schemas refer to, and that must itself be a schema.
     #[track_caller]
     pub fn new(document: &Value) -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/json_schema.py");

@@ -187,10 +187,10 @@ fn term(example: &'static str, allowed: Sources) -> TableSpec<Term<NumberSource>
         .doc("The name of the price in `prices` that it is multiplied by, too.")
         .key(
             "or",
-            decimal(REPORTED_NUMBERS, reported_number).or_none("untold"),
+            decimal(REPORTED_NUMBERS, reported_number).or_none("the cost is missing"),
         )
         .sets(|term| &mut term.or)
-        .doc("The number that stands for one that is not there.")
+        .doc("What counts if the response ends well without this number.")
         .key("take", word(display::TAKES).or(Take::Largest))
         .sets(|term| &mut term.take)
         .doc("Which number counts if there are several:")
