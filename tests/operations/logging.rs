@@ -61,7 +61,11 @@ fn with_digests_only_neither_address_nor_path_nor_key_nor_user_agent_is_seen() {
             assert!(!line.contains(secret), "{secret} in {line}");
         }
     }
-    assert!(records.iter().all(|it| it.get("user_agent").is_none()));
+    assert!(
+        records
+            .iter()
+            .all(|record| record.get("user_agent").is_none())
+    );
     let clients: Vec<_> = records
         .iter()
         .map(|record| text(record, "client"))
