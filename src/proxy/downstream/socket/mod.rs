@@ -74,6 +74,10 @@ impl Socket {
 
     /// Reads what is there; returns the number of bytes, 0 at the end.
     fn poll_receive(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
+        // What has come since was reported.
+        if self.is_readiness_hidden.get() && self.readable().is_some() {
+            self.is_readiness_hidden.set(false);
+        }
         if self.is_readiness_hidden.get()
             && let Some(read) = ready!(self.poll_receive_hidden(cx, buf))
         {

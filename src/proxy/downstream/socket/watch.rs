@@ -19,14 +19,19 @@ use super::Socket;
 
 impl Socket {
     /// Polls whether the client has closed its side or reset, whatever it has sent before. The task
-    /// that reads may call it too.
-    pub(in crate::proxy::downstream) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+    /// that reads may call it too: if it `reads_next`, bytes that are waiting are left to it.
+    pub(in crate::proxy::downstream) fn poll_gone(
+        &self,
+        cx: &mut Context<'_>,
+        reads_next: bool,
+    ) -> Poll<()> {
         loop {
             if ready!(self.stream.poll_read_ready(cx)).is_err() {
                 return Poll::Ready(());
             }
             match self.readable() {
                 Some(ready) if ready.is_read_closed() => return Poll::Ready(()),
+                _ if reads_next => return Poll::Pending,
                 _ => self.hide_readiness(),
             }
         }
