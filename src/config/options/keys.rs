@@ -1,6 +1,6 @@
 //! The keys of a table: what is known of each, and the field that it fills.
 
-use super::about::{Effect, Key, TableDoc};
+use super::about::{Effect, Key, KeyDefault, TableDoc, ValueShape};
 use super::kind::ValueSpec;
 use crate::config::read::Scalar;
 
@@ -45,18 +45,28 @@ impl<T: 'static, V: Clone + PartialEq + Send + Sync + 'static> KeyOf<T, V> {
     /// Says which field the key fills.
     pub(super) fn sets(self, value: fn(&mut T) -> &mut V) -> TableSpec<T> {
         let Self(mut keys, name, kind) = self;
-        keys.about.keys.push(Key {
-            name,
-            path: name.to_owned(),
-            doc: "",
-            example: kind.example.clone(),
-            default: kind.stands_for(),
-            shape: kind.shape.clone(),
-            bounds: kind.bounds.clone(),
-            effect: Effect::Applies,
-        });
+        let known = (&*kind.example, &kind.shape, kind.bounds.as_ref());
+        keys.about.keys.push(key(name, known, kind.stands_for()));
         keys.fields.push(Box::new(FieldOf { kind, value }));
         keys
+    }
+}
+
+/// Returns what is known of a key whose value has this example, shape and bounds.
+fn key(
+    name: &'static str,
+    (example, shape, bounds): (&str, &ValueShape, Option<&[String; 2]>),
+    default: Option<KeyDefault>,
+) -> Key {
+    Key {
+        name,
+        path: name.to_owned(),
+        doc: "",
+        example: example.to_owned(),
+        default,
+        shape: shape.clone(),
+        bounds: bounds.cloned(),
+        effect: Effect::Applies,
     }
 }
 

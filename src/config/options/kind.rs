@@ -116,13 +116,16 @@ impl<V: PartialEq + 'static> ValueSpec<V> {
 
     /// Says how two values differ, in the file's words; of secrets only that they do.
     pub(super) fn change(&self, old: &V, new: &V) -> String {
-        let [was, is] = [old, new].map(|value| (self.spell)(value));
-        match (&*was, &*is) {
-            _ if was == is => "changed".to_owned(),
-            (_, SECRET) => "set".to_owned(),
-            (SECRET, _) => "removed".to_owned(),
-            _ => format!("{was} → {is}"),
-        }
+        difference(&(self.spell)(old), &(self.spell)(new))
+    }
+}
+
+fn difference(was: &str, is: &str) -> String {
+    match (was, is) {
+        _ if was == is => "changed".to_owned(),
+        (_, SECRET) => "set".to_owned(),
+        (SECRET, _) => "removed".to_owned(),
+        _ => format!("{was} → {is}"),
     }
 }
 

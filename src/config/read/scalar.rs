@@ -35,6 +35,23 @@ pub(super) struct ListItem<'t> {
     pub(super) number: Option<usize>,
 }
 
+/// Parses a text and keeps what it means. Of no type, so that what reads values is compiled once and not for each
+/// type of them.
+type Parse<'p> = &'p mut dyn FnMut(&str) -> Result<(), ValueError>;
+
+/// Returns what was parsed last, if `take` says that it is right.
+fn parsed<T>(
+    parse: impl Fn(&str) -> Result<T, ValueError>,
+    take: impl FnOnce(Parse<'_>) -> bool,
+) -> Option<T> {
+    let mut value = None;
+    let is_right = take(&mut |text| {
+        value = Some(parse(text)?);
+        Ok(())
+    });
+    value.filter(|_| is_right)
+}
+
 /// How a list may be written that has one item.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum OneItem {
@@ -63,21 +80,26 @@ impl<'t> Scalar<'t, '_> {
     }
 
     /// Reads a value of this form, whose text parses itself.
-    pub fn read<T>(
-        mut self,
-        form: &Form,
-        parse: impl Fn(&str) -> Result<T, ValueError>,
-    ) -> Option<T> {
-        self.warn_other_variable(form, &parse);
-        self.read_as_it_stands(form, parse)
+    pub fn read<T>(self, form: &Form, parse: impl Fn(&str) -> Result<T, ValueError>) -> Option<T> {
+        parsed(parse, |parse| self.take(form, parse))
     }
 
     /// Reads a value in which a variable of another language means what it says.
     pub(super) fn read_as_it_stands<T>(
-        mut self,
+        self,
         form: &Form,
         parse: impl Fn(&str) -> Result<T, ValueError>,
     ) -> Option<T> {
+        parsed(parse, |parse| self.take_as_it_stands(form, parse))
+    }
+
+    /// Takes a value that `parse` keeps; says whether it is right.
+    fn take(mut self, form: &Form, parse: Parse<'_>) -> bool {
+        self.warn_other_variable(form, parse);
+        self.take_as_it_stands(form, parse)
+    }
+
+    fn take_as_it_stands(mut self, form: &Form, parse: Parse<'_>) -> bool {
         let raw = self.raw();
         let is_text = matches!(
             form,
@@ -89,7 +111,9 @@ impl<'t> Scalar<'t, '_> {
                 self.checked(item, item, parse(item))
             }
             (_, DeValue::String(written)) if is_text || has_variable(written) => {
-                let text = self.expand(written, matches!(form, Form::Secret(_)))?;
+                let Some(text) = self.expand(written, matches!(form, Form::Secret(_))) else {
+                    return false;
+                };
                 self.note_file(form, &text);
                 let mut parsed = parse(&text);
                 if let Err(wrong) = &mut parsed
@@ -121,15 +145,15 @@ impl<'t> Scalar<'t, '_> {
                         (parse(text).is_ok()).then(|| "leave the quotes out".to_owned())
                     }
                     _ if is_text => match parse(raw) {
-                        Ok(_) if matches!(other, DeValue::Boolean(_)) => None,
-                        Ok(_) => Some(format!("put it in quotes: `\"{raw}\"`")),
+                        Ok(()) if matches!(other, DeValue::Boolean(_)) => None,
+                        Ok(()) => Some(format!("put it in quotes: `\"{raw}\"`")),
                         Err(wrong) => wrong.hint,
                     },
                     _ => None,
                 };
                 let (wanted, expected) = form.wanted();
                 self.mistyped(wanted, expected).maybe_hint(hint);
-                None
+                false
             }
         }
     }
@@ -189,11 +213,7 @@ impl<'t> Scalar<'t, '_> {
     }
 
     /// Says of a value that is taken as it stands that it looks like a variable, without the value.
-    fn warn_other_variable<T>(
-        &mut self,
-        form: &Form,
-        parse: impl Fn(&str) -> Result<T, ValueError>,
-    ) {
+    fn warn_other_variable(&mut self, form: &Form, parse: Parse<'_>) {
         if let DeValue::String(written) = self.node.get_ref()
             && self.of_list.is_none()
             && is_other_variable(form, written)
@@ -274,32 +294,26 @@ impl<'t> Scalar<'t, '_> {
         wrong.is_missing && self.source.missing == MissingValues::AreGiven
     }
 
-    /// Says what is wrong of what the file has, never of what a variable stands for.
-    fn checked<T>(
-        &mut self,
-        written: &str,
-        text: &str,
-        parsed: Result<T, ValueError>,
-    ) -> Option<T> {
-        let mut wrong = match parsed {
-            Ok(value) => return Some(value),
-            Err(wrong) => wrong,
+    /// Says what is wrong of what the file has, never of what a variable stands for; returns whether nothing is.
+    fn checked(&mut self, written: &str, text: &str, parsed: Result<(), ValueError>) -> bool {
+        let Err(mut wrong) = parsed else {
+            return true;
         };
         let written = self.of_list.map_or(written, |item| item.written);
         if self.is_given(&wrong) {
             self.report.give(&redacted(written));
             self.report.leave_out(self.span());
-            return None;
+            return false;
         }
         if let Some(item) = self.of_list {
             self.wrong_item(item, text, wrong);
-            return None;
+            return false;
         }
         if wrong.subject.is_none() && written != text && has_variable(written) {
             wrong.hint = Some(NOT_SHOWN.to_owned());
         }
         say(self.report, wrong, written, self.span());
-        None
+        false
     }
 
     /// Says what is wrong with an item of the list that a variable stands for, and never what it is.
