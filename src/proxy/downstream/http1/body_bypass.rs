@@ -85,17 +85,11 @@ impl BodyBypass {
 
     /// Whether there is room, and somebody who waits; if not, whoever asks is woken when that changes.
     pub(super) fn has_room(&self, cx: &Context<'_>) -> bool {
-        let has_room = self.is_wanted();
+        let has_room = self.is_empty() && self.wanted_by.get() == self.request.get();
         if !has_room {
             self.reader.replace(Some(cx.waker().clone()));
         }
         has_room
-    }
-
-    /// Whether somebody waits for more of the body, so that whoever reads does so next.
-    pub(super) fn is_wanted(&self) -> bool {
-        let wanted_by = self.wanted_by.get();
-        wanted_by > 0 && wanted_by == self.request.get() && self.is_empty()
     }
 
     /// Whether nothing waits to be taken.

@@ -181,7 +181,7 @@ impl Http1State {
 
     /// Polls whether the client has closed its side or reset. The task that reads may call it too.
     pub(crate) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.socket.poll_gone(cx, self.bypass.is_wanted())
+        self.socket.poll_gone(cx)
     }
 
     /// Since when the connection has waited for a request of which no byte has come; none if it

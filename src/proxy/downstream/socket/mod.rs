@@ -22,24 +22,23 @@ use std::time::Duration;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::task::coop;
 
+use self::watch::EndWatch;
 use crate::proxy::downstream::gather::{Gathered, gather};
 use crate::proxy::wire::deadline::{Deadline, Sweep};
 
 /// One client's connection.
 #[derive(Debug)]
 pub(crate) struct Socket {
-    stream: TcpStream,
+    stream: Rc<TcpStream>,
+    /// Sees that the client has left although bytes are waiting.
+    end: EndWatch,
     /// By when the client must have sent what is awaited.
     pub(super) read: Rc<Deadline>,
     /// By when the client must have taken some of what is being written.
     pub(super) write: Rc<Deadline>,
     /// How long the client may take nothing of what is being written.
     write_timeout: Cell<Duration>,
-    /// Whether the runtime was told that there is nothing to read although bytes are waiting. The
-    /// watch does that, so that it hears when the client leaves after those bytes.
-    is_readiness_hidden: Cell<bool>,
     /// Whether the client has sent anything.
     has_received: Cell<bool>,
     /// Whether the gateway has closed its side.
@@ -56,11 +55,11 @@ impl Socket {
     /// Wraps a fresh connection.
     pub(crate) fn new(stream: TcpStream, sweep: &Sweep, write_timeout: Duration) -> Rc<Self> {
         Rc::new(Self {
-            stream,
+            stream: Rc::new(stream),
+            end: EndWatch::default(),
             read: sweep.deadline(),
             write: sweep.deadline(),
             write_timeout: Cell::new(write_timeout),
-            is_readiness_hidden: Cell::new(false),
             has_received: Cell::new(false),
             is_write_closed: Cell::new(false),
             is_reset_due: Cell::new(false),
@@ -74,15 +73,6 @@ impl Socket {
 
     /// Reads what is there; returns the number of bytes, 0 at the end.
     fn poll_receive(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
-        // What has come since was reported.
-        if self.is_readiness_hidden.get() && self.readable().is_some() {
-            self.is_readiness_hidden.set(false);
-        }
-        if self.is_readiness_hidden.get()
-            && let Some(read) = ready!(self.poll_receive_hidden(cx, buf))
-        {
-            return Poll::Ready(read);
-        }
         loop {
             ready!(self.stream.poll_read_ready(cx))?;
             let room = buf.remaining();
@@ -98,38 +88,6 @@ impl Socket {
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
-    }
-
-    /// Reads although the runtime was told that nothing is there; none if nothing is.
-    #[cold]
-    fn poll_receive_hidden(
-        &self,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<Option<io::Result<usize>>> {
-        let turn = ready!(coop::poll_proceed(cx));
-        let room = buf.remaining();
-        let read = io::Read::read(
-            &mut &*SockRef::from(&self.stream),
-            buf.initialize_unfilled(),
-        );
-        let is_emptied = match &read {
-            Ok(bytes) => (1..room).contains(bytes),
-            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
-        };
-        if is_emptied {
-            // The runtime reports what comes after this.
-            self.is_readiness_hidden.set(false);
-        }
-        Poll::Ready(match read {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
-            Err(error) => Some(Err(error)),
-            Ok(bytes) => {
-                turn.made_progress();
-                buf.advance(bytes);
-                Some(Ok(bytes))
-            }
-        })
     }
 
     fn poll_send(
@@ -206,7 +164,7 @@ impl Socket {
     /// Says how long the system goes on sending after the socket is dropped: no time means a reset.
     fn linger(&self, time: Option<Duration>) {
         // A socket that is broken needs no reset.
-        let _ = SockRef::from(&self.stream).set_linger(time);
+        let _ = SockRef::from(&*self.stream).set_linger(time);
     }
 
     /// Closes the gateway's side.
@@ -217,7 +175,7 @@ impl Socket {
         if self.is_reset_due.replace(false) {
             self.linger(None);
         }
-        SockRef::from(&self.stream).shutdown(std::net::Shutdown::Write)
+        SockRef::from(&*self.stream).shutdown(std::net::Shutdown::Write)
     }
 
     fn clear_readiness(&self, interest: Interest) {

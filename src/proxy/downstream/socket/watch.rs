@@ -10,31 +10,35 @@
 //! after more bytes than the receive window takes, is seen by nobody until those bytes are read; a
 //! reset is.
 
+use std::cell::RefCell;
+use std::fmt;
+use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use futures_util::FutureExt;
 use tokio::io::Interest;
+use tokio::net::TcpStream;
 
 use super::Socket;
 
+/// Waits for the end of what a client sends, whatever there is to read before. It begins when that is needed first.
+#[derive(Default)]
+pub(super) struct EndWatch(RefCell<Option<Pin<Box<dyn Future<Output = ()>>>>>);
+
+/// What the runtime takes for the end, and not for bytes: urgent data, of which it does not ask the system, and the
+/// end itself.
+const END: Interest = Interest::PRIORITY;
+
 impl Socket {
     /// Polls whether the client has closed its side or reset, whatever it has sent before. The task
-    /// that reads may call it too: if it `reads_next`, bytes that are waiting are left to it.
-    pub(in crate::proxy::downstream) fn poll_gone(
-        &self,
-        cx: &mut Context<'_>,
-        reads_next: bool,
-    ) -> Poll<()> {
-        loop {
-            if ready!(self.stream.poll_read_ready(cx)).is_err() {
-                return Poll::Ready(());
-            }
-            match self.readable() {
-                Some(ready) if ready.is_read_closed() => return Poll::Ready(()),
-                _ if reads_next => return Poll::Pending,
-                _ => self.hide_readiness(),
-            }
+    /// that reads may call it too.
+    pub(in crate::proxy::downstream) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if ready!(self.stream.poll_read_ready(cx)).is_err() {
+            return Poll::Ready(());
         }
+        // Bytes are waiting, or the end has come.
+        self.end.poll(&self.stream, cx)
     }
 
     /// Returns what the runtime knows about what can be read, if there is anything.
@@ -42,10 +46,23 @@ impl Socket {
         let ready = self.stream.ready(Interest::READABLE).now_or_never();
         ready.and_then(Result::ok)
     }
+}
 
-    /// Makes the runtime report the next event instead of the bytes that are already waiting.
-    fn hide_readiness(&self) {
-        self.is_readiness_hidden.set(true);
-        self.clear_readiness(Interest::READABLE);
+impl EndWatch {
+    fn poll(&self, stream: &Rc<TcpStream>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut watching = self.0.borrow_mut();
+        let end = watching.get_or_insert_with(|| {
+            let stream = Rc::clone(stream);
+            Box::pin(async move { drop(stream.ready(END).await) })
+        });
+        ready!(end.as_mut().poll(cx));
+        *watching = None;
+        Poll::Ready(())
+    }
+}
+
+impl fmt::Debug for EndWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EndWatch").finish_non_exhaustive()
     }
 }
