@@ -8,6 +8,7 @@
 //!
 //! `watch` notices a client that leaves while nobody reads; `lingering` closes.
 
+mod end_watch;
 mod lingering;
 mod watch;
 
@@ -23,7 +24,7 @@ use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
-use self::watch::EndWatch;
+use self::end_watch::EndWatch;
 use crate::proxy::downstream::gather::{Gathered, gather};
 use crate::proxy::wire::deadline::{Deadline, Sweep};
 

@@ -10,25 +10,12 @@
 //! after more bytes than the receive window takes, is seen by nobody until those bytes are read; a
 //! reset is.
 
-use std::cell::RefCell;
-use std::fmt;
-use std::pin::Pin;
-use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use futures_util::FutureExt;
 use tokio::io::Interest;
-use tokio::net::TcpStream;
 
 use super::Socket;
-
-/// Waits for the end of what a client sends, whatever there is to read before. It begins when that is needed first.
-#[derive(Default)]
-pub(super) struct EndWatch(RefCell<Option<Pin<Box<dyn Future<Output = ()>>>>>);
-
-/// What the runtime takes for the end, and not for bytes: urgent data, of which it does not ask the system, and the
-/// end itself.
-const END: Interest = Interest::PRIORITY;
 
 impl Socket {
     /// Polls whether the client has closed its side or reset, whatever it has sent before. The task
@@ -45,24 +32,5 @@ impl Socket {
     pub(super) fn readable(&self) -> Option<tokio::io::Ready> {
         let ready = self.stream.ready(Interest::READABLE).now_or_never();
         ready.and_then(Result::ok)
-    }
-}
-
-impl EndWatch {
-    fn poll(&self, stream: &Rc<TcpStream>, cx: &mut Context<'_>) -> Poll<()> {
-        let mut watching = self.0.borrow_mut();
-        let end = watching.get_or_insert_with(|| {
-            let stream = Rc::clone(stream);
-            Box::pin(async move { drop(stream.ready(END).await) })
-        });
-        ready!(end.as_mut().poll(cx));
-        *watching = None;
-        Poll::Ready(())
-    }
-}
-
-impl fmt::Debug for EndWatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EndWatch").finish_non_exhaustive()
     }
 }
