@@ -4,8 +4,9 @@
 //! Each gateway runs one worker, pinned to core 0. On core 1 this process is the origin and all
 //! clients. It compares the CPU time of the gateways, read from `/proc` and divided by what arrived:
 //! that hardly depends on how busy the cores are otherwise. Rounds alternate, so that a slow minute
-//! of the machine hits all. `busy` is the share of a core that the gateway used: below 1, it waited
-//! for this process, and so read and wrote less at once than it could have.
+//! of the machine hits all, and each has new processes. `busy` is the share of a core that the
+//! gateway used: below 1, it waited for this process, and so read and wrote less at once than it
+//! could have.
 //!
 //! nginx passes bodies on as they come too (`proxy_buffering off`), once with its own buffers of 4
 //! KiB (16 for uploads), once with buffers of 64 KiB. The ratios are to these two.
@@ -88,7 +89,6 @@ const SHAPES: [Shape; 6] = [
 
 /// A gateway that runs.
 struct Running {
-    name: String,
     port: u16,
     process: Process,
 }
@@ -152,31 +152,31 @@ async fn throughput(gateways: &[Gateway], folder: &Path, rounds: usize) {
     let listener = TcpListener::bind(("127.0.0.1", ORIGIN)).await;
     let origin = Origin::start(listener.expect("a port"));
     let endpoint = format!("127.0.0.1:{ORIGIN}");
-    let running: Vec<Running> = (ORIGIN + 1..)
-        .zip(gateways)
-        .map(|(port, gateway)| Running {
-            name: gateway.name.clone(),
-            port,
-            process: gateway.start(folder, port, &endpoint),
-        })
-        .collect();
     println!("CPU time, medians of {rounds} rounds, {CLIENTS} clients");
-    for shape in &SHAPES {
-        let mut costs = vec![Vec::new(); running.len()];
-        for _ in 0..rounds {
-            for (gateway, costs) in running.iter().zip(&mut costs) {
+    let mut bodies = SHAPES.map(|_| vec![Vec::new(); gateways.len()]);
+    let mut events = vec![Vec::new(); gateways.len()];
+    for _ in 0..rounds {
+        // Where its buffers lie in memory changes what bodies cost a process as long as it runs.
+        let running: Vec<Running> = (ORIGIN + 1..)
+            .zip(gateways)
+            .map(|(port, gateway)| Running {
+                port,
+                process: gateway.start(folder, port, &endpoint),
+            })
+            .collect();
+        for (shape, costs) in SHAPES.iter().zip(&mut bodies) {
+            for (gateway, costs) in running.iter().zip(costs) {
                 costs.push(transfer(&origin, gateway, shape).await);
             }
         }
-        print(shape.name, "ms/GiB", &running, &costs);
-    }
-    let mut costs = vec![Vec::new(); running.len()];
-    for _ in 0..rounds {
-        for (gateway, costs) in running.iter().zip(&mut costs) {
+        for (gateway, costs) in running.iter().zip(&mut events) {
             costs.push(stream(&origin, gateway).await);
         }
     }
-    print("events, one at a time", "us/event", &running, &costs);
+    for (shape, costs) in SHAPES.iter().zip(&bodies) {
+        print(shape.name, "ms/GiB", gateways, costs);
+    }
+    print("events, one at a time", "us/event", gateways, &events);
 }
 
 /// Has every client's body passed on; returns the cost of a GiB in ms.
@@ -212,7 +212,7 @@ async fn stream(origin: &Origin, gateway: &Running) -> Cost {
 }
 
 /// Prints a row per gateway, with its cost relative to both kinds of nginx.
-fn print(name: &str, unit: &str, running: &[Running], costs: &[Vec<Cost>]) {
+fn print(name: &str, unit: &str, gateways: &[Gateway], costs: &[Vec<Cost>]) {
     println!(
         "\n{name:<28}{unit:>10}{:>8}{:>8}{:>8}",
         "busy", "ratio", "/ 64k"
@@ -223,7 +223,7 @@ fn print(name: &str, unit: &str, running: &[Running], costs: &[Vec<Cost>]) {
         .iter()
         .map(|costs| middle(costs, |cost| cost.each))
         .collect();
-    for ((gateway, costs), own) in running.iter().zip(costs).zip(&each) {
+    for ((gateway, costs), own) in gateways.iter().zip(costs).zip(&each) {
         println!(
             "{:<28}{own:>10.1}{:>8.2}{:>8.2}{:>8.2}",
             gateway.name,
