@@ -35,11 +35,11 @@ pub(super) struct ListItem<'t> {
     pub(super) number: Option<usize>,
 }
 
-/// Parses a text and keeps what it means. Of no type, so that what reads values is compiled once and not for each
-/// type of them.
+/// Parses a text and keeps the value. It is not generic, so that the code that reads values is compiled once, and not
+/// for each type of value.
 type Parse<'p> = &'p mut dyn FnMut(&str) -> Result<(), ValueError>;
 
-/// Returns what was parsed last, if `take` says that it is right.
+/// Returns the value that was parsed last, if `take` says that it is right.
 fn parsed<T>(
     parse: impl Fn(&str) -> Result<T, ValueError>,
     take: impl FnOnce(Parse<'_>) -> bool,
@@ -93,7 +93,7 @@ impl<'t> Scalar<'t, '_> {
         parsed(parse, |parse| self.take_as_it_stands(form, parse))
     }
 
-    /// Takes a value that `parse` keeps; says whether it is right.
+    /// Reads a value, which `parse` keeps; says whether it is right.
     fn take(mut self, form: &Form, parse: Parse<'_>) -> bool {
         self.warn_other_variable(form, parse);
         self.take_as_it_stands(form, parse)
@@ -294,7 +294,8 @@ impl<'t> Scalar<'t, '_> {
         wrong.is_missing && self.source.missing == MissingValues::AreGiven
     }
 
-    /// Says what is wrong of what the file has, never of what a variable stands for; returns whether nothing is.
+    /// Returns whether a value is right. If not, says what is wrong with what the file has, and never shows what a
+    /// variable stands for.
     fn checked(&mut self, written: &str, text: &str, parsed: Result<(), ValueError>) -> bool {
         let Err(mut wrong) = parsed else {
             return true;

@@ -9,16 +9,16 @@ use std::task::{Context, Poll, ready};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-/// Waits for the end of what a client sends, whatever there is to read before. It begins when that is needed first.
+/// Waits for the end of what a client sends, whatever there is to read before it. It has no future until one is needed.
 #[derive(Default)]
 pub(super) struct EndWatch(RefCell<Option<Pin<Box<dyn Future<Output = ()>>>>>);
 
-/// What the runtime takes for the end, and not for bytes: urgent data, of which it does not ask the system, and the
-/// end itself.
+/// Urgent data and the end, but not bytes. The runtime does not ask the system for urgent data, so only the end
+/// remains.
 const END: Interest = Interest::PRIORITY;
 
 impl EndWatch {
-    /// Polls whether the end has come, of the same stream each time.
+    /// Polls whether the stream has ended; it must be the same one each time.
     pub(super) fn poll(&self, stream: &Rc<TcpStream>, cx: &mut Context<'_>) -> Poll<()> {
         let mut watching = self.0.borrow_mut();
         let end = watching.get_or_insert_with(|| {
