@@ -16,6 +16,12 @@ pub struct ReadBuffer(RefCell<BytesMut>);
 /// Most bytes of one read.
 const READ_BYTES_MAX: usize = 64 * 1024;
 
+/// Where in its page the buffer begins. Its memory begins a page, and so does, mostly, that into which the system
+/// or TLS copies what was read to send it, but for the few bytes of a chunk's size or a record's header. Some
+/// processors (AMD's Zen 3) copy five to twenty times slower if the destination is 1 to 31 bytes further into
+/// its page than the source.
+const PAGE_OFFSET: usize = 2048;
+
 /// A read that brings at most this much is copied, so that the buffer is free again. Of a buffer that
 /// is given away, at least half is in use.
 const COPIED_BYTES_MAX: usize = READ_BYTES_MAX / 2;
@@ -29,7 +35,8 @@ impl ReadBuffer {
     ) -> Poll<io::Result<BytesMut>> {
         let mut buffer = self.0.borrow_mut();
         if buffer.capacity() < COPIED_BYTES_MAX {
-            buffer.reserve(READ_BYTES_MAX);
+            buffer.reserve(PAGE_OFFSET + READ_BYTES_MAX);
+            *buffer = buffer.split_off(PAGE_OFFSET);
         }
         let read = ready!(pin!(io.read_buf(&mut *buffer)).poll(cx))?;
         Poll::Ready(Ok(if read > COPIED_BYTES_MAX {
