@@ -2,6 +2,7 @@
 //! side.
 
 use std::future::poll_fn;
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -65,8 +66,8 @@ impl TunnelBody {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, BrokenTunnel>>> {
-        let mut room = [0; READ_BYTES_MAX];
-        let mut room = ReadBuf::new(&mut room);
+        let mut room = [const { MaybeUninit::uninit() }; READ_BYTES_MAX];
+        let mut room = ReadBuf::uninit(&mut room);
         let read = Pin::new(&mut self.origin).poll_read(cx, &mut room);
         if read.is_pending() {
             if !self.is_upload_over
