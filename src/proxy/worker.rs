@@ -14,7 +14,7 @@ use super::process::{ActiveConfig, LiveCache, Process};
 use super::trace::HeadCopies;
 use super::upstream::Pools;
 use super::wire::deadline::Sweep;
-use super::wire::read_buffer::ReadBuffer;
+use super::wire::read_buffer::UploadBuffer;
 use super::worker_config::WorkerConfig;
 use crate::access_log::Writer;
 use crate::fault::Reason;
@@ -38,7 +38,7 @@ pub(crate) struct Worker {
     /// Where a request renders its header values.
     pub(crate) scratch: RefCell<Vec<u8>>,
     /// What the bodies of requests are read into.
-    pub(crate) read_buffer: Rc<ReadBuffer>,
+    pub(crate) read_buffer: Rc<UploadBuffer>,
     /// The configuration in force, and as this worker last saw it: a request clones it without touching a count
     /// that other workers touch.
     live: RefCell<(LiveCache, Rc<WorkerConfig>)>,

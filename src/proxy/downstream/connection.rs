@@ -28,7 +28,7 @@ use super::socket::Socket;
 use super::timeouts::Timeouts;
 use crate::fault::Reason;
 use crate::proxy::wire::deadline::Sweep;
-use crate::proxy::wire::read_buffer::ReadBuffer;
+use crate::proxy::wire::read_buffer::UploadBuffer;
 use crate::proxy::wire::rewound::Rewound;
 use crate::request::target;
 use crate::snapshot::Listener;
@@ -49,7 +49,7 @@ pub(crate) struct Serving<'s, A> {
     pub(crate) registration: &'s Registration,
     pub(crate) panics: &'s PanicGuard,
     /// What the bodies of HTTP/1.1 are read into.
-    pub(crate) read_buffer: &'s Rc<ReadBuffer>,
+    pub(crate) read_buffer: &'s Rc<UploadBuffer>,
     /// Is told of each head that never became a request, but for the last of its connection.
     pub(crate) refused: &'s dyn Fn(Reason),
     /// Gets each request and its state.

@@ -35,7 +35,7 @@ pub struct Http1Encoding<B> {
     trailers: Vec<HeaderName>,
 }
 
-/// No piece of a body is taken while more than this waits to be written: 112 KiB with the largest
+/// No piece of a body is taken while more than this waits to be written: 176 KiB with the largest
 /// piece that a client's connection yields, in twice as much memory at most.
 const COLLECTED_BYTES_MAX: usize = 48 * 1024;
 /// A piece of a body that is at least this large is not copied.

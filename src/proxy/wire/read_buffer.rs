@@ -9,12 +9,16 @@ use std::task::{Context, Poll, ready};
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// What one read fills.
+/// What one read fills, with at most `BYTES_MAX`.
 #[derive(Debug, Default)]
-pub struct ReadBuffer(RefCell<BytesMut>);
+pub struct ReadBuffer<const BYTES_MAX: usize>(RefCell<BytesMut>);
 
-/// Most bytes of one read.
-const READ_BYTES_MAX: usize = 64 * 1024;
+/// What origins' responses are read into.
+pub type ResponseBuffer = ReadBuffer<{ 64 * 1024 }>;
+
+/// What clients' bodies are read into. It is larger, because fewer of them wait: a connection of HTTP/1.1 has one
+/// upload at a time, and most origins read faster than clients.
+pub type UploadBuffer = ReadBuffer<{ 128 * 1024 }>;
 
 /// Where in its page the buffer begins. Its memory begins a page, and so does, mostly, that into which the system
 /// or TLS copies what was read to send it, but for the few bytes of a chunk's size or a record's header. Some
@@ -22,11 +26,11 @@ const READ_BYTES_MAX: usize = 64 * 1024;
 /// its page than the source.
 const PAGE_OFFSET: usize = 2048;
 
-/// A read that brings at most this much is copied, so that the buffer is free again. Of a buffer that
-/// is given away, at least half is in use.
-const COPIED_BYTES_MAX: usize = READ_BYTES_MAX / 2;
+impl<const BYTES_MAX: usize> ReadBuffer<BYTES_MAX> {
+    /// A read that brings at most this much is copied, so that the buffer is free again. Of a buffer that
+    /// is given away, at least half is in use.
+    const COPIED_BYTES_MAX: usize = BYTES_MAX / 2;
 
-impl ReadBuffer {
     /// Reads what is there; no byte means that the other side has closed.
     pub fn poll_read<T: AsyncRead + Unpin>(
         &self,
@@ -34,12 +38,12 @@ impl ReadBuffer {
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<BytesMut>> {
         let mut buffer = self.0.borrow_mut();
-        if buffer.capacity() < COPIED_BYTES_MAX {
-            buffer.reserve(PAGE_OFFSET + READ_BYTES_MAX);
+        if buffer.capacity() < Self::COPIED_BYTES_MAX {
+            buffer.reserve(PAGE_OFFSET + BYTES_MAX);
             *buffer = buffer.split_off(PAGE_OFFSET);
         }
         let read = ready!(pin!(io.read_buf(&mut *buffer)).poll(cx))?;
-        Poll::Ready(Ok(if read > COPIED_BYTES_MAX {
+        Poll::Ready(Ok(if read > Self::COPIED_BYTES_MAX {
             buffer.split()
         } else {
             let bytes = BytesMut::from(&buffer[..]);

@@ -38,7 +38,7 @@ use self::reader::{FramingReader, FramingState};
 use super::body_bypass::BodyBypass;
 use super::upgrade_gate::UpgradeGate;
 use crate::proxy::wire::forward_writes;
-use crate::proxy::wire::read_buffer::ReadBuffer;
+use crate::proxy::wire::read_buffer::UploadBuffer;
 
 /// A client's connection whose requests must follow the framing to the letter.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub(crate) struct FramingGuard<I> {
     reader: FramingReader,
     gate: Rc<UpgradeGate>,
     bypass: Rc<BodyBypass>,
-    buffer: Rc<ReadBuffer>,
+    buffer: Rc<UploadBuffer>,
     /// What has been read and not been passed on: what is behind a request for another protocol, what is
     /// around the end of a bypass, and a target that is escaped first.
     held: Vec<u8>,
@@ -64,7 +64,7 @@ impl<I> FramingGuard<I> {
         io: I,
         gate: Rc<UpgradeGate>,
         bypass: Rc<BodyBypass>,
-        buffer: Rc<ReadBuffer>,
+        buffer: Rc<UploadBuffer>,
     ) -> Self {
         Self {
             io,

@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::super::origin_deadline::OriginDeadline;
 use super::known_lines::KnownLines;
 use crate::proxy::wire::deadline::Deadline;
-use crate::proxy::wire::read_buffer::ReadBuffer;
+use crate::proxy::wire::read_buffer::ResponseBuffer;
 
 /// What carries the bytes of a connection.
 pub trait Transport: AsyncRead + AsyncWrite + Unpin + 'static {
@@ -60,7 +60,7 @@ pub(super) enum Written {
 /// they have learned.
 #[derive(Debug, Default)]
 pub struct Buffers {
-    read: ReadBuffer,
+    read: ResponseBuffer,
     /// Where requests are encoded; empty.
     write: RefCell<Vec<u8>>,
     /// Field lines of responses.
