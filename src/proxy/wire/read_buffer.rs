@@ -16,8 +16,8 @@ pub struct ReadBuffer<const BYTES_MAX: usize>(RefCell<BytesMut>);
 /// What origins' responses are read into.
 pub type ResponseBuffer = ReadBuffer<{ 64 * 1024 }>;
 
-/// What clients' bodies are read into. It is larger, because fewer of them wait: a connection of HTTP/1.1 has one
-/// upload at a time, and most origins read faster than clients.
+/// What clients' bodies are read into. It is larger, because less of them waits: a connection of HTTP/1.1 has one
+/// upload at a time, and origins mostly read faster than clients send.
 pub type UploadBuffer = ReadBuffer<{ 128 * 1024 }>;
 
 /// Where in its page the buffer begins. Its memory begins a page, and so does, mostly, that into which the system
