@@ -168,10 +168,11 @@ fn rendering_limits(bencher: Bencher<'_, '_>, path: &str) {
 #[divan::bench]
 fn rendering_forwarded(bencher: Bencher<'_, '_>) {
     let world = World::new();
+    let filter = &world.snapshot.head_filter;
     bencher
         .with_inputs(|| world.headers.clone())
         .bench_local_values(|mut headers| {
-            hop_by_hop::strip_request(&mut headers, |_| false);
+            hop_by_hop::strip_request(&mut headers, filter, |_| false);
             forwarded::annotate(&mut headers, &SENDER);
             headers
         });

@@ -46,7 +46,7 @@ use crate::logging::{LogFiles, LogFormat};
 use crate::request::jwt::TokenVerifier;
 use crate::request::route::Router;
 use crate::request::target::PathChange;
-use crate::request::{Ambiguous, ClientNames, Reads};
+use crate::request::{Ambiguous, ClientNames, NameFilter, Reads};
 
 /// Everything a request needs to know of the configuration.
 #[derive(Clone, Debug)]
@@ -66,6 +66,8 @@ pub struct Snapshot {
     /// Headers that any route, partition or listener looks at to tell requests apart, or that a route
     /// changes.
     pub decisive_headers: Arc<[HeaderName]>,
+    /// Passes the names of fields that are looked at when a head arrives.
+    pub head_filter: NameFilter,
     /// Whether a route or a partition looks at `X-Forwarded-Proto`.
     pub reads_scheme: bool,
     /// Upstreams, in file order.

@@ -1,29 +1,27 @@
 //! What is refused before a route is looked for: messages that others may read differently, and
 //! requests that this gateway does not serve whatever the file says.
 
-use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HeaderName, TRANSFER_ENCODING};
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, Version};
 
+use super::connection_facts::ConnectionFacts;
 use super::journey_state::Journey;
 use super::refusal::Refusal;
-use crate::request;
-use crate::request::cdn_loop::{self, CDN_LOOP};
-use crate::request::hop_by_hop;
+use crate::request::{self, SeenNames, cdn_loop, hop_by_hop};
 
-/// Refuses requests for which no route is looked up.
+/// Refuses requests for which no route is looked up; returns what the names of the others tell.
 #[expect(
     clippy::inline_always,
     reason = "one busy caller, and each request comes here"
 )]
 #[inline(always)]
-pub(super) fn check(head: &Parts) -> Result<(), Refusal> {
-    // Most requests have none of these, and one look at all names is less work than three searches.
-    let concerns =
-        |name: &HeaderName| matches!(*name, TRANSFER_ENCODING | EXPECT) || *name == CDN_LOOP;
-    let is_concerned = head.headers.keys().any(concerns);
-    if is_concerned {
+pub(super) fn check(sent_by: &ConnectionFacts<'_>, head: &Parts) -> Result<SeenNames, Refusal> {
+    let (headers, filter) = (&head.headers, &sent_by.snapshot.head_filter);
+    let routed = sent_by.snapshot.router.header_names();
+    let seen = SeenNames::of(headers, filter, routed, |name| sent_by.forbids(name));
+    if seen.is_suspicious {
         let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();
         if let Some(coding) = codings.next()
             && (!coding.as_bytes().eq_ignore_ascii_case(b"chunked") || codings.next().is_some())
@@ -41,13 +39,13 @@ pub(super) fn check(head: &Parts) -> Result<(), Refusal> {
     if head.method == Method::CONNECT || head.method == Method::TRACE {
         return Err(Refusal::method_unsupported());
     }
-    if is_concerned {
+    if seen.is_suspicious {
         let mut expectations = head.headers.get_all(EXPECT).iter();
         if expectations.any(|value| !value.as_bytes().eq_ignore_ascii_case(b"100-continue")) {
             return Err(Refusal::expectation_failed());
         }
     }
-    Ok(())
+    Ok(seen)
 }
 
 impl Journey<'_> {

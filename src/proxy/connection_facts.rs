@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 
 use super::forwarded::Sender;
 use crate::clock::Timestamp;
@@ -68,17 +68,10 @@ impl<'r> ConnectionFacts<'r> {
         route.max_body_bytes.or(self.listener.max_body_bytes)
     }
 
-    /// Removes what the peer may not say, unless it is trusted.
-    #[expect(
-        clippy::inline_always,
-        reason = "one busy caller, and each request comes here"
-    )]
-    #[inline(always)]
-    pub(super) fn strip_untrusted(&self, headers: &mut HeaderMap) {
-        if !self.trusts_peer() {
-            let id = self.snapshot.general.request_id.as_ref();
-            claims::strip_untrusted(headers, &self.listener.identity.source, id);
-        }
+    /// Whether the peer may not send this field.
+    pub(super) fn forbids(&self, name: &HeaderName) -> bool {
+        let id = self.snapshot.general.request_id.as_ref();
+        claims::needs_trust(name, &self.listener.identity.source, id) && !self.trusts_peer()
     }
 
     /// Says which certificate the client has, if the listener asks for one.

@@ -93,9 +93,9 @@ impl<'r> DryRun<'r> {
     ) -> Result<(), Refusal> {
         let client = self.sent_by.client(&head.headers);
         course.client = client;
-        check(head)?;
-        let target = head.uri.clone();
-        let arrived = before_route(&self.sent_by, head, &target, client, &RefCell::default())?;
+        let seen = check(&self.sent_by, head)?;
+        let (target, host) = (head.uri.clone(), RefCell::default());
+        let arrived = before_route(&self.sent_by, head, (&target, seen), client, &host)?;
         self.run_arrived(head, &arrived, course, identified)
     }
 

@@ -22,7 +22,7 @@ use super::journey_state::Journey;
 use super::refusal::Refusal;
 use super::{request_id, upstream_limit_headers};
 use crate::proxy::wire::request_head::CommonFields;
-use crate::request::{self, LatestHost, hop_by_hop};
+use crate::request::{self, LatestHost, SeenNames, hop_by_hop};
 use crate::snapshot::{Route, UpstreamKind};
 
 /// What the first changes leave for later ones.
@@ -42,19 +42,22 @@ pub(super) struct Arrived {
 pub(super) fn before_route(
     sent_by: &ConnectionFacts<'_>,
     head: &mut Parts,
-    target: &Uri,
+    (target, seen): (&Uri, SeenNames),
     client: Option<IpAddr>,
     latest_host: &RefCell<LatestHost>,
 ) -> Result<Arrived, Refusal> {
     let snapshot = sent_by.snapshot;
     let headers = &mut head.headers;
-    // What is for this connection alone, and what only the gateway says: `Tollgate-*`, and X-Forwarded-Prefix,
-    // which is not believed of a trusted peer either. Connection is read here for the last
-    // time, but nothing that it names is removed yet: that may be what the trusted peer said.
-    let router = &snapshot.router;
-    let stripped = hop_by_hop::strip_request(headers, |name| router.may_be_disguise(name));
-    // What only a trusted peer may say. From here on, every field is what the origin will see.
-    sent_by.strip_untrusted(headers);
+    // What is for this connection alone, what only the gateway says (`Tollgate-*`, and X-Forwarded-Prefix, which
+    // is not believed of a trusted peer either), and what only a trusted peer may say. Connection is read here for the
+    // last time, but nothing that it names is removed yet: that may be what the trusted peer said. From here on, every
+    // field is what the origin will see.
+    let connection = (seen.is_unwanted)
+        .then(|| {
+            let filter = &snapshot.head_filter;
+            hop_by_hop::strip_request(headers, filter, |name| sent_by.forbids(name))
+        })
+        .flatten();
     // The certificate is the connection's, whatever the client says of one.
     sent_by.set_client_cert(headers);
     // An absolute target's host, so that host and target are the same to everybody.
@@ -64,9 +67,8 @@ pub(super) fn before_route(
         forwarded::set_scheme(&mut head.headers, &sent_by.sender(client));
     }
     // One line of each field that a route reads, so that its value is the one that the origin reads.
-    let may_have_disguises = stripped.may_have_disguises;
-    let joined = request::join_routed_lines(&mut head.headers, router, may_have_disguises);
-    let connection = stripped.naming;
+    let router = &snapshot.router;
+    let joined = request::join_routed_lines(&mut head.headers, router, seen.is_disguise);
     Ok(Arrived { connection, joined })
 }
 

@@ -1,14 +1,14 @@
 //! What a request may not say of itself: fields that only a proxy, or only the gateway, may set.
 //!
-//! They are removed before anything is read from the fields, so routes and limits go by what the
-//! origin sees. A name spelled with `_` counts as the one with `-`, because some origins (CGI,
-//! WSGI) read it so.
+//! They are removed with the hop-by-hop fields ([`strip_request`](super::hop_by_hop::strip_request)), before anything is
+//! read, so routes and limits go by what the origin sees. A name spelled with `_` counts as the one with `-`, because
+//! some origins (CGI, WSGI) read it so.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::AddressSource;
 use super::client_address::ADDRESS_CLAIMS;
-use super::name_filter::{NameFilter, named};
+use super::name_filter::named;
 
 /// Tells the origin which certificate the client has. What the client says of certificates is removed,
 /// whoever it is.
@@ -17,34 +17,21 @@ pub fn set_client_cert(headers: &mut HeaderMap, certificate: &HeaderValue) {
     headers.insert(CERTIFICATES[0], certificate.clone());
 }
 
-/// Removes what only a trusted peer may say: whose request it is, which certificate the client has,
-/// how and for which host it first came, and a target other than the one that is matched. If `source`
-/// is a header of the listener's own that names the client, it is removed too.
-///
-/// This happens before anything is read from the fields, so routes and limits do not go by what the
-/// origin will not see. Names spelled with `_` are removed too, and so is `request_id`, the field that
-/// the gateway gives requests their id in.
-#[expect(
-    clippy::inline_always,
-    reason = "one busy caller, and each request comes here"
-)]
-#[inline(always)]
-pub fn strip_untrusted(
-    headers: &mut HeaderMap,
+/// Whether only a trusted peer may send a field: it says whose request it is, which certificate the client has, how and
+/// for which host it first came, or a target other than the one that is matched. If `source` is a header of the
+/// listener's own that names the client, that is one too, and so is `request_id`, the field in which the gateway gives
+/// requests their id.
+pub fn needs_trust(
+    name: &HeaderName,
     source: &AddressSource,
     request_id: Option<&HeaderName>,
-) {
-    let own = match source {
-        AddressSource::Header(own) => Some(own.as_str()),
-        AddressSource::XForwardedFor | AddressSource::Forwarded | AddressSource::Peer => None,
+) -> bool {
+    let is_one = |real: &HeaderName| reads_as(name.as_str(), real.as_str());
+    let is_own = match source {
+        AddressSource::Header(own) => is_one(own),
+        AddressSource::XForwardedFor | AddressSource::Forwarded | AddressSource::Peer => false,
     };
-    let request_id = request_id.map(HeaderName::as_str);
-    let is_one = |name: &HeaderName, real: Option<&str>| {
-        real.is_some_and(|real| reads_as(name.as_str(), real))
-    };
-    remove(headers, |name| {
-        is_claim(name) || is_one(name, own) || is_one(name, request_id)
-    });
+    is_own || request_id.is_some_and(is_one) || is_claim(name)
 }
 
 /// Removes from a request's trailers the fields that routes and partitions look at: an origin that
@@ -58,19 +45,16 @@ pub fn strip_decisive(trailers: &mut HeaderMap, decisive: &[HeaderName]) {
 
 /// Removes the fields that an origin takes for `real` because it reads `_` as `-`.
 pub fn strip_disguises(headers: &mut HeaderMap, real: &HeaderName) {
-    remove(headers, |name| {
-        name != real && reads_as(name.as_str(), real.as_str())
-    });
+    remove(headers, |name| is_disguise(name, real));
+}
+
+/// Whether an origin takes a name for `real` because it reads `_` as `-`.
+pub(super) fn is_disguise(name: &HeaderName, real: &HeaderName) -> bool {
+    name != real && reads_as(name.as_str(), real.as_str())
 }
 
 /// Whether only a proxy may say this to an origin.
-#[inline]
 pub(super) fn is_claim(name: &HeaderName) -> bool {
-    CLAIM_FILTER.may_have(name) && is_one_of_claims(name)
-}
-
-#[inline(never)]
-fn is_one_of_claims(name: &HeaderName) -> bool {
     CLAIMS.iter().any(|names| reads_as_any(name, names))
 }
 
@@ -143,15 +127,15 @@ const METHOD_OVERRIDES: [&str; 3] = [
 ];
 
 /// All that only a proxy may say.
-const CLAIMS: [&[&str]; 4] = [&ADDRESS_CLAIMS, &X_FORWARDED, &REWRITES, &CERTIFICATES];
-
-static CLAIM_FILTER: NameFilter = NameFilter::of(&CLAIMS);
+pub(super) const CLAIMS: [&[&str]; 4] = [&ADDRESS_CLAIMS, &X_FORWARDED, &REWRITES, &CERTIFICATES];
 
 /// The prefix of the other fields that only the gateway sets.
 pub(super) const RESERVED: &str = "tollgate-";
 
 #[cfg(test)]
 mod tests {
+    use super::super::SeenNames;
+    use super::super::hop_by_hop::strip_request;
     use super::super::hop_by_hop::tests::fields;
     use super::*;
 
@@ -163,11 +147,15 @@ mod tests {
             ("x_request-id", "2"),
             ("x-request", "3"),
         ];
-        let mut headers = fields(&lie);
-        strip_untrusted(&mut headers, &AddressSource::Peer, Some(&id));
-        assert_eq!(headers, fields(&[("x-request", "3")]));
-        strip_untrusted(&mut headers, &AddressSource::Peer, None);
-        assert_eq!(headers, fields(&[("x-request", "3")]));
+        let left = |request_id| {
+            let mut headers = fields(&lie);
+            let forbids = |name: &HeaderName| needs_trust(name, &AddressSource::Peer, request_id);
+            let filter = SeenNames::filter(request_id.into_iter());
+            strip_request(&mut headers, &filter, forbids);
+            headers
+        };
+        assert_eq!(left(Some(&id)), fields(&[("x-request", "3")]));
+        assert_eq!(left(None), fields(&lie));
     }
 
     #[test]
@@ -181,7 +169,8 @@ mod tests {
             ("client-certificate", "a"),
         ];
         let mut headers = fields(&lie);
-        strip_untrusted(&mut headers, &AddressSource::Peer, None);
+        let forbids = |name: &HeaderName| needs_trust(name, &AddressSource::Peer, None);
+        strip_request(&mut headers, &SeenNames::filter([].iter()), forbids);
         assert_eq!(headers, fields(&[("client-certificate", "a")]));
         let mut headers = fields(&lie);
         set_client_cert(&mut headers, &HeaderValue::from_static(":Yw==:"));

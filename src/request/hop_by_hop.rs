@@ -17,38 +17,23 @@ use http::header::{
 use smallvec::SmallVec;
 
 use super::cdn_loop::CDN_LOOP;
-use super::claims::{DISGUISED, RESERVED, X_FORWARDED_PREFIX, is_claim, is_disguised, is_reserved};
+use super::claims::{DISGUISED, X_FORWARDED_PREFIX, is_claim, is_disguised, is_reserved};
 use super::name_filter::{NameFilter, named};
 
-/// What [`strip_request`] found.
-#[derive(Debug)]
-pub struct StrippedRequest {
-    /// The values of Connection that name other fields, if any do; [`remove_named`] removes those fields.
-    pub naming: Option<Vec<HeaderValue>>,
-    /// Whether a field is left that may be a disguise.
-    pub may_have_disguises: bool,
-}
-
-/// Removes what is not for the origin: hop-by-hop fields, Expect, `Tollgate-*` and `X-Forwarded-Prefix`.
-/// `may_be_disguise` is asked about the others.
+/// Removes what is not for the origin: hop-by-hop fields, Expect, `Tollgate-*`, `X-Forwarded-Prefix` and what
+/// `is_forbidden` to the peer. All these names pass `filter`. Returns the values of Connection that name other fields,
+/// if any do: [`remove_named`] removes those.
 ///
 /// A request for trailers stays; whoever writes it to a connection names TE in Connection. A name with
 /// `_` is removed too if an origin that reads `_` as `-`, as CGI and WSGI do, takes it for such a
 /// field.
-#[expect(
-    clippy::inline_always,
-    reason = "one busy caller, and each request comes here"
-)]
-#[inline(always)]
 pub fn strip_request(
     headers: &mut HeaderMap,
-    may_be_disguise: impl Fn(&HeaderName) -> bool,
-) -> StrippedRequest {
-    let mut may_have_disguises = false;
+    filter: &NameFilter,
+    is_forbidden: impl Fn(&HeaderName) -> bool,
+) -> Option<Vec<HeaderValue>> {
     let unwanted = named(headers, |name| {
-        let unwanted = STRIPPED_FILTER.may_have(name) && is_stripped(name);
-        may_have_disguises |= !unwanted && may_be_disguise(name);
-        unwanted
+        filter.may_have(name) && (is_stripped(name) || is_forbidden(name))
     });
     let wants_trailers = unwanted.contains(&TE)
         && (headers.get_all(TE).iter())
@@ -68,10 +53,7 @@ pub fn strip_request(
     if wants_trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
     }
-    StrippedRequest {
-        naming,
-        may_have_disguises,
-    }
+    naming
 }
 
 /// Removes from a request's trailers what no trailers may say (RFC 9110, section 6.5.1), and what an
@@ -168,9 +150,8 @@ fn strip(headers: &mut HeaderMap, unwanted: &[HeaderName]) {
     }
 }
 
-/// Whether [`strip_request`] removes a field of that name.
-#[inline(never)]
-fn is_stripped(name: &HeaderName) -> bool {
+/// Whether [`strip_request`] removes a field of that name, whoever sends it.
+pub(super) fn is_stripped(name: &HeaderName) -> bool {
     is_taken_out(name) || is_disguised(name)
 }
 
@@ -206,10 +187,9 @@ const HOP_BY_HOP: [&str; 8] = [
 /// Other fields that a request says to the gateway and not to the origin.
 const FOR_GATEWAY: [&str; 2] = ["expect", "proxy-authorization"];
 
-/// All that [`strip_request`] removes.
-static STRIPPED_FILTER: NameFilter =
-    NameFilter::of(&[&HOP_BY_HOP, &FOR_GATEWAY, &DISGUISED, &[X_FORWARDED_PREFIX]])
-        .with_prefix(RESERVED);
+/// All that [`strip_request`] removes, whoever sends it, beside the fields that only the gateway sets.
+pub(super) const STRIPPED: [&[&str]; 4] =
+    [&HOP_BY_HOP, &FOR_GATEWAY, &DISGUISED, &[X_FORWARDED_PREFIX]];
 
 /// What Connection names that is no field to remove.
 const NEVER_FIELDS: [&str; 7] = [
@@ -227,6 +207,7 @@ pub const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use super::super::SeenNames;
     use super::*;
 
     pub(crate) fn fields(lines: &[(&str, &str)]) -> HeaderMap {
@@ -251,29 +232,13 @@ pub(crate) mod tests {
             ),
             ("connection", "close, X-Api-Key"),
         ]);
-        let stripped = strip_request(&mut headers, |_| false);
-        let naming = stripped.naming.unwrap_or_default();
+        let filter = SeenNames::filter([].iter());
+        let naming = strip_request(&mut headers, &filter, |_| false);
+        let naming = naming.unwrap_or_default();
         assert_eq!(naming.as_slice(), ["close, X-Api-Key"]);
         let is_named = |name| names_field(&naming, &HeaderName::from_static(name));
         assert!(is_named("x-api-key"));
         assert!(!is_named("close") && !is_named("x-api"));
-    }
-
-    #[test]
-    fn each_name_that_is_not_for_origins_passes_the_filter_in_every_spelling_that_is_removed() {
-        let lists = [
-            &HOP_BY_HOP[..],
-            &FOR_GATEWAY,
-            &DISGUISED,
-            &["tollgate-tier"],
-        ];
-        let names = lists.concat().into_iter().chain([X_FORWARDED_PREFIX]);
-        for name in names.flat_map(|name| [name.to_owned(), name.replace('-', "_")]) {
-            let name: HeaderName = name.parse().expect("a name");
-            if is_stripped(&name) {
-                assert!(STRIPPED_FILTER.may_have(&name), "{name}");
-            }
-        }
     }
 
     #[test]

@@ -32,6 +32,7 @@ mod query;
 mod reads;
 mod redacted;
 pub mod route;
+mod seen_names;
 pub mod stripped_prefix;
 pub mod target;
 pub mod upgrade;
@@ -45,6 +46,7 @@ pub use self::copied::{X_REQUEST_ID, copied_name, copied_value};
 pub use self::field_names::are_tokens;
 pub(crate) use self::host::canonical_host;
 pub use self::host::{BadHost, Host, LatestHost, host};
+pub use self::name_filter::NameFilter;
 pub use self::only_line::only_line;
 pub use self::overrides::{
     BadPattern, ClientValues, EqualPatterns, NamedClient, PartPattern, Pattern, Patterns,
@@ -59,3 +61,4 @@ pub use self::preflight::{announced_method, with_announced_headers};
 pub use self::query::query_value;
 pub use self::reads::Reads;
 pub use self::redacted::{ClientNames, LatestAddress, Redacted, redacted, redacted_address};
+pub use self::seen_names::SeenNames;

@@ -5,22 +5,26 @@ use smallvec::SmallVec;
 
 /// Passes some names, and few others: it looks at their first byte and their length. A spelling with `_` for `-` passes, and
 /// the other way round.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct NameFilter([u32; FIRST_BYTES]);
+#[derive(Clone, Copy, Debug)]
+pub struct NameFilter([u32; FIRST_BYTES]);
 
 impl NameFilter {
-    /// The filter of all names in some lists.
-    pub(super) const fn of(lists: &[&[&str]]) -> Self {
-        let (mut filter, mut list) = (Self([0; FIRST_BYTES]), 0);
+    /// Passes nothing.
+    pub(super) const NONE: Self = Self([0; FIRST_BYTES]);
+
+    /// The same, with all names in some lists.
+    #[must_use]
+    pub(super) const fn with_all(mut self, lists: &[&[&str]]) -> Self {
+        let mut list = 0;
         while list < lists.len() {
             let mut at = 0;
             while at < lists[list].len() {
-                filter = filter.with(lists[list][at]);
+                self = self.with(lists[list][at]);
                 at += 1;
             }
             list += 1;
         }
-        filter
+        self
     }
 
     /// The same, with another name.
@@ -87,7 +91,7 @@ mod tests {
     #[test]
     fn names_of_the_lists_pass_in_every_spelling_and_most_others_do_not() {
         let long = "x-a-name-that-is-longer-than-the-longest-that-counts";
-        let filter = NameFilter::of(&[&["te", "x-real-ip", "-tenant"], &[long]]);
+        let filter = NameFilter::NONE.with_all(&[&["te", "x-real-ip", "-tenant"], &[long]]);
         let filter = filter.with("y_key").with_prefix("tollgate-");
         for (name, passes) in [
             ("te", true),

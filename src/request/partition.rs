@@ -366,17 +366,17 @@ fn joined<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Option<Cow<'r, [u8]>
 /// Joins each header that routes ask for into one line, before a route is found: otherwise an origin
 /// that reads only the first line would see a value that no route saw.
 ///
-/// Returns the headers that had several lines. `may_have_disguises` says whether other names may read like theirs.
+/// Returns the headers that had several lines. `has_disguises` says whether other names read like theirs.
 pub fn join_routed_lines(
     headers: &mut HeaderMap,
     router: &Router,
-    may_have_disguises: bool,
+    has_disguises: bool,
 ) -> Vec<HeaderName> {
     let (names, mut joined) = (router.header_names(), Vec::new());
     if names.is_empty() {
         return joined;
     }
-    if may_have_disguises || headers.len() > headers.keys_len() {
+    if has_disguises || headers.len() > headers.keys_len() {
         let several = names.iter().filter(|name| join_header(headers, name));
         joined.extend(several.cloned());
     }

@@ -52,7 +52,7 @@ use super::report::Report;
 use crate::index::PolicyIndex;
 use crate::limit::plan::SeriesId;
 use crate::limit::{Algorithm, Quota};
-use crate::request::{AddressSource, Part, Reads};
+use crate::request::{AddressSource, Part, Reads, SeenNames};
 use crate::snapshot::{Grant, Listener, Policy, PolicyQuota, Route, Snapshot};
 use crate::store::settings::Location;
 use crate::store::{Series, SeriesRole};
@@ -107,6 +107,12 @@ pub fn compile(
         route.decisive_headers = decisive_headers_of(route, &table.value, hashed);
     }
     let decisive_headers = decisive_headers(&listeners, &routing, &policies, token_header);
+    let general = file.top.value.general.clone();
+    let believed = listeners
+        .iter()
+        .flat_map(|listener| listener.identity.believed_fields());
+    let seen = believed.chain(&general.request_id);
+    let head_filter = SeenNames::filter(seen.chain(routing.router.header_names()));
     let mut hashed = file.upstreams.iter().flat_map(hashed);
     let is_scheme = |name: &HeaderName| *name == "x-forwarded-proto";
     let reads_scheme = decisive_headers.iter().any(is_scheme)
@@ -119,12 +125,13 @@ pub fn compile(
         preflight_policies,
         tokens,
         decisive_headers,
+        head_filter,
         reads_scheme,
         upstreams: upstreams.into(),
         log: file.log.value.clone(),
         admin: file.admin.value.clone(),
         store,
-        general: file.top.value.general.clone(),
+        general,
     })
 }
 

@@ -44,7 +44,6 @@ pub use self::rule::{Found, Lookup, Rule, Tie};
 pub use self::template::PathTemplate;
 pub(super) use self::template::after_segments;
 use self::tree::{RouteQuery, RouteTree};
-use super::name_filter::NameFilter;
 use super::path;
 
 /// Finds the route of a request.
@@ -53,7 +52,6 @@ pub struct Router {
     rules: Vec<Rule>,
     /// The headers that rules ask for, each once.
     header_names: Vec<HeaderName>,
-    header_filter: NameFilter,
     exact_hosts: HostTrees,
     /// By what follows the `*.`.
     wildcard_hosts: HostTrees,
@@ -88,10 +86,6 @@ impl Router {
             let names = rules.iter().flat_map(|rule| &rule.headers);
             let names: HashSet<_> = names.map(|(name, _)| name.clone()).collect();
             router.header_names = names.into_iter().collect();
-            router.header_filter = (router.header_names.iter())
-                .fold(NameFilter::default(), |filter, name| {
-                    filter.with(name.as_str())
-                });
             router.rules = rules;
             Ok(router)
         } else {
@@ -165,13 +159,6 @@ impl Router {
     /// Returns the headers that rules ask for, each once.
     pub fn header_names(&self) -> &[HeaderName] {
         &self.header_names
-    }
-
-    /// Says whether a field may read like a header that rules ask for, and is none of them, or spelled with `_`.
-    #[inline]
-    pub fn may_be_disguise(&self, name: &HeaderName) -> bool {
-        self.header_filter.may_have(name)
-            && (name.as_str().contains('_') || !self.header_names.contains(name))
     }
 
     /// Says whether the found route ignores case, so that one path has many spellings.

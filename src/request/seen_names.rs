@@ -1,0 +1,123 @@
+//! One look at the names of a request's fields, instead of a search for each that matters.
+
+use http::header::{EXPECT, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderName};
+
+use super::cdn_loop::CDN_LOOP;
+use super::claims::{CLAIMS, RESERVED, is_disguise};
+use super::hop_by_hop::{STRIPPED, is_stripped};
+use super::name_filter::NameFilter;
+
+/// What the names of a request's fields tell, if there are any that matter.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SeenNames {
+    /// Whether one may get the request refused: Transfer-Encoding, Expect or CDN-Loop.
+    pub is_suspicious: bool,
+    /// Whether one is not for the origin, so that [`strip_request`](super::hop_by_hop::strip_request) removes it.
+    pub is_unwanted: bool,
+    /// Whether one reads like another that routes ask for.
+    pub is_disguise: bool,
+}
+
+impl SeenNames {
+    /// Makes the filter of all names that tell something; `own` are those that listeners and routes go by.
+    pub fn filter<'n>(own: impl Iterator<Item = &'n HeaderName>) -> NameFilter {
+        own.fold(COMMON, |filter, name| filter.with(name.as_str()))
+    }
+
+    /// Looks at the names that pass `filter`: what else than hop-by-hop fields and the like is not for the origin
+    /// `is_forbidden` to the peer, and routes ask for the headers `routed`.
+    #[expect(
+        clippy::inline_always,
+        reason = "one busy caller, and each request comes here"
+    )]
+    #[inline(always)]
+    pub fn of(
+        headers: &HeaderMap,
+        filter: &NameFilter,
+        routed: &[HeaderName],
+        is_forbidden: impl Fn(&HeaderName) -> bool,
+    ) -> Self {
+        let mut seen = Self::default();
+        for name in headers.keys().filter(|name| filter.may_have(name)) {
+            seen.note(name, routed, &is_forbidden);
+        }
+        seen
+    }
+
+    /// Notes what a name tells. Most pass the filter in no request, so this is not inlined.
+    #[inline(never)]
+    fn note(
+        &mut self,
+        name: &HeaderName,
+        routed: &[HeaderName],
+        is_forbidden: &impl Fn(&HeaderName) -> bool,
+    ) {
+        self.is_suspicious |= matches!(*name, TRANSFER_ENCODING | EXPECT) || *name == CDN_LOOP;
+        self.is_unwanted |= is_stripped(name) || is_forbidden(name);
+        self.is_disguise |= routed.iter().any(|real| is_disguise(name, real));
+    }
+}
+
+/// The names that tell something whatever the file says.
+const COMMON: NameFilter = NameFilter::NONE
+    .with_all(&STRIPPED)
+    .with_all(&CLAIMS)
+    .with_all(&[&["cdn-loop"]])
+    .with_prefix(RESERVED);
+
+#[cfg(test)]
+mod tests {
+    use super::super::AddressSource;
+    use super::super::claims::needs_trust;
+    use super::super::hop_by_hop::tests::fields;
+    use super::*;
+
+    #[test]
+    fn each_name_that_matters_is_seen_in_every_spelling_in_which_it_does() {
+        let own = HeaderName::from_static("x-client-name");
+        let routed = [HeaderName::from_static("x-version")];
+        let filter = SeenNames::filter([&own, &routed[0]].into_iter());
+        let source = AddressSource::Header(own);
+        let forbids = |name: &HeaderName| needs_trust(name, &source, None);
+        let others = ["cdn-loop", "tollgate-tier", "x-client-name", "x-version"];
+        let names = [&STRIPPED[..], &CLAIMS, &[&others]].concat().concat();
+        for name in names
+            .into_iter()
+            .flat_map(|name| [name.to_owned(), name.replace('-', "_")])
+        {
+            let (mut told, field) = (SeenNames::default(), fields(&[(&name, "1")]));
+            let parsed: HeaderName = name.parse().expect("a name");
+            told.note(&parsed, &routed, &forbids);
+            let seen = SeenNames::of(&field, &filter, &routed, forbids);
+            assert_eq!(format!("{seen:?}"), format!("{told:?}"), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_name_tells_what_has_to_be_done() {
+        let routed = [HeaderName::from_static("x-version")];
+        let filter = SeenNames::filter(routed.iter());
+        let seen = |lines: &[(&str, &str)]| {
+            let seen = SeenNames::of(&fields(lines), &filter, &routed, |name| name == "x-real-ip");
+            [seen.is_suspicious, seen.is_unwanted, seen.is_disguise]
+        };
+        for (name, told) in [
+            ("accept", [false, false, false]),
+            ("x-version", [false, false, false]),
+            ("x_version", [false, false, true]),
+            ("x-real-ip", [false, true, false]),
+            ("true-client-ip", [false, false, false]),
+            ("connection", [false, true, false]),
+            ("expect", [true, true, false]),
+            ("cdn-loop", [true, false, false]),
+        ] {
+            assert_eq!(seen(&[(name, "1")]), told, "{name}");
+            assert_eq!(
+                seen(&[("accept", "*/*"), (name, "1"), ("host", "a")]),
+                told,
+                "{name}"
+            );
+        }
+    }
+}
