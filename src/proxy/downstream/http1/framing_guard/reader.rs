@@ -192,8 +192,18 @@ impl FramingReader {
     /// bytes.
     fn follow_lines(&mut self, bytes: &mut [u8]) -> usize {
         let (mut begin, mut bare) = (0, None);
+        // Most lines are whole fields.
+        let mut is_field = matches!(self.place, FramingState::Field) && self.line.is_empty();
         for end in memchr_iter(b'\n', bytes) {
             let line = &bytes[begin..end];
+            if is_field
+                && let Some((b'\r', field)) = line.split_last()
+                && !field.is_empty()
+            {
+                self.end_field(field);
+                begin = end + 1;
+                continue;
+            }
             if matches!(self.place, FramingState::RequestLine) && target::has_raw(&self.line, line)
             {
                 self.is_raw = true;
@@ -214,6 +224,7 @@ impl FramingReader {
             if !self.place.has_lines() {
                 return begin;
             }
+            is_field = matches!(self.place, FramingState::Field);
         }
         if let Some(end) = bare {
             bytes[end] = NOWHERE;
