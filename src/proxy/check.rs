@@ -11,7 +11,8 @@ use super::journey_state::Journey;
 use super::refusal::Refusal;
 use crate::request::{self, SeenNames, cdn_loop, hop_by_hop};
 
-/// Refuses requests for which no route is looked up; returns what the names of the others tell.
+/// Refuses requests for which no route is looked up. Of one that is not refused, returns what the names of its fields
+/// tell.
 #[expect(
     clippy::inline_always,
     reason = "one busy caller, and each request comes here"
@@ -20,7 +21,7 @@ use crate::request::{self, SeenNames, cdn_loop, hop_by_hop};
 pub(super) fn check(sent_by: &ConnectionFacts<'_>, head: &Parts) -> Result<SeenNames, Refusal> {
     let (headers, filter) = (&head.headers, &sent_by.snapshot.head_filter);
     let routed = sent_by.snapshot.router.header_names();
-    let seen = SeenNames::of(headers, filter, routed, |name| sent_by.forbids(name));
+    let seen = SeenNames::of(headers, filter, routed, sent_by.forbids());
     if seen.is_suspicious {
         let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();
         if let Some(coding) = codings.next()

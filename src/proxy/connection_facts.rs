@@ -68,10 +68,12 @@ impl<'r> ConnectionFacts<'r> {
         route.max_body_bytes.or(self.listener.max_body_bytes)
     }
 
-    /// Whether the peer may not send this field.
-    pub(super) fn forbids(&self, name: &HeaderName) -> bool {
+    /// Returns what says whether the peer may not send a field.
+    #[inline]
+    pub(super) fn forbids(&self) -> impl Fn(&HeaderName) -> bool + use<'r> {
         let id = self.snapshot.general.request_id.as_ref();
-        claims::needs_trust(name, &self.listener.identity.source, id) && !self.trusts_peer()
+        let (source, trusts_peer) = (&self.listener.identity.source, self.trusts_peer());
+        move |name| !trusts_peer && claims::needs_trust(name, source, id)
     }
 
     /// Says which certificate the client has, if the listener asks for one.

@@ -94,8 +94,8 @@ impl<'r> DryRun<'r> {
         let client = self.sent_by.client(&head.headers);
         course.client = client;
         let seen = check(&self.sent_by, head)?;
-        let (target, host) = (head.uri.clone(), RefCell::default());
-        let arrived = before_route(&self.sent_by, head, (&target, seen), client, &host)?;
+        let (target, latest_host) = (head.uri.clone(), RefCell::default());
+        let arrived = before_route(&self.sent_by, head, (&target, seen), client, &latest_host)?;
         self.run_arrived(head, &arrived, course, identified)
     }
 

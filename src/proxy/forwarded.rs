@@ -118,7 +118,7 @@ impl Sender<'_> {
 /// Writes what the request's origin is told; `host` is what the request's Host field says.
 ///
 /// If the peer is not trusted, nothing that it said in these fields is left
-/// ([`needs_trust`](crate::request::claims::needs_trust)). If it is trusted, the believed
+/// ([`strip_request`](crate::request::hop_by_hop::strip_request)). If it is trusted, the believed
 /// chain of addresses is continued, and scheme and host are kept if `X-Forwarded-For` is what is
 /// believed. The other chain, which may be the client's invention, is made anew.
 fn fields(headers: &HeaderMap, sender: &Sender<'_>, host: Option<HeaderValue>) -> Fields {

@@ -178,11 +178,11 @@ impl Journey<'_> {
     async fn travel(&mut self, head: &mut Parts) -> Result<Response<Content>, Stop> {
         let snapshot = &self.live.snapshot;
         let client = self.resolve_client(&head.headers);
-        let (connection, hosts) = (self.connection(), &self.client.host);
+        let (connection, latest_host) = (self.connection(), &self.client.host);
         // 1 Route.
         let (seen, target) = (check(&connection, head)?, std::mem::take(&mut head.uri));
-        let arrived = before_route(&connection, head, (&target, seen), client, hosts)?;
-        let host = (hosts.borrow_mut())
+        let arrived = before_route(&connection, head, (&target, seen), client, latest_host)?;
+        let host = (latest_host.borrow_mut())
             .host(&target, &head.headers, head.version)
             .map_err(|_| Refusal::bad_host())?;
         let path = target::normalise(&target).map_err(|_| Refusal::bad_path())?;

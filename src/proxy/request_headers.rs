@@ -55,7 +55,7 @@ pub(super) fn before_route(
     let connection = (seen.is_unwanted)
         .then(|| {
             let filter = &snapshot.head_filter;
-            hop_by_hop::strip_request(headers, filter, |name| sent_by.forbids(name))
+            hop_by_hop::strip_request(headers, filter, sent_by.forbids())
         })
         .flatten();
     // The certificate is the connection's, whatever the client says of one.

@@ -1,11 +1,10 @@
 //! Removes from a message the fields that concern one connection only.
 //!
-//! Hop-by-hop fields (RFC 9110, section 7.6.1) are removed from a request first. What else Connection
-//! names is removed once the request has its route: a proxy may pass on what its client wrote in
-//! Connection, so a request is refused if that would take away what the listener believes or the route
-//! reads ([`names_field`]). The limits then count by what the origin sees. What the gateway says itself is
-//! set afterwards, by `proxy::forwarded`, so no client can have it removed. A route's own fields are
-//! set elsewhere.
+//! Hop-by-hop fields (RFC 9110, section 7.6.1) are removed from a request first, and with them what an untrusted peer may
+//! not send. What else Connection names is removed once the request has its route: a proxy may pass on what its client
+//! wrote in Connection, so a request is refused if that would take away what the listener believes or the route reads
+//! ([`names_field`]). The limits then count by what the origin sees. What the gateway says itself is set afterwards, by
+//! `proxy::forwarded`, so no client can have it removed. A route's own fields are set elsewhere.
 
 use std::time::Duration;
 
@@ -20,9 +19,9 @@ use super::cdn_loop::CDN_LOOP;
 use super::claims::{DISGUISED, X_FORWARDED_PREFIX, is_claim, is_disguised, is_reserved};
 use super::name_filter::{NameFilter, named};
 
-/// Removes what is not for the origin: hop-by-hop fields, Expect, `Tollgate-*`, `X-Forwarded-Prefix` and what
-/// `is_forbidden` to the peer. All these names pass `filter`. Returns the values of Connection that name other fields,
-/// if any do: [`remove_named`] removes those.
+/// Removes what is not for the origin: hop-by-hop fields, Expect, `Tollgate-*`, `X-Forwarded-Prefix`, and what the peer
+/// may not send, as `is_forbidden` says. Only names that pass `filter` are looked at. Returns the values of Connection
+/// that name other fields, if any do: [`remove_named`] removes those.
 ///
 /// A request for trailers stays; whoever writes it to a connection names TE in Connection. A name with
 /// `_` is removed too if an origin that reads `_` as `-`, as CGI and WSGI do, takes it for such a
@@ -50,7 +49,7 @@ pub fn strip_request(
     for name in &unwanted {
         headers.remove(name);
     }
-    if wants_trailers {
+    if wants_trailers && !is_forbidden(&TE) {
         headers.insert(TE, HeaderValue::from_static("trailers"));
     }
     naming
@@ -187,7 +186,8 @@ const HOP_BY_HOP: [&str; 8] = [
 /// Other fields that a request says to the gateway and not to the origin.
 const FOR_GATEWAY: [&str; 2] = ["expect", "proxy-authorization"];
 
-/// All that [`strip_request`] removes, whoever sends it, beside the fields that only the gateway sets.
+/// Names that [`strip_request`] removes in some spelling, whoever sends them; so it does those that begin with
+/// [`RESERVED`](super::claims::RESERVED).
 pub(super) const STRIPPED: [&[&str]; 4] =
     [&HOP_BY_HOP, &FOR_GATEWAY, &DISGUISED, &[X_FORWARDED_PREFIX]];
 

@@ -25,8 +25,8 @@ impl SeenNames {
         own.fold(COMMON, |filter, name| filter.with(name.as_str()))
     }
 
-    /// Looks at the names that pass `filter`: what else than hop-by-hop fields and the like is not for the origin
-    /// `is_forbidden` to the peer, and routes ask for the headers `routed`.
+    /// Looks at the names that pass `filter`. `routed` are the headers that routes ask for; `is_forbidden` says what the
+    /// peer may not send.
     #[expect(
         clippy::inline_always,
         reason = "one busy caller, and each request comes here"
@@ -45,7 +45,7 @@ impl SeenNames {
         seen
     }
 
-    /// Notes what a name tells. Most pass the filter in no request, so this is not inlined.
+    /// Notes what a name tells. It is not inlined, because in most requests no name passes the filter.
     #[inline(never)]
     fn note(
         &mut self,
@@ -75,12 +75,12 @@ mod tests {
 
     #[test]
     fn each_name_that_matters_is_seen_in_every_spelling_in_which_it_does() {
-        let own = HeaderName::from_static("x-client-name");
-        let routed = [HeaderName::from_static("x-version")];
-        let filter = SeenNames::filter([&own, &routed[0]].into_iter());
-        let source = AddressSource::Header(own);
-        let forbids = |name: &HeaderName| needs_trust(name, &source, None);
-        let others = ["cdn-loop", "tollgate-tier", "x-client-name", "x-version"];
+        let own = "x-a-name-that-is-longer-than-the-longest-that-counts";
+        let others = ["cdn-loop", "tollgate-tier", own, "-id", "x-version"];
+        let [own, id, routed] = [own, "-id", "x-version"].map(HeaderName::from_static);
+        let filter = SeenNames::filter([&own, &id, &routed].into_iter());
+        let (source, routed) = (AddressSource::Header(own), [routed]);
+        let forbids = |name: &HeaderName| needs_trust(name, &source, Some(&id));
         let names = [&STRIPPED[..], &CLAIMS, &[&others]].concat().concat();
         for name in names
             .into_iter()

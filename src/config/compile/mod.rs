@@ -111,8 +111,8 @@ pub fn compile(
     let believed = listeners
         .iter()
         .flat_map(|listener| listener.identity.believed_fields());
-    let seen = believed.chain(&general.request_id);
-    let head_filter = SeenNames::filter(seen.chain(routing.router.header_names()));
+    let own = believed.chain(&general.request_id);
+    let head_filter = SeenNames::filter(own.chain(routing.router.header_names()));
     let mut hashed = file.upstreams.iter().flat_map(hashed);
     let is_scheme = |name: &HeaderName| *name == "x-forwarded-proto";
     let reads_scheme = decisive_headers.iter().any(is_scheme)

@@ -1,6 +1,6 @@
 //! Routes: patterns become a router, names become indices, and no two routes may tie.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -41,6 +41,7 @@ pub(super) fn compile(
         .hint("add `[[routes]]` with `path = \"/*\"` and an `upstream`");
     }
     called_alike(file, report);
+    ask_alike(file, report);
     let names = TableNames::of(file);
     let mut by_default = names.policies(&file.top.value.default_policies, report);
     for policy in &mut by_default {
@@ -91,6 +92,22 @@ fn called_alike(file: &File, report: &mut Report) {
         if !known.insert(&name.value) {
             let message = format!("two routes are named `{}`", name.value);
             report.mistake(&name.span, message, "a different name");
+        }
+    }
+}
+
+/// To some origins, which read `_` as `-`, headers that differ in that alone are one, so routes may not ask for both.
+fn ask_alike(file: &File, report: &mut Report) {
+    let mut known = HashMap::new();
+    for table in &file.routes {
+        for (name, _) in &table.value.headers {
+            let first = *known.entry(name.as_str().replace('_', "-")).or_insert(name);
+            if first != name {
+                let message = format!(
+                    "routes ask for the headers `{first}` and `{name}`, which some origins take for one"
+                );
+                report.mistake(pattern_place(table), message, "one spelling in all routes");
+            }
         }
     }
 }

@@ -307,6 +307,34 @@ fn untrusted_peer_cannot_spend_the_quota_of_an_address_it_claims() {
     cases.end();
 }
 
+/// The field that names clients on another listener is one like any other.
+#[test]
+fn each_listener_removes_its_own_field_of_clients_in_every_spelling() {
+    let own = |name| format!("trusted_proxies = ['10.0.0.0/8']\nclient_address = 'header:{name}'");
+    let other = format!(
+        "[listeners.other]\naddress = '127.0.0.1:0'\n{}",
+        own("x-caller")
+    );
+    let config = Config::to("builtin:echo")
+        .listener(&own("x-client"))
+        .with(&other);
+    let running = start(&config.route("/*", ""));
+    for (listener, kept) in [("public", "x-caller"), ("other", "x-client")] {
+        let names = ["x-client", "x_client", "x-caller", "x_caller"];
+        let fields: String = names.map(|name| format!("{name}: 1\r\n")).concat();
+        let answer = Client::connect(running.address(listener)).get("/", &fields);
+        let echoed = String::from_utf8_lossy(&answer.body).into_owned();
+        for name in names {
+            let is_kept = name.replace('_', "-") == kept;
+            assert_eq!(
+                echoed.contains(name),
+                is_kept,
+                "{listener}: {name} in {echoed}"
+            );
+        }
+    }
+}
+
 /// What the origin will not see, no limit and no route goes by.
 #[test]
 fn no_policy_counts_by_what_an_untrusted_peer_claims() {

@@ -192,7 +192,7 @@ impl FramingReader {
     /// bytes.
     fn follow_lines(&mut self, bytes: &mut [u8]) -> usize {
         let (mut begin, mut bare) = (0, None);
-        // Most lines are whole fields.
+        // Whether a field begins here. Most lines are whole fields.
         let mut is_field = matches!(self.place, FramingState::Field) && self.line.is_empty();
         for end in memchr_iter(b'\n', bytes) {
             let line = &bytes[begin..end];
