@@ -52,12 +52,13 @@ pub(super) fn before_route(
     // is not believed of a trusted peer either), and what only a trusted peer may say. Connection is read here for the
     // last time, but nothing that it names is removed yet: that may be what the trusted peer said. From here on, every
     // field is what the origin will see.
-    let connection = (seen.is_unwanted)
-        .then(|| {
-            let filter = &snapshot.head_filter;
-            hop_by_hop::strip_request(headers, filter, sent_by.forbids())
-        })
-        .flatten();
+    let connection = if seen.is_unwanted
+        || seen.is_connection && !hop_by_hop::remove_common_connection(headers)
+    {
+        hop_by_hop::strip_request(headers, &snapshot.head_filter, sent_by.forbids())
+    } else {
+        None
+    };
     // The certificate is the connection's, whatever the client says of one.
     sent_by.set_client_cert(headers);
     // An absolute target's host, so that host and target are the same to everybody.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use http::header::{
     AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE,
-    CONTENT_TYPE, COOKIE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, MAX_FORWARDS,
+    CONTENT_TYPE, COOKIE, EXPECT, Entry, HOST, HeaderMap, HeaderName, HeaderValue, MAX_FORWARDS,
     PROXY_AUTHORIZATION, SET_COOKIE, TE, TRAILER, VIA,
 };
 use smallvec::SmallVec;
@@ -53,6 +53,22 @@ pub fn strip_request(
         headers.insert(TE, HeaderValue::from_static("trailers"));
     }
     naming
+}
+
+/// Removes a Connection of a single line that says `keep-alive` or `close`, as most do, and returns whether it is one.
+pub fn remove_common_connection(headers: &mut HeaderMap) -> bool {
+    let Entry::Occupied(lines) = headers.entry(CONNECTION) else {
+        return false;
+    };
+    let mut values = lines.iter().map(HeaderValue::as_bytes);
+    let only = values.next().filter(|_| values.next().is_none());
+    let is_common = only.is_some_and(|value| {
+        value.eq_ignore_ascii_case(b"keep-alive") || value.eq_ignore_ascii_case(b"close")
+    });
+    if is_common {
+        lines.remove();
+    }
+    is_common
 }
 
 /// Removes from a request's trailers what no trailers may say (RFC 9110, section 6.5.1), and what an

@@ -1,6 +1,6 @@
 //! One look at the names of a request's fields, instead of a search for each that matters.
 
-use http::header::{EXPECT, TRANSFER_ENCODING};
+use http::header::{CONNECTION, EXPECT, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName};
 
 use super::cdn_loop::CDN_LOOP;
@@ -13,7 +13,9 @@ use super::name_filter::NameFilter;
 pub struct SeenNames {
     /// Whether one may get the request refused: Transfer-Encoding, Expect or CDN-Loop.
     pub is_suspicious: bool,
-    /// Whether one is not for the origin, so that [`strip_request`](super::hop_by_hop::strip_request) removes it.
+    /// Whether there is a Connection, as in most requests of HTTP/1.1.
+    pub is_connection: bool,
+    /// Whether another is not for the origin, so that [`strip_request`](super::hop_by_hop::strip_request) removes it.
     pub is_unwanted: bool,
     /// Whether one reads like another that routes ask for.
     pub is_disguise: bool,
@@ -53,6 +55,10 @@ impl SeenNames {
         routed: &[HeaderName],
         is_forbidden: &impl Fn(&HeaderName) -> bool,
     ) {
+        if *name == CONNECTION {
+            self.is_connection = true;
+            return;
+        }
         self.is_suspicious |= matches!(*name, TRANSFER_ENCODING | EXPECT) || *name == CDN_LOOP;
         self.is_unwanted |= is_stripped(name) || is_forbidden(name);
         self.is_disguise |= routed.iter().any(|real| is_disguise(name, real));
@@ -100,17 +106,22 @@ mod tests {
         let filter = SeenNames::filter(routed.iter());
         let seen = |lines: &[(&str, &str)]| {
             let seen = SeenNames::of(&fields(lines), &filter, &routed, |name| name == "x-real-ip");
-            [seen.is_suspicious, seen.is_unwanted, seen.is_disguise]
+            [
+                seen.is_suspicious,
+                seen.is_connection,
+                seen.is_unwanted,
+                seen.is_disguise,
+            ]
         };
         for (name, told) in [
-            ("accept", [false, false, false]),
-            ("x-version", [false, false, false]),
-            ("x_version", [false, false, true]),
-            ("x-real-ip", [false, true, false]),
-            ("true-client-ip", [false, false, false]),
-            ("connection", [false, true, false]),
-            ("expect", [true, true, false]),
-            ("cdn-loop", [true, false, false]),
+            ("accept", [false, false, false, false]),
+            ("x-version", [false, false, false, false]),
+            ("x_version", [false, false, false, true]),
+            ("x-real-ip", [false, false, true, false]),
+            ("true-client-ip", [false, false, false, false]),
+            ("connection", [false, true, false, false]),
+            ("expect", [true, false, true, false]),
+            ("cdn-loop", [true, false, false, false]),
         ] {
             assert_eq!(seen(&[(name, "1")]), told, "{name}");
             assert_eq!(
