@@ -20,8 +20,8 @@ use crate::request::{self, SeenNames, cdn_loop, hop_by_hop};
 #[inline(always)]
 pub(super) fn check(sent_by: &ConnectionFacts<'_>, head: &Parts) -> Result<SeenNames, Refusal> {
     let (headers, filter) = (&head.headers, &sent_by.snapshot.head_filter);
-    let routed = sent_by.snapshot.router.header_names();
-    let seen = SeenNames::of(headers, filter, routed, sent_by.forbids());
+    let decisive = &sent_by.snapshot.decisive_headers;
+    let seen = SeenNames::of(headers, filter, decisive, sent_by.forbids());
     if seen.is_suspicious {
         let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();
         if let Some(coding) = codings.next()

@@ -232,7 +232,7 @@ impl Journey<'_> {
             return Box::pin(self.usage(head, &target, &arrived, client)).await;
         }
         let hash = snapshot.upstreams[route.upstream].hash(&facts);
-        let common = before_forward(self, route, &mut head.headers, client);
+        let common = before_forward(self, route, &arrived, &mut head.headers, client);
         (self.forward(route, head, &target, &forwarded, hash, common)).await
     }
 

@@ -31,6 +31,8 @@ pub(super) struct Arrived {
     connection: Option<Vec<HeaderValue>>,
     /// The fields of which several lines have become one.
     pub(super) joined: Vec<HeaderName>,
+    /// Whether a field reads like one that routes or policies go by.
+    has_disguises: bool,
 }
 
 /// Changes a head that has arrived, so that a route can be found by it.
@@ -70,7 +72,11 @@ pub(super) fn before_route(
     // One line of each field that a route reads, so that its value is the one that the origin reads.
     let router = &snapshot.router;
     let joined = request::join_routed_lines(&mut head.headers, router, seen.is_disguise);
-    Ok(Arrived { connection, joined })
+    Ok(Arrived {
+        connection,
+        joined,
+        has_disguises: seen.is_disguise,
+    })
 }
 
 /// Removes what Connection names, now that it is known what the route reads.
@@ -111,11 +117,14 @@ pub(super) fn after_route(
 pub(super) fn before_forward(
     journey: &Journey<'_>,
     route: &Route,
+    arrived: &Arrived,
     headers: &mut HeaderMap,
     client: Option<IpAddr>,
 ) -> Option<Rc<CommonFields>> {
     // One line of each field that a policy reads, so that the origin reads what was counted.
-    if let Some(reads) = &route.reads {
+    if let Some(reads) = &route.reads
+        && (arrived.has_disguises || headers.len() > headers.keys_len())
+    {
         reads.join_lines(headers);
     }
     // A response that reports a cost must come whole and not compressed.

@@ -8,7 +8,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::AddressSource;
 use super::client_address::ADDRESS_CLAIMS;
-use super::name_filter::named;
+use super::name_filter::{NameFilter, named};
 
 /// Tells the origin which certificate the client has. What the client says of certificates is removed,
 /// whoever it is.
@@ -50,12 +50,12 @@ pub fn strip_disguises(headers: &mut HeaderMap, real: &HeaderName) {
 
 /// Whether an origin takes a name for `real` because it reads `_` as `-`.
 pub(super) fn is_disguise(name: &HeaderName, real: &HeaderName) -> bool {
-    name != real && reads_as(name.as_str(), real.as_str())
+    reads_as(name.as_str(), real.as_str()) && name != real
 }
 
 /// Whether only a proxy may say this to an origin.
 pub(super) fn is_claim(name: &HeaderName) -> bool {
-    CLAIMS.iter().any(|names| reads_as_any(name, names))
+    CLAIM_FILTER.may_have(name) && CLAIMS.iter().any(|names| reads_as_any(name, names))
 }
 
 /// Whether only the gateway may say this to an origin, whoever it is that says it.
@@ -128,6 +128,8 @@ const METHOD_OVERRIDES: [&str; 3] = [
 
 /// All that only a proxy may say.
 pub(super) const CLAIMS: [&[&str]; 4] = [&ADDRESS_CLAIMS, &X_FORWARDED, &REWRITES, &CERTIFICATES];
+
+static CLAIM_FILTER: NameFilter = NameFilter::NONE.with_all(&CLAIMS);
 
 /// The prefix of the other fields that only the gateway sets.
 pub(super) const RESERVED: &str = "tollgate-";

@@ -16,7 +16,7 @@ use http::header::{
 use smallvec::SmallVec;
 
 use super::cdn_loop::CDN_LOOP;
-use super::claims::{DISGUISED, X_FORWARDED_PREFIX, is_claim, is_disguised, is_reserved};
+use super::claims::{DISGUISED, RESERVED, X_FORWARDED_PREFIX, is_claim, is_disguised, is_reserved};
 use super::name_filter::{NameFilter, named};
 
 /// Removes what is not for the origin: hop-by-hop fields, Expect, `Tollgate-*`, `X-Forwarded-Prefix`, and what the peer
@@ -167,7 +167,7 @@ fn strip(headers: &mut HeaderMap, unwanted: &[HeaderName]) {
 
 /// Whether [`strip_request`] removes a field of that name, whoever sends it.
 pub(super) fn is_stripped(name: &HeaderName) -> bool {
-    is_taken_out(name) || is_disguised(name)
+    STRIPPED_FILTER.may_have(name) && (is_taken_out(name) || is_disguised(name))
 }
 
 /// Whether a field of that name is not for the origin, whoever sends it.
@@ -206,6 +206,8 @@ const FOR_GATEWAY: [&str; 2] = ["expect", "proxy-authorization"];
 /// [`RESERVED`](super::claims::RESERVED).
 pub(super) const STRIPPED: [&[&str]; 4] =
     [&HOP_BY_HOP, &FOR_GATEWAY, &DISGUISED, &[X_FORWARDED_PREFIX]];
+
+static STRIPPED_FILTER: NameFilter = NameFilter::NONE.with_all(&STRIPPED).with_prefix(RESERVED);
 
 /// What Connection names that is no field to remove.
 const NEVER_FIELDS: [&str; 7] = [

@@ -1,6 +1,6 @@
 //! One look at the names of a request's fields, instead of a search for each that matters.
 
-use http::header::{CONNECTION, EXPECT, TRANSFER_ENCODING};
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName};
 
 use super::cdn_loop::CDN_LOOP;
@@ -17,7 +17,7 @@ pub struct SeenNames {
     pub is_connection: bool,
     /// Whether another is not for the origin, so that [`strip_request`](super::hop_by_hop::strip_request) removes it.
     pub is_unwanted: bool,
-    /// Whether one reads like another that routes ask for.
+    /// Whether one reads like another that routes or policies go by.
     pub is_disguise: bool,
 }
 
@@ -27,8 +27,8 @@ impl SeenNames {
         own.fold(COMMON, |filter, name| filter.with(name.as_str()))
     }
 
-    /// Looks at the names that pass `filter`. `routed` are the headers that routes ask for; `is_forbidden` says what the
-    /// peer may not send.
+    /// Looks at the names that pass `filter`. Routes and policies go by the headers `decisive`; `is_forbidden` says what
+    /// the peer may not send.
     #[expect(
         clippy::inline_always,
         reason = "one busy caller, and each request comes here"
@@ -37,12 +37,12 @@ impl SeenNames {
     pub fn of(
         headers: &HeaderMap,
         filter: &NameFilter,
-        routed: &[HeaderName],
+        decisive: &[HeaderName],
         is_forbidden: impl Fn(&HeaderName) -> bool,
     ) -> Self {
         let mut seen = Self::default();
         for name in headers.keys().filter(|name| filter.may_have(name)) {
-            seen.note(name, routed, &is_forbidden);
+            seen.note(name, decisive, &is_forbidden);
         }
         seen
     }
@@ -52,16 +52,26 @@ impl SeenNames {
     fn note(
         &mut self,
         name: &HeaderName,
-        routed: &[HeaderName],
+        decisive: &[HeaderName],
         is_forbidden: &impl Fn(&HeaderName) -> bool,
     ) {
-        if *name == CONNECTION {
-            self.is_connection = true;
-            return;
+        match *name {
+            CONNECTION => self.is_connection = true,
+            // Only a disguise of it matters.
+            CONTENT_LENGTH => {}
+            _ => self.note_another(name, decisive, is_forbidden),
         }
+    }
+
+    fn note_another(
+        &mut self,
+        name: &HeaderName,
+        decisive: &[HeaderName],
+        is_forbidden: &impl Fn(&HeaderName) -> bool,
+    ) {
         self.is_suspicious |= matches!(*name, TRANSFER_ENCODING | EXPECT) || *name == CDN_LOOP;
         self.is_unwanted |= is_stripped(name) || is_forbidden(name);
-        self.is_disguise |= routed.iter().any(|real| is_disguise(name, real));
+        self.is_disguise |= decisive.iter().any(|real| is_disguise(name, real));
     }
 }
 

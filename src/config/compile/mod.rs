@@ -112,7 +112,7 @@ pub fn compile(
         .iter()
         .flat_map(|listener| listener.identity.believed_fields());
     let own = believed.chain(&general.request_id);
-    let head_filter = SeenNames::filter(own.chain(routing.router.header_names()));
+    let head_filter = SeenNames::filter(own.chain(&*decisive_headers));
     let mut hashed = file.upstreams.iter().flat_map(hashed);
     let is_scheme = |name: &HeaderName| *name == "x-forwarded-proto";
     let reads_scheme = decisive_headers.iter().any(is_scheme)
