@@ -22,7 +22,7 @@ use super::journey_state::Journey;
 use super::refusal::Refusal;
 use super::{request_id, upstream_limit_headers};
 use crate::proxy::wire::request_head::CommonFields;
-use crate::request::{self, LatestHost, SeenNames, hop_by_hop};
+use crate::request::{self, LatestHost, SeenNames, Unwanted, hop_by_hop};
 use crate::snapshot::{Route, UpstreamKind};
 
 /// What the first changes leave for later ones.
@@ -54,12 +54,10 @@ pub(super) fn before_route(
     // is not believed of a trusted peer either), and what only a trusted peer may say. Connection is read here for the
     // last time, but nothing that it names is removed yet: that may be what the trusted peer said. From here on, every
     // field is what the origin will see.
-    let connection = if seen.is_unwanted
-        || seen.is_connection && !hop_by_hop::remove_common_connection(headers)
-    {
-        hop_by_hop::strip_request(headers, &snapshot.head_filter, sent_by.forbids())
-    } else {
-        None
+    let connection = match seen.unwanted {
+        Unwanted::None => None,
+        Unwanted::OnlyConnection if hop_by_hop::remove_common_connection(headers) => None,
+        _ => hop_by_hop::strip_request(headers, &snapshot.head_filter, sent_by.forbids()),
     };
     // The certificate is the connection's, whatever the client says of one.
     sent_by.set_client_cert(headers);

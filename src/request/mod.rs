@@ -61,4 +61,4 @@ pub use self::preflight::{announced_method, with_announced_headers};
 pub use self::query::query_value;
 pub use self::reads::Reads;
 pub use self::redacted::{ClientNames, LatestAddress, Redacted, redacted, redacted_address};
-pub use self::seen_names::SeenNames;
+pub use self::seen_names::{SeenNames, Unwanted};

@@ -13,12 +13,22 @@ use super::name_filter::NameFilter;
 pub struct SeenNames {
     /// Whether one may get the request refused: Transfer-Encoding, Expect or CDN-Loop.
     pub is_suspicious: bool,
-    /// Whether there is a Connection, as in most requests of HTTP/1.1.
-    pub is_connection: bool,
-    /// Whether another is not for the origin, so that [`strip_request`](super::hop_by_hop::strip_request) removes it.
-    pub is_unwanted: bool,
+    /// Which are not for the origin.
+    pub unwanted: Unwanted,
     /// Whether one reads like another that routes or policies go by.
     pub is_disguise: bool,
+}
+
+/// Which fields of a request are not for the origin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unwanted {
+    /// All may go there.
+    #[default]
+    None,
+    /// Connection, as in most requests of HTTP/1.1, and no other.
+    OnlyConnection,
+    /// Others: [`strip_request`](super::hop_by_hop::strip_request) removes them all.
+    Others,
 }
 
 impl SeenNames {
@@ -56,7 +66,7 @@ impl SeenNames {
         is_forbidden: &impl Fn(&HeaderName) -> bool,
     ) {
         match *name {
-            CONNECTION => self.is_connection = true,
+            CONNECTION => self.unwanted = self.unwanted.max(Unwanted::OnlyConnection),
             // Only a disguise of it matters.
             CONTENT_LENGTH => {}
             _ => self.note_another(name, decisive, is_forbidden),
@@ -70,7 +80,9 @@ impl SeenNames {
         is_forbidden: &impl Fn(&HeaderName) -> bool,
     ) {
         self.is_suspicious |= matches!(*name, TRANSFER_ENCODING | EXPECT) || *name == CDN_LOOP;
-        self.is_unwanted |= is_stripped(name) || is_forbidden(name);
+        if is_stripped(name) || is_forbidden(name) {
+            self.unwanted = Unwanted::Others;
+        }
         self.is_disguise |= decisive.iter().any(|real| is_disguise(name, real));
     }
 }
@@ -116,22 +128,19 @@ mod tests {
         let filter = SeenNames::filter(routed.iter());
         let seen = |lines: &[(&str, &str)]| {
             let seen = SeenNames::of(&fields(lines), &filter, &routed, |name| name == "x-real-ip");
-            [
-                seen.is_suspicious,
-                seen.is_connection,
-                seen.is_unwanted,
-                seen.is_disguise,
-            ]
+            (seen.unwanted, seen.is_suspicious, seen.is_disguise)
         };
         for (name, told) in [
-            ("accept", [false, false, false, false]),
-            ("x-version", [false, false, false, false]),
-            ("x_version", [false, false, false, true]),
-            ("x-real-ip", [false, false, true, false]),
-            ("true-client-ip", [false, false, false, false]),
-            ("connection", [false, true, false, false]),
-            ("expect", [true, false, true, false]),
-            ("cdn-loop", [true, false, false, false]),
+            ("accept", (Unwanted::None, false, false)),
+            ("x-version", (Unwanted::None, false, false)),
+            ("x_version", (Unwanted::None, false, true)),
+            ("x-real-ip", (Unwanted::Others, false, false)),
+            ("true-client-ip", (Unwanted::None, false, false)),
+            ("content-length", (Unwanted::None, false, false)),
+            ("content_length", (Unwanted::Others, false, false)),
+            ("connection", (Unwanted::OnlyConnection, false, false)),
+            ("expect", (Unwanted::Others, true, false)),
+            ("cdn-loop", (Unwanted::None, true, false)),
         ] {
             assert_eq!(seen(&[(name, "1")]), told, "{name}");
             assert_eq!(
