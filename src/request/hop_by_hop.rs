@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use http::header::{
     AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE,
-    CONTENT_TYPE, COOKIE, EXPECT, Entry, HOST, HeaderMap, HeaderName, HeaderValue, MAX_FORWARDS,
+    CONTENT_TYPE, COOKIE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, MAX_FORWARDS,
     PROXY_AUTHORIZATION, SET_COOKIE, TE, TRAILER, VIA,
 };
 use smallvec::SmallVec;
@@ -55,18 +55,15 @@ pub fn strip_request(
     naming
 }
 
-/// Removes a Connection of a single line that says `keep-alive` or `close`, as most do, and returns whether it is one.
+/// Removes a Connection of a single line that says `keep-alive` or `close`, as most do, and says whether there was one.
 pub fn remove_common_connection(headers: &mut HeaderMap) -> bool {
-    let Entry::Occupied(lines) = headers.entry(CONNECTION) else {
-        return false;
-    };
-    let mut values = lines.iter().map(HeaderValue::as_bytes);
-    let only = values.next().filter(|_| values.next().is_none());
+    let mut lines = (headers.get_all(CONNECTION).iter()).map(HeaderValue::as_bytes);
+    let only = lines.next().filter(|_| lines.next().is_none());
     let is_common = only.is_some_and(|value| {
         value.eq_ignore_ascii_case(b"keep-alive") || value.eq_ignore_ascii_case(b"close")
     });
     if is_common {
-        lines.remove();
+        headers.remove(CONNECTION);
     }
     is_common
 }
@@ -167,7 +164,10 @@ fn strip(headers: &mut HeaderMap, unwanted: &[HeaderName]) {
 
 /// Whether [`strip_request`] removes a field of that name, whoever sends it.
 pub(super) fn is_stripped(name: &HeaderName) -> bool {
-    STRIPPED_FILTER.may_have(name) && (is_taken_out(name) || is_disguised(name))
+    // Of Content-Length, only the look-alike goes.
+    STRIPPED_FILTER.may_have(name)
+        && *name != CONTENT_LENGTH
+        && (is_taken_out(name) || is_disguised(name))
 }
 
 /// Whether a field of that name is not for the origin, whoever sends it.

@@ -35,9 +35,10 @@ impl NameFilter {
         self
     }
 
-    /// The same, with all names that begin so: with three bytes at least.
+    /// The same, with all names that begin with `prefix`, which has three bytes at least.
     pub(super) const fn with_prefix(mut self, prefix: &str) -> Self {
         let prefix = prefix.as_bytes();
+        assert!(prefix.len() >= 3, "its third byte is looked at");
         self.0[third_byte(prefix)] |= u32::MAX << length(prefix);
         self
     }

@@ -366,7 +366,7 @@ fn joined<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Option<Cow<'r, [u8]>
 /// Joins each header that routes ask for into one line, before a route is found: otherwise an origin
 /// that reads only the first line would see a value that no route saw.
 ///
-/// Returns the headers that had several lines. `has_disguises` says whether other names read like theirs.
+/// Returns the headers that had several lines. `has_disguises` says whether other names may read like theirs.
 pub fn join_routed_lines(
     headers: &mut HeaderMap,
     router: &Router,

@@ -1,6 +1,6 @@
 //! One look at the names of a request's fields, instead of a search for each that matters.
 
-use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
+use http::header::{CONNECTION, EXPECT, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName};
 
 use super::cdn_loop::CDN_LOOP;
@@ -27,18 +27,18 @@ pub enum Unwanted {
     None,
     /// Connection, as in most requests of HTTP/1.1, and no other.
     OnlyConnection,
-    /// Others: [`strip_request`](super::hop_by_hop::strip_request) removes them all.
+    /// Others, with or without Connection: [`strip_request`](super::hop_by_hop::strip_request) removes them.
     Others,
 }
 
 impl SeenNames {
-    /// Makes the filter of all names that tell something; `own` are those that listeners and routes go by.
+    /// Makes the filter of all names that tell something; `own` are those that listeners, routes and policies go by.
     pub fn filter<'n>(own: impl Iterator<Item = &'n HeaderName>) -> NameFilter {
         own.fold(COMMON, |filter, name| filter.with(name.as_str()))
     }
 
-    /// Looks at the names that pass `filter`. Routes and policies go by the headers `decisive`; `is_forbidden` says what
-    /// the peer may not send.
+    /// Looks at the names that pass `filter`. `decisive` are the headers that listeners, routes and policies go by;
+    /// `is_forbidden` says what the peer may not send.
     #[expect(
         clippy::inline_always,
         reason = "one busy caller, and each request comes here"
@@ -57,7 +57,7 @@ impl SeenNames {
         seen
     }
 
-    /// Notes what a name tells. It is not inlined, because in most requests no name passes the filter.
+    /// Notes what a name tells. It is not inlined, because few names pass the filter.
     #[inline(never)]
     fn note(
         &mut self,
@@ -65,24 +65,14 @@ impl SeenNames {
         decisive: &[HeaderName],
         is_forbidden: &impl Fn(&HeaderName) -> bool,
     ) {
-        match *name {
-            CONNECTION => self.unwanted = self.unwanted.max(Unwanted::OnlyConnection),
-            // Only a disguise of it matters.
-            CONTENT_LENGTH => {}
-            _ => self.note_another(name, decisive, is_forbidden),
+        if *name == CONNECTION {
+            self.unwanted = self.unwanted.max(Unwanted::OnlyConnection);
+            return;
         }
-    }
-
-    fn note_another(
-        &mut self,
-        name: &HeaderName,
-        decisive: &[HeaderName],
-        is_forbidden: &impl Fn(&HeaderName) -> bool,
-    ) {
-        self.is_suspicious |= matches!(*name, TRANSFER_ENCODING | EXPECT) || *name == CDN_LOOP;
         if is_stripped(name) || is_forbidden(name) {
             self.unwanted = Unwanted::Others;
         }
+        self.is_suspicious |= matches!(*name, TRANSFER_ENCODING | EXPECT) || *name == CDN_LOOP;
         self.is_disguise |= decisive.iter().any(|real| is_disguise(name, real));
     }
 }

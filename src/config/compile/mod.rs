@@ -107,6 +107,12 @@ pub fn compile(
         route.decisive_headers = decisive_headers_of(route, &table.value, hashed);
     }
     let decisive_headers = decisive_headers(&listeners, &routing, &policies, token_header);
+    let read = routing
+        .routes
+        .iter()
+        .filter_map(|route| route.reads.as_ref());
+    let mut read = read.flat_map(|reads| reads.headers());
+    debug_assert!(read.all(|name| decisive_headers.contains(name)));
     let general = file.top.value.general.clone();
     let believed = listeners
         .iter()
