@@ -203,7 +203,7 @@ const HOP_BY_HOP: [&str; 8] = [
 const FOR_GATEWAY: [&str; 2] = ["expect", "proxy-authorization"];
 
 /// Names that [`strip_request`] removes in some spelling, whoever sends them; so it does those that begin with
-/// [`RESERVED`](super::claims::RESERVED).
+/// [`RESERVED`].
 pub(super) const STRIPPED: [&[&str]; 4] =
     [&HOP_BY_HOP, &FOR_GATEWAY, &DISGUISED, &[X_FORWARDED_PREFIX]];
 
