@@ -15,7 +15,7 @@ use crate::request::jwt::{SigningAlgorithm, TokenRules};
 /// `[jwt]`
 pub static JWT: LazyLock<TableSpec<RawJwt>> = LazyLock::new(|| {
     let rules = TokenRules::default();
-    let name = |example| text(example, non_empty, ToString::to_string);
+    let name = |example| text(example, claim_value, ToString::to_string);
     let algorithms = list(word(&SigningAlgorithm::NAMES));
     let algorithms = algorithms.plain(
         |them| them,
@@ -56,11 +56,16 @@ pub static JWT: LazyLock<TableSpec<RawJwt>> = LazyLock::new(|| {
         .doc("How far the issuer's clock may be off.")
 });
 
-fn non_empty(text: &str) -> Result<Box<str>, ValueError> {
-    match text {
-        "" => Err(ValueError::new("is empty", "the value of the claim")),
-        text => Ok(text.into()),
+fn claim_value(text: &str) -> Result<Box<str>, ValueError> {
+    let expected = "the value of the claim";
+    if text.is_empty() {
+        return Err(ValueError::new("is empty", expected));
     }
+    // What shows the file would show it as it is, a line end too.
+    if text.contains(char::is_control) {
+        return Err(ValueError::new("has a control character", expected));
+    }
+    Ok(text.into())
 }
 
 const LEEWAY: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_hours(1);
