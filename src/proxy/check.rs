@@ -22,7 +22,7 @@ pub(super) fn check(sent_by: &ConnectionFacts<'_>, head: &Parts) -> Result<SeenN
     let (headers, filter) = (&head.headers, &sent_by.snapshot.head_filter);
     let decisive = &sent_by.snapshot.decisive_headers;
     let seen = SeenNames::of(headers, filter, decisive, sent_by.forbids());
-    if seen.is_suspicious {
+    if seen.has_suspicious {
         let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();
         if let Some(coding) = codings.next()
             && (!coding.as_bytes().eq_ignore_ascii_case(b"chunked") || codings.next().is_some())
@@ -40,7 +40,7 @@ pub(super) fn check(sent_by: &ConnectionFacts<'_>, head: &Parts) -> Result<SeenN
     if head.method == Method::CONNECT || head.method == Method::TRACE {
         return Err(Refusal::method_unsupported());
     }
-    if seen.is_suspicious {
+    if seen.has_suspicious {
         let mut expectations = head.headers.get_all(EXPECT).iter();
         if expectations.any(|value| !value.as_bytes().eq_ignore_ascii_case(b"100-continue")) {
             return Err(Refusal::expectation_failed());

@@ -68,7 +68,7 @@ impl<'r> ConnectionFacts<'r> {
         route.max_body_bytes.or(self.listener.max_body_bytes)
     }
 
-    /// Returns what says whether the peer may not send a field.
+    /// Returns a function that says which fields the peer may not send.
     #[inline]
     pub(super) fn forbids(&self) -> impl Fn(&HeaderName) -> bool + use<'r> {
         let id = self.snapshot.general.request_id.as_ref();

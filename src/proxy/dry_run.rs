@@ -95,7 +95,7 @@ impl<'r> DryRun<'r> {
         course.client = client;
         let seen = check(&self.sent_by, head)?;
         let (target, latest_host) = (head.uri.clone(), RefCell::default());
-        let arrived = before_route(&self.sent_by, head, (&target, seen), client, &latest_host)?;
+        let arrived = before_route(&self.sent_by, head, &target, seen, client, &latest_host)?;
         self.run_arrived(head, &arrived, course, identified)
     }
 

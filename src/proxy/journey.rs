@@ -181,7 +181,7 @@ impl Journey<'_> {
         let (connection, latest_host) = (self.connection(), &self.client.host);
         // 1 Route.
         let (seen, target) = (check(&connection, head)?, std::mem::take(&mut head.uri));
-        let arrived = before_route(&connection, head, (&target, seen), client, latest_host)?;
+        let arrived = before_route(&connection, head, &target, seen, client, latest_host)?;
         let host = (latest_host.borrow_mut())
             .host(&target, &head.headers, head.version)
             .map_err(|_| Refusal::bad_host())?;

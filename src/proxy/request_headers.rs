@@ -44,7 +44,8 @@ pub(super) struct Arrived {
 pub(super) fn before_route(
     sent_by: &ConnectionFacts<'_>,
     head: &mut Parts,
-    (target, seen): (&Uri, SeenNames),
+    target: &Uri,
+    seen: SeenNames,
     client: Option<IpAddr>,
     latest_host: &RefCell<LatestHost>,
 ) -> Result<Arrived, Refusal> {
@@ -69,11 +70,11 @@ pub(super) fn before_route(
     }
     // One line of each field that a route reads, so that its value is the one that the origin reads.
     let router = &snapshot.router;
-    let joined = request::join_routed_lines(&mut head.headers, router, seen.is_disguise);
+    let joined = request::join_routed_lines(&mut head.headers, router, seen.has_disguises);
     Ok(Arrived {
         connection,
         joined,
-        has_disguises: seen.is_disguise,
+        has_disguises: seen.has_disguises,
     })
 }
 
@@ -120,10 +121,8 @@ pub(super) fn before_forward(
     client: Option<IpAddr>,
 ) -> Option<Rc<CommonFields>> {
     // One line of each field that a policy reads, so that the origin reads what was counted.
-    if let Some(reads) = &route.reads
-        && (arrived.has_disguises || headers.len() > headers.keys_len())
-    {
-        reads.join_lines(headers);
+    if let Some(reads) = &route.reads {
+        reads.join_lines(headers, arrived.has_disguises);
     }
     // A response that reports a cost must come whole and not compressed.
     if route.bodies.is_some() {

@@ -8,7 +8,8 @@
 //! [`Reads`] makes sure that origins read the same values ([`cookie_value`], [`query_value`]).
 //! Spellings of one credential that origins take for the same are one ([`credential`](mod@credential)).
 //! A CORS preflight says which request it announces ([`announced_method`]).
-//! [`claims`] and [`hop_by_hop`] remove what a client may not say and what is not for the next hop.
+//! [`claims`] and [`hop_by_hop`] remove what a client may not say and what is not for the next hop; [`SeenNames`] tells
+//! whether a request has any of it.
 
 pub mod cdn_loop;
 pub mod claims;
@@ -20,6 +21,7 @@ mod field_names;
 mod forwarded;
 pub mod hop_by_hop;
 mod host;
+mod joined_lines;
 pub mod jwt;
 mod name_filter;
 mod only_line;
@@ -46,6 +48,7 @@ pub use self::copied::{X_REQUEST_ID, copied_name, copied_value};
 pub use self::field_names::are_tokens;
 pub(crate) use self::host::canonical_host;
 pub use self::host::{BadHost, Host, LatestHost, host};
+pub use self::joined_lines::join_routed_lines;
 pub use self::name_filter::NameFilter;
 pub use self::only_line::only_line;
 pub use self::overrides::{
@@ -55,7 +58,7 @@ pub use self::overrides::{
 pub use self::parameter::Ambiguous;
 pub use self::partition::{
     Choice, Facts, Identified, LatestPartition, Missing, Part, Partition, has_all,
-    is_whole_address, join_routed_lines, partition_id,
+    is_whole_address, partition_id,
 };
 pub use self::preflight::{announced_method, with_announced_headers};
 pub use self::query::query_value;

@@ -14,15 +14,15 @@ mod latest;
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use http::header::{AUTHORIZATION, COOKIE};
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderName, Method};
 pub use latest::LatestPartition;
 use smallvec::SmallVec;
 
-use super::claims::strip_disguises;
 use super::client_address::{ClientPrefixes, client_network};
 use super::cookie::cookie_value;
 use super::credential::credential;
+use super::joined_lines::joined;
 use super::jwt::TokenClaims;
 use super::path;
 use super::query::query_value;
@@ -343,56 +343,6 @@ fn into_bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
         Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
         Cow::Owned(text) => Cow::Owned(text.into_bytes()),
     }
-}
-
-/// Returns a header's value: its lines joined in order, each without white space around it. Empty
-/// lines say nothing (RFC 9110 section 5.6.1.2); if all are empty there is no value.
-fn joined<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Option<Cow<'r, [u8]>> {
-    let mut lines = headers
-        .get_all(name)
-        .iter()
-        .map(|line| line.as_bytes().trim_ascii())
-        .filter(|line| !line.is_empty());
-    let first = lines.next()?;
-    let mut value = Cow::Borrowed(first);
-    for line in lines {
-        let value = value.to_mut();
-        value.extend(if *name == COOKIE { b"; " } else { b", " });
-        value.extend(line);
-    }
-    Some(value)
-}
-
-/// Joins each header that routes ask for into one line, before a route is found: otherwise an origin
-/// that reads only the first line would see a value that no route saw.
-///
-/// Returns the headers that had several lines. `has_disguises` says whether other names may read like theirs.
-pub fn join_routed_lines(
-    headers: &mut HeaderMap,
-    router: &Router,
-    has_disguises: bool,
-) -> Vec<HeaderName> {
-    let (names, mut joined) = (router.header_names(), Vec::new());
-    if names.is_empty() {
-        return joined;
-    }
-    if has_disguises || headers.len() > headers.keys_len() {
-        let several = names.iter().filter(|name| join_header(headers, name));
-        joined.extend(several.cloned());
-    }
-    joined
-}
-
-/// Joins a header's lines, and removes others that read like it; says whether there were several.
-pub(super) fn join_header(headers: &mut HeaderMap, name: &HeaderName) -> bool {
-    strip_disguises(headers, name);
-    if headers.get_all(name).iter().nth(1).is_none() {
-        return false;
-    }
-    let value = joined(headers, name).unwrap_or_default();
-    let value = HeaderValue::from_bytes(&value).expect("values joined by a comma make a value");
-    headers.insert(name, value);
-    true
 }
 
 #[cfg(test)]

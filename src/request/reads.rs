@@ -10,8 +10,9 @@ use http::{HeaderMap, HeaderName};
 
 use super::cookie::cookie_value;
 use super::credential::credential;
+use super::joined_lines::{join_header, needs_joining};
 use super::parameter::Ambiguous;
-use super::partition::{Part, join_header};
+use super::partition::Part;
 use super::query::query_value;
 
 /// What the policies of a route read of a request.
@@ -108,10 +109,13 @@ impl Reads {
     }
 
     /// Joins each header that is read into one line, and removes others that read like it, so an
-    /// origin sees the value that was counted, whichever line it reads.
-    pub fn join_lines(&self, headers: &mut HeaderMap) {
-        for name in &self.headers {
-            join_header(headers, name);
+    /// origin sees the value that was counted, whichever line it reads. `has_disguises` says whether there may be such
+    /// others.
+    pub fn join_lines(&self, headers: &mut HeaderMap, has_disguises: bool) {
+        if needs_joining(headers, has_disguises) {
+            for name in &self.headers {
+                join_header(headers, name);
+            }
         }
     }
 }
@@ -182,7 +186,7 @@ mod tests {
             ("cookie", "b=2"),
         ]);
         let parts = [Part::Header(X_KEY), Part::Cookie("a".into())];
-        Reads::of(&parts, None).join_lines(&mut headers);
+        Reads::of(&parts, None).join_lines(&mut headers, true);
         let expected = fields(&[
             ("x-key", "a, b"),
             ("x-other", "c"),

@@ -12,11 +12,11 @@ use super::name_filter::NameFilter;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SeenNames {
     /// Whether one may get the request refused: Transfer-Encoding, Expect or CDN-Loop.
-    pub is_suspicious: bool,
+    pub has_suspicious: bool,
     /// Which are not for the origin.
     pub unwanted: Unwanted,
     /// Whether one reads like another that routes or policies go by.
-    pub is_disguise: bool,
+    pub has_disguises: bool,
 }
 
 /// Which fields of a request are not for the origin.
@@ -72,8 +72,8 @@ impl SeenNames {
         if is_stripped(name) || is_forbidden(name) {
             self.unwanted = Unwanted::Others;
         }
-        self.is_suspicious |= matches!(*name, TRANSFER_ENCODING | EXPECT) || *name == CDN_LOOP;
-        self.is_disguise |= decisive.iter().any(|real| is_disguise(name, real));
+        self.has_suspicious |= matches!(*name, TRANSFER_ENCODING | EXPECT) || *name == CDN_LOOP;
+        self.has_disguises |= decisive.iter().any(|real| is_disguise(name, real));
     }
 }
 
@@ -118,7 +118,7 @@ mod tests {
         let filter = SeenNames::filter(routed.iter());
         let seen = |lines: &[(&str, &str)]| {
             let seen = SeenNames::of(&fields(lines), &filter, &routed, |name| name == "x-real-ip");
-            (seen.unwanted, seen.is_suspicious, seen.is_disguise)
+            (seen.unwanted, seen.has_suspicious, seen.has_disguises)
         };
         for (name, told) in [
             ("accept", (Unwanted::None, false, false)),

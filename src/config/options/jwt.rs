@@ -61,7 +61,7 @@ fn claim_value(text: &str) -> Result<Box<str>, ValueError> {
     if text.is_empty() {
         return Err(ValueError::new("is empty", expected));
     }
-    // What shows the file would show it as it is, a line end too.
+    // `check` and the log show it as it is, where a line end would begin another line.
     if text.contains(char::is_control) {
         return Err(ValueError::new("has a control character", expected));
     }

@@ -2,6 +2,7 @@
 
 use super::super::route::{Lookup, PathPattern, Rule};
 use super::*;
+use http::HeaderValue;
 
 pub(in crate::request) const KEY: [u8; 32] = [7; 32];
 

@@ -10,7 +10,9 @@ use tollgate::config::value::part_choice;
 use tollgate::request::path::normalise;
 use tollgate::request::route::{Found, Lookup, PathPattern, Router, Rule};
 use tollgate::request::{Choice, ClientNames, ClientPrefixes, Missing, Part, Partition, Reads};
-use tollgate::request::{Facts, Identified, cookie_value, partition_id, query_value, redacted};
+use tollgate::request::{
+    Facts, Identified, SeenNames, cookie_value, partition_id, query_value, redacted,
+};
 use tollgate::snapshot::Policy;
 
 use super::{compared, header_map, lines};
@@ -123,7 +125,10 @@ fn look(router: &Router, policy: &Policy, request: &Request) -> (Identity, Ident
 
     // What the origin sees names the same client, and one line says it.
     let mut joined = request.headers.clone();
-    Reads::of(policy.parts(), None).join_lines(&mut joined);
+    let reads = Reads::of(policy.parts(), None);
+    let filter = SeenNames::filter(reads.headers().iter());
+    let names = SeenNames::of(&joined, &filter, reads.headers(), |_| false);
+    reads.join_lines(&mut joined, names.has_disguises);
     let seen = Facts {
         headers: &joined,
         ..facts
