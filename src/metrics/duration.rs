@@ -15,7 +15,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 
 use super::route::{OTHERS, PLACES, ROUTES_MAX, RouteMetrics, RouteRanking, UNROUTED};
-use super::shard::{Sharded, WorkerIndex};
+use super::shard::{Sharded, WorkerIndex, add};
 use super::text::{BOUNDS_US, BUCKETS, histogram};
 use crate::clock::Micros;
 
@@ -225,11 +225,6 @@ impl Default for DurationShard {
     fn default() -> Self {
         Self((0..PLACES).map(|_| DurationCounters::default()).collect())
     }
-}
-
-/// A counter has one writer: a load and a store suffice, without a locked instruction.
-fn add(counter: &AtomicU64, more: u64) {
-    counter.store(counter.load(Relaxed).wrapping_add(more), Relaxed);
 }
 
 /// The label of routes without a place; no route has this name.

@@ -50,12 +50,12 @@ impl EndpointMetrics {
 
     /// Counts a request that begins at the endpoint.
     pub fn began(&self, worker: WorkerIndex) {
-        add(&self.shards.of(worker).began);
+        add(&self.shards.of(worker).began, 1);
     }
 
     /// Counts a request that began and has ended, whatever became of it.
     pub fn ended(&self, worker: WorkerIndex) {
-        add(&self.shards.of(worker).ended);
+        add(&self.shards.of(worker).ended, 1);
     }
 
     /// Returns how many requests the endpoint has now, over all workers.
@@ -67,35 +67,35 @@ impl EndpointMetrics {
     pub fn responded(&self, worker: WorkerIndex, took: Micros) {
         let shard = self.shards.of(worker);
         let bucket = BOUNDS_US.partition_point(|bound_us| *bound_us < took.0);
-        add(&shard.responses[bucket]);
-        shard.responses_us.fetch_add(took.0, Relaxed);
+        add(&shard.responses[bucket], 1);
+        add(&shard.responses_us, took.0);
     }
 
     /// Counts a request, or a connection for one, that failed at the endpoint.
     pub fn failed(&self, worker: WorkerIndex, failure: EndpointFailure) {
-        add(&self.shards.of(worker).failures[failure.index()]);
+        add(&self.shards.of(worker).failures[failure.index()], 1);
     }
 
     /// Counts a connection that was made.
     pub fn connection_opened(&self, worker: WorkerIndex) {
-        add(&self.shards.of(worker).connections_opened);
+        add(&self.shards.of(worker).connections_opened, 1);
     }
 
     /// Counts a connection that was made and has ended.
     pub fn connection_closed(&self, worker: WorkerIndex) {
-        add(&self.shards.of(worker).connections_closed);
+        add(&self.shards.of(worker).connections_closed, 1);
     }
 
     /// Counts a health check.
     pub fn checked(&self, worker: WorkerIndex, is_ok: bool) {
         let shard = self.shards.of(worker);
         let counters = [&shard.checks_failed, &shard.checks_ok];
-        add(counters[usize::from(is_ok)]);
+        add(counters[usize::from(is_ok)], 1);
     }
 
     /// Counts an ejection.
     pub fn ejected(&self, worker: WorkerIndex) {
-        add(&self.shards.of(worker).ejections);
+        add(&self.shards.of(worker).ejections, 1);
     }
 
     /// Shows whether checks find it healthy.

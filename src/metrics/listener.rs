@@ -2,15 +2,15 @@
 
 use std::fmt::Error;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use prometheus_client::encoding::DescriptorEncoder;
 
-use super::shard::{Sharded, WorkerIndex, add};
+use super::shard::{Sharded, WorkerIndex};
 use super::text::{count, counters, gauges};
 use crate::fault::HandshakeFailure;
 
-/// What is counted per listener.
+/// What is counted per listener. A worker's connection may end on another thread, before the worker has it.
 #[derive(Debug)]
 pub struct ListenerMetrics(Sharded<ListenerShard>);
 
@@ -29,22 +29,22 @@ impl ListenerMetrics {
 
     /// Counts a connection that was accepted.
     pub fn accepted(&self, worker: WorkerIndex) {
-        add(&self.0.of(worker).accepted);
+        self.0.of(worker).accepted.fetch_add(1, Relaxed);
     }
 
     /// Counts a connection that was accepted and has ended.
     pub fn closed(&self, worker: WorkerIndex) {
-        add(&self.0.of(worker).closed);
+        self.0.of(worker).closed.fetch_add(1, Relaxed);
     }
 
     /// Counts a connection that was evicted.
     pub fn evicted(&self, worker: WorkerIndex) {
-        add(&self.0.of(worker).evicted);
+        self.0.of(worker).evicted.fetch_add(1, Relaxed);
     }
 
     /// Counts a TLS handshake that failed.
     pub fn handshake_failed(&self, worker: WorkerIndex, failure: HandshakeFailure) {
-        add(&self.0.of(worker).handshake_failures[failure.index()]);
+        self.0.of(worker).handshake_failures[failure.index()].fetch_add(1, Relaxed);
     }
 }
 

@@ -174,7 +174,7 @@ impl Metrics {
 
     /// Notes that a thread does its housekeeping.
     pub fn progressed(&self, thread: WorkerIndex) {
-        self.series.progress.of(thread).fetch_add(1, Relaxed);
+        add(self.series.progress.of(thread), 1);
     }
 
     /// Says how often each thread has done that.
@@ -255,22 +255,22 @@ impl Metrics {
 
     /// Counts an error.
     pub fn error(&self, worker: WorkerIndex, reason: Reason) {
-        add(&self.series.process.of(worker).errors.0[reason.index()]);
+        add(&self.series.process.of(worker).errors.0[reason.index()], 1);
     }
 
     /// Counts a request that begins to be delayed.
     pub fn delayed(&self, worker: WorkerIndex) {
-        add(&self.series.process.of(worker).delayed_entered);
+        add(&self.series.process.of(worker).delayed_entered, 1);
     }
 
     /// Counts a request that is no longer delayed.
     pub fn let_go(&self, worker: WorkerIndex) {
-        add(&self.series.process.of(worker).delayed_left);
+        add(&self.series.process.of(worker).delayed_left, 1);
     }
 
     /// Counts a panic that ended a connection.
     pub fn panicked(&self, worker: WorkerIndex) {
-        add(&self.series.process.of(worker).panics);
+        add(&self.series.process.of(worker).panics, 1);
     }
 
     /// Counts how long a request of a route took.
@@ -305,13 +305,13 @@ impl Metrics {
 
     /// Counts a reload, and shows that its configuration is in force.
     pub fn reloaded(&self, in_force: ConfigInfo) {
-        add(&self.series.reloads_applied);
+        self.series.reloads_applied.fetch_add(1, Relaxed);
         self.series.configured.applied(in_force);
     }
 
     /// Counts a reload whose file has mistakes: the old configuration stays in force.
     pub fn reload_rejected(&self) {
-        add(&self.series.reloads_rejected);
+        self.series.reloads_rejected.fetch_add(1, Relaxed);
         self.series.configured.rejected();
     }
 

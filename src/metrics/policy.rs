@@ -41,35 +41,38 @@ impl PolicyMetrics {
 
     /// Counts what the policy did to a request.
     pub fn decided(&self, worker: WorkerIndex, outcome: PolicyOutcome) {
-        add(&self.0.of(worker).outcomes[outcome as usize]);
+        add(&self.0.of(worker).outcomes[outcome as usize], 1);
     }
 
     /// Counts a request that was admitted, after which most of a quota is used.
     pub fn near_limit(&self, worker: WorkerIndex) {
-        add(&self.0.of(worker).near_limit);
+        add(&self.0.of(worker).near_limit, 1);
     }
 
     /// Counts units that were reserved, and those that were charged in the end.
     pub fn charged(&self, worker: WorkerIndex, reserved: u64, charged: u64) {
         let shard = self.0.of(worker);
-        shard.reserved_units.fetch_add(reserved, Relaxed);
-        shard.charged_units.fetch_add(charged, Relaxed);
+        add(&shard.reserved_units, reserved);
+        add(&shard.charged_units, charged);
     }
 
     /// Counts an answer whose body should have told what the request cost.
     pub fn settled(&self, worker: WorkerIndex, settled: Settled) {
         let shard = self.0.of(worker);
         if settled.is_capped {
-            add(&shard.capped_costs);
+            add(&shard.capped_costs, 1);
         }
         if let Some(missing) = settled.missing_cost {
-            add(&shard.missing_costs[missing as usize]);
+            add(&shard.missing_costs[missing as usize], 1);
         }
     }
 
     /// Counts a response whose header field should have reported what the request cost.
     pub fn cost_header_missing(&self, worker: WorkerIndex) {
-        add(&self.0.of(worker).missing_costs[MissingCost::Header as usize]);
+        add(
+            &self.0.of(worker).missing_costs[MissingCost::Header as usize],
+            1,
+        );
     }
 }
 

@@ -39,7 +39,7 @@ impl Refused {
     #[inline]
     pub(super) fn count(&self, worker: WorkerIndex, status: StatusCode, reason: Reason) {
         if let Some(counter) = self.0.of(worker).counter(status.as_u16(), reason) {
-            add(counter);
+            add(counter, 1);
         }
     }
 

@@ -52,20 +52,20 @@ impl RouteMetrics {
     pub fn answered(&self, worker: WorkerIndex, status: StatusCode) {
         let class = usize::from(status.as_u16() / 100);
         let counters = &self.shards.of(worker).classes;
-        add(counters.get(class).unwrap_or(&counters[0]));
+        add(counters.get(class).unwrap_or(&counters[0]), 1);
     }
 
     /// Counts a request whose client left before it was answered.
     pub fn unanswered(&self, worker: WorkerIndex) {
-        add(&self.shards.of(worker).classes[0]);
+        add(&self.shards.of(worker).classes[0], 1);
     }
 
     /// Counts a request that a limit refused.
     pub fn refused(&self, worker: WorkerIndex, status: StatusCode) {
         let shard = self.shards.of(worker);
-        add(&shard.refused);
+        add(&shard.refused, 1);
         if status.is_server_error() {
-            add(&shard.refused_5xx);
+            add(&shard.refused_5xx, 1);
         }
     }
 

@@ -104,7 +104,10 @@ impl<T, N> Default for ByName<T, N> {
     }
 }
 
-/// Counts one more.
-pub(super) fn add(counter: &AtomicU64) {
-    counter.fetch_add(1, Relaxed);
+/// Counts more in a counter of the thread that asks for it.
+///
+/// It has no other writer, so a load and a store suffice. An instruction that locks the cache line costs as much as forty
+/// others, and waits for all memory that was asked for before.
+pub(super) fn add(counter: &AtomicU64, more: u64) {
+    counter.store(counter.load(Relaxed).wrapping_add(more), Relaxed);
 }

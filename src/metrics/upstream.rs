@@ -42,27 +42,27 @@ impl UpstreamMetrics {
 
     /// Counts a connection that was made.
     pub fn opened(&self, worker: WorkerIndex) {
-        add(&self.shards.of(worker).opened);
+        add(&self.shards.of(worker).opened, 1);
     }
 
     /// Counts a request that took an idle connection.
     pub fn reused(&self, worker: WorkerIndex) {
-        add(&self.shards.of(worker).reused);
+        add(&self.shards.of(worker).reused, 1);
     }
 
     /// Counts a connection that has no TLS, or lost it before it was used.
     pub fn tls_failed(&self, worker: WorkerIndex, failure: TlsFailure) {
-        add(&self.shards.of(worker).tls_failures[failure.index()]);
+        add(&self.shards.of(worker).tls_failures[failure.index()], 1);
     }
 
     /// Counts a further try of a request.
     pub fn retried(&self, worker: WorkerIndex) {
-        add(&self.shards.of(worker).retries);
+        add(&self.shards.of(worker).retries, 1);
     }
 
     /// Counts a request that was not tried again only because the retry budget was spent.
     pub fn retry_denied(&self, worker: WorkerIndex) {
-        add(&self.shards.of(worker).retries_denied);
+        add(&self.shards.of(worker).retries_denied, 1);
     }
 }
 
