@@ -3,14 +3,14 @@
 use http::{HeaderMap, HeaderName};
 use smallvec::SmallVec;
 
-/// Passes some names, and few others: it looks at their third byte, because the first two are often `x-`, and at their
+/// Passes some names, and few others: it looks at their first and third bytes, because many begin with `x-`, and at their
 /// length. A spelling with `_` for `-` passes, and the other way round.
 #[derive(Clone, Copy, Debug)]
-pub struct NameFilter([u32; THIRD_BYTES]);
+pub struct NameFilter([u32; PLACES]);
 
 impl NameFilter {
     /// Passes nothing.
-    pub(super) const NONE: Self = Self([0; THIRD_BYTES]);
+    pub(super) const NONE: Self = Self([0; PLACES]);
 
     /// The same, with all names in some lists.
     #[must_use]
@@ -31,7 +31,7 @@ impl NameFilter {
     #[must_use]
     pub(super) const fn with(mut self, name: &str) -> Self {
         let name = name.as_bytes();
-        self.0[third_byte(name)] |= 1 << length(name);
+        self.0[place(name)] |= 1 << length(name);
         self
     }
 
@@ -39,7 +39,7 @@ impl NameFilter {
     pub(super) const fn with_prefix(mut self, prefix: &str) -> Self {
         let prefix = prefix.as_bytes();
         assert!(prefix.len() >= 3, "its third byte is looked at");
-        self.0[third_byte(prefix)] |= u32::MAX << length(prefix);
+        self.0[place(prefix)] |= u32::MAX << length(prefix);
         self
     }
 
@@ -47,7 +47,7 @@ impl NameFilter {
     #[inline]
     pub(super) fn may_have(&self, name: &HeaderName) -> bool {
         let name = name.as_str().as_bytes();
-        (self.0[third_byte(name)] >> length(name)) & 1 == 1
+        (self.0[place(name)] >> length(name)) & 1 == 1
     }
 }
 
@@ -66,11 +66,18 @@ pub(super) fn named(
     names
 }
 
-const fn third_byte(name: &[u8]) -> usize {
+const fn place(name: &[u8]) -> usize {
     match name {
-        [_, _, b'_', ..] => b'-' as usize % THIRD_BYTES,
-        [_, _, byte, ..] => *byte as usize % THIRD_BYTES,
+        [first, _, third, ..] => (with_dash(*first) + with_dash(*third)) % PLACES,
         _ => 0,
+    }
+}
+
+/// Returns `-` for `_`, and other bytes as they are.
+const fn with_dash(byte: u8) -> usize {
+    match byte {
+        b'_' => b'-' as usize,
+        _ => byte as usize,
     }
 }
 
@@ -83,8 +90,7 @@ const fn length(name: &[u8]) -> usize {
     }
 }
 
-/// As many as there are letters, and more.
-const THIRD_BYTES: usize = 32;
+const PLACES: usize = 32;
 const LENGTH_MAX: usize = 31;
 
 #[cfg(test)]
