@@ -149,7 +149,9 @@ impl Dispatch<'_> {
     ) -> Result<UpstreamAnswer, Failed> {
         let now = self.pools.clock.now();
         (self.attempts).begin(origins, origin, self.meter.worker, now);
-        if origin.has_idle_shared() {
+        if origin.has_idle() {
+            write_with_others().await;
+        } else if origin.has_idle_shared() {
             // The origin may just have ended it: this asks the system, and lets the connection's task
             // see the answer.
             for _ in 0..2 {
@@ -310,6 +312,24 @@ fn switched(response: Response<Http1Receiving<Stream>>) -> Result<UpstreamAnswer
     })?;
     let response = Response::from_parts(head, Rewound { unread, io });
     Ok(UpstreamAnswer::Switched(Box::new(response)))
+}
+
+/// Lets the tasks that are ready run first, up to the same point: so their requests are written
+/// one after another, and an origin on the same machine is woken once for all of them.
+///
+/// With 64 busy connections that is a tenth of what a request costs.
+async fn write_with_others() {
+    let mut has_waited = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut has_waited, true) {
+            return Poll::Ready(());
+        }
+        // This puts the task behind all that are ready. `yield_now` would also ask the system for
+        // events.
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// How many kept connections of an endpoint may turn out to be closed.
