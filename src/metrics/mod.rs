@@ -157,17 +157,17 @@ impl Metrics {
     }
 
     /// Returns the index of the `n`th worker, counted from 0. If there are fewer workers, returns
-    /// the index of the threads that are not workers.
+    /// the index of the control thread.
     pub fn worker(&self, n: usize) -> WorkerIndex {
         WorkerIndex(n.min(self.series.shards - 1))
     }
 
-    /// Returns the index of the threads that are not workers.
+    /// Returns the index of the control thread. No other thread counts under it, because a counter has one writer.
     pub fn control(&self) -> WorkerIndex {
         WorkerIndex(self.series.shards - 1)
     }
 
-    /// Makes one `T` for each worker, and one for the other threads.
+    /// Makes one `T` for each worker, and one for the control thread.
     pub fn sharded<T: Default>(&self) -> Sharded<T> {
         Sharded::new(self.series.shards)
     }

@@ -10,7 +10,7 @@ use crossbeam_utils::CachePadded;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerIndex(pub(super) usize);
 
-/// One `T` per worker and one for the rest of the process; no two share a cache line. A clone has the same ones.
+/// One `T` per worker and one for the control thread; no two share a cache line. A clone has the same ones.
 #[derive(Debug)]
 pub struct Sharded<T>(Arc<[CachePadded<T>]>);
 
@@ -106,8 +106,8 @@ impl<T, N> Default for ByName<T, N> {
 
 /// Counts more in a counter of the thread that asks for it.
 ///
-/// It has no other writer, so a load and a store suffice. An instruction that locks the cache line costs as much as forty
-/// others, and waits for all memory that was asked for before.
+/// It has no other writer, so a load and a store suffice. An instruction that locks the cache line takes four times as
+/// long.
 pub(super) fn add(counter: &AtomicU64, more: u64) {
     counter.store(counter.load(Relaxed).wrapping_add(more), Relaxed);
 }

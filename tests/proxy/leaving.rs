@@ -2,6 +2,8 @@
 //!
 //! Held requests have a table of their own (`tests/threats/held.rs`).
 
+use socket2::SockRef;
+
 use crate::support::{After, Client, Config, Gate, Origin, Process, Unreachable, get, start};
 
 /// A gateway that itself ends nothing within a day; `/echo` is answered at once.
@@ -90,6 +92,25 @@ fn client_that_leaves_with_a_request_behind_the_one_that_is_served_is_noticed() 
     drop(client);
     origin.wait_for_ended(1);
     assert_eq!(origin.targets(), ["/1"]);
+}
+
+#[test]
+fn request_whose_client_has_left_is_not_sent_to_an_origin_that_waits_for_one() {
+    let origin = Origin::plain();
+    let process = Process::start(&patient(&origin.url()));
+    // Its connection to the origin is kept.
+    assert_eq!(get(process.public, "/kept", "").status, 200);
+    let mut client = Client::connect(process.public);
+    // The request and the end of the connection come together.
+    SockRef::from(&client.wire.stream)
+        .set_tcp_cork(true)
+        .expect("a socket takes options");
+    client.send("GET /gone HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    drop(client);
+    wait_for_leaving(&process, "\"/gone\"");
+    assert_eq!(get(process.public, "/next", "").status, 200);
+    assert_eq!(origin.targets(), ["/kept", "/next"]);
+    assert_eq!(origin.connections(), 1);
 }
 
 /// Closes the client's sending side and returns what it gets from there to the end.
