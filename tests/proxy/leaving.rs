@@ -4,6 +4,7 @@
 
 use socket2::SockRef;
 
+use crate::support::ratelimit::remaining;
 use crate::support::{After, Client, Config, Gate, Origin, Process, Unreachable, get, start};
 
 /// A gateway that itself ends nothing within a day; `/echo` is answered at once.
@@ -95,22 +96,44 @@ fn client_that_leaves_with_a_request_behind_the_one_that_is_served_is_noticed() 
 }
 
 #[test]
-fn request_whose_client_has_left_is_not_sent_to_an_origin_that_waits_for_one() {
-    let origin = Origin::plain();
-    let process = Process::start(&patient(&origin.url()));
-    // Its connection to the origin is kept.
-    assert_eq!(get(process.public, "/kept", "").status, 200);
-    let mut client = Client::connect(process.public);
-    // The request and the end of the connection come together.
-    SockRef::from(&client.wire.stream)
-        .set_tcp_cork(true)
-        .expect("a socket takes options");
-    client.send("GET /gone HTTP/1.1\r\nHost: a.test\r\n\r\n");
-    drop(client);
-    wait_for_leaving(&process, "\"/gone\"");
-    assert_eq!(get(process.public, "/next", "").status, 200);
-    assert_eq!(origin.targets(), ["/kept", "/next"]);
-    assert_eq!(origin.connections(), 1);
+fn request_whose_client_has_left_is_neither_sent_nor_charged_on_any_kept_connection() {
+    let over = Gate::default();
+    let origin = Origin::scripted({
+        let over = over.clone();
+        move |exchange| {
+            if exchange.target() == "/busy" {
+                over.wait();
+            }
+            exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")?;
+            Ok(After::Keep)
+        }
+    });
+    let inner = start(&Config::to(origin.url()).route("/*", ""));
+    for (case, endpoint) in [origin.url(), format!("h2c://{}", inner.public)]
+        .iter()
+        .enumerate()
+    {
+        let config = patient(endpoint).policy("p", "quota = '9 per day'");
+        let process = Process::start(&config.route("/limited/*", "policies = ['p']"));
+        // Over HTTP/2, both are on one connection, which is busy then.
+        assert_eq!(get(process.public, "/kept", "").status, 200);
+        let mut busy = Client::connect(process.public);
+        busy.send("GET /busy HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        origin.wait_for_requests(3 * case + 2);
+        let mut client = Client::connect(process.public);
+        // The request and the end of the connection come together.
+        SockRef::from(&client.wire.stream)
+            .set_tcp_cork(true)
+            .expect("a socket takes options");
+        client.send("GET /limited/gone HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        drop(client);
+        wait_for_leaving(&process, "\"/limited/gone\"");
+        let next = get(process.public, "/limited/next", "");
+        assert_eq!((next.status, remaining(&next, "p")), (200, 8), "{endpoint}");
+    }
+    let once = ["/kept", "/busy", "/limited/next"];
+    assert_eq!(origin.targets(), [once, once].concat());
+    over.open();
 }
 
 /// Closes the client's sending side and returns what it gets from there to the end.

@@ -149,14 +149,15 @@ impl Dispatch<'_> {
     ) -> Result<UpstreamAnswer, Failed> {
         let now = self.pools.clock.now();
         (self.attempts).begin(origins, origin, self.meter.worker, now);
-        if origin.has_idle() {
-            write_with_others().await;
-        } else if origin.has_idle_shared() {
+        // Whoever waits for this asks then whether the client has left: nothing is written before that.
+        if origin.has_idle_shared() {
             // The origin may just have ended it: this asks the system, and lets the connection's task
             // see the answer.
             for _ in 0..2 {
                 tokio::task::yield_now().await;
             }
+        } else {
+            write_with_others().await;
         }
         let offer = origin.offer(self.terms.is_upgrade);
         // Where one connection broke, others that were kept may be broken too.

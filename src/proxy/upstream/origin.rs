@@ -311,11 +311,6 @@ impl Origin {
         }
     }
 
-    /// Whether there is an idle connection.
-    pub(super) fn has_idle(&self) -> bool {
-        !self.idle.borrow().is_empty()
-    }
-
     /// Takes a place on a connection that is shared, or the connection that was used last, unless the
     /// origin has closed it, or sent what nobody asked for: the system is asked.
     pub(super) fn take(&self, http: &HttpUpstream, offer: AlpnOffer) -> Option<UpstreamConnection> {
