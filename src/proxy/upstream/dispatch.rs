@@ -156,7 +156,7 @@ impl Dispatch<'_> {
             for _ in 0..2 {
                 tokio::task::yield_now().await;
             }
-        } else {
+        } else if origin.has_connection() {
             write_with_others().await;
         }
         let offer = origin.offer(self.terms.is_upgrade);

@@ -293,6 +293,11 @@ impl Origin {
             .is_some_and(|shared| shared.is_idle())
     }
 
+    /// Whether there is a connection on which a request could be written at once.
+    pub(super) fn has_connection(&self) -> bool {
+        !self.idle.borrow().is_empty() || !self.shared.borrow().is_empty()
+    }
+
     /// Keeps a connection that can carry another request for `idle_timeout`, unless there are
     /// `max_idle` already.
     pub(super) fn keep(
