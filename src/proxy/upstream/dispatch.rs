@@ -149,7 +149,7 @@ impl Dispatch<'_> {
     ) -> Result<UpstreamAnswer, Failed> {
         let now = self.pools.clock.now();
         (self.attempts).begin(origins, origin, self.meter.worker, now);
-        // Whoever waits for this asks then whether the client has left: nothing is written before that.
+        // Meanwhile it is asked whether the client has left, so that nothing is written for one that is gone.
         if origin.has_idle_shared() {
             // The origin may just have ended it: this asks the system, and lets the connection's task
             // see the answer.
