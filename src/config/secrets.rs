@@ -5,16 +5,15 @@
 //! sentence, and a line that may hold a secret is [`overwritten`] before it is shown beside one. Clients' keys,
 //! which the patterns of overrides may be, are shortened to what logs show of them.
 
+mod keys;
 mod patterns;
 
 use std::borrow::Cow;
 use std::ops::Range;
 
+use self::keys::secret_value;
 pub(super) use self::patterns::{may_be_key, quoted, secret_parts};
 use super::pieces::only_variable;
-
-/// Keys whose values are secrets.
-const KEYS: [&str; 4] = ["password", "sentinel_password", "key_secret", "token"];
 
 /// Returns a value with `***` for the passwords of URLs in it.
 pub(super) fn redacted(value: &str) -> Cow<'_, str> {
@@ -76,38 +75,21 @@ impl SecretLines {
         if was_in_overrides {
             return Some(0);
         }
+        let equals = line.find('=').map(|equals| equals + 1);
         let password = credentials(line).find(|place| is_secret(line, place));
-        if password.is_none() && !has_secret_key(line) {
-            return None;
-        }
+        let of_url = password.map(|password| equals.unwrap_or(0).min(password.start));
+        let of_key =
+            secret_value(line).map(|value| equals.map_or(value, |equals| equals.min(value)));
+        let from = of_url.into_iter().chain(of_key).min()?;
         let mut quotes = ["\"\"\"", "'''"].into_iter();
         self.open = quotes.find(|quotes| line.matches(quotes).count() == 1);
-        let equals = line.find('=').map_or(0, |equals| equals + 1);
-        Some(password.map_or(equals, |password| equals.min(password.start)))
+        Some(from)
     }
 }
 
 /// Whether this may stand before the header of a table: blanks, and the mark that some editors begin a file with.
 pub(super) fn is_lead(c: char) -> bool {
     c.is_whitespace() || c == '\u{feff}'
-}
-
-/// Whether a line has the value of a key that is a secret; a variable's is none.
-fn has_secret_key(line: &str) -> bool {
-    let lower = line.to_ascii_lowercase();
-    let has_value = |key: &&str| {
-        let Some(behind) = behind_word(&lower, key) else {
-            return false;
-        };
-        let after = lower[behind..].trim_start_matches(['"', '\'', ' ', '\t']);
-        let value = after.strip_prefix('=').unwrap_or_default().trim_start();
-        let value = value
-            .split([' ', '#', '\r', '\n'])
-            .next()
-            .unwrap_or_default();
-        !value.is_empty() && !is_variable(value.trim_matches(['"', '\'']))
-    };
-    KEYS.iter().any(has_value)
 }
 
 /// Returns where the first word ends that is this one.
@@ -174,6 +156,15 @@ mod tests {
                 "sentinel_password =************\nb",
             ),
             ("Token = 5\r\n", "Token =**\r\n"),
+            ("pasword = \"a\"\nb = 1", "pasword =****\nb = 1"),
+            (
+                "store.sentinel-passwrd = \"a\"",
+                "store.sentinel-passwrd =****",
+            ),
+            ("a = { tokn = 1, b = 1 }", "a =********************"),
+            ("api_key = 1\nmy_token = [1]", "api_key =**\nmy_token =****"),
+            ("requirepass a\n  b", "requirepass**\n  b"),
+            ("  \"password\": \"a=b\",", "  \"password\":*******"),
             ("password = [\"a\"]", "password =******"),
             ("password = \"${A}b\"", "password =********"),
             ("'redis://:${A}b@h'", "******************"),
@@ -226,7 +217,8 @@ mod tests {
             "url = 'redis://:${PASSWORD}@h:1'",
             "password = \"${PASSWORD}\"",
             "endpoints = ['http://a/x@y', 'http://b:80']",
-            "no_token = 'x'\ntokens = 'x'\ntoken\ntoken = # x",
+            "no_tokens = 'x'\ntokens = 'x'\ntoken\ntoken = # x",
+            "'header:x-api-key || ip'\ntake = 1\nset = 'a:b'",
             "overrides_file = 'x'\noverrides_by = 'y'\nb = 1",
         ] {
             assert_eq!(overwritten(text), text);

@@ -209,12 +209,15 @@ impl<'f> OverrideCompiler<'f> {
         patterns.map(|((pattern, grant), place)| (pattern, grant, place))
     }
 
-    /// Quotes a pattern as logs show what chooses: tiers, addresses, hosts, methods and routes in clear.
+    /// Quotes a pattern as logs show what chooses: tiers, hosts, methods and routes whole.
+    ///
+    /// A table with a mistake may have lost what chooses, and one without a partition may have forgotten it. So
+    /// addresses are not taken for such because they should be.
     fn quoted(&self, text: &str) -> String {
-        let is_public =
-            |part| matches!(part, &Part::Ip | &Part::Host | &Part::Method | &Part::Route);
+        let is_public = |part| matches!(part, &Part::Host | &Part::Method | &Part::Route);
         let mut parts = self.chooser.by.0.iter().flat_map(|choice| &choice.0);
-        if self.chooser.are_tiers || parts.all(is_public) {
+        let is_known = !self.table.is_incomplete(POLICY.about.title);
+        if self.chooser.are_tiers || (is_known && parts.all(is_public)) {
             text.to_owned()
         } else {
             quoted(text)
