@@ -162,7 +162,10 @@ mod tests {
                 "store.sentinel-passwrd =****",
             ),
             ("a = { tokn = 1, b = 1 }", "a =********************"),
-            ("api_key = 1\nmy_token = [1]", "api_key =**\nmy_token =****"),
+            (
+                "api_key = 1\nmy_tokens = ['1']",
+                "api_key =**\nmy_tokens =******",
+            ),
             ("requirepass a\n  b", "requirepass**\n  b"),
             ("  \"password\": \"a=b\",", "  \"password\":*******"),
             ("password = [\"a\"]", "password =******"),
@@ -217,7 +220,7 @@ mod tests {
             "url = 'redis://:${PASSWORD}@h:1'",
             "password = \"${PASSWORD}\"",
             "endpoints = ['http://a/x@y', 'http://b:80']",
-            "no_tokens = 'x'\ntokens = 'x'\ntoken\ntoken = # x",
+            "max_tokens = 10\ncost = { tokens = 5 }\ntoken\ntoken = # x",
             "'header:x-api-key || ip'\ntake = 1\nset = 'a:b'",
             "overrides_file = 'x'\noverrides_by = 'y'\nb = 1",
         ] {

@@ -9,7 +9,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 use super::syntax;
 use crate::config::file::UnreadParts;
 use crate::config::report::{IncludedFile, Place, Report};
-use crate::config::secrets::{overwritten, redacted};
+use crate::config::secrets::redacted;
 
 /// Returns the text of the file and of those that it includes, each byte in its place.
 pub(super) fn text<'t>(main: &'t str, included: &[IncludedFile]) -> Cow<'t, str> {
@@ -36,7 +36,7 @@ pub(super) fn parts<'t>(
 ) -> Vec<ParsedPart<'t>> {
     let parts = included.iter().map(|IncludedFile { text, start, .. }| {
         let mut of_part = Report::default();
-        let (sound, lost_of_part) = syntax::sound_part(text, &overwritten(text), &mut of_part);
+        let (sound, lost_of_part) = syntax::sound_part(text, &mut of_part);
         report.absorb_part(of_part, *start);
         lost.headers.extend(lost_of_part.headers);
         let spoiled = lost_of_part.spoiled.into_iter();

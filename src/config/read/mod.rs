@@ -35,7 +35,6 @@ pub use variables::{Env, Template};
 use super::file::{File, RawStore, Spanned, Table, UnreadParts};
 use super::options::{ADMIN, JWT, LISTENER, LOG, POLICY, ROUTE, STORE, TABLES, TOP, UPSTREAM};
 use super::report::{IncludedFile, Report};
-use super::secrets::overwritten;
 use super::text::{ConfigText, MissingValues};
 use super::value::{StoreUrl, nearest};
 use source::FileSource;
@@ -48,7 +47,7 @@ use table::Reader;
 /// mistakes only. Places of included files are counted on from the end of the one before.
 pub fn read(config: &ConfigText<'_>, env: &Env<'_>) -> (File, Report, Vec<IncludedFile>) {
     let (mut report, main) = (Report::default(), config.text);
-    let (sound, mut lost) = syntax::sound_part(main, &overwritten(main), &mut report);
+    let (sound, mut lost) = syntax::sound_part(main, &mut report);
     let (tree, _) = DeTable::parse_recoverable(&sound);
     report.paths_mut().add_file(config.path);
     let source = FileSource {

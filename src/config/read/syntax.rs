@@ -5,6 +5,7 @@
 //! own, and what stands in the rest can be judged. Places stay what they were.
 
 use std::borrow::Cow;
+use std::cell::LazyCell;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -14,17 +15,14 @@ use super::other_languages;
 use crate::config::file::UnreadParts;
 use crate::config::options::TOP;
 use crate::config::report::Report;
-use crate::config::secrets::is_lead;
+use crate::config::secrets::{is_lead, overwritten};
 use crate::config::value::nearest;
 
 /// Returns `text` without the statements that do not parse, which are reported, and what of the file
-/// is lost with them. `redacted` is the text without its secrets.
-pub(super) fn sound_part<'t>(
-    text: &'t str,
-    redacted: &str,
-    report: &mut Report,
-) -> (Cow<'t, str>, UnreadParts) {
+/// is lost with them.
+pub(super) fn sound_part<'t>(text: &'t str, report: &mut Report) -> (Cow<'t, str>, UnreadParts) {
     let (mut sound, mut lost) = (Cow::Borrowed(text), UnreadParts::default());
+    let redacted = LazyCell::new(|| overwritten(text));
     for _ in 0..STATEMENTS_MAX {
         let (_, errors) = DeTable::parse_recoverable(&sound);
         // A key or a table that is there twice does not keep the rest from being read.
@@ -32,14 +30,14 @@ pub(super) fn sound_part<'t>(
             errors.iter().partition(|error| is_doubled(error));
         let Some(first) = broken.iter().min_by_key(|error| place(error, &sound).start) else {
             if !doubled.is_empty() {
-                let first = first_lines(redacted);
+                let first = first_lines(&redacted);
                 for error in doubled {
-                    twice(report, redacted, place(error, text), &first);
+                    twice(report, &redacted, place(error, text), &first);
                 }
             }
             return (sound, lost);
         };
-        let statement = match other_languages::at(&sound, redacted, place(first, &sound).start) {
+        let statement = match other_languages::at(&sound, &redacted, place(first, &sound).start) {
             Some(lines) => {
                 (report.mistake(&lines.shown, lines.message, lines.expected))
                     .maybe_hint(lines.hint);
@@ -48,7 +46,7 @@ pub(super) fn sound_part<'t>(
                 }
                 lines.span
             }
-            None => unsound(report, first, &sound, redacted),
+            None => unsound(report, first, &sound, &redacted),
         };
         lose(&sound, &statement, &mut lost);
         let mut rest = sound.into_owned();

@@ -9,8 +9,8 @@ pub(super) fn secret_value(line: &str) -> Option<usize> {
         .map(|(at, mark)| (at, at + mark.len()));
     let first_word = first_word_end(line).map(|end| (end, end));
     assigned.chain(first_word).find_map(|(key_end, value)| {
-        let is_secret = is_secret_key(last_key(&line[..key_end])) && !is_public(&line[value..]);
-        is_secret.then_some(value)
+        let key = last_key(&line[..key_end]);
+        (is_secret_key(key) && !is_public(key, &line[value..])).then_some(value)
     })
 }
 
@@ -32,11 +32,12 @@ fn is_of_key(c: char) -> bool {
     c.is_alphanumeric() || "_-".contains(c)
 }
 
-/// Whether a value is none, or a variable's.
-fn is_public(value: &str) -> bool {
+/// Whether a value is none, a variable's, or a number of tokens, as policies count them.
+fn is_public(key: &str, value: &str) -> bool {
     let word = value.trim_start().split([' ', '#', '\r', '\n']).next();
     let word = word.unwrap_or_default();
-    word.is_empty() || only_variable(word.trim_matches(['"', '\''])).is_some()
+    let is_count = key.ends_with("tokens") && word.starts_with(|c: char| c.is_ascii_digit());
+    word.is_empty() || is_count || only_variable(word.trim_matches(['"', '\''])).is_some()
 }
 
 /// Whether the values of this key are secrets, if it is a key at all.
@@ -49,13 +50,11 @@ fn is_secret_key(key: &str) -> bool {
     let is_near = |(name, edits): &(&str, usize)| {
         key.len().abs_diff(name.len()) <= *edits && strsim::osa_distance(&key, name) <= *edits
     };
-    // Policies count tokens.
-    let is_nearly_one = key != "tokens" && NAMES.iter().any(is_near);
-    is_nearly_one || key.ends_with("token") || PARTS.iter().any(|part| key.contains(part))
+    PARTS.iter().any(|part| key.contains(part)) || NAMES.iter().any(is_near)
 }
 
 /// What makes a key one of a secret wherever it stands in the key, without `_` and `-`.
-const PARTS: [&str; 7] = [
+const PARTS: [&str; 8] = [
     "apikey",
     "authorization",
     "masterauth",
@@ -63,6 +62,7 @@ const PARTS: [&str; 7] = [
     "pwd",
     "requirepass",
     "secret",
+    "token",
 ];
 
 /// Keys of secrets, and how many letters may be wrong in them.
