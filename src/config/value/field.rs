@@ -89,7 +89,7 @@ pub fn own_field(text: &str) -> Result<HeaderName, ValueError> {
     Ok(name)
 }
 
-/// Parses a field's value.
+/// Parses a field's value, which may be a secret.
 pub fn field_value(text: &str) -> Result<HeaderValue, ValueError> {
     let value = HeaderValue::from_str(text)
         .ok()
@@ -99,6 +99,7 @@ pub fn field_value(text: &str) -> Result<HeaderValue, ValueError> {
             "cannot be a field's value",
             "a value without control characters or spaces around it",
         )
+        .unquoted("this value")
     })
 }
 

@@ -98,11 +98,12 @@ pub fn header_after_prefix(name: &str) -> Result<HeaderName, ValueError> {
     })
 }
 
-/// Parses what a route wants of a header's value.
+/// Parses what a route wants of a header's value, which may be a secret.
 pub fn header_value(text: &str) -> Result<HeaderMatch, ValueError> {
     HeaderMatch::parse(text).map_err(|error| {
         if error.span.start == 0 {
-            return ValueError::new("can never be a header's value", error.expected);
+            let never = ValueError::new("can never be a header's value", error.expected);
+            return never.unquoted("this value");
         }
         let wrong = ValueError::new("is not `re:` and a regular expression", error.expected);
         let at = text.get(error.span).filter(|at| !at.is_empty());
