@@ -5,24 +5,27 @@
 //! sentence, and a line that may hold a secret is [`overwritten`] before it is shown beside one. Clients' keys,
 //! which the patterns of overrides may be, are shortened to what logs show of them.
 
+mod defaults;
 mod keys;
 mod patterns;
+mod urls;
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-use self::keys::secret_value;
-pub(super) use self::patterns::{may_be_key, quoted, secret_parts};
-use super::pieces::only_variable;
+use self::defaults::is_variable;
+pub(super) use self::defaults::without_defaults;
+use self::keys::{is_of_key, secret_value};
+pub(super) use self::patterns::{behind_shown, may_be_key, quoted, secret_parts};
+use self::urls::credentials;
 
 /// Returns a value with `***` for the passwords of URLs in it.
 pub(super) fn redacted(value: &str) -> Cow<'_, str> {
     let mut redacted = Cow::Borrowed(value);
-    let found: Vec<_> = credentials(value)
-        .filter(|place| is_secret(value, place))
-        .collect();
-    for place in found.into_iter().rev() {
-        redacted.to_mut().replace_range(place, "***");
+    for place in credentials(value).into_iter().rev() {
+        if is_secret(value, &place) {
+            redacted.to_mut().replace_range(place, "***");
+        }
     }
     redacted
 }
@@ -46,7 +49,7 @@ pub(super) fn overwritten(text: &str) -> String {
 /// What the lines of a file that came so far say of the next one.
 #[derive(Default)]
 struct SecretLines {
-    /// The quotes that end a secret of several lines.
+    /// What ends a secret of several lines.
     open: Option<&'static str>,
     /// Whether the next line may be one of overrides.
     in_overrides: bool,
@@ -55,13 +58,13 @@ struct SecretLines {
 impl SecretLines {
     /// Returns from where on the next line may hold a secret. It may be no TOML.
     fn secret_from(&mut self, line: &str) -> Option<usize> {
-        if let Some(quotes) = self.open {
-            self.open = (!line.contains(quotes)).then_some(quotes);
+        if let Some(close) = self.open {
+            self.open = (!line.contains(close)).then_some(close);
             return Some(0);
         }
         let is_header = line.trim_start_matches(is_lead).starts_with('[');
         let was_in_overrides = self.in_overrides && !is_header;
-        if let Some(behind) = behind_word(line, "overrides") {
+        if let Some(behind) = behind_overrides(line) {
             let rest = &line[behind..];
             let is_open = rest.matches('{').count() > rest.matches('}').count();
             self.in_overrides = is_header || was_in_overrides || is_open;
@@ -76,62 +79,68 @@ impl SecretLines {
             return Some(0);
         }
         let equals = line.find('=').map(|equals| equals + 1);
-        let password = credentials(line).find(|place| is_secret(line, place));
+        let password = credentials(line)
+            .into_iter()
+            .find(|place| is_secret(line, place));
         let of_url = password.map(|password| equals.unwrap_or(0).min(password.start));
         let of_key =
             secret_value(line).map(|value| equals.map_or(value, |equals| equals.min(value)));
-        let from = of_url.into_iter().chain(of_key).min()?;
-        let mut quotes = ["\"\"\"", "'''"].into_iter();
-        self.open = quotes.find(|quotes| line.matches(quotes).count() == 1);
+        let of_file = line.find(PEM.0);
+        let from = of_url.into_iter().chain(of_key).chain(of_file).min()?;
+        self.open = SPANS.into_iter().find_map(|(open, close)| {
+            let (opened, closed) = (line.matches(open).count(), line.matches(close).count());
+            let is_open = if open == close {
+                opened == 1
+            } else {
+                opened > closed
+            };
+            is_open.then_some(close)
+        });
         Some(from)
     }
 }
+
+/// What begins and ends the text of a key or a certificate.
+const PEM: (&str, &str) = ("-----BEGIN", "-----END");
+/// What may enclose a secret of several lines.
+const SPANS: [(&str, &str); 5] = [
+    ("\"\"\"", "\"\"\""),
+    ("'''", "'''"),
+    PEM,
+    ("[", "]"),
+    ("{", "}"),
+];
 
 /// Whether this may stand before the header of a table: blanks, and the mark that some editors begin a file with.
 pub(super) fn is_lead(c: char) -> bool {
     c.is_whitespace() || c == '\u{feff}'
 }
 
-/// Returns where the first word ends that is this one.
-fn behind_word(line: &str, word: &str) -> Option<usize> {
-    let is_part = |c: char| c.is_alphanumeric() || "_-".contains(c);
-    let mut found = line.match_indices(word);
-    found.find_map(|(at, word)| {
-        let behind = at + word.len();
-        let is_whole = !line[..at].ends_with(is_part) && !line[behind..].starts_with(is_part);
-        is_whole.then_some(behind)
-    })
+/// Returns where the first word ends that is `overrides`, or nearly so.
+fn behind_overrides(line: &str) -> Option<usize> {
+    let mut rest = line;
+    loop {
+        rest = rest.trim_start_matches(|c| !is_of_key(c));
+        let behind = rest.trim_start_matches(is_of_key);
+        let word = &rest[..rest.len() - behind.len()];
+        if word.is_empty() {
+            return None;
+        }
+        let is_long_enough = word.len().abs_diff(OVERRIDES.len()) <= OVERRIDES_EDITS;
+        if is_long_enough && strsim::osa_distance(word, OVERRIDES) <= OVERRIDES_EDITS {
+            return Some(line.len() - behind.len());
+        }
+        rest = behind;
+    }
 }
+
+const OVERRIDES: &str = "overrides";
+/// How many letters of it may be wrong.
+const OVERRIDES_EDITS: usize = 2;
 
 /// A variable's name is no secret, and may be the mistake.
 fn is_secret(text: &str, place: &Range<usize>) -> bool {
     !place.is_empty() && !is_variable(&text[place.clone()])
-}
-
-/// Whether all of it is one variable.
-fn is_variable(text: &str) -> bool {
-    only_variable(text).is_some()
-}
-
-/// Finds the passwords of URLs, or whatever else stands alone before `@`.
-fn credentials(text: &str) -> impl Iterator<Item = Range<usize>> {
-    text.match_indices("://").filter_map(|(at, mark)| {
-        let start = at + mark.len();
-        let is_of_scheme = |c: char| c.is_ascii_alphanumeric() || "+.-".contains(c);
-        let before = text[..at].trim_end_matches(is_of_scheme);
-        let quote = before.chars().next_back().filter(|c| "\"'".contains(*c));
-        let ends = |c: char| c == '\n' || quote.map_or("\"'".contains(c), |quote| c == quote);
-        let url = text[start..].split(ends).next()?;
-        let authority = url.split('/').next()?;
-        // A password with a slash in it is a mistake, and is shown as one.
-        let user = match authority.rsplit_once('@') {
-            Some((user, _)) => user,
-            None if authority.contains(':') => url.rsplit_once('@')?.0,
-            None => return None,
-        };
-        let password = user.find(':').map_or(0, |colon| colon + 1);
-        Some(start + password..start + user.len())
-    })
 }
 
 #[cfg(test)]
@@ -161,6 +170,7 @@ mod tests {
                 "store.sentinel-passwrd = \"a\"",
                 "store.sentinel-passwrd =****",
             ),
+            ("password := 'a'\n“pw” = 'a'", "password :=****\n“pw” =****"),
             ("a = { tokn = 1, b = 1 }", "a =********************"),
             (
                 "api_key = 1\nmy_tokens = ['1']",
@@ -172,6 +182,23 @@ mod tests {
             ("password = \"${A}b\"", "password =********"),
             ("'redis://:${A}b@h'", "******************"),
             ("redis://:a@h", "************"),
+            ("u = 'redis://:a'", "u =*************"),
+            ("u = ['name:a@h:80']", "u =****************"),
+            ("u = '//n:a@h', 'http:/:a@h'", "u =************************"),
+            ("password = '${A:-a}'", "password =**********"),
+            (
+                "a = '''\n-----BEGIN KEY\nb\n-----END KEY\nc",
+                "a = '''\n**************\n*\n************\nc",
+            ),
+            ("password = [\n'a'\n]\nb", "password =**\n***\n*\nb"),
+        ] {
+            assert_eq!(overwritten(text), shown);
+        }
+    }
+
+    #[test]
+    fn a_line_of_overrides_is_overwritten_whole() {
+        for (text, shown) in [
             (
                 "[policies.a]\noverrides = { live_x = 1 } # y\npartition = 1",
                 "[policies.a]\noverrides*********************\npartition = 1",
@@ -196,6 +223,10 @@ mod tests {
                 "a.overrides.live_x = 1\nb = 1",
                 "a.overrides***********\nb = 1",
             ),
+            (
+                "[policies.a]\noverides = { live_x = 1 }\npartition = 1",
+                "[policies.a]\noverides*****************\npartition = 1",
+            ),
         ] {
             assert_eq!(overwritten(text), shown);
         }
@@ -209,6 +240,9 @@ mod tests {
             ("a://b@c d://:e@f", "a://***@c d://:***@f"),
             ("name", "name"),
             ("redis://:${A}@h", "redis://:${A}@h"),
+            ("a:b@h, c@h, /d:e@h", "a:***@h, c@h, /d:***@h"),
+            ("redis://:a", "redis://:***"),
+            ("n:a@h http://u:a b:c@h", "n:***@h http://u:***@h"),
         ] {
             assert_eq!(redacted(value), shown);
         }
@@ -222,6 +256,7 @@ mod tests {
             "endpoints = ['http://a/x@y', 'http://b:80']",
             "max_tokens = 10\ncost = { tokens = 5 }\ntoken\ntoken = # x",
             "'header:x-api-key || ip'\ntake = 1\nset = 'a:b'",
+            "a = ['http://auth:9000', 'token:80']\npath = '/{token:[0-9]+}'\n'unix:/run/a@b'",
             "overrides_file = 'x'\noverrides_by = 'y'\nb = 1",
         ] {
             assert_eq!(overwritten(text), text);

@@ -19,7 +19,7 @@ use crate::config::file::{AlgorithmName, OverridesFile, RawGrant, RawPolicy, Spa
 use crate::config::options::POLICY;
 use crate::config::read::say;
 use crate::config::report::{OtherFile, Place, Report};
-use crate::config::secrets::{may_be_key, quoted, secret_parts};
+use crate::config::secrets::{behind_shown, may_be_key, quoted, secret_parts};
 use crate::config::value::{Chooser, GrantText, ValueError, grant};
 use crate::limit::{Algorithm, Align, AnchorDay, Quota};
 use crate::request::{EqualPatterns, Part, Partition, Pattern, Patterns};
@@ -211,8 +211,7 @@ impl<'f> OverrideCompiler<'f> {
 
     /// Quotes a pattern as logs show what chooses: tiers, hosts, methods and routes whole.
     ///
-    /// A table with a mistake may have lost what chooses, and one without a partition may have forgotten it. So
-    /// addresses are not taken for such because they should be.
+    /// A table with a mistake may have lost what chooses, and one without a partition has forgotten it perhaps.
     fn quoted(&self, text: &str) -> String {
         let is_public = |part| matches!(part, &Part::Host | &Part::Method | &Part::Route);
         let mut parts = self.chooser.by.0.iter().flat_map(|choice| &choice.0);
@@ -368,16 +367,21 @@ impl<'f> OverrideCompiler<'f> {
     /// Returns the file as it may be shown: without clients' keys.
     fn showable(&self, file: &OverridesFile, rows: &Rows<'_>) -> Arc<OtherFile> {
         let mut text = file.content.clone().into_bytes();
+        let mut hide = |start: usize, secret: Range<usize>| {
+            text[start + secret.start..start + secret.end].fill(b'~');
+        };
         let fields = rows.read.iter().flat_map(|row| {
-            let grants = row.grant.iter().filter(|field| may_be_key(&field.text));
-            grants.chain([&row.pattern]).map(|field| &field.place)
+            let others = row.grant.iter().chain(&row.day);
+            let others = others.filter(|field| may_be_key(&field.text));
+            others.chain([&row.pattern]).map(|field| &field.place)
         });
-        for place in fields
-            .chain(&rows.unread)
-            .filter(|_| !self.chooser.are_tiers)
-        {
-            for secret in secret_parts(&file.content[place.clone()]) {
-                text[place.start + secret.start..place.start + secret.end].fill(b'~');
+        if !self.chooser.are_tiers {
+            for place in fields {
+                let secrets = secret_parts(&file.content[place.clone()]).into_iter();
+                secrets.for_each(|secret| hide(place.start, secret));
+            }
+            for place in &rows.unread {
+                hide(place.start, behind_shown(&file.content[place.clone()]));
             }
         }
         let text = String::from_utf8(text).expect("whole characters were overwritten");

@@ -53,15 +53,24 @@ pub(super) fn key_file(example: &'static str) -> ValueSpec<Pem> {
 }
 
 fn read_key_file(path: &str) -> Result<Pem, ValueError> {
-    let wrong = |problem| ValueError::new(problem, "a PEM file").unquoted("this file");
+    let content = content(path, KEY_FILE_BYTES_MAX, "a PEM file")?;
+    let path = path.into();
+    Ok(Pem { path, content })
+}
+
+/// Reads the file that a value names, at most `most` bytes of it; `expected` says what it should be.
+pub(super) fn content(path: &str, most: u64, expected: &str) -> Result<Vec<u8>, ValueError> {
+    let wrong = |problem| ValueError::new(problem, expected).unquoted("this file");
+    // What is pasted for the path of a file may be a key, and is not to be called missing by its name.
+    if path.contains('\n') {
+        let mend = "write this text into a file, and its path here";
+        return Err(wrong("has a name of several lines").hint(mend));
+    }
     // Opening a pipe would wait for whoever writes to it.
     if fs::metadata(path).is_ok_and(|file| !file.is_file()) {
         return Err(wrong("is not a regular file"));
     }
-    let content = value::file(path, KEY_FILE_BYTES_MAX);
-    let content = content.map_err(|unread| wrong("cannot be read").unread(unread))?;
-    let path = path.into();
-    Ok(Pem { path, content })
+    value::file(path, most).map_err(|unread| wrong("cannot be read").unread(unread))
 }
 
 /// Largest file of keys or certificates; the authorities of a whole system are a quarter of that.

@@ -1,15 +1,15 @@
 //! What `[policies.NAME]` says of single clients.
 
-use std::fs;
 use std::sync::LazyLock;
 
+use super::files::content;
 use super::kind::{ValueSpec, number, scalar};
 use super::quotas::quotas_of_override;
 use super::{TableSpec, ValueShape};
 use crate::config::file::{OverridesFile, RawGrant, RawOverride, RawOverrides};
 use crate::config::read::{Form, FreeKeys};
 use crate::config::secrets::quoted;
-use crate::config::value::{ValueError, file};
+use crate::config::value::ValueError;
 use crate::limit::quota::COUNT_MAX;
 
 /// `overrides`
@@ -74,17 +74,12 @@ pub(super) fn overrides_file() -> ValueSpec<OverridesFile> {
 }
 
 fn read(path: &str) -> Result<OverridesFile, ValueError> {
-    let wrong = |problem| ValueError::new(problem, "a file of overrides").unquoted("this file");
-    // Opening a pipe would wait for whoever writes to it.
-    if fs::metadata(path).is_ok_and(|file| !file.is_file()) {
-        return Err(wrong("is not a regular file"));
-    }
-    let content = file(path, BYTES_MAX);
-    let content = content.map_err(|unread| wrong("cannot be read").unread(unread))?;
+    let content = content(path, BYTES_MAX, EXPECTED)?;
     let content = String::from_utf8(content).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = 1 + memchr::memchr_iter(b'\n', valid).count();
-        wrong("is not UTF-8").hint(format!("line {line} is the first that is not"))
+        (ValueError::new("is not UTF-8", EXPECTED).unquoted("this file"))
+            .hint(format!("line {line} is the first that is not"))
     })?;
     let content = match content.strip_prefix(BYTE_ORDER_MARK) {
         Some(content) => content.to_owned(),
@@ -98,6 +93,7 @@ fn read(path: &str) -> Result<OverridesFile, ValueError> {
     })
 }
 
+const EXPECTED: &str = "a file of overrides";
 /// What spreadsheets may begin a file with.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 /// Largest file of overrides: over a million rows.

@@ -8,7 +8,7 @@ use super::scalar::{ListItem, OneItem, Scalar};
 use super::variables::expand;
 use crate::config::file::Spanned;
 use crate::config::pieces::only_variable;
-use crate::config::secrets::redacted;
+use crate::config::secrets::{redacted, without_defaults};
 
 impl<'t> Scalar<'t, '_> {
     /// Reads a list, each item by itself; those that are right are kept.
@@ -75,7 +75,7 @@ impl<'t> Scalar<'t, '_> {
         let items = (1..).zip(list.split(',')).filter_map(|(number, item)| {
             let (span, item) = (self.node.span(), item.trim());
             if item.is_empty() {
-                let message = format!("item {number} of `{written}` is empty");
+                let message = format!("item {number} of `{}` is empty", without_defaults(written));
                 (self.report).mistake(&span, message, "a value between two commas");
                 return None;
             }

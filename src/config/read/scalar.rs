@@ -11,7 +11,7 @@ use super::say::say;
 use super::source::FileSource;
 use super::variables::{Template, Undefined, expand, secret_files};
 use crate::config::report::{Mistake, Report};
-use crate::config::secrets::redacted;
+use crate::config::secrets::{redacted, without_defaults};
 use crate::config::text::MissingValues;
 use crate::config::value::ValueError;
 
@@ -241,8 +241,9 @@ impl<'t> Scalar<'t, '_> {
         let expanded = expand(written, self.source.env, &mut padded);
         for variable in padded {
             self.report.warning(format!(
-                "{}: the value of `{variable}` begins or ends with white space, which is part of it",
-                self.subject
+                "{}: the value of `{}` begins or ends with white space, which is part of it",
+                self.subject,
+                without_defaults(variable)
             ));
         }
         match expanded {
@@ -280,7 +281,7 @@ impl<'t> Scalar<'t, '_> {
                 self.report.give(variable);
                 self.report.leave_out(span.clone());
             } else {
-                say(self.report, wrong, variable, at);
+                say(self.report, wrong, &without_defaults(variable), at);
             }
         }
     }
@@ -301,8 +302,9 @@ impl<'t> Scalar<'t, '_> {
             return true;
         };
         let written = self.of_list.map_or(written, |item| item.written);
+        let shown = without_defaults(written);
         if self.is_given(&wrong) {
-            self.report.give(&redacted(written));
+            self.report.give(&redacted(&shown));
             self.report.leave_out(self.span());
             return false;
         }
@@ -313,7 +315,7 @@ impl<'t> Scalar<'t, '_> {
         if wrong.subject.is_none() && written != text && has_variable(written) {
             wrong.hint = Some(NOT_SHOWN.to_owned());
         }
-        say(self.report, wrong, written, self.span());
+        say(self.report, wrong, &shown, self.span());
         false
     }
 
@@ -324,6 +326,7 @@ impl<'t> Scalar<'t, '_> {
         text: &str,
         wrong: ValueError,
     ) {
+        let written = without_defaults(written);
         let item = match number {
             Some(number) => format!("item {number} of `{written}`"),
             None => format!("`{written}`"),

@@ -1,12 +1,15 @@
 //! Which keys have secrets for values: also those that are misspelled, or that other products have.
 
-use crate::config::pieces::only_variable;
+use super::defaults::is_variable;
 
 /// Returns where the secret begins that a key of this line has for a value. The line may be no TOML.
 pub(super) fn secret_value(line: &str) -> Option<usize> {
-    let assigned = line
-        .match_indices(['=', ':'])
-        .map(|(at, mark)| (at, at + mark.len()));
+    let marks = line.match_indices(['=', ':']);
+    let assigned = marks.map(|(at, mark)| (at, at + mark.len()));
+    // Within a value stand addresses, too: `"auth:443"`.
+    let assigned = assigned.filter(|(at, value)| {
+        line[*at..].starts_with('=') || !line[*value..].starts_with(|c| !ends_key(c))
+    });
     let first_word = first_word_end(line).map(|end| (end, end));
     assigned.chain(first_word).find_map(|(key_end, value)| {
         let key = last_key(&line[..key_end]);
@@ -16,7 +19,7 @@ pub(super) fn secret_value(line: &str) -> Option<usize> {
 
 /// Returns the key that a text ends with, as `a.key = ` does.
 fn last_key(text: &str) -> &str {
-    let text = text.trim_end_matches(['"', '\'', ' ', '\t']);
+    let text = text.trim_end_matches(|c| ends_key(c) || c == ':');
     &text[text.trim_end_matches(is_of_key).len()..]
 }
 
@@ -25,19 +28,33 @@ fn first_word_end(line: &str) -> Option<usize> {
     let word = line.trim_start();
     let behind = word.trim_start_matches(is_of_key);
     let is_assigned = behind.trim_start().starts_with(['=', ':']);
-    (behind.starts_with([' ', '\t']) && !is_assigned).then_some(line.len() - behind.len())
+    (behind.starts_with(char::is_whitespace) && !is_assigned).then_some(line.len() - behind.len())
 }
 
-fn is_of_key(c: char) -> bool {
+fn ends_key(c: char) -> bool {
+    c.is_whitespace() || "\"'“”‘’".contains(c)
+}
+
+pub(super) fn is_of_key(c: char) -> bool {
     c.is_alphanumeric() || "_-".contains(c)
 }
 
-/// Whether a value is none, a variable's, or a number of tokens, as policies count them.
+/// Whether a value is none, a variable's, or a number of tokens.
 fn is_public(key: &str, value: &str) -> bool {
-    let word = value.trim_start().split([' ', '#', '\r', '\n']).next();
-    let word = word.unwrap_or_default();
-    let is_count = key.ends_with("tokens") && word.starts_with(|c: char| c.is_ascii_digit());
-    word.is_empty() || is_count || only_variable(word.trim_matches(['"', '\''])).is_some()
+    let value = value.trim_start();
+    if !value.starts_with(['"', '\'', '$']) {
+        return value.is_empty() || value.starts_with('#') || is_count(key, value);
+    }
+    let word = value.split([' ', '#', '\r', '\n']).next();
+    let word = word.unwrap_or_default().trim_matches(['"', '\'']);
+    is_variable(word)
+}
+
+/// Whether a value is a number of tokens, as policies count them.
+fn is_count(key: &str, value: &str) -> bool {
+    let behind = value.trim_start_matches(|c: char| c.is_ascii_digit() || c == '_');
+    let is_number = behind.len() < value.len() && !behind.starts_with(char::is_alphanumeric);
+    is_number && key.contains("token") && !key.ends_with("token")
 }
 
 /// Whether the values of this key are secrets, if it is a key at all.
@@ -45,31 +62,43 @@ fn is_secret_key(key: &str) -> bool {
     if key.len() > KEY_LEN_MAX {
         return false;
     }
-    let letters = key.chars().filter(|c| c.is_alphanumeric());
-    let key: String = letters.flat_map(char::to_lowercase).collect();
-    let is_near = |(name, edits): &(&str, usize)| {
-        key.len().abs_diff(name.len()) <= *edits && strsim::osa_distance(&key, name) <= *edits
+    let key = key.to_lowercase();
+    let letters: String = key.chars().filter(|c| c.is_alphanumeric()).collect();
+    let is_near = |word: &str| {
+        NAMES.iter().any(|(name, edits)| {
+            word.len().abs_diff(name.len()) <= *edits && strsim::osa_distance(word, name) <= *edits
+        })
     };
-    PARTS.iter().any(|part| key.contains(part)) || NAMES.iter().any(is_near)
+    WHOLE.contains(&letters.as_str())
+        || PARTS.iter().any(|part| letters.contains(part))
+        || key.split(['_', '-']).chain([letters.as_str()]).any(is_near)
 }
 
+/// Keys of secrets, without `_` and `-`.
+const WHOLE: [&str; 6] = ["auth", "creds", "pass", "pswd", "pw", "pwd"];
+
 /// What makes a key one of a secret wherever it stands in the key, without `_` and `-`.
-const PARTS: [&str; 8] = [
+const PARTS: [&str; 15] = [
     "apikey",
     "authorization",
+    "authpass",
+    "bearer",
+    "credential",
+    "encryptionkey",
+    "hmackey",
     "masterauth",
+    "passphrase",
     "passw",
-    "pwd",
+    "privatekey",
     "requirepass",
     "secret",
+    "signingkey",
     "token",
 ];
 
-/// Keys of secrets, and how many letters may be wrong in them.
-const NAMES: [(&str, usize); 6] = [
-    ("auth", 0),
+/// Words of such keys, and how many letters may be wrong in each.
+const NAMES: [(&str, usize); 4] = [
     ("keysecret", 2),
-    ("pass", 0),
     ("password", 2),
     ("secret", 1),
     ("token", 1),

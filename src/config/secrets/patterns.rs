@@ -48,9 +48,19 @@ fn name_len(text: &str) -> Option<usize> {
     is_one.then_some(name.len() + "=".len())
 }
 
-/// Whether what should be a quota may be a client's key: patterns and quotas can be swapped.
+/// Whether what should be a quota may be a client's key: patterns and quotas can be swapped, or two rows be one.
 pub(in crate::config) fn may_be_key(grant: &str) -> bool {
-    !(grant.contains(" per ") || [UNLIMITED, BLOCKED].contains(&grant))
+    let is_number = |word: &str| {
+        word.bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b'_')
+    };
+    let is_plain = |word: &str| {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == ',';
+        word.len() <= WORD_LEN_MAX && word.chars().all(is_part)
+    };
+    let mut words = grant.split_whitespace();
+    let is_quota = grant.contains(" per ") && words.all(|word| is_number(word) || is_plain(word));
+    !(is_quota || [UNLIMITED, BLOCKED].contains(&grant))
 }
 
 /// Whether a value is an address or a network, or should be one of IPv4.
@@ -60,12 +70,42 @@ fn is_address(value: &str) -> bool {
     is_nearly || value.parse::<IpAddr>().is_ok() || value.parse::<IpNet>().is_ok()
 }
 
+/// Returns which bytes are not to be shown of a text that may be anything: all but its first characters.
+pub(in crate::config) fn behind_shown(text: &str) -> Range<usize> {
+    let shown = text.char_indices().nth(CHARACTERS_SHOWN);
+    shown.map_or(text.len(), |(at, _)| at)..text.len()
+}
+
 /// Characters of a client's key that are shown, as in logs.
 const CHARACTERS_SHOWN: usize = 4;
+/// Longest word of a quota that is shown although it is wrong.
+const WORD_LEN_MAX: usize = 12;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_quota_may_be_a_key() {
+        for quota in [
+            "100 per minit",
+            "1_000 per 2s",
+            "5 tokens per 1h30m",
+            "blocked",
+        ] {
+            assert!(!may_be_key(quota), "{quota}");
+        }
+        for key in [
+            "live_secret",
+            "5 per minutelive_secret",
+            "5 per minute;secret",
+            "secret: 5 per minute",
+            "5 per minute\rsecretsecretsecret",
+            "5 per secretsecretsecret",
+        ] {
+            assert!(may_be_key(key), "{key}");
+        }
+    }
 
     #[test]
     fn a_pattern_is_quoted_without_what_may_be_a_clients_key() {
