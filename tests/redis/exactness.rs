@@ -150,7 +150,7 @@ fn three_gateways_admit_exactly_the_quota_on_a_cluster() {
 fn failover_admits_the_quota_and_what_was_lost_and_no_more() {
     let group = Sentinels::start();
     let url = format!("redis+sentinel://{}/main", listed(&group.addresses()));
-    let fleet = fleet(GATEWAYS, &format!("url = '{url}'\ntimeout = '2s'"));
+    let fleet = fleet(GATEWAYS, &format!("url = '{url}'\ntimeout = '5s'"));
     let (kept, lost) = (40, 30);
     ask_in_turn(&fleet, kept);
 
