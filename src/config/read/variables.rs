@@ -113,7 +113,8 @@ pub(super) fn expand<'t>(
 
 fn unclosed(variable: &str) -> Undefined<'_> {
     let wrong = ValueError::new("is not closed", "`}` after its name").hint(PLAIN);
-    (variable, wrong)
+    // It may be a password that has `${` in it.
+    (variable, wrong.unquoted("this variable"))
 }
 
 fn resolve<'t>(variable: &'t str, env: &Env<'_>) -> Result<String, Vec<Undefined<'t>>> {
