@@ -2,8 +2,9 @@
 //!
 //! Reports go to terminals and journals. What a variable stands for never gets that far; this is for
 //! files that hold their passwords themselves. A value is [`redacted`] before it becomes part of a
-//! sentence, and a line that may hold a secret is [`overwritten`] before it is shown beside one. Clients' keys,
-//! which the patterns of overrides may be, are shortened to what logs show of them.
+//! sentence, as a variable is shown [`without_defaults`], and a line that may hold a secret is [`overwritten`]
+//! before it is shown beside one. Clients' keys, which the patterns of overrides may be, are shortened to what
+//! logs show of them.
 
 mod defaults;
 mod keys;
@@ -242,6 +243,7 @@ mod tests {
             ("redis://:${A}@h", "redis://:${A}@h"),
             ("a:b@h, c@h, /d:e@h", "a:***@h, c@h, /d:***@h"),
             ("redis://:a", "redis://:***"),
+            ("http://:8080", "http://:8080"),
             ("n:a@h http://u:a b:c@h", "n:***@h http://u:***@h"),
         ] {
             assert_eq!(redacted(value), shown);

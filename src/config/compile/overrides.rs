@@ -211,7 +211,7 @@ impl<'f> OverrideCompiler<'f> {
 
     /// Quotes a pattern as logs show what chooses: tiers, hosts, methods and routes whole.
     ///
-    /// A table with a mistake may have lost what chooses, and one without a partition has forgotten it perhaps.
+    /// A table with a mistake may have lost what chooses, and one without a partition may have forgotten it.
     fn quoted(&self, text: &str) -> String {
         let is_public = |part| matches!(part, &Part::Host | &Part::Method | &Part::Route);
         let mut parts = self.chooser.by.0.iter().flat_map(|choice| &choice.0);

@@ -61,7 +61,7 @@ fn read_key_file(path: &str) -> Result<Pem, ValueError> {
 /// Reads the file that a value names, at most `most` bytes of it; `expected` says what it should be.
 pub(super) fn content(path: &str, most: u64, expected: &str) -> Result<Vec<u8>, ValueError> {
     let wrong = |problem| ValueError::new(problem, expected).unquoted("this file");
-    // What is pasted for the path of a file may be a key, and is not to be called missing by its name.
+    // A key that was pasted for the path of its file must not be listed as a file that is not there.
     if path.contains('\n') {
         let mend = "write this text into a file, and its path here";
         return Err(wrong("has a name of several lines").hint(mend));

@@ -8,7 +8,7 @@ pub(super) fn secret_value(line: &str) -> Option<usize> {
     let assigned = marks.map(|(at, mark)| (at, at + mark.len()));
     // Within a value stand addresses, too: `"auth:443"`.
     let assigned = assigned.filter(|(at, value)| {
-        line[*at..].starts_with('=') || !line[*value..].starts_with(|c| !ends_key(c))
+        line[*at..].starts_with('=') || line[*value..].chars().next().is_none_or(ends_key)
     });
     let first_word = first_word_end(line).map(|end| (end, end));
     assigned.chain(first_word).find_map(|(key_end, value)| {
@@ -65,8 +65,9 @@ fn is_secret_key(key: &str) -> bool {
     let key = key.to_lowercase();
     let letters: String = key.chars().filter(|c| c.is_alphanumeric()).collect();
     let is_near = |word: &str| {
-        NAMES.iter().any(|(name, edits)| {
-            word.len().abs_diff(name.len()) <= *edits && strsim::osa_distance(word, name) <= *edits
+        WORDS.iter().any(|(known, edits)| {
+            word.len().abs_diff(known.len()) <= *edits
+                && strsim::osa_distance(word, known) <= *edits
         })
     };
     WHOLE.contains(&letters.as_str())
@@ -96,8 +97,8 @@ const PARTS: [&str; 15] = [
     "token",
 ];
 
-/// Words of such keys, and how many letters may be wrong in each.
-const NAMES: [(&str, usize); 4] = [
+/// What may be a word of such a key, and how many letters may be wrong in it.
+const WORDS: [(&str, usize); 4] = [
     ("keysecret", 2),
     ("password", 2),
     ("secret", 1),

@@ -18,8 +18,8 @@ pub(super) fn credentials(text: &str) -> Vec<Range<usize>> {
             Some((user, _)) => user,
             // A password with a slash in it is a mistake, and is shown as one.
             None if authority.contains(':') && url.contains('@') => url.rsplit_once('@')?.0,
-            // The host is forgotten.
-            None if authority.starts_with(':') => authority,
+            // The host is forgotten, and what follows is no port.
+            None if is_password(authority.strip_prefix(':')?) => authority,
             None => return None,
         };
         let password = user.find(':').map_or(0, |colon| colon + 1);
@@ -35,6 +35,11 @@ pub(super) fn credentials(text: &str) -> Vec<Range<usize>> {
         is_part
     });
     found
+}
+
+/// Whether what follows a colon is no port: `:8080` has another meaning elsewhere.
+fn is_password(text: &str) -> bool {
+    text.parse::<u16>().is_err()
 }
 
 /// Finds the passwords of `user:password@host`, which lacks its scheme or a part of that.
