@@ -93,17 +93,6 @@ impl Key {
     }
 }
 
-impl ValueShape {
-    /// Returns what an item may be that stands without a list: a string.
-    pub(super) fn alone(&self) -> Self {
-        match self {
-            Self::OneOf(shapes) => shapes.first().map_or(Self::Text(None), Self::alone),
-            Self::NumberOrText(pattern) => Self::Text(pattern.clone()),
-            other => other.clone(),
-        }
-    }
-}
-
 impl TableDoc {
     /// Returns the title of that one of `tables` that this one stands in, if it stands in one.
     pub fn outer(&self, tables: &[&Self]) -> Option<&'static str> {

@@ -204,4 +204,5 @@ const POLICY_NAMES: FreeKeys = FreeKeys {
     example: "{ per-key = 10 }",
     noun: "the name of a policy",
     dotted: "api.v1",
+    is_inner: |_| false,
 };

@@ -321,7 +321,7 @@ fn items<V: PartialEq + 'static>(one: ValueSpec<V>, how: OneItem) -> ValueSpec<V
     let list = ValueShape::List(Box::new(one.shape.clone()));
     let shape = match how {
         OneItem::InList => ValueShape::OneOf(vec![list, ValueShape::ListVariable]),
-        OneItem::Plain => ValueShape::OneOf(vec![one.shape.alone(), list]),
+        OneItem::Plain => ValueShape::OneOf(vec![one.shape.clone(), list]),
         OneItem::Table => list,
     };
     let (read, spell) = (one.read, one.spell);

@@ -18,6 +18,7 @@ pub(super) fn overrides() -> ValueSpec<RawOverrides> {
         example: "{ \"live_*\" = \"unlimited\" }",
         noun: "a pattern",
         dotted: "10.0.0.1",
+        is_inner: |name| OVERRIDE.about.names().any(|key| key == name),
     };
     let count = |overrides: &RawOverrides| overrides.0.len().to_string();
     let table = ValueShape::Table(OVERRIDE.about.clone());

@@ -56,10 +56,12 @@ const PATTERNS: FreeKeys = FreeKeys {
     example: "{ \"gpt-5*\" = { input = 1.25 } }",
     noun: "a pattern",
     dotted: "gpt-5.1",
+    is_inner: |_| false,
 };
 
 const NAMES: FreeKeys = FreeKeys {
     example: "{ input = 1.25 }",
     noun: "the name of a price",
     dotted: "input.cached",
+    is_inner: |_| false,
 };

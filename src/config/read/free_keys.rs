@@ -1,5 +1,7 @@
 //! Tables whose keys are names of the operator's choice: headers, fields, patterns.
 
+use std::ops::Range;
+
 use toml::de::DeValue;
 
 use super::form::Form;
@@ -16,6 +18,8 @@ pub struct FreeKeys {
     pub noun: &'static str,
     /// A key that has dots, without its quotes.
     pub dotted: &'static str,
+    /// Whether `name` is a key of the table that a value may be: `live.quota = …` then needs no quotes.
+    pub is_inner: fn(&str) -> bool,
 }
 
 impl Scalar<'_, '_> {
@@ -67,12 +71,7 @@ impl Scalar<'_, '_> {
         let mut all = Vec::with_capacity(entries.len());
         for (key, node) in entries {
             let (value, span) = (key.get_ref().as_ref().to_owned(), key.span());
-            let is_dotted = self
-                .source
-                .text
-                .get(node.span())
-                .is_some_and(|raw| !raw.starts_with(['{', '[']));
-            if node.get_ref().is_table() && is_dotted {
+            if self.lacks_quotes(keys, &span, node) {
                 let message = format!(
                     "the key that begins with `{}` has dots but no quotes",
                     quoted(&value)
@@ -95,5 +94,21 @@ impl Scalar<'_, '_> {
             }));
         }
         Some(all)
+    }
+
+    /// Returns whether an entry was meant as a single key: its dots have made tables of it.
+    fn lacks_quotes(
+        &self,
+        keys: &FreeKeys,
+        key: &Range<usize>,
+        node: &toml::Spanned<DeValue<'_>>,
+    ) -> bool {
+        let DeValue::Table(inner) = node.get_ref() else {
+            return false;
+        };
+        let raw = |span| self.source.text.get(span).unwrap_or_default();
+        !raw(node.span()).starts_with(['{', '['])
+            && !raw(key.clone()).starts_with(['"', '\''])
+            && !inner.keys().any(|key| (keys.is_inner)(key.get_ref()))
     }
 }
