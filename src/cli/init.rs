@@ -1,6 +1,6 @@
 //! `tollgate init`: a first file to start from.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use super::{EXIT_CONFIG, write_out};
 use crate::config::value::endpoint;
 
-/// Writes a small commented file, whose requests go to `upstream`; never over another one.
+/// Writes a small commented file that sends requests to `upstream`; never overwrites a file.
 pub fn init(file: &Path, upstream: Option<&str>) -> ExitCode {
     if let Some(upstream) = upstream
         && let Err(wrong) = endpoint(upstream)
@@ -53,30 +53,33 @@ struct Unwritten<'f> {
     source: io::Error,
 }
 
-/// Writes the file, and a token that only its owner can read; both or none.
+/// Writes the file, and a token that only its owner can read; leaves neither of them if the other cannot be written.
 fn write<'f>(file: &'f Path, text: &str, token: &'f Path) -> Result<(), Unwritten<'f>> {
     let unwritten = |file| move |source| Unwritten { file, source };
-    let mut written = File::create_new(file).map_err(unwritten(file))?;
-    let secret = write_token(token).map_err(unwritten(token));
-    let done = secret.and_then(|()| written.write_all(text.as_bytes()).map_err(unwritten(file)));
-    if done.is_err() {
-        // Nothing was in it, and another try should not be kept from it.
+    write_new(file, 0o666, text).map_err(unwritten(file))?;
+    let secret = random_token().and_then(|text| write_new(token, 0o600, &text));
+    secret.map_err(unwritten(token)).inspect_err(|_| {
         let _ = fs::remove_file(file);
-    }
-    done
+    })
 }
 
-fn write_token(file: &Path) -> io::Result<()> {
+/// Writes a file that does not exist yet; one that is incomplete would keep another try from writing it.
+fn write_new(file: &Path, mode: u32, text: &str) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(mode);
+    (options.open(file)?.write_all(text.as_bytes())).inspect_err(|_| {
+        let _ = fs::remove_file(file);
+    })
+}
+
+fn random_token() -> io::Result<String> {
     let mut bytes = [0; TOKEN_BYTES];
     getrandom::fill(&mut bytes)?;
     let digits = bytes.iter().map(|byte| format!("{byte:02x}"));
-    let text = digits.collect::<String>() + "\n";
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600);
-    options.open(file)?.write_all(text.as_bytes())
+    Ok(digits.collect::<String>() + "\n")
 }
 
-/// Returns what stands for the content of a file, as a string of TOML; none if its path cannot stand there.
+/// Returns the variable for the content of a file, as a TOML string; `None` if it cannot contain the file's path.
 fn variable(file: &Path) -> Option<String> {
     let path = file.to_str()?;
     let is_plain = |c: char| !c.is_control() && !matches!(c, '"' | '\\' | '$' | '{' | '}');
@@ -85,7 +88,7 @@ fn variable(file: &Path) -> Option<String> {
         .then(|| format!("\"${{file:{path}}}\""))
 }
 
-/// Returns how later commands name the file.
+/// Returns the option by which later commands name the file.
 fn option(file: &Path) -> String {
     if file == Path::new("gateway.toml") {
         String::new()
@@ -94,7 +97,7 @@ fn option(file: &Path) -> String {
     }
 }
 
-/// Returns the file.
+/// Returns the text of the file.
 fn text(upstream: Option<&str>, token: &str) -> String {
     let endpoints = upstream.map_or_else(
         || "# Until there is one, requests are echoed. Your API: [\"http://127.0.0.1:9000\"]\nendpoints = [\"builtin:echo\"]".to_owned(),
@@ -107,7 +110,7 @@ fn text(upstream: Option<&str>, token: &str) -> String {
 
 const TEMPLATE: &str = include_str!("init.toml");
 
-/// Where the token stands, beside the file.
+/// Name of the file with the token, which is in the same directory.
 const TOKEN_FILE: &str = "admin_token";
 
 /// This many random bytes cannot be guessed.
