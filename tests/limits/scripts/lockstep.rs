@@ -399,7 +399,7 @@ fn steady_tick() -> impl Strategy<Value = Tick> {
         40 => (0..6_000_u64).prop_map(|us| Tick::OnBy(us * 100)),
         1 => (30_000_000..60_000_000_u64).prop_map(Tick::OnBy),
         1 => (0..1000_u64).prop_map(Tick::Back),
-        1 => (60_000_000..70_000_000_u64).prop_map(Tick::Back),
+        1 => (0..10_000_000_u64).prop_map(Tick::BackOver),
     ]
 }
 

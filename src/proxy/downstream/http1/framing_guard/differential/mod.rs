@@ -250,7 +250,7 @@ fn outcome<I: AsyncRead + AsyncWrite + Unpin>(io: I, bypass: &Rc<BodyBypass>) ->
     let io = TokioIo::new(io);
     // Served as a listener's connections are.
     let mut serving = http1::Builder::new();
-    let serving = serving.header_read_timeout(None).half_close(false);
+    let serving = serving.header_read_timeout(None).half_close(true);
     let mut serving = std::pin::pin!(serving.serve_connection(io, service));
     let mut end = None;
     settle(|cx| {
