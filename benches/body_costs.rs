@@ -1,11 +1,11 @@
-//! What it costs to read answers that tell what they cost, beside the same answers on a route that does not read
+//! What it costs to read answers that report what they cost, beside the same answers on a route that does not read
 //! them: CPU time per document and per event, how much later an event arrives, and memory of open streams.
 //!
-//! The gateway runs one worker on core 0; on core 1 this process is the origin and all clients. Both routes are of
-//! one gateway and take turns, so that a slow minute of the machine hits both.
+//! The gateway runs one worker on core 0; on core 1, this process is the origin and all clients. Both routes belong to
+//! one gateway and take turns, so that a slow minute of the machine affects both.
 //!
-//! Needs two cores: `cargo bench --bench body_costs`, with a number of rounds (9) and of open streams (9,800) after `--`; 0
-//! leaves either out. Each stream takes two descriptors of either process. `TOLLGATE_BIN` names another build of
+//! Needs two cores: `cargo bench --bench body_costs`, with a number of rounds (9) and of open streams (9,800) after
+//! `--`; 0 skips that part. Each stream takes two descriptors of either process. `TOLLGATE_BIN` names another build of
 //! Tollgate.
 
 #![allow(
@@ -32,16 +32,16 @@ use support::{connect, median, numbers, runtime, serve};
 
 const ORIGIN: u16 = 19_180;
 const GATEWAY: u16 = 19_181;
-/// Routes to the same origin, without and with a policy that reads answers.
+/// Routes to the same origin, one without and one with a policy that reads answers.
 const ROUTES: [&str; 2] = ["/plain", "/reported"];
-/// The same without and with a policy that adds up the numbers of a list.
+/// The same, one without and one with a policy that adds up the numbers of a list.
 const ADDING_ROUTES: [&str; 2] = ["/plain", "/added"];
 /// Events of a stream.
 const EVENTS: usize = 10_000;
-/// Bytes of a document, and how many are asked for in a round.
+/// Bytes of a document, and number of documents in a round.
 const DOCUMENT_BYTES: usize = 100 << 10;
 const DOCUMENTS: usize = 1_000;
-/// Until a gateway has what it needs for the streams that are open.
+/// How long a gateway takes until it has all memory that its open streams need.
 const SETTLING: Duration = Duration::from_secs(3);
 
 const USAGE: &str = r#""usage":{"prompt_tokens":120,"completion_tokens":300,"total_tokens":420}"#;
@@ -113,7 +113,7 @@ fn print(name: &str, [plain, reported]: [f64; 2]) {
     );
 }
 
-/// Asks for a document again and again, and returns the CPU time of one in µs.
+/// Asks for a document again and again, and returns the CPU time per document in µs.
 async fn documents(gateway: &Process, path: &str) -> f64 {
     let mut client = Client::connect().await;
     let cpu = gateway.cpu();
@@ -124,7 +124,7 @@ async fn documents(gateway: &Process, path: &str) -> f64 {
     (gateway.cpu().as_secs_f64() - cpu.as_secs_f64()) * 1e6 / DOCUMENTS as f64
 }
 
-/// Measures and prints what open streams take of a gateway's memory.
+/// Measures and prints how much of a gateway's memory open streams take.
 async fn memory(folder: &Path, streams: usize) {
     println!("\nMiB of memory with {streams} open streams, KiB for each of them\n");
     println!("{:<44}{:>10}{:>10}{:>8}", "", "before", "during", "each");
@@ -163,10 +163,10 @@ const DOCUMENT_KINDS: [(&str, &str); 5] = [
     ("short members", "members"),
 ];
 
-/// What `/added` adds up.
+/// The document whose list `/added` adds up.
 const ADDED: (&str, &str) = ("short members, `*`", "members");
 
-/// A document of about 100 KiB, which ends with what it costs.
+/// Returns a document of about 100 KiB, which ends with what it costs.
 fn document(kind: &str) -> String {
     let repeated = |piece: &str| piece.repeat(DOCUMENT_BYTES / piece.len());
     match kind {
@@ -190,7 +190,7 @@ fn document(kind: &str) -> String {
     }
 }
 
-/// Starts a gateway with both routes, on core 0.
+/// Starts a gateway with all routes, on core 0.
 fn gateway(folder: &Path) -> Process {
     let build = servers::builds().remove(0);
     let [plain, reported] = ROUTES;
@@ -225,11 +225,11 @@ fn gateway(folder: &Path) -> Process {
     process
 }
 
-/// An origin of documents and streams, in this process.
+/// An origin of documents and streams, within this process.
 struct Origin {
     /// When the latest event was written.
     written: Cell<Instant>,
-    /// The next event may be written.
+    /// Notified when the next event may be written.
     next: Notify,
 }
 
@@ -245,7 +245,7 @@ impl Origin {
         serve(listener, move |stream| {
             let origin = Rc::clone(&serving);
             async move {
-                // How a connection ends is not what is measured.
+                // How a connection ends is not measured.
                 let _ = origin.serve(stream).await;
             }
         });
@@ -284,7 +284,7 @@ impl Origin {
         }
     }
 
-    /// Sends events, each once the last has arrived.
+    /// Sends events, each once the one before has arrived.
     async fn send_events(&self, stream: &mut TcpStream) -> Option<()> {
         stream.write_all(STREAM.as_bytes()).await.ok()?;
         let (silent, last) = (event("\"usage\":null"), event(USAGE));
@@ -297,7 +297,7 @@ impl Origin {
         stream.write_all(b"0\r\n\r\n").await.ok()
     }
 
-    /// Takes a stream one event after the other, and returns how long each was under way.
+    /// Takes a stream one event after the other, and returns how long each of them took from the origin.
     async fn take_events(&self, path: &str) -> Vec<Duration> {
         let mut client = Client::connect().await;
         client.ask(path).await;
@@ -313,11 +313,11 @@ impl Origin {
     }
 }
 
-/// How an answer begins that is a stream of events.
+/// The head of an answer that is a stream of events.
 const STREAM: &str =
     "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
 
-/// A chunk with one event, which has that member last.
+/// Returns a chunk with one event, whose last member is `usage`.
 fn event(usage: &str) -> String {
     let event = format!(
         "data: {{\"id\":\"c-1\",\"object\":\"chat.completion.chunk\",\"created\":1795478400,\
@@ -327,7 +327,7 @@ fn event(usage: &str) -> String {
     format!("{:x}\r\n{event}\r\n", event.len())
 }
 
-/// A whole answer with that document.
+/// Returns a whole answer with this document.
 fn answer(body: &str) -> String {
     let length = body.len();
     format!(
@@ -335,7 +335,7 @@ fn answer(body: &str) -> String {
     )
 }
 
-/// A connection of a client.
+/// A client's connection.
 struct Client {
     stream: TcpStream,
     read: Vec<u8>,
@@ -364,7 +364,7 @@ impl Client {
         self.read = Vec::new();
     }
 
-    /// Reads on until what has come ends so.
+    /// Reads on until what has come ends with `end`.
     async fn take_until(&mut self, end: &[u8]) {
         self.read.clear();
         while !self.read.ends_with(end) {

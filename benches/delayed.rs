@@ -1,11 +1,10 @@
 //! How punctual delayed requests are: when each arrives at its origin, compared with when it was due.
 //!
-//! The gateway, with one worker, is pinned to core 0 and kept busy for about half of its time by
-//! requests that it answers itself. Meanwhile clients send bursts of [`BURST`] requests each, all
-//! but one of which are delayed. If a burst began at `s`, its j-th request to arrive at the origin was
-//! due at `s + j*T`. The time that a request takes to reach the gateway and then the origin counts
-//! as lateness, so figures are upper bounds. `s` is taken before the first byte is sent, so what is
-//! called early is early.
+//! The gateway, with one worker, is pinned to core 0 and kept busy for about half of its time by requests that it
+//! answers itself. Meanwhile clients send bursts of [`BURST`] requests each, all but the first of which are delayed. If
+//! a burst began at `s`, its j-th request to arrive at the origin (from 0) was due at `s + j*T`. The time that a
+//! request takes to reach the gateway and then the origin counts as lateness, so the figures are upper bounds. `s` is
+//! taken before the first byte is sent, so what counts as early is early.
 //!
 //! Needs `taskset` and two cores with nothing else to do: `scripts/drill/delayed`. It fails if any
 //! request was early, or if the 99th percentile is above [`LATE_MAX`].
@@ -35,24 +34,24 @@ use support::{connect, numbers, runtime};
 
 /// Clients, each with a quota of its own.
 const CLIENTS: usize = 100;
-/// Requests that a client sends at once: one that passes, and the queue.
+/// Requests that a client sends at once: one that passes, and those that are queued.
 const BURST: u32 = 10;
-/// Between two departures of a client.
+/// Time between two departures of a client's requests.
 const INTERVAL: Duration = Duration::from_millis(10);
 /// Connections of the load that keeps the worker busy.
 const LOADERS: u32 = 4;
-/// How often each of them sends a batch.
+/// How often each loader sends a batch.
 const LOAD_PERIOD: Duration = Duration::from_millis(2);
 const LATE_MAX: Duration = Duration::from_millis(3);
 const GATEWAY: u16 = 19_110;
 
-/// A delayed request's arrival, and the burst that it belongs to.
+/// A request's arrival at the origin, and the burst that it belongs to.
 struct Arrival {
     burst: u64,
     at: Instant,
 }
 
-/// What the clients count while they run.
+/// What the clients share while they run.
 #[derive(Default)]
 struct Pace {
     /// Requests per batch of each loader.
@@ -63,7 +62,7 @@ struct Pace {
 
 fn main() -> ExitCode {
     let [seconds, share] = numbers([10.0, 0.5]);
-    // Threads that start later are pinned too.
+    // Threads that are started later are pinned too.
     pin_this_process(1);
     let (arrived, arrivals) = channel();
     let origin = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -75,7 +74,8 @@ fn main() -> ExitCode {
     judge(&began, &arrivals, busy)
 }
 
-/// Loads the gateway, finds the pace that keeps it busy for `share` of the time, then records.
+/// Loads the gateway, finds the pace that keeps it busy for `share` of the time, then records; returns when each burst
+/// began, and how busy the gateway was.
 async fn drive(gateway: &Process, seconds: f64, share: f64) -> (HashMap<u64, Instant>, f64) {
     let pace = Rc::new(Pace::default());
     pace.batch.set(20);
@@ -99,7 +99,7 @@ async fn drive(gateway: &Process, seconds: f64, share: f64) -> (HashMap<u64, Ins
     pace.is_recording.set(true);
     let busy = busy(gateway, Duration::from_secs_f64(seconds)).await;
     pace.is_recording.set(false);
-    // The last bursts end.
+    // The last bursts end meanwhile.
     tokio::time::sleep(INTERVAL * BURST * 4).await;
     let mut bursts = HashMap::new();
     while let Ok((burst, at)) = starts.try_recv() {
@@ -118,7 +118,7 @@ async fn burst_on(
     for _ in 0..BURST {
         connections.push(connect(GATEWAY).await);
     }
-    // Clients begin at moments spread over an interval, and stay spread by pauses of their own.
+    // Clients begin at moments spread over an interval, and stay spread because their pauses differ.
     let clients = u32::try_from(CLIENTS).expect("few clients");
     let mut offset = u32::try_from(client).expect("few clients");
     loop {
@@ -203,7 +203,7 @@ fn answer(mut stream: TcpStream, arrived: &Sender<Arrival>) {
             .next()
             .and_then(|target| target.parse().ok());
         let burst = burst.expect("the number of a burst");
-        // The bench may be over.
+        // The benchmark may be over.
         drop(arrived.send(Arrival { burst, at }));
         let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
         if stream.write_all(answer).is_err() {
@@ -225,7 +225,7 @@ fn judge(began: &HashMap<u64, Instant>, arrivals: &Receiver<Arrival>, busy: f64)
         let Some(began) = began.get(&burst) else {
             continue;
         };
-        // The first of a burst is not delayed.
+        // The first request of a burst is not delayed.
         for (place, at) in (0..).zip(at).skip(1) {
             match at.checked_duration_since(*began + INTERVAL * place) {
                 Some(lateness) => late.push(lateness),

@@ -1,7 +1,7 @@
-//! What the pure parts of a request's way cost: time and allocations per call.
+//! What the pure parts of a request's journey cost: time and allocations per call.
 //!
 //! `cargo bench --bench micro`; words after `--` choose among them, such as `rendering`. The figures are for
-//! comparing: what a call costs beside others in a gateway is said by `cargo bench --bench proxy`.
+//! comparison: `cargo bench --bench proxy` says what a gateway costs as a whole.
 
 use std::cell::RefCell;
 use std::hint::black_box;
@@ -38,7 +38,7 @@ fn main() {
     divan::main();
 }
 
-/// A configuration whose routes have the policies that their paths name, and a request.
+/// A configuration whose routes have the policies that their paths name, and the headers of a request.
 struct World {
     snapshot: Snapshot,
     store: Session,
@@ -207,7 +207,7 @@ fn rendering_a_refusal(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// What 100 KiB of JSON cost in pieces of 16 KiB, by what the most of them is.
+/// Reads 100 KiB of JSON in pieces of 16 KiB; `filling` is what most of it consists of.
 #[divan::bench(args = ["prose", "escapes", "numbers", "numbers-read", "strings", "brackets"])]
 fn reading_100_kib(bencher: Bencher<'_, '_>, filling: &str) {
     let filled = |piece: &str| piece.repeat(100 * 1024 / piece.len());
@@ -231,7 +231,7 @@ fn reading_100_kib(bencher: Bencher<'_, '_>, filling: &str) {
     });
 }
 
-/// What a stream of 10,000 events costs, each read by itself.
+/// Reads a stream of 10,000 events, one at a time.
 #[divan::bench]
 fn reading_10_000_events(bencher: Bencher<'_, '_>) {
     let stream = EVENT.repeat(10_000) + USAGE_EVENT;
@@ -273,7 +273,7 @@ const SENDER: Sender<'_> = Sender {
     scheme: "http",
 };
 const KEY: [u8; 32] = [7; 32];
-/// Paths, and the policies of their routes.
+/// The routes' paths, each with its policies.
 const ROUTES: [(&str, &[&str]); 9] = [
     ("/plain", &[]),
     ("/items/{item}/parts/{part}", &[]),
@@ -285,7 +285,7 @@ const ROUTES: [(&str, &[&str]); 9] = [
     ("/log", &["log"]),
     ("/refused", &["refusing"]),
 ];
-/// What the file has besides.
+/// The tables of the file besides its routes.
 const TABLES: &str = r#"
 [listeners.public]
 address = "127.0.0.1:8080"

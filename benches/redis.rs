@@ -1,26 +1,24 @@
-//! What a decision in Redis costs without HTTP around it: CPU time here and there, and bytes per
-//! key.
+//! What a decision in Redis costs without HTTP around it: CPU time of the worker and of Redis, and bytes per key.
 //!
-//! One worker's session asks for as many plans at once as share a call of the script, waits for
-//! all, and asks again. This process is pinned to core 0, and a redis-server of its own, over a
-//! Unix socket, to core 1. It prints the CPU time of this thread and of the server per decision, so
-//! a busy machine hardly counts. Decisions per second are what one core allows the server, by its
-//! CPU time.
+//! One worker's session asks for as many plans at once as share a call of the script, waits for all of them, and asks
+//! again. This process is pinned to core 0, and a redis-server of its own, over a Unix socket, to core 1. Printed are
+//! the CPU time of this thread and of the server per decision, which a busy machine hardly changes, and the decisions
+//! per second that one core allows the server, by its CPU time.
 //!
-//! On a Cluster of three primaries, on the same core and over loopback, a plan has a call of its own,
-//! and one over two partitions two peeks and two charges: what that takes all servers is printed
-//! beside what one server takes that is reached in the same way.
+//! On a Cluster of three primaries, on the same core and over loopback, a plan has a call of its own, and one over two
+//! partitions has two peeks and two charges. What that costs all servers is printed beside what it costs one server
+//! that is reached in the same way.
 //!
-//! Units in flight are asked for and come back: how many calls that takes a request (bar: 2), and Redis' CPU time beside
-//! that of a fixed window's decision, which takes one; and how many calls announce again what a thousand clients hold.
+//! Units in flight are asked for and given back: printed are the calls per request (bar: 2), Redis' CPU time beside
+//! that of a fixed window's decision, which takes one call, and the calls that announce again what a thousand clients
+//! hold.
 //!
-//! A flood of refused requests, each with another second partition, must cost Redis about one call a
-//! second.
+//! A flood of refused requests, each with a different second partition, must cost Redis about one call a second.
 //!
-//! Bytes are Redis' own `MEMORY USAGE`: name, value and expiry of one key.
+//! Bytes are those of Redis' own `MEMORY USAGE`: name, value and expiry of one key.
 //!
-//! No call may take long, whatever the log: the hard steps are timed by Redis' own `SLOWLOG`, one by one. A word
-//! after `--` runs that alone (`-- log`, `-- in-flight`).
+//! No call may take long, whatever the log: Redis' own `SLOWLOG` times the hard steps one by one. A word after `--`
+//! runs only that part (`-- log`, `-- in-flight`).
 //!
 //! Needs `redis-server` and `taskset`.
 
@@ -96,7 +94,7 @@ fn main() {
     print_long_logs(&server);
 }
 
-/// Prints what a request takes that holds a unit and gives it back.
+/// Prints what a request costs that holds a unit and gives it back.
 fn print_in_flight(server: &Server) {
     println!(
         "\nunits in flight: µs of CPU time per request, here and of Redis; calls per request (bar: 2); a window's in Redis"
@@ -139,7 +137,7 @@ fn print_in_flight(server: &Server) {
     });
 }
 
-/// Prints how long calls on long logs take at most.
+/// Prints the longest calls on long logs.
 fn print_long_logs(server: &Server) {
     println!("\nlongest call of a sliding-log, in µs of Redis' time (bar: 1,000), by what it does");
     print!("{:>10}", "entries");
@@ -152,7 +150,7 @@ fn print_long_logs(server: &Server) {
     }
 }
 
-/// What is done to a long log.
+/// A step on a long log, whose longest call is measured.
 type LongLogStep = fn(&mut LongLog);
 
 const LONG_LOG_STEPS: [(&str, LongLogStep); 6] = [
@@ -178,10 +176,10 @@ const LONG_LOG_STEPS: [(&str, LongLogStep); 6] = [
     }),
 ];
 
-/// Of a call: its number, when it was, how long it took in µs, its words, and who made it.
+/// An entry of `SLOWLOG`: its number, when the call was, how long it took in µs, its words, and who made it.
 type SlowCall = (u64, u64, u64, Vec<Vec<u8>>, Vec<u8>, Vec<u8>);
 
-/// A log with charges from all of a window.
+/// A log with charges from a whole window.
 struct LongLog<'s> {
     server: &'s Server,
     bench: Bench,
@@ -198,7 +196,7 @@ impl LongLog<'_> {
         (self.bench.runtime).block_on(self.bench.session.decide(&[check]))
     }
 
-    /// Gives back charges of the middle, one by one.
+    /// Gives back charges from the middle of the log, one by one.
     fn give_back(&mut self) {
         let middle = self.charges.len() / 2;
         for mut charge in self.charges.drain(middle..middle + 8) {
@@ -224,7 +222,7 @@ impl LongLog<'_> {
         }
     }
 
-    /// Returns the longest call of a script since the statistics began, in µs.
+    /// Returns the longest call of a script since the log of slow calls was reset, in µs.
     fn longest(&self) -> u64 {
         let mut connection = self.server.connect();
         let entries: Vec<SlowCall> = redis::cmd("SLOWLOG")
@@ -252,8 +250,8 @@ impl LongLog<'_> {
     }
 }
 
-/// Prints how long the hard steps take on a log of so many entries: the least of some tries, as pauses of the
-/// machine are no work.
+/// Prints how long the hard steps take on a log of this many entries: the least of several tries, because pauses of the
+/// machine are not Redis' work.
 fn print_long_log(server: &Server, entries: u64) {
     print!("{entries:>10}");
     let tries = if entries > 100_000 { 1 } else { 3 };
@@ -289,7 +287,7 @@ fn print_long_log(server: &Server, entries: u64) {
     println!();
 }
 
-/// Returns CPU time per decision, of this thread and of Redis: medians of several rounds.
+/// Returns the CPU time per decision, of this thread and of Redis, in µs: medians of several rounds.
 fn micros_per_decision(server: &Server, algorithm: Algorithm, batch: usize) -> (f64, f64) {
     let bench = Bench::new(server.deployment(), algorithm, 1 << 40, Clock::system());
     let rounds: Vec<(f64, f64)> = (0..ROUNDS)
@@ -299,8 +297,8 @@ fn micros_per_decision(server: &Server, algorithm: Algorithm, batch: usize) -> (
     (of(|round| round.0), of(|round| round.1))
 }
 
-/// Prints what a decision takes one server and all primaries of a Cluster, in turns, so that what
-/// else the machine does falls on all alike.
+/// Prints what a decision costs one server, and all primaries of a Cluster. They take turns, so that whatever else the
+/// machine does affects all alike.
 fn print_cluster(folder: &Path) {
     let alone = Server::start_on_port(folder, &[]);
     let primaries: Vec<Server> = (0..PRIMARIES)
@@ -353,7 +351,7 @@ fn print_cluster(folder: &Path) {
     }
 }
 
-/// Makes a Cluster of nodes that share the slots.
+/// Makes a Cluster of nodes, among which the slots are divided.
 fn share_slots(nodes: &[Server]) {
     let ask = |node: &Server, words: &[String]| {
         redis::cmd("CLUSTER")
@@ -380,7 +378,7 @@ fn share_slots(nodes: &[Server]) {
     until(|| nodes.iter().all(is_ready).then_some(())).expect("the nodes find each other");
 }
 
-/// Prints what a flood of refused requests takes whose second partition is another each time.
+/// Prints what a flood of refused requests costs, each with a different second partition.
 fn print_flood(server: &Server) {
     let deployment = server.deployment();
     let bench = Bench::new(deployment, Algorithm::SlidingLog, 1, Clock::system());
@@ -440,7 +438,7 @@ fn assert_admitted(outcome: &StoreVerdict) {
     assert!(is_admitted, "decided in Redis, and admitted: {outcome:?}");
 }
 
-/// A worker's session over Redis, and one quota.
+/// A worker's session with Redis, and one quota.
 struct Bench {
     session: Session,
     quota: Quota,
@@ -474,8 +472,8 @@ impl Bench {
         }
     }
 
-    /// Lets `batch` clients of this many partitions ask at once, again and again; returns the CPU time
-    /// per decision of this thread and of the servers, in µs.
+    /// Lets `batch` clients of this many partitions each ask at once, again and again; returns the CPU time per
+    /// decision of this thread and of the servers, in µs.
     fn round(&self, servers: &[&Server], partitions: usize, batch: usize) -> (f64, f64) {
         let cpu = || servers.iter().map(|server| server.cpu()).sum::<Duration>();
         let before = (cpu_ns().unwrap_or(0), cpu());
@@ -502,7 +500,7 @@ impl Bench {
         (per_decision(here as f64 / 1e3), there)
     }
 
-    /// Asks for one unit.
+    /// Returns a check of one unit.
     fn check(&self, partition_id: PartitionId) -> Check<'_> {
         Check {
             on_store_failure: OnStoreFailure::Closed,
@@ -510,7 +508,7 @@ impl Bench {
         }
     }
 
-    /// Gives back what a request holds, if it holds any.
+    /// Gives back the units that a request holds, if it holds any.
     fn end(&self, outcome: StoreVerdict) {
         if let StoreVerdict::Decided { mut charge, .. } = outcome
             && let Some(mut held) = charge.take_held()
@@ -529,7 +527,7 @@ impl Bench {
 struct Server {
     process: Process,
     socket: PathBuf,
-    /// 0: it listens on its socket alone.
+    /// The TCP port, or 0 if the server listens on its socket alone.
     port: u16,
 }
 
@@ -540,7 +538,7 @@ impl Server {
 
     /// Starts a server that listens on a port too, with these options.
     fn start_on_port(folder: &Path, options: &[&str]) -> Self {
-        // A pair: the other one is for the bus of a Cluster.
+        // Two ports in a row: the second one is for the bus of a Cluster.
         let port = until(|| {
             let port = TcpListener::bind("127.0.0.1:0")
                 .ok()?
@@ -589,7 +587,7 @@ impl Server {
         }
     }
 
-    /// Says how a gateway reaches it: by its port, if it has one.
+    /// Returns how a gateway reaches the server: by its port, if it has one.
     fn deployment(&self) -> Deployment {
         match self.port {
             0 => Deployment::Unix(self.socket.clone()),
@@ -597,7 +595,7 @@ impl Server {
         }
     }
 
-    /// Counts the calls of scripts that it has executed.
+    /// Returns how many calls of scripts the server has executed.
     fn calls(&self) -> u64 {
         let stats: String = redis::cmd("INFO")
             .arg("commandstats")
@@ -631,16 +629,16 @@ fn algorithms() -> [(&'static str, Algorithm); 7] {
     ]
 }
 
-/// Plans that share a call.
+/// Numbers of plans that share a call.
 const BATCHES: [usize; 3] = [1, 8, 32];
 /// Decisions per round.
 const DECISIONS: usize = 16_000;
 const ROUNDS: usize = 3;
-/// Rounds of which each compares a Cluster with one server.
+/// Rounds, each of which compares a Cluster with one server.
 const CLUSTER_ROUNDS: usize = 7;
 const PRIMARIES: usize = 3;
 /// Clients that ask in turn.
 const KEYS: usize = 1_000;
-/// How long refused requests are asked for.
+/// How long refused requests are sent.
 const FLOOD: Duration = Duration::from_secs(5);
 const WINDOW: Micros = Micros::from_secs(60);

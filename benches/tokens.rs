@@ -1,5 +1,5 @@
-//! What a token costs: to verify, and once it is remembered. A thread's CPU time, or wall time if the
-//! kernel does not tell; tokens have some 800 bytes, as those of identity providers have.
+//! What a token costs: to verify it, and once it is remembered. Figures are CPU time of a thread, or wall time if the
+//! kernel does not report that; tokens have some 800 bytes, like those of identity providers.
 //!
 //! `cargo bench --bench tokens`
 
@@ -60,7 +60,7 @@ fn main() {
     }
 }
 
-/// Nanoseconds per token by that many threads, each of which sees all tokens many times.
+/// Returns the ns per token on this many threads, each of which sees all tokens many times.
 fn repeated(verifier: &Arc<TokenVerifier>, tokens: &Arc<Vec<HeaderMap>>, threads: usize) -> f64 {
     let threads: Vec<_> = (0..threads)
         .map(|_| {
@@ -92,7 +92,7 @@ fn token(issuer: &Issuer, number: usize) -> String {
     issuer.token(&json!({"sub": sub, "exp": 4_000_000_000_u64, "scope": "x".repeat(400)}))
 }
 
-/// The claims of one token with the signature of another.
+/// Returns the claims of one token with the signature of another.
 fn forged(issuer: &Issuer, number: usize) -> String {
     let (one, other) = (token(issuer, number), token(issuer, number + 1));
     let (message, _) = one.rsplit_once('.').expect("three parts");

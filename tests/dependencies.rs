@@ -1,5 +1,5 @@
-//! What Tollgate is built of keeps to `deny.toml`: licences, bans, and no crate in two versions but those that
-//! are listed there.
+//! What Tollgate is built from keeps to `deny.toml`: licences, bans, and no crate in two versions except those listed
+//! there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,7 +8,7 @@ use std::process::Command;
 
 use serde::Deserialize;
 
-/// The parts of `deny.toml` that are held here.
+/// The parts of `deny.toml` that are checked here.
 #[derive(Deserialize)]
 struct Rules {
     licenses: Licenses,
@@ -32,7 +32,7 @@ struct Ban {
     name: String,
 }
 
-/// One version of a crate that is built, or runs while others are.
+/// One version of a crate that is part of Tollgate, of its build or of its tests.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Package {
     name: String,
@@ -46,7 +46,7 @@ fn rules() -> Rules {
     toml::from_str(&text).expect("deny.toml has the parts that are held here")
 }
 
-/// Asks `cargo tree`, which follows features: `cargo metadata` lists crates that nothing asks for, too.
+/// Asks `cargo tree`, which follows features; `cargo metadata` also lists crates that nothing asks for.
 fn packages() -> BTreeSet<Package> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo
@@ -72,8 +72,8 @@ fn package(line: &str) -> Option<Package> {
     })
 }
 
-/// Whether a licence, as a package names it, can be met by those that are allowed: every `AND` needs all of its
-/// sides and every `OR` one.
+/// Whether a package's licence can be met by those that are allowed: every `AND` needs all of its sides, and every `OR`
+/// one of them.
 fn is_met(license: &str, allowed: &BTreeSet<String>) -> bool {
     let license = license.replace('/', " OR ").replace(['(', ')'], " ");
     let words = license.split_whitespace().collect::<Vec<_>>().join(" ");

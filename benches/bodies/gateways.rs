@@ -20,7 +20,7 @@ enum Program {
     Tollgate(String),
 }
 
-/// Returns what is compared: nginx, then each build of Tollgate.
+/// Returns the gateways to compare: nginx, then each build of Tollgate.
 pub fn gateways() -> Vec<Gateway> {
     let nginx = |name: &str, answer, upload| Gateway {
         name: name.to_owned(),
@@ -38,7 +38,7 @@ pub fn gateways() -> Vec<Gateway> {
 }
 
 impl Gateway {
-    /// Starts it on core 0, in front of the origin at this address.
+    /// Starts the gateway on core 0, in front of the origin at this address.
     pub fn start(&self, folder: &Path, port: u16, origin: &str) -> Process {
         let name = port.to_string();
         let process = match &self.program {

@@ -1,18 +1,18 @@
 //! What bodies cost a gateway, beside nginx in the same run: CPU time per GiB that passes through
 //! it, CPU time per event of a stream, and memory while clients are slow to take their answers.
 //!
-//! Each gateway runs one worker, pinned to core 0. On core 1 this process is the origin and all
-//! clients. It compares the CPU time of the gateways, read from `/proc` and divided by what arrived:
-//! that hardly depends on how busy the cores are otherwise. Rounds alternate, so that a slow minute
-//! of the machine hits all, and each has new processes. `busy` is the share of a core that the
-//! gateway used: below 1, it waited for this process, and so read and wrote less at once than it
-//! could have.
+//! Each gateway runs one worker, pinned to core 0. On core 1, this process is the origin and all
+//! clients. It compares the CPU time of the gateways, read from `/proc` and divided by what
+//! arrived, which hardly depends on how busy the cores are otherwise. Rounds alternate, so that a
+//! slow minute of the machine affects all, and each starts new processes. `busy` is the share of a
+//! core that the gateway used: below 1, it was waiting for this process, and so read and wrote less
+//! at a time than it could have.
 //!
 //! nginx passes bodies on as they come too (`proxy_buffering off`), once with its own buffers of 4
-//! KiB (16 for uploads), once with buffers of 64 KiB. The ratios are to these two.
+//! KiB (16 for uploads), and once with buffers of 64 KiB. The ratios are relative to these two.
 //!
 //! Needs two cores and `nginx-light`: `cargo bench --bench bodies`, with a number of rounds (5) and
-//! of slow clients (2,000) after `--`; 0 leaves either out. `TOLLGATE_BIN` names other builds of
+//! of slow clients (2,000) after `--`; 0 skips that part. `TOLLGATE_BIN` names other builds of
 //! Tollgate: `TOLLGATE_BIN='before=/a/tollgate after=/b/tollgate'`.
 
 #![allow(
@@ -38,13 +38,13 @@ use support::servers::{Process, check_packages, pin_this_process, program};
 use support::{connect, median, numbers, runtime};
 use traffic::{Content, Direction, Origin};
 
-/// The origin's port; the gateways' follow.
+/// The origin's port; those of the gateways follow.
 const ORIGIN: u16 = 19_140;
-/// Clients at once, each with one body.
+/// Clients at the same time, each with one body.
 const CLIENTS: usize = 8;
-/// Events of a stream, which has one client.
+/// Events of the stream, which one client reads.
 const EVENTS: usize = 20_000;
-/// For what a client asks for at once.
+/// How long what clients ask for at once may take to pass.
 const PASSING_MAX: Duration = Duration::from_mins(2);
 const GIB: f64 = (1_u64 << 30) as f64;
 
@@ -72,7 +72,7 @@ const fn shape(
     }
 }
 
-/// Together 1 GiB each, or 128 MiB of small chunks.
+/// For all clients together, 1 GiB each, or 128 MiB in small chunks.
 const SHAPES: [Shape; 6] = [
     shape("download by length", Direction::Download, 0, 512),
     shape(
@@ -87,13 +87,13 @@ const SHAPES: [Shape; 6] = [
     shape("upload, 100 B chunks", Direction::Upload, 100, 64),
 ];
 
-/// A gateway that runs.
+/// A running gateway.
 struct Running {
     port: u16,
     process: Process,
 }
 
-/// What a round cost.
+/// What one round cost.
 #[derive(Clone, Copy)]
 struct Cost {
     /// CPU time per unit.
@@ -102,7 +102,7 @@ struct Cost {
     busy: f64,
 }
 
-/// Measures a round.
+/// Measures one round of a gateway.
 struct UpstreamMeter<'g> {
     gateway: &'g Running,
     cpu: Duration,
@@ -118,7 +118,7 @@ impl<'g> UpstreamMeter<'g> {
         }
     }
 
-    /// Returns what a round of this many units cost, in seconds of CPU time.
+    /// Returns what a round of this many units cost: seconds of CPU time per unit.
     fn cost(self, units: f64) -> Cost {
         let cpu = self.gateway.process.cpu().as_secs_f64() - self.cpu.as_secs_f64();
         Cost {
@@ -147,7 +147,7 @@ fn main() {
     });
 }
 
-/// Measures and prints what passing bodies on costs.
+/// Measures and prints what it costs to pass bodies on.
 async fn throughput(gateways: &[Gateway], folder: &Path, rounds: usize) {
     let listener = TcpListener::bind(("127.0.0.1", ORIGIN)).await;
     let origin = Origin::start(listener.expect("a port"));
@@ -156,7 +156,7 @@ async fn throughput(gateways: &[Gateway], folder: &Path, rounds: usize) {
     let mut bodies = SHAPES.map(|_| vec![Vec::new(); gateways.len()]);
     let mut events = vec![Vec::new(); gateways.len()];
     for _ in 0..rounds {
-        // Where its buffers lie in memory changes what bodies cost a process as long as it runs.
+        // New processes, because where buffers lie in memory affects what bodies cost for a process' whole life.
         let running: Vec<Running> = (ORIGIN + 1..)
             .zip(gateways)
             .map(|(port, gateway)| Running {
@@ -179,7 +179,7 @@ async fn throughput(gateways: &[Gateway], folder: &Path, rounds: usize) {
     print("events, one at a time", "us/event", gateways, &events);
 }
 
-/// Has every client's body passed on; returns the cost of a GiB in ms.
+/// Has the bodies of all clients passed on; returns the cost of a GiB in ms.
 async fn transfer(origin: &Rc<Origin>, gateway: &Running, shape: &'static Shape) -> Cost {
     let meter = UpstreamMeter::start(gateway);
     let port = gateway.port;
@@ -202,7 +202,7 @@ async fn transfer(origin: &Rc<Origin>, gateway: &Running, shape: &'static Shape)
     meter.cost(bytes as f64 / GIB / 1e3)
 }
 
-/// Has a stream of events passed on; returns the cost of one in µs.
+/// Has a stream of events passed on; returns the cost of an event in µs.
 async fn stream(origin: &Origin, gateway: &Running) -> Cost {
     let meter = UpstreamMeter::start(gateway);
     let mut stream = connect(gateway.port).await;
@@ -211,7 +211,7 @@ async fn stream(origin: &Origin, gateway: &Running) -> Cost {
     meter.cost(EVENTS as f64 / 1e6)
 }
 
-/// Prints a row per gateway, with its cost relative to both kinds of nginx.
+/// Prints a row for each gateway, with its cost relative to both kinds of nginx.
 fn print(name: &str, unit: &str, gateways: &[Gateway], costs: &[Vec<Cost>]) {
     println!(
         "\n{name:<28}{unit:>10}{:>8}{:>8}{:>8}",

@@ -1,10 +1,10 @@
-//! Memory of a gateway while thousands of clients wait: slow ones, and such whose origin is slow.
+//! Memory of a gateway while thousands of clients wait: slow ones, and those whose origin is slow.
 //!
-//! The client's socket, and the origin's, are kept small and announce segments as small as on a
-//! network. Otherwise the kernel would take whole bodies, since on loopback a socket may hold
-//! megabytes, and the gateway's own buffers would be empty. The gateway's sockets are as the system
-//! makes them; 10,000 clients are too many for `net.ipv4.tcp_mem` on most machines, unless sockets
-//! are small in a network of their own:
+//! The sockets of the client and of the origin are kept small, and announce segments as small as on
+//! a network. Otherwise the kernel would take whole bodies, because a socket on loopback may hold
+//! megabytes, and the gateway's own buffers would stay empty. The gateway's sockets are as the
+//! system makes them; 10,000 clients are too many for `net.ipv4.tcp_mem` on most machines, unless
+//! sockets are kept small in a network namespace of their own:
 //!
 //! ```sh
 //! unshare -n sh -c "ip link set lo up
@@ -27,22 +27,22 @@ use super::gateways::Gateway;
 use super::support::servers::Process;
 use super::traffic::{Content, Direction, Origin, ask};
 
-/// The origin's port; the gateways' follow.
+/// The origin's port; those of the gateways follow.
 const ORIGIN: u16 = 19_160;
-/// What a segment holds on an Ethernet.
+/// Bytes of a segment on an Ethernet.
 const SEGMENT_BYTES: u32 = 1_448;
-/// What the sockets at both ends are asked to hold.
+/// Bytes that the sockets at both ends are asked to hold.
 const SOCKET_BYTES: u32 = 4_096;
-/// Files and sockets that a process has open besides.
+/// Further files and sockets that a process has open.
 const SPARE_FILES: u64 = 400;
-/// For the figures of one gateway.
+/// How long the figures of one gateway may take.
 const FILL_MAX: Duration = Duration::from_mins(5);
-/// Until buffers are as full as they get.
+/// How long it takes until buffers are as full as they get.
 const FILLING: Duration = Duration::from_secs(5);
-/// Until a gateway has given memory back after its clients left.
+/// How long a gateway is given to free memory after its clients left.
 const RECOVERY: Duration = Duration::from_secs(12);
 
-/// What clients ask for, and how it is called.
+/// What clients ask for: its name in the table, and its path.
 const SHAPES: [(&str, &str); 2] = [
     ("a MiB, of which the client takes 1 byte", "/download/0/4"),
     ("an answer that stops after 100 bytes", "/silence"),
@@ -71,7 +71,7 @@ pub async fn measure(gateways: &[Gateway], folder: &Path, clients: usize) {
                 "before", "during", "most", "after", "each", "sockets"
             );
         }
-        // An address of its own for each, so that there are ports enough.
+        // Each gateway has an address of the origin to itself, so that there are enough ports.
         let endpoint = format!("127.0.0.{}:{ORIGIN}", number + 1);
         let port = ORIGIN + number;
         let process = gateway.start(folder, port, &endpoint);
@@ -81,7 +81,7 @@ pub async fn measure(gateways: &[Gateway], folder: &Path, clients: usize) {
     }
 }
 
-/// Bytes, resident ones but for the last.
+/// Bytes of the gateway's resident memory, except `sockets`, which are the kernel's.
 struct Figures {
     before: u64,
     during: u64,
@@ -90,7 +90,7 @@ struct Figures {
     sockets: u64,
 }
 
-/// Has all clients ask, and nobody take what comes.
+/// Has all clients ask, and read no more than the first byte of the body.
 async fn fill(
     origin: &Rc<Origin>,
     process: &Process,
@@ -117,7 +117,7 @@ async fn fill(
     let sockets = socket_bytes().saturating_sub(sockets);
     assert!(process.open_files() >= 2 * clients, "none has left");
     drop(streams);
-    // Some allocators give memory back only when they are asked for some.
+    // Some allocators give memory back only when they are asked for memory.
     for _ in 0..RECOVERY.as_secs() {
         sleep(Duration::from_secs(1)).await;
         pass_some(origin, port).await;
@@ -132,7 +132,7 @@ async fn fill(
     }
 }
 
-/// Has some answers of a MiB passed on at the same time, to clients that are not slow.
+/// Has several answers of a MiB passed on at the same time, to clients that are not slow.
 async fn pass_some(origin: &Rc<Origin>, port: u16) {
     let content = Content {
         chunk_bytes: 0,
@@ -166,7 +166,7 @@ fn small_socket() -> TcpSocket {
     socket
 }
 
-/// What the kernel holds for all TCP sockets of the machine.
+/// Returns the bytes that the kernel holds for all TCP sockets of the machine.
 fn socket_bytes() -> u64 {
     let text = fs::read_to_string("/proc/net/sockstat").unwrap_or_default();
     let line = text.lines().find(|line| line.starts_with("TCP:"));

@@ -1,8 +1,8 @@
 //! Both ends of what passes through a gateway: an origin that sends and takes bodies, and its
 //! clients.
 //!
-//! All content is the letter x. Whoever reads a body counts them, so nothing is lost unseen, and the
-//! frames of chunks are not taken for content.
+//! All content is the letter x. The reader of a body counts these, so no loss goes unnoticed, and
+//! the framing of chunks is not mistaken for content.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -17,26 +17,26 @@ use tokio::sync::Semaphore;
 /// What a body looks like on the wire.
 #[derive(Clone, Copy)]
 pub struct Content {
-    /// Bytes of each chunk; 0 if there are none, because its length is announced.
+    /// Content bytes of each chunk; 0 if the body is not chunked, but has its length announced.
     pub chunk_bytes: usize,
-    /// How many writes of about [`BLOCK_BYTES`] it is.
+    /// How many writes of about [`BLOCK_BYTES`] make up the body.
     pub blocks: usize,
 }
 
 /// Which way a body goes.
 #[derive(Clone, Copy)]
 pub enum Direction {
-    /// From the origin.
+    /// From the origin to the client.
     Download,
-    /// From the client.
+    /// From the client to the origin.
     Upload,
 }
 
-/// An origin, and what it shares with the clients in the same process.
+/// An origin, with what it shares with the clients in the same process.
 pub struct Origin {
-    /// How many events it may send: the next one waits until the last has arrived.
+    /// Permits for events: the next one is sent when the one before has arrived.
     events: Semaphore,
-    /// What is written again and again, by the size of its chunks.
+    /// Blocks that are written again and again, by the size of their chunks.
     blocks: RefCell<HashMap<usize, Rc<[u8]>>>,
 }
 
@@ -47,7 +47,7 @@ const EVENT_BYTES: usize = 100;
 const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 impl Content {
-    /// How many bytes it has without the frames of its chunks.
+    /// Returns the bytes of the body without the framing of its chunks.
     fn bytes(self) -> usize {
         let per_block = match self.chunk_bytes {
             0 => BLOCK_BYTES,
@@ -60,7 +60,7 @@ impl Content {
         self.chunk_bytes > 0
     }
 
-    /// The field that announces it.
+    /// Returns the field that announces the body.
     fn framing(self) -> String {
         if self.is_chunked() {
             "Transfer-Encoding: chunked".to_owned()
@@ -69,14 +69,14 @@ impl Content {
         }
     }
 
-    /// What a path has after its first segment.
+    /// Returns the part of a path after its first segment.
     fn segments(self) -> String {
         format!("{}/{}", self.chunk_bytes, self.blocks)
     }
 }
 
 impl Origin {
-    /// Serves whoever connects, in tasks of this thread.
+    /// Serves every client that connects, in tasks of this thread.
     pub fn start(listener: TcpListener) -> Rc<Self> {
         let origin = Rc::new(Self {
             events: Semaphore::new(0),
@@ -90,7 +90,7 @@ impl Origin {
         origin
     }
 
-    /// Answers one request after the other, until the gateway leaves; their paths say how.
+    /// Answers one request after the other, as their paths say, until the gateway leaves.
     async fn serve(&self, mut stream: TcpStream) {
         while let Some((head, body)) = read_head(&mut stream).await {
             let path = head.split(' ').nth(1).unwrap_or_default();
@@ -157,7 +157,7 @@ impl Origin {
         content.bytes()
     }
 
-    /// Has this many events sent, each when the last one has arrived.
+    /// Has this many events sent, each when the one before has arrived.
     pub async fn take_events(&self, stream: &mut TcpStream, events: usize) {
         ask(stream, &format!("/events/0/{events}")).await;
         let mut body = read_answer(stream).await;
@@ -181,7 +181,7 @@ impl Origin {
         stream.write_all(end).await
     }
 
-    /// Returns what is written at once.
+    /// Returns the block that is written at a time.
     fn block(&self, content: Content) -> Rc<[u8]> {
         let mut blocks = self.blocks.borrow_mut();
         let block =
@@ -198,7 +198,7 @@ impl Origin {
     }
 }
 
-/// A chunk with this much content.
+/// Returns a chunk with this many bytes of content.
 fn framed(chunk_bytes: usize) -> String {
     format!("{chunk_bytes:x}\r\n{}\r\n", "x".repeat(chunk_bytes))
 }
@@ -217,20 +217,20 @@ async fn fall_silent(stream: &mut TcpStream) -> io::Result<()> {
     stream.read_u8().await.map(drop)
 }
 
-/// Asks for what this path means to the origin.
+/// Sends a request for this path, which says what the origin should do.
 pub async fn ask(stream: &mut TcpStream, path: &str) {
     let head = format!("GET {path} HTTP/1.1\r\nHost: a.test\r\n\r\n");
     stream.write_all(head.as_bytes()).await.expect("it reads");
 }
 
-/// Reads the head of an answer; returns what has come of its body.
+/// Reads the head of an answer; returns what has already come of its body.
 async fn read_answer(stream: &mut TcpStream) -> Vec<u8> {
     let (head, body) = read_head(stream).await.expect("it answers");
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
     body
 }
 
-/// Reads a head; returns it and what has come of the body. None if the peer is gone.
+/// Reads a head; returns it and what has already come of the body, or `None` if the peer is gone.
 async fn read_head(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
     let mut read = Vec::with_capacity(4_096);
     loop {
@@ -244,8 +244,8 @@ async fn read_head(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
     }
 }
 
-/// Reads until all of this much content is there, and to the last chunk if that ends it; `read` has
-/// come before.
+/// Reads until this much content is there, and up to the last chunk if the body ends with one;
+/// `read` has come already.
 async fn receive(stream: &mut TcpStream, mut read: Vec<u8>, bytes: usize, to_last_chunk: bool) {
     let mut missing = bytes;
     let mut end = Vec::new();

@@ -7,11 +7,11 @@ use std::fmt::Write as _;
 pub enum Kind {
     /// What files usually have: hosts, prefixes, parameters, methods, headers.
     Mixed,
-    /// Every route is an expression whose text begins alike.
+    /// Every route is an expression, and all texts begin alike.
     Regex,
-    /// Every route has a path of its own, at one level of one host.
+    /// Every route has its own path, all at one level and for any host.
     Flat,
-    /// Every route has the same path, told apart by a header's value.
+    /// Every route has the same path, and is told apart by a header's value.
     Tenants,
 }
 
@@ -34,7 +34,7 @@ impl Kind {
     }
 }
 
-/// What is wrong with each route.
+/// What is wrong with each route or policy.
 #[derive(Clone, Copy)]
 pub enum Mistake {
     Policy,
@@ -73,7 +73,7 @@ impl Mistake {
     }
 }
 
-/// A good file; the first policy allows 1000000 per minute.
+/// Makes a good file; its first policy allows 1000000 per minute.
 pub fn good(routes: usize, kind: Kind) -> String {
     let mut text = top(routes);
     for at in 0..routes {
@@ -107,7 +107,7 @@ pub fn good(routes: usize, kind: Kind) -> String {
     text
 }
 
-/// A file with this mistake in every route, or in as many policies.
+/// Makes a file with this mistake in every route, or in as many policies.
 pub fn bad(routes: usize, mistake: Mistake) -> String {
     let mut text = top(routes);
     for at in 0..routes {
@@ -182,7 +182,7 @@ fn top(routes: usize) -> String {
 }
 
 /// Eight routes make a service, and a host has five services. Of ten hosts, seven are exact, two
-/// are wildcards, and one is any.
+/// are wildcards, and one stands for any host.
 fn mixed(text: &mut String, at: usize) {
     let (service, host) = (at / 8, at / 40);
     let _ = match host % 10 {
@@ -211,7 +211,7 @@ fn mixed(text: &mut String, at: usize) {
     };
 }
 
-/// A request for the route at `at` of a mixed file: method, host, target.
+/// Returns a request for the route at `at` of a mixed file: method, host, target.
 pub fn request(at: usize) -> (&'static str, String, String) {
     let (service, host) = (at / 8, at / 40);
     let host = match host % 10 {
@@ -232,6 +232,6 @@ pub fn request(at: usize) -> (&'static str, String, String) {
     (method, host, format!("/service-{service}/{rest}"))
 }
 
-/// Addresses that a process of its own replaces.
+/// Addresses in the files, which a gateway in a process of its own replaces.
 pub const PUBLIC: &str = "127.0.0.1:19110";
 pub const ADMIN: &str = "127.0.0.1:19111";

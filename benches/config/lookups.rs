@@ -11,7 +11,7 @@ use tollgate::request::route::{Lookup, PathPattern, Router, Rule};
 use super::files::{self, Kind};
 use super::timed;
 
-/// A lookup: its name, host and path, and the route that it finds.
+/// A lookup: its name, the host and path, and the index of the route that it finds.
 type Case = (&'static str, &'static str, &'static str, usize);
 
 pub fn all() {
@@ -86,7 +86,7 @@ pub fn all() {
     near_misses();
 }
 
-/// Hosts at the end of the file: the last wildcard, and the last that is any.
+/// Measures hosts at the end of the file: the last wildcard, and the last that any route without a host takes.
 fn last_hosts() {
     for (name, rest) in [("wildcard host", 8), ("any host", 9)] {
         print!("{name:>34}");
@@ -103,7 +103,7 @@ fn last_hosts() {
     }
 }
 
-/// A path that half the file matches, except for its end.
+/// Measures a path that every route nearly matches, except for its end.
 fn near_misses() {
     println!(
         "\nns per lookup that every route nearly matches, by number of segments (each a literal or a parameter)"
@@ -176,7 +176,7 @@ fn per_lookup(router: &Router, host: &str, path: &str) -> f64 {
     }
 }
 
-/// The answer of a lookup that finds nothing.
+/// Stands for the route of a lookup that finds none.
 const MISS: usize = usize::MAX;
-/// How long a lookup is repeated at least.
+/// A lookup is repeated for at least this long.
 const ENOUGH_MS: f64 = 50.0;

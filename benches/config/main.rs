@@ -1,13 +1,12 @@
 //! What a large file costs: to load, to reload, to keep, and per request.
 //!
-//! Files have 10 to 10,000 routes and a tenth as many policies (`files`). Loading is measured as a
-//! thread's CPU time and memory as what is resident, each size in a process of its own. A lookup is
-//! measured alone (`lookups`). It is also measured as CPU time per request of two gateways under
-//! the same load in the same run, which differ only in their files; then one of them is reloaded
-//! while a client waits for each answer (`traffic`).
+//! Files have 10 to 10,000 routes and a tenth as many policies (`files`). Loading is measured as CPU time of a thread,
+//! and what is kept as resident memory, each size in a process of its own. Lookups are measured alone (`lookups`), and
+//! as CPU time per request of two gateways that differ only in their files, under the same load in the same run; then
+//! one of them is reloaded while a client waits for each answer (`traffic`).
 //!
-//! Overrides are measured alike (`overrides`): a file of up to 100,000 rows loaded and kept, a lookup
-//! alone, and requests of a policy that has them next to one that has none.
+//! Overrides are measured in the same way (`overrides`): a file of up to 100,000 rows is loaded and kept, and looked up
+//! alone; and requests of a policy with overrides are compared with those of one without.
 //!
 //! `cargo bench --bench config`; for one part, add `load`, `mistakes`, `lookups`, `traffic` or
 //! `overrides` after `--`.
@@ -91,7 +90,7 @@ fn loading() {
     }
 }
 
-/// Prints one line of the table: a file is loaded, then loaded again with one policy changed.
+/// Prints one line of the table: loads a file, then the same file with one policy changed.
 fn one(routes: usize, kind: Kind) {
     let text = files::good(routes, kind);
     let changed = text.replacen("1000000 per minute", "2000000 per minute", 1);
@@ -147,7 +146,7 @@ fn loaded(text: &str, store: &Store) -> Loaded {
         .unwrap_or_else(|report| panic!("{}", report.render("bench", text, false)))
 }
 
-/// Returns the CPU time in ms, or wall time if there is no /proc.
+/// Runs `work`, and returns its CPU time in ms, or its wall time if there is no /proc.
 fn timed<T>(work: impl FnOnce() -> T) -> (f64, T) {
     let watch = Stopwatch::start();
     let result = work();

@@ -18,16 +18,16 @@ use super::support::{median, resident_bytes, run_again, settle};
 use super::timed;
 use super::traffic::Gateway;
 
-/// What the rows are about.
+/// The patterns and the quotas of the rows.
 #[derive(Clone, Copy)]
 pub enum Kind {
-    /// Keys with one of twenty quotas.
+    /// Keys that share twenty quotas.
     Keys,
-    /// Keys with a quota each.
+    /// Keys, each with its own quota.
     Quotas,
-    /// Globs, none within another.
+    /// Globs, none of which lies within another.
     Globs,
-    /// Globs, each within the one before.
+    /// Globs, each of which lies within the one before.
     Nested,
     /// Networks, in three levels.
     Networks,
@@ -82,7 +82,7 @@ impl Kind {
     }
 }
 
-/// A key as customers have them.
+/// Returns a key like those of customers.
 fn key(at: usize) -> String {
     format!(
         "live_{:016x}{at:08x}",
@@ -161,7 +161,7 @@ pub fn one(rows: usize, kind: Kind) {
     );
 }
 
-/// Looks up the override of a client who has this address or this key.
+/// Returns the ns of a lookup of the override for a client with this address or key.
 fn per_lookup(loaded: &Loaded, value: &str) -> f64 {
     let (snapshot, mut headers) = (&loaded.snapshot, HeaderMap::new());
     headers.insert(
@@ -200,7 +200,7 @@ fn per_lookup(loaded: &Loaded, value: &str) -> f64 {
     }
 }
 
-/// Measures requests of a policy that has 100,000 overrides, next to one that has none.
+/// Measures requests of a policy with 100,000 overrides, and of one without any.
 fn traffic() {
     println!(
         "\nCPU time per request in µs, without and with 100,000 overrides, {ROUNDS} rounds, median"

@@ -1,8 +1,8 @@
 //! The same load on two gateways whose files differ in size, and a large file reloaded under load.
 //!
 //! Each gateway is a process with one worker that answers 204 itself, so that only the gateways are
-//! measured. The load is HTTP/1.1, pipelined by a thread of this program. Requests go round many
-//! routes, as they do where a file has many, or stay with one.
+//! measured. The load is HTTP/1.1, pipelined by a thread of this program. Requests go to many
+//! routes in turn, as they do where a file has many, or stay with one.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};
@@ -43,13 +43,13 @@ pub fn all() {
         "{:>34} {:>9} {:>9} {:>9}",
         "", "routes", "99.9 %", "longest"
     );
-    // Without reloads: what the machine does to a client by itself.
+    // Without reloads: what the machine alone does to a client.
     many.under_load("no reload", 10_000, 0);
     few.under_load("reloads", 10, RELOADS);
     many.under_load("reloads", 10_000, RELOADS);
 }
 
-/// A gateway as a process of its own.
+/// A gateway in a process of its own.
 pub struct Gateway {
     process: Process,
     public: SocketAddr,
@@ -63,7 +63,7 @@ impl Gateway {
         Self::of(&files::good(routes, kind), port)
     }
 
-    /// Starts one with this file, which has the addresses of `files`.
+    /// Starts a gateway with this file, in which the addresses of `files` are replaced.
     pub fn of(text: &str, port: u16) -> Self {
         let [public, admin] = [port, port + 1].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
         let text = text
@@ -86,7 +86,7 @@ impl Gateway {
         }
     }
 
-    /// Sends the requests again and again, and returns the microseconds that each has cost.
+    /// Sends the requests again and again, and returns the CPU time of each in µs.
     pub fn cost_us(&self, requests: &[String]) -> f64 {
         let mut stream = TcpStream::connect(self.public).expect("it accepts");
         let batches: Vec<String> = requests.chunks(BATCH).map(<[String]>::concat).collect();
@@ -110,8 +110,8 @@ impl Gateway {
         (self.process.cpu().saturating_sub(before)).as_secs_f64() * 1e6 / asked as f64
     }
 
-    /// Reloads this often while one client asks for answers, another for the admin port's health,
-    /// and a third connects anew each time.
+    /// Reloads this many times while one client asks for answers, another for the admin port's
+    /// health, and a third over a new connection each time.
     fn under_load(&self, name: &str, routes: usize, reloads: u32) {
         let is_over = AtomicBool::new(false);
         let (request, health) = (
@@ -176,7 +176,7 @@ fn exchange(stream: &mut TcpStream, request: &str) {
     read_answers(stream, 1);
 }
 
-/// Reads this many heads; answers of 204 and 404 are recognised by their status line.
+/// Reads this many heads of answers without bodies, and recognises them by the beginning of their status lines.
 fn read_answers(stream: &mut TcpStream, count: usize) {
     let mut buffer = vec![0; 64 * 1024];
     let (mut seen, mut held) = (0, Vec::new());
@@ -186,13 +186,13 @@ fn read_answers(stream: &mut TcpStream, count: usize) {
         held.extend_from_slice(&buffer[..read]);
         let starts = held.windows(HTTP.len()).filter(|window| *window == HTTP);
         seen += starts.count();
-        // A status line may be cut: its beginning is kept.
+        // The beginning of a status line that may be cut is kept.
         let keep = held.len().min(HTTP.len() - 1);
         held.drain(..held.len() - keep);
     }
 }
 
-/// Requests that match the routes of a mixed file of this many, one for each route.
+/// Returns requests for a mixed file of this many routes, one for each route.
 fn requests(routes: usize) -> Vec<String> {
     let all = (0..routes).map(|at| {
         let (method, host, target) = files::request(at);
@@ -209,7 +209,7 @@ fn miss() -> Vec<String> {
 }
 
 const HTTP: &[u8] = b"HTTP/1.1 ";
-/// Requests that are sent at once.
+/// Requests that are sent at a time.
 const BATCH: usize = 32;
 const ASKED: usize = 100_000;
 const ROUNDS: usize = 7;

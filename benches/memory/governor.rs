@@ -1,9 +1,9 @@
 //! One decision beside governor's keyed limiter: the same quota, the same keys of the same type.
 //!
-//! Of governor's two keyed stores, each with the hasher that it has by itself, the faster one is the bar.
-//! All take turns, so that what else the machine does hits them alike. A decision of a gateway stands among
-//! other work, and so does one here: the clock is read between any two, which lets no processor begin the
-//! next before the last is over. What that read costs is measured alike and taken off.
+//! Of governor's two keyed stores, each with its default hasher, the faster one is the bar. All take turns, so that
+//! whatever else the machine does affects them alike. In a gateway, a decision comes among other work, and so does one
+//! here: the clock is read between any two, which keeps the processor from beginning the next before the last is over.
+//! What that read costs is measured in the same way and subtracted.
 
 use std::hint::black_box;
 use std::num::NonZeroU32;
@@ -26,7 +26,7 @@ impl<S: KeyedStateStore<PartitionId> + Sync> LimitOne
     }
 }
 
-/// Prints what a decision costs here and there.
+/// Measures and prints what a decision costs in each.
 pub fn compare(partition_ids: &[PartitionId]) {
     let per_minute = NonZeroU32::new(LIMIT).expect("a quota is positive");
     let quota = Quota::per_minute(per_minute);
@@ -49,7 +49,7 @@ pub fn compare(partition_ids: &[PartitionId]) {
                 ns_apart(&dashmap, threads, partition_ids) - nothing,
                 ns_apart(&hashmap, threads, partition_ids) - nothing,
             ];
-            // The first round brings the keys in.
+            // The first round only inserts the keys.
             if round > 0 {
                 ratios.push(ns[0] / ns[1].min(ns[2]));
                 for (all, ns) in rounds.iter_mut().zip(ns) {
@@ -74,7 +74,7 @@ fn ns_apart(limit: &impl LimitOne, threads: usize, partition_ids: &[PartitionId]
     ns_per(limit, threads, partition_ids, read_clock)
 }
 
-/// Decides nothing: what a measurement costs by itself.
+/// A limiter that decides nothing, to measure what the measurement itself costs.
 struct Nothing;
 
 impl LimitOne for Nothing {
@@ -85,5 +85,5 @@ impl LimitOne for Nothing {
 
 type Instant = <DefaultClock as governor::clock::Clock>::Instant;
 
-/// Rounds, in each of which all take their turn.
+/// Rounds, in each of which every limiter has its turn.
 const ROUNDS: usize = 7;

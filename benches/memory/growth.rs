@@ -1,7 +1,7 @@
 //! Ten million keys that come one after another: resident memory per key, and the longest decision.
 //!
-//! The CPU clock of the thread is read before and after each decision, so a table that grows is not
-//! missed, and time in which the thread does not run does not count.
+//! The CPU clock of the thread is read before and after each decision, so that every pause of a
+//! growing table is seen, and time in which the thread does not run does not count.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::support::{partition_id, resident_bytes, resident_of, settle};
 use super::{Bench, GCRA, LimitOne, warm_up};
 
-/// Prints what growth to [`KEYS`] keys costs.
+/// Measures and prints what growth to [`KEYS`] keys costs.
 pub fn grow() {
     let warm_up = warm_up();
     let before = resident_bytes();
@@ -51,9 +51,9 @@ fn cpu_time() -> Duration {
 }
 
 const KEYS: u64 = 10_000_000;
-/// Longest time that a decision may take.
+/// Bar for the longest decision.
 const PAUSE_MAX: Duration = Duration::from_millis(1);
-/// Decisions that take as long as this are noted,
+/// Decisions that take at least this long are noted.
 const LONG: Duration = Duration::from_micros(100);
-/// of which there are this many at most.
+/// Most decisions that are noted.
 const LONGEST_KEPT: usize = 1 << 20;

@@ -1,10 +1,10 @@
-//! What the memory store costs: bytes per key, pauses while it grows, and nanoseconds per decision, also
-//! beside governor's keyed limiter.
+//! What the memory store costs: bytes per key, pauses while it grows, and ns per decision, also beside governor's keyed
+//! limiter.
 //!
-//! Bytes are read twice: from the store's own accounts, and as resident memory, which includes the
-//! allocator's rounding. Each number of keys has a process of its own, because allocators keep what
-//! they were given. Nanoseconds are a thread's CPU time per decision if the kernel tells it, so
-//! that a busy machine does not count; waiting for a lock does not count either.
+//! Bytes are read twice: from the store's own accounts, and as resident memory, which includes the allocator's
+//! rounding. Each number of keys has a process of its own, because allocators keep the memory that they were given.
+//! Nanoseconds are CPU time of a thread per decision if the kernel reports it, so that a busy machine does not count;
+//! waiting for a lock does not count either.
 
 #![allow(
     clippy::cast_precision_loss,
@@ -33,7 +33,7 @@ use support::{Stopwatch, partition_id, resident_bytes, run_again, settle};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Cargo passes `--bench`; a part by its name runs alone, and a number measures a store of that many keys.
+/// The name of a part runs it alone, and a number measures a store of that many keys; Cargo passes `--bench`.
 fn main() {
     let parts: Vec<String> = env::args()
         .skip(1)
@@ -63,7 +63,7 @@ fn all() {
     governor::compare(&partition_ids);
 }
 
-/// The keys of what is measured with a million.
+/// Returns the million keys of the measurements with that many.
 fn partition_ids() -> Vec<PartitionId> {
     (0..1_000_000).map(partition_id).collect()
 }
@@ -91,7 +91,7 @@ fn decisions(partition_ids: &[PartitionId]) {
     }
 }
 
-/// A store with a plan of one or more quotas.
+/// A store, and a plan of one or more quotas.
 struct Bench {
     store: Store,
     quotas: Vec<(Quota, SeriesId)>,
@@ -113,7 +113,7 @@ impl Bench {
         Self { store, quotas }
     }
 
-    /// Decides one request, and says whether it is admitted.
+    /// Decides one request, and returns whether it is admitted.
     fn decide(&self, session: &Session, partition_id: PartitionId) -> bool {
         let mut plan = Plan::new();
         for (quota, series_id) in &self.quotas {
@@ -134,9 +134,9 @@ impl Bench {
     }
 }
 
-/// What decides one request of a client.
+/// A limiter that decides one request of a client at a time.
 trait LimitOne: Sync {
-    /// Returns what a thread decides with.
+    /// Returns the function with which one thread decides.
     fn limiter(&self) -> impl Fn(PartitionId) -> bool;
 }
 
@@ -151,7 +151,7 @@ fn ns_per_decision(limit: &impl LimitOne, threads: usize, partition_ids: &[Parti
     ns_per(limit, threads, partition_ids, || ())
 }
 
-/// Measures decisions, each of which comes after something else.
+/// Measures decisions in ns, each of which comes after a call of `between`.
 fn ns_per(
     limit: &impl LimitOne,
     threads: usize,
@@ -165,7 +165,7 @@ fn ns_per(
         for _ in 0..DECISIONS {
             between();
             black_box(decide(partition_ids[index]));
-            // The keys are digests: one after another they are in no order for a table.
+            // The keys are digests, so they come in no order that a table could use.
             index = (index + 1) % partition_ids.len();
         }
         started.elapsed_ns()
@@ -195,8 +195,8 @@ fn bytes_per_key(keys: u64) {
     drop(warm_up);
 }
 
-/// Makes a store of its own: what the process and its allocator need in any case is not counted for the
-/// keys that come afterwards.
+/// Fills a store of its own, so that what the process and its allocator need in any case is not attributed to the keys
+/// that come afterwards.
 fn warm_up() -> Bench {
     let bench = Bench::new(GCRA, 1);
     for key in 0..WARM_UP_KEYS {
@@ -206,7 +206,7 @@ fn warm_up() -> Bench {
     bench
 }
 
-/// Keys that a store of its own has before resident memory is first read.
+/// Keys that are put into a store of their own before resident memory is first read.
 const WARM_UP_KEYS: u64 = 10_000;
 
 fn algorithms() -> [(&'static str, Algorithm); 6] {

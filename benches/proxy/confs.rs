@@ -1,8 +1,8 @@
 //! The configurations of the servers.
 //!
-//! The peers' are what somebody who knows them would write for this work: one worker or thread,
-//! connections kept on both sides, the same fields told to the origin, nothing logged unless the log
-//! is what is measured.
+//! The peers' are what an expert would write for this work: one worker or thread, connections kept
+//! on both sides, the same fields sent to the origin, and no log unless the log is what is
+//! measured.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use super::support::servers::{
     CONNECTIONS_MAX, NGINX_FIELDS, haproxy_frame, nginx_frame, nginx_upstream,
 };
 
-/// Never used up.
+/// A quota that is never used up.
 const QUOTA: &str = "1000000000 per minute";
 
 /// nginx with a quota that is never used up, and one that always is.
@@ -26,7 +26,7 @@ pub fn nginx(port: u16, origin: u16) -> String {
     nginx_frame("", CONNECTIONS_MAX, &http)
 }
 
-/// nginx with an access log and two quotas; `buffer` is how it keeps lines before it writes them.
+/// nginx with an access log and two quotas; `buffer` says how lines are kept before they are written.
 pub fn nginx_logged(port: u16, origin: u16, buffer: &str) -> String {
     let log = format!("access_log FOLDER/NAME.access combined {buffer};");
     let open =
@@ -41,7 +41,7 @@ pub fn nginx_logged(port: u16, origin: u16, buffer: &str) -> String {
     nginx_frame("", CONNECTIONS_MAX, &http)
 }
 
-/// nginx whose counters are in Redis (`limiter.lua`, `window.lua`).
+/// nginx with its counters in Redis (`limiter.lua`, `window.lua`).
 pub fn nginx_lua(port: u16, origin: u16, modules: &str) -> String {
     let open = "access_by_lua_block { limiter.check('open', 1000000000, 60) }";
     let shut = "access_by_lua_block { limiter.check('shut', 1, 3600) }";
@@ -89,17 +89,17 @@ pub fn haproxy(port: u16, origin: u16) -> String {
     haproxy_frame("", &frontend, tables, origin)
 }
 
-/// What differs between the Tollgates.
+/// What differs between the configurations of Tollgate.
 #[derive(Default)]
 pub struct Tollgate {
     pub port: u16,
     pub admin: u16,
     pub origin: u16,
-    /// Lines of `[log]`.
+    /// Lines of the table `[log]`.
     pub log: String,
-    /// Lines of `[store]`.
+    /// Lines of the table `[store]`.
     pub store: String,
-    /// The policies and the routes.
+    /// The tables of policies and routes.
     pub routes: String,
 }
 
@@ -130,9 +130,9 @@ impl Tollgate {
     }
 }
 
-/// A quota that is never used up, and one that always is.
+/// One policy with a quota that is never used up, and one with a quota that always is.
 ///
-/// Its policies are closed: if their store does not answer, that is an error, and counted.
+/// The policies are closed: if their store does not answer, that is an error, and is counted.
 pub fn limited(policy: &str) -> String {
     [("open", QUOTA), ("shut", "1 per hour")]
         .map(|(name, quota)| {

@@ -1,6 +1,6 @@
-//! The open load: requests at a constant rate, whatever becomes of the answers.
+//! The open load: requests are sent at a constant rate, whether or not answers come.
 //!
-//! A latency counts from the time at which the request was due, so that a gateway that falls behind
+//! A latency counts from the time at which the request was due, so a gateway that falls behind
 //! cannot hide it.
 
 use std::cell::RefCell;
@@ -18,26 +18,26 @@ use super::sections::{Kind, SECTIONS};
 use super::servers::{Gateway, Servers};
 use super::support::{connect, median};
 
-/// What chooses this on the command line.
+/// The word that chooses this section on the command line.
 pub const WORD: &str = "latency";
 const CONNECTIONS: usize = 64;
 const REQUEST: &[u8] = b"GET /open HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n";
-/// What the origin answers.
+/// Bytes of the origin's answer.
 const BODY_BYTES: usize = 100;
 const ANSWER_BYTES_MAX: usize = 4096;
-/// For the last answers, after the last request was due.
+/// How long to wait for the last answers after the last request was due.
 const LAST_ANSWER_MAX: Duration = Duration::from_mins(1);
-/// More of what a gateway adds to the median than nginx adds is a miss.
+/// Bar for what a gateway adds to the median, as a multiple of what nginx adds.
 const BAR: f64 = 1.0;
 
-/// Latencies of a round in µs.
+/// Latencies of one round, in µs.
 #[derive(Clone, Copy)]
 struct Latency {
     p50: f64,
     p99: f64,
 }
 
-/// Measures and prints what gateways add to the latency at half of what nginx can do.
+/// Measures and prints what gateways add to the latency, at half the rate that nginx can sustain.
 pub fn measure(servers: &Servers, rounds: usize, seconds: u64, verdicts: &mut Verdicts) {
     let gateways = servers.start(&[Kind::Nginx, Kind::Memory]);
     let nginx = load::measure(&gateways[0], &SECTIONS[0], seconds);
@@ -88,7 +88,7 @@ fn print(each: Duration, gateways: &[Gateway], latencies: &[Vec<Latency>]) {
     }
 }
 
-/// By how much each round is above the direct one of the same round.
+/// Returns by how much each round is above the direct one of the same round.
 fn added(own: &[Latency], direct: &[Latency], figure: fn(&Latency) -> f64) -> Vec<f64> {
     own.iter()
         .zip(direct)
@@ -96,7 +96,7 @@ fn added(own: &[Latency], direct: &[Latency], figure: fn(&Latency) -> f64) -> Ve
         .collect()
 }
 
-/// Sends a request every `each`, for so long, over the connection that has been free the longest.
+/// Sends a request every `each` for this long, over the connection that has been free for longest.
 async fn open_load(port: u16, each: Duration, time: Duration) -> Latency {
     let load = Rc::new(OpenLoad::default());
     for _ in 0..CONNECTIONS {
@@ -132,7 +132,7 @@ async fn open_load(port: u16, each: Duration, time: Duration) -> Latency {
 
 /// Lets the tasks run, and the origin, which shares the core.
 ///
-/// To sleep instead would be to wake late: by the timer's step, or by what it takes to wake a core.
+/// Sleeping instead would mean waking up late: by the timer's step, or by the time it takes to wake a core.
 async fn give_way() {
     tokio::task::yield_now().await;
     std::thread::yield_now();
@@ -140,14 +140,14 @@ async fn give_way() {
 
 #[derive(Default)]
 struct OpenLoad {
-    /// When the requests should be sent that have not been.
+    /// Times at which requests were due that have not been sent yet.
     due: RefCell<VecDeque<Instant>>,
     free: RefCell<VecDeque<TcpStream>>,
     latencies: RefCell<Vec<Duration>>,
 }
 
 impl OpenLoad {
-    /// Sends what is due over this connection, until nothing is.
+    /// Sends the requests that are due over this connection, until none is left.
     async fn ask(self: Rc<Self>, mut stream: TcpStream) {
         loop {
             let due = self.due.borrow_mut().pop_front();

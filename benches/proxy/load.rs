@@ -1,4 +1,4 @@
-//! The closed load: wrk asks as fast as it is answered, while CPU time is counted.
+//! The closed load: wrk sends requests as fast as they are answered, while CPU time is counted.
 
 use std::process::Command;
 use std::time::Instant;
@@ -10,16 +10,16 @@ pub const CONNECTIONS: &str = "64";
 
 const ROUTES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/proxy/routes.lua");
 
-/// What an answer costs in µs of CPU time.
+/// What an answer costs, in µs of CPU time except for `calls` and `busy`.
 #[derive(Clone, Copy)]
 pub struct Cost {
-    /// Of the gateway in user mode.
+    /// CPU time of the gateway in user mode.
     pub user: f64,
-    /// Of the gateway in the kernel.
+    /// CPU time of the gateway in the kernel.
     pub kernel: f64,
-    /// Of the gateway's Redis.
+    /// CPU time of the gateway's Redis.
     pub redis: f64,
-    /// How often a script was called.
+    /// Number of calls of a script.
     pub calls: f64,
     /// The share of a core that the gateway used.
     pub busy: f64,
@@ -31,7 +31,7 @@ impl Cost {
     }
 }
 
-/// Loads a gateway and returns the cost of an answer.
+/// Loads a gateway, and returns the cost of an answer.
 pub fn measure(gateway: &Gateway, section: &Section, seconds: u64) -> Cost {
     let of_redis = |figure: fn(&Redis) -> f64| gateway.redis.as_ref().map_or(0.0, figure);
     let redis_spent = || of_redis(|redis| redis.cpu().as_secs_f64() * 1e6);
@@ -56,7 +56,7 @@ pub fn measure(gateway: &Gateway, section: &Section, seconds: u64) -> Cost {
     }
 }
 
-/// Lets wrk ask as fast as it is answered; returns the number of answers.
+/// Lets wrk send requests as fast as they are answered; returns the number of answers.
 fn answers(gateway: &Gateway, section: &Section, seconds: u64) -> u64 {
     let mut command = Command::new("wrk");
     command.args(["-t", "1", "-c", CONNECTIONS, "-d", &format!("{seconds}s")]);
@@ -78,7 +78,7 @@ fn answers(gateway: &Gateway, section: &Section, seconds: u64) -> u64 {
         let count = line.rsplit(' ').next().and_then(|word| word.parse().ok());
         count.expect("wrk counts refusals")
     });
-    // One answer at most may be of the other kind per thousand: the first of a quota.
+    // At most one answer in a thousand may be of the other kind: the first ones of a quota.
     let strays = if section.is_admitted {
         refused
     } else {

@@ -1,14 +1,13 @@
-//! CPU time per request beside nginx, HAProxy and Pingora, alone and with Redis, under the same load
-//! in the same run; and the latency that is added.
+//! CPU time per request beside nginx, HAProxy and Pingora, alone and with Redis, under the same load in the same run;
+//! and the latency that each adds.
 //!
-//! Each gateway runs one worker, pinned to core 0. On core 1 are the origin (nginx, a 100-byte
-//! answer), the load (wrk, 64 keep-alive connections) and a Redis for each gateway that shares its
-//! counters. It compares the CPU time of the process under test and of its Redis, read from `/proc`
-//! and divided by the answers that wrk counted: that hardly depends on how busy the cores are
-//! otherwise. Rounds alternate and begin with another gateway each time, so that a slow minute of the
-//! machine hits all. Ratios are of one round; what is printed are their median and quartiles, and a
-//! bar is missed if the lower quartile is above it. `busy` is the share of core 0 that the gateway
-//! used: well below 1, it waited for the load.
+//! Each gateway runs one worker, pinned to core 0. On core 1 are the origin (nginx, a 100-byte answer), the load (wrk,
+//! 64 keep-alive connections) and a Redis for each gateway that shares its counters. It compares the CPU time of the
+//! process under test and of its Redis, read from `/proc` and divided by the answers that wrk counted, which hardly
+//! depends on how busy the cores are otherwise. Rounds alternate, and begin with another gateway each time, so that a
+//! slow minute of the machine affects all. Ratios are taken within a round; printed are their median and quartiles, and
+//! a bar is missed if the lower quartile is above it. `busy` is the share of core 0 that the gateway used: well below
+//! 1, it was waiting for the load.
 //!
 //! With Redis, the peer is nginx with a few lines of Lua (`limiter.lua`, `window.lua`): two
 //! counters per client, one `EVALSHA` per request, connections kept. With `buckets = 1` Tollgate
@@ -49,7 +48,7 @@ const PROGRAMS: [(&str, &str); 4] = [
 struct Wish {
     rounds: usize,
     seconds: u64,
-    /// None: all sections.
+    /// Sections to run; all if there are none.
     words: Vec<String>,
 }
 
@@ -117,10 +116,10 @@ fn main() {
     verdicts.print();
 }
 
-/// Measures a section's gateways in turn, and prints what they cost.
+/// Measures a section's gateways in turn, and prints what their requests cost.
 fn measure(section: &Section, wish: &Wish, servers: &Servers, verdicts: &mut Verdicts) {
     let gateways = servers.start(section.kinds);
-    // Connections, caches, counters.
+    // Warms up connections, caches and counters.
     for gateway in &gateways {
         load::measure(gateway, section, 1);
     }

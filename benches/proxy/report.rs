@@ -1,4 +1,4 @@
-//! What is printed: a table for each section, then its bars.
+//! The printed report: a table for each section, then its bars.
 
 use super::load::Cost;
 use super::sections::{Bar, Section};
@@ -6,7 +6,7 @@ use super::servers::{Gateway, Servers};
 use super::support::machine::Others;
 use super::support::{median, quartiles};
 
-/// More of the processors' time than this used by others is worth a word.
+/// If others used more of the processors' time than this share, the report warns.
 const OTHERS_MAX: f64 = 0.05;
 
 /// Counts the bars that were met and missed.
@@ -17,8 +17,8 @@ pub struct Verdicts {
 }
 
 impl Verdicts {
-    /// Judges the values of one figure, one of each round: it is missed if the lower quartile is
-    /// above the bar.
+    /// Judges the values of one figure, one per round: the bar is missed if the lower quartile is
+    /// above it.
     pub fn judge(&mut self, what: &str, unit: &str, values: Vec<f64>, bar: f64) {
         let at = quartiles(values);
         let is_missed = at.lower > bar;
@@ -41,7 +41,7 @@ impl Verdicts {
     }
 }
 
-/// Prints a row per gateway, with its cost relative to the first, and what was calculated.
+/// Prints a row for each gateway, with its cost relative to the first.
 pub fn section(section: &Section, gateways: &[Gateway], costs: &[Vec<Cost>]) {
     println!(
         "\n{:<44}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}",
@@ -71,7 +71,7 @@ pub fn section(section: &Section, gateways: &[Gateway], costs: &[Vec<Cost>]) {
     }
 }
 
-/// Prints how every build stands to a bar.
+/// Prints for every build whether it meets a bar.
 pub fn bar(
     bar: &Bar,
     servers: &Servers,

@@ -1,4 +1,4 @@
-//! What is measured beside what, and how far apart they may be.
+//! What is measured beside what, and the bars for it.
 
 use self::Kind::{
     FewOfManyRoutes, FewRoutes, Haproxy, ManyRoutes, Memory, Nginx, NginxLogBuffered, NginxLogged,
@@ -6,7 +6,7 @@ use self::Kind::{
 };
 use super::load::Cost;
 
-/// A kind of gateway; of Tollgate's there is one of each build.
+/// A kind of gateway; kinds of Tollgate are run once for each build.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Nginx,
@@ -57,7 +57,7 @@ impl Kind {
         )
     }
 
-    /// How many routes it is asked for in turn, and how many it has; none if it is asked for one path.
+    /// How many routes are requested in turn, and how many the file has; `None` if a single path is requested.
     pub fn routes(self) -> Option<(usize, usize)> {
         match self {
             Self::FewRoutes => Some((10, 10)),
@@ -70,7 +70,7 @@ impl Kind {
 
 /// Gateways under one load, measured in turn.
 pub struct Section {
-    /// What chooses it on the command line.
+    /// The word that chooses it on the command line.
     pub word: &'static str,
     pub title: &'static str,
     pub path: &'static str,
@@ -80,14 +80,14 @@ pub struct Section {
     pub bars: &'static [Bar],
 }
 
-/// How much one kind of gateway may cost beside another.
+/// How much one kind of gateway may cost compared with another.
 pub struct Bar {
     pub own: Kind,
     pub peer: Kind,
     pub figure: Figure,
-    /// The most for builds without profile-guided optimisation.
+    /// Bar for builds without profile-guided optimisation.
     pub plain: f64,
-    /// The most for the build called `pgo`.
+    /// Bar for the build called `pgo`.
     pub pgo: f64,
 }
 
@@ -95,9 +95,9 @@ pub struct Bar {
 pub enum Figure {
     /// The ratio of the gateways' CPU time.
     Gateway,
-    /// The ratio of their Redis' CPU time.
+    /// The ratio of their Redis servers' CPU time.
     Redis,
-    /// By how many µs one gateway is above the other.
+    /// The difference in µs of CPU time of the gateways.
     Above,
 }
 

@@ -1,4 +1,4 @@
-//! The servers of the benchmark: how each is started and watched.
+//! The servers of the benchmark: how each of them is started and checked.
 
 use std::cell::Cell;
 use std::fs::{self, File};
@@ -21,26 +21,26 @@ const PINGORA: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/pingora");
 pub struct Gateway {
     pub kind: Kind,
     pub name: String,
-    /// The build of Tollgate, by its position among all; none if it is a peer.
+    /// The build of Tollgate, by its position among all builds; `None` for a peer.
     pub build: Option<usize>,
     pub port: u16,
     pub process: Process,
-    /// Its own Redis, if its counters are there.
+    /// The gateway's own Redis, if its counters are there.
     pub redis: Option<Redis>,
-    /// Its access log, if it writes one.
+    /// The gateway's access log, if it writes one.
     log: Option<PathBuf>,
     admin: u16,
 }
 
 impl Gateway {
-    /// Empties its access log, which it appends to.
+    /// Empties the access log, to which the gateway appends.
     pub fn empty_log(&self) {
         if let Some(log) = &self.log {
             File::create(log).expect("a writable folder");
         }
     }
 
-    /// Asserts that a Tollgate decided nothing without its store, and dropped no line of its log.
+    /// Asserts that a Tollgate decided everything with its store, and dropped no line of its log.
     pub fn assert_complete(&self) {
         if self.build.is_none() {
             return;
@@ -65,7 +65,7 @@ impl Gateway {
     }
 }
 
-/// A Redis for one gateway, reached by TCP, that writes nothing to disk.
+/// A Redis for one gateway, which is reached over TCP and writes nothing to disk.
 pub struct Redis {
     process: Process,
     port: u16,
@@ -81,12 +81,12 @@ impl Redis {
         Self { process, port }
     }
 
-    /// CPU time so far, user and system, of all its threads.
+    /// Returns the CPU time so far, user and system, of all its threads.
     pub fn cpu(&self) -> Duration {
         self.process.cpu()
     }
 
-    /// Scripts run so far.
+    /// Returns how many scripts were run so far.
     pub fn calls(&self) -> u64 {
         answer(self.port, "INFO commandstats\r\nQUIT\r\n")
             .lines()
@@ -96,7 +96,7 @@ impl Redis {
     }
 }
 
-/// Ends the process if something that the benchmark runs is not installed, and says what.
+/// Ends this process if something that the benchmark runs is not installed, and says what.
 pub fn check_packages() {
     let lua = "/usr/share/lua/5.1/nginx/redis.lua";
     let needs = [
@@ -107,7 +107,7 @@ pub fn check_packages() {
         (lua_modules().is_some(), "libnginx-mod-http-lua"),
         (Path::new(lua).exists(), "lua-nginx-redis"),
         (program("redis-server").is_some(), "redis-server"),
-        // For a library of Pingora's.
+        // A library of Pingora's needs it.
         (program("cmake").is_some(), "cmake"),
     ];
     servers::check_packages(&needs);
@@ -123,7 +123,7 @@ pub fn build_pingora() {
     assert!(status.expect("cargo runs").success(), "Pingora builds");
 }
 
-/// The version of Pingora, as the crate's lock has it.
+/// Returns the version of Pingora, from the crate's lock file.
 pub fn pingora_version() -> &'static str {
     let lock = include_str!("../pingora/Cargo.lock");
     let package = lock.split("[[package]]\n");
@@ -134,7 +134,7 @@ pub fn pingora_version() -> &'static str {
     package.expect("the lock has the version")
 }
 
-/// Where nginx keeps its modules, if the one for Lua is among them.
+/// Returns where nginx keeps its modules, if the one for Lua is among them.
 fn lua_modules() -> Option<PathBuf> {
     let output = Command::new(program("nginx")?).arg("-V").output().ok()?;
     let text = String::from_utf8_lossy(&output.stderr);
@@ -146,7 +146,7 @@ fn lua_modules() -> Option<PathBuf> {
     lua.exists().then_some(folder)
 }
 
-/// Sends something to a server and returns what it answers until it closes.
+/// Sends a request to a server, and returns all that it answers until it closes.
 fn answer(port: u16, question: &str) -> String {
     let mut socket = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
     socket.write_all(question.as_bytes()).expect("it reads");
@@ -155,7 +155,7 @@ fn answer(port: u16, question: &str) -> String {
     text
 }
 
-/// What starts gateways, with the origin of all.
+/// Starts gateways, in front of one origin for all.
 pub struct Servers {
     folder: tempfile::TempDir,
     builds: Vec<Build>,
@@ -181,7 +181,7 @@ impl Servers {
         &self.builds
     }
 
-    /// Starts gateways of each kind: a peer, or every build of Tollgate.
+    /// Starts gateways of each kind: one of a peer, or one of every build of Tollgate.
     pub fn start(&self, kinds: &[Kind]) -> Vec<Gateway> {
         let mut gateways = Vec::new();
         for &kind in kinds {
@@ -235,7 +235,7 @@ impl Servers {
         }
     }
 
-    /// Writes what nginx runs as Lua.
+    /// Writes the Lua files that nginx runs.
     fn write_lua(&self, redis: u16) {
         let folder = self.folder.path();
         let limiter = include_str!("limiter.lua")
@@ -261,7 +261,7 @@ impl Servers {
             } else {
                 "access = 'off'".to_owned()
             },
-            // Even a busy machine stays within the timeout.
+            // Even a busy machine stays within this timeout.
             store: redis.as_ref().map_or(String::new(), |redis| {
                 format!("url = 'redis://127.0.0.1:{}'\n timeout = '1s'", redis.port)
             }),

@@ -1,23 +1,23 @@
-//! What machine a benchmark ran on, and who else used its processors meanwhile.
+//! The machine that a benchmark ran on, and who else used its processors meanwhile.
 
 use std::collections::HashMap;
 use std::fs;
 use std::process::Command;
 
-/// The CPU time of a process in ticks, as `/proc/PID/stat` has it.
+/// The CPU time of a process in ticks, from `/proc/PID/stat`.
 #[derive(Clone, Copy)]
 pub struct Stat {
     parent: u32,
     pub user: u64,
     pub system: u64,
-    /// Of its children that have ended.
+    /// CPU time of its children that have ended.
     ended: u64,
 }
 
 impl Stat {
     pub fn of(pid: u32) -> Option<Self> {
         let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name before may contain spaces; these are fields 3 and following of proc(5).
+        // The name in brackets may contain spaces; the fields after it are 3 and following of proc(5).
         let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
         let number = |field: usize| -> Option<u64> { fields.get(field - 3)?.parse().ok() };
         Some(Self {
@@ -29,7 +29,7 @@ impl Stat {
     }
 }
 
-/// The machine in a few lines: processors, kernel, load, and what these commands say of themselves.
+/// Describes the machine in a few lines: processors, kernel, load, and the versions of these programs.
 pub fn describe(programs: &[(&str, &str)]) -> String {
     let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
     let cpus = read("/proc/cpuinfo");
@@ -48,7 +48,7 @@ pub fn describe(programs: &[(&str, &str)]) -> String {
     )
 }
 
-/// What a program says of itself, up to its version.
+/// Returns what a program prints about itself, up to its version.
 fn version(program: &str, flag: &str) -> String {
     let output = Command::new(super::servers::program(program).unwrap_or_default())
         .arg(flag)
@@ -69,18 +69,18 @@ fn first_words(text: &str, count: usize) -> String {
     words.join(" ")
 }
 
-/// Counts what others use of the processors from its start on.
+/// Measures what others use of the processors from its start on.
 pub struct Watch(Use);
 
-/// Shares of the processors' time.
+/// Shares of the processors' time that others used.
 pub struct Others {
-    /// Of processes that this one did not start, and of the kernel for itself.
+    /// Share of processes that this one did not start, and of the kernel for itself.
     pub foreign: f64,
-    /// Of the hypervisor for other machines.
+    /// Share that the hypervisor gave to other machines.
     pub stolen: f64,
 }
 
-/// Ticks so far.
+/// Ticks of all processors so far.
 struct Use {
     total: u64,
     busy: u64,
@@ -125,7 +125,7 @@ impl Use {
     }
 }
 
-/// Ticks of this process and of all that it started.
+/// Returns the ticks of this process and of all that it started.
 fn ticks_of_descendants() -> u64 {
     let processes = fs::read_dir("/proc").expect("there is /proc");
     let stats: HashMap<u32, Stat> = processes

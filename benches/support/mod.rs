@@ -1,4 +1,4 @@
-//! What the benchmarks share: servers, what runs on this side, readings of /proc, medians.
+//! What the benchmarks share: servers, clients and runtimes in this process, readings of /proc, medians.
 
 #![allow(dead_code, reason = "every benchmark uses its own part of this")]
 
@@ -19,7 +19,7 @@ use tokio::task::spawn_local;
 use tollgate::limit::partition_id::PartitionHasher;
 use tollgate::limit::{Calendar, CalendarShape, CalendarUnit, PartitionId};
 
-/// A month in a zone that sets its clocks.
+/// Returns a month in a time zone with daylight saving time.
 pub fn month() -> &'static Calendar {
     let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3");
     let shape = CalendarShape {
@@ -32,7 +32,7 @@ pub fn month() -> &'static Calendar {
     Calendar::of(shape, zone.expect("a zone"))
 }
 
-/// The numbers of the command line, in their order; those that are not there are as usual.
+/// Returns the numbers of the command line, in their order; missing ones have their usual values.
 pub fn numbers<T: FromStr, const COUNT: usize>(usual: [T; COUNT]) -> [T; COUNT] {
     let mut given = env::args().filter_map(|argument| argument.parse().ok());
     usual.map(|usual| given.next().unwrap_or(usual))
@@ -45,7 +45,7 @@ pub fn run_again(arguments: &[&str]) {
     assert!(status.expect("this program runs").success());
 }
 
-/// A runtime of this thread alone, as workers have.
+/// Makes a runtime of this thread alone, as workers have.
 pub fn runtime() -> LocalRuntime {
     Builder::new_current_thread()
         .enable_all()
@@ -61,7 +61,7 @@ pub async fn connect(port: u16) -> TcpStream {
     stream
 }
 
-/// Serves whoever connects, in tasks of this thread.
+/// Serves every client that connects, in tasks of this thread.
 pub fn serve<Served: Future<Output = ()> + 'static>(
     listener: TcpListener,
     each: impl Fn(TcpStream) -> Served + 'static,
@@ -75,14 +75,14 @@ pub fn serve<Served: Future<Output = ()> + 'static>(
     });
 }
 
-/// What keys are to a store.
+/// Returns a key as stores know it.
 pub fn partition_id(key: u64) -> PartitionId {
     let mut tagger = PartitionHasher::new(&[7; 32]);
     tagger.part("key", &key.to_le_bytes());
     tagger.finish()
 }
 
-/// A thread's CPU time, or wall time if there is no /proc.
+/// Measures a thread's CPU time, or wall time if there is no /proc.
 pub struct Stopwatch {
     cpu_ns: Option<u64>,
     wall: Instant,
@@ -104,7 +104,7 @@ impl Stopwatch {
     }
 }
 
-/// CPU time so far, user and system, of all threads of a process.
+/// Returns the CPU time so far, user and system, of all threads of a process.
 pub fn cpu_of(pid: u32) -> Duration {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("the process lives");
     let nanos = tasks.map(|task| {
@@ -115,7 +115,7 @@ pub fn cpu_of(pid: u32) -> Duration {
     Duration::from_nanos(nanos.sum())
 }
 
-/// CPU time of this thread so far, in ns; none if there is no /proc.
+/// Returns the CPU time of this thread so far in ns, or `None` if there is no /proc.
 pub fn cpu_ns() -> Option<u64> {
     first_number(&fs::read_to_string("/proc/thread-self/schedstat").ok()?)
 }
@@ -140,8 +140,8 @@ pub fn resident_of(pid: u32) -> (u64, u64) {
     (bytes("VmRSS:"), bytes("VmHWM:"))
 }
 
-/// Makes the allocator give freed pages back: it does so after a while, when it is asked for
-/// something.
+/// Makes the allocator give freed pages back, which it does after a while, when it is asked for
+/// memory.
 pub fn settle() {
     sleep(Duration::from_secs(2));
     for size in (10..24).map(|bits| 1 << bits) {
@@ -149,7 +149,7 @@ pub fn settle() {
     }
 }
 
-/// Asks again until there is an answer, for ten seconds at most.
+/// Asks again until there is an answer, for at most ten seconds.
 pub fn until<T>(ask: impl Fn() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + Duration::from_secs(10);
     while Instant::now() < deadline {
@@ -161,13 +161,13 @@ pub fn until<T>(ask: impl Fn() -> Option<T>) -> Option<T> {
     None
 }
 
-/// The value in the middle.
+/// Returns the value in the middle; of an even number, the upper of the two.
 pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
 
-/// Where a quarter, half and three quarters of the values are below.
+/// The values below which a quarter, half and three quarters of all values lie.
 #[derive(Clone, Copy)]
 pub struct Quartiles {
     pub lower: f64,
@@ -175,7 +175,7 @@ pub struct Quartiles {
     pub upper: f64,
 }
 
-/// Interpolates between the values around each quartile.
+/// Returns the quartiles, interpolated between the values around each.
 pub fn quartiles(mut values: Vec<f64>) -> Quartiles {
     values.sort_by(f64::total_cmp);
     let quartile = |quarters: usize| {

@@ -1,4 +1,4 @@
-//! The servers that benchmarks start: each one pinned to a core, watched and stopped.
+//! The servers that benchmarks start: each one is pinned to a core, measured and stopped.
 
 use std::env;
 use std::fs;
@@ -10,36 +10,36 @@ use std::time::Duration;
 use super::machine::Stat;
 use super::{cpu_of, resident_of, until};
 
-/// A server and the process whose time counts.
+/// A server, and the process whose CPU time counts.
 pub struct Process {
     child: Child,
     pid: u32,
 }
 
 impl Process {
-    /// Sends it a signal, by its name without SIG.
+    /// Sends the server a signal, given by its name without SIG.
     pub fn signal(&self, name: &str) {
         let id = self.child.id().to_string();
         drop(Command::new("kill").args(["-s", name, &id]).status());
     }
 
-    /// CPU time so far, user and system.
+    /// Returns the CPU time so far, user and system.
     pub fn cpu(&self) -> Duration {
         cpu_of(self.pid)
     }
 
-    /// Ticks of CPU time so far in user mode and in the kernel.
+    /// Returns the ticks of CPU time so far in user mode and in the kernel.
     pub fn ticks(&self) -> (u64, u64) {
         let stat = Stat::of(self.pid).expect("the process lives");
         (stat.user, stat.system)
     }
 
-    /// Its resident memory now, and the most that it ever was.
+    /// Returns the resident memory now, and the most that it ever was.
     pub fn resident(&self) -> (u64, u64) {
         resident_of(self.pid)
     }
 
-    /// How many files and sockets it has open.
+    /// Returns how many files and sockets the process has open.
     pub fn open_files(&self) -> usize {
         let files = fs::read_dir(format!("/proc/{}/fd", self.pid));
         files.expect("the process lives").count()
@@ -53,7 +53,7 @@ impl Drop for Process {
     }
 }
 
-/// Ends the process if a package is missing, and says which.
+/// Ends this process if a package is missing, and says which.
 pub fn check_packages(needs: &[(bool, &str)]) {
     let missing: Vec<&str> = needs
         .iter()
@@ -66,7 +66,7 @@ pub fn check_packages(needs: &[(bool, &str)]) {
     }
 }
 
-/// Where a program is; Debian keeps nginx where only root looks.
+/// Returns where a program is; Debian installs nginx where only root's PATH looks.
 pub fn program(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path)
@@ -87,7 +87,7 @@ pub fn pinned(core: u32, name: &str) -> Command {
     command
 }
 
-/// Puts this process and all that it starts on that core, unless told otherwise.
+/// Puts this process on a core, and all that it starts unless told otherwise.
 pub fn pin_this_process(core: u32) {
     let mut command = Command::new("taskset");
     command.args(["-a", "-p", "-c", &core.to_string()]);
@@ -121,7 +121,7 @@ pub fn builds() -> Vec<Build> {
     builds.collect()
 }
 
-/// Starts a server that is one process.
+/// Starts a server that consists of one process.
 pub fn alone(command: &mut Command) -> Process {
     let child = command.spawn().expect("the server runs");
     // taskset replaces itself with what it starts.
@@ -192,10 +192,10 @@ pub fn origin(folder: &Path, port: u16) -> Process {
     process
 }
 
-/// How many clients' connections a peer takes.
+/// Most connections of clients that a peer takes.
 pub const CONNECTIONS_MAX: u32 = 4096;
 
-/// What every Tollgate's file says, with lines of its listener and what else it has; the upstream `origin` is at
+/// Returns the file of a Tollgate, with lines of its listener and whatever else it has; the upstream `origin` is at
 /// that address.
 pub fn tollgate_conf(port: u16, listener: &str, origin: &str, others: &str) -> String {
     format!(
@@ -213,19 +213,19 @@ pub fn tollgate_conf(port: u16, listener: &str, origin: &str, others: &str) -> S
     )
 }
 
-/// The origin as an nginx knows it.
+/// Returns the origin as an upstream of nginx.
 pub fn nginx_upstream(origin: &str) -> String {
     format!("upstream origin {{ server {origin}; keepalive 256; keepalive_requests 1000000000; }}")
 }
 
-/// What an nginx tells the origin.
+/// What an nginx sends to the origin.
 pub const NGINX_FIELDS: &str = "proxy_http_version 1.1;
      proxy_set_header Connection '';
      proxy_set_header Host $host;
      proxy_set_header X-Forwarded-For $remote_addr;
      proxy_set_header X-Forwarded-Proto $scheme;";
 
-/// The configuration of a HAProxy with one thread; its frontend's lines go to the backend `origin`.
+/// Returns the configuration of a HAProxy with one thread, whose frontend sends to the backend `origin`.
 pub fn haproxy_frame(global: &str, frontend: &str, backends: &str, origin: u16) -> String {
     format!(
         "global
@@ -248,7 +248,7 @@ pub fn haproxy_frame(global: &str, frontend: &str, backends: &str, origin: u16) 
     )
 }
 
-/// The configuration of an nginx with one worker.
+/// Returns the configuration of an nginx with one worker.
 pub fn nginx_frame(modules: &str, connections: u32, http: &str) -> String {
     format!(
         "{modules}

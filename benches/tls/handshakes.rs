@@ -13,19 +13,19 @@ use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore, versi
 
 use super::servers::Material;
 
-/// Which handshakes are made.
+/// The kind of handshakes to make.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// With the server's certificate and its signature.
+    /// Handshakes with the server's certificate and its signature.
     Full,
-    /// With a ticket of the connection before.
+    /// Handshakes with a ticket from the connection before.
     Resumed,
 }
 
-/// Handshakes that are made at once.
+/// Clients that make handshakes at the same time.
 const CLIENTS: usize = 4;
 
-/// Makes handshakes for so long, and returns how many.
+/// Makes handshakes for this long, and returns how many.
 pub fn make(port: u16, kind: Kind, material: &Material, seconds: u64) -> u64 {
     let end = Instant::now() + Duration::from_secs(seconds);
     thread::scope(|scope| {
@@ -74,7 +74,7 @@ fn handshake(port: u16, config: &Arc<ClientConfig>) -> io::Result<HandshakeKind>
 fn config(kind: Kind, material: &Material) -> Arc<ClientConfig> {
     let mut provider = aws_lc_rs::default_provider();
     provider.cipher_suites = vec![cipher_suite::TLS13_AES_128_GCM_SHA256];
-    // The only one that all gateways prefer.
+    // The only group that all gateways prefer.
     provider.kx_groups = vec![kx_group::X25519];
     let mut roots = RootCertStore::empty();
     roots

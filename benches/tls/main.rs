@@ -1,10 +1,10 @@
 //! CPU time of TLS and HTTP/2 beside nginx and HAProxy, under the same load in the same run.
 //!
-//! Each gateway runs one worker, pinned to core 0, with the same certificate (ECDSA P-256), the same
-//! cipher (TLS_AES_128_GCM_SHA256) and a quota that is never used up. On core 1 are the origin
+//! Each gateway runs one worker, pinned to core 0, with the same certificate (ECDSA P-256), the
+//! same cipher (TLS_AES_128_GCM_SHA256) and a quota that is never used up. On core 1 are the origin
 //! (nginx, a 100-byte answer) and the load: h2load for requests, a client of this program for
 //! handshakes. It compares the CPU time of the gateway's process, read from `/proc` and divided by
-//! the answers or handshakes. Rounds alternate, so that a slow minute of the machine hits all.
+//! the answers or handshakes. Rounds alternate, so that a slow minute of the machine affects all.
 //!
 //! Needs two cores and some Debian packages, which it names if they are missing: `cargo bench
 //! --bench tls`, with a number of rounds (5) and seconds per round (4) after `--`. `TOLLGATE_BIN`
@@ -26,14 +26,14 @@ use handshakes::Kind;
 use servers::{Gateway, Material};
 use support::{median, numbers};
 
-/// What is asked of the gateways.
+/// A kind of load, and its name in the table.
 struct Row {
     name: &'static str,
     load: Load,
 }
 
 enum Load {
-    /// What h2load is told besides the duration.
+    /// Requests; these are h2load's arguments besides the duration.
     Requests(&'static [&'static str]),
     Handshakes(Kind),
 }
@@ -87,7 +87,7 @@ fn main() {
     }
 }
 
-/// Loads a gateway and returns its µs for one answer or handshake.
+/// Loads a gateway, and returns its CPU time in µs for one answer or handshake.
 fn measure(gateway: &Gateway, load: &Load, material: &Material, seconds: u64) -> f64 {
     let before = gateway.process.cpu();
     let done = match load {
@@ -98,7 +98,7 @@ fn measure(gateway: &Gateway, load: &Load, material: &Material, seconds: u64) ->
     spent.as_secs_f64() * 1e6 / done as f64
 }
 
-/// Lets h2load ask as fast as it is answered; returns the number of answers.
+/// Lets h2load send requests as fast as they are answered; returns the number of answers.
 fn requests(gateway: &Gateway, how: &[&str], seconds: u64) -> u64 {
     let output = Command::new("h2load")
         .args(how)
@@ -117,7 +117,7 @@ fn requests(gateway: &Gateway, how: &[&str], seconds: u64) -> u64 {
     };
     let answers = number("requests:", " done,");
     let good = number("status codes:", " 2xx,");
-    // What is under way when the time is over is answered, and not counted as done.
+    // Requests in progress at the end are answered, but h2load does not count them as done.
     assert!(good >= answers, "{}: {text}", gateway.name);
     assert!(text.contains("Cipher: TLS_AES_128_GCM_SHA256"), "{text}");
     good

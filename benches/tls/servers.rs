@@ -12,7 +12,7 @@ use super::support::servers::{
 pub const ORIGIN: u16 = 19_200;
 const NGINX: u16 = 19_201;
 const HAPROXY: u16 = 19_202;
-/// The first Tollgate's; the others' follow.
+/// The port of the first Tollgate; those of the others follow.
 const TOLLGATE: u16 = 19_203;
 
 /// A gateway under test.
@@ -22,11 +22,11 @@ pub struct Gateway {
     pub process: Process,
 }
 
-/// The certificate of all gateways, which is its own authority.
+/// The certificate and key of all gateways; clients trust the certificate itself.
 pub struct Material {
     certificate: PathBuf,
     key: PathBuf,
-    /// The certificate as clients trust it.
+    /// The certificate in DER, for clients to trust.
     pub der: Vec<u8>,
 }
 
@@ -61,7 +61,7 @@ fn run(command: &mut Command) {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// Ends the process if something that the benchmark runs is not installed, and says what.
+/// Ends this process if something that the benchmark runs is not installed, and says what.
 pub fn check_packages() {
     let has = |name| servers::program(name).is_some();
     servers::check_packages(&[
@@ -100,7 +100,7 @@ pub fn gateways(folder: &Path, material: &Material) -> Vec<Gateway> {
 }
 
 fn haproxy(folder: &Path, material: &Material) -> Process {
-    // It wants both in one file.
+    // HAProxy wants both in one file.
     let both = [&material.certificate, &material.key]
         .map(|file| fs::read_to_string(file).expect("a PEM file"));
     let pem = folder.join("both.pem");

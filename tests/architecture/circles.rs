@@ -6,16 +6,16 @@ use std::fmt;
 use crate::crate_map::CrateMap;
 use crate::uses::{self, Uses};
 
-/// Files of which each uses every other one, directly or not.
+/// Files that all use each other, directly or not.
 #[derive(Debug)]
 pub struct Circle {
-    /// The files' modules.
+    /// Modules of the files.
     pub files: BTreeSet<String>,
-    /// What they use of each other.
+    /// The items that they use of each other.
     uses: Uses,
 }
 
-/// Finds the circles among the files of a crate, the largest first; `texts` has them by their modules.
+/// Finds the circles among the files of a crate, the largest first; `texts` maps modules to the text of their files.
 pub fn find(texts: &BTreeMap<String, String>) -> Vec<Circle> {
     let uses = uses::read(&CrateMap::read(texts));
     let mut next = BTreeMap::<_, Vec<_>>::new();
@@ -39,7 +39,7 @@ pub fn find(texts: &BTreeMap<String, String>) -> Vec<Circle> {
     circles
 }
 
-/// The files that one uses, directly or not.
+/// Returns the files that a file uses, directly or not.
 fn below<'u>(file: &str, next: &BTreeMap<&'u str, Vec<&'u str>>) -> BTreeSet<&'u str> {
     let (mut found, mut unread) = (BTreeSet::new(), vec![file]);
     while let Some(file) = unread.pop() {

@@ -1,18 +1,18 @@
-//! What the modules of a crate name, and which file defines what a path names.
+//! The names in each module of a crate, and the file that defines what a path names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use syn::{Attribute, Ident, Item, Meta, UseTree};
 
-/// The modules of a crate by their paths, `a::b`; the root's is empty. Those of tests are left out.
+/// The modules of a crate by their paths (`a::b`; the root's is empty), except those of tests.
 pub struct CrateMap {
     modules: BTreeMap<String, Module>,
-    /// The files, by the modules that they are.
+    /// The files, by their modules.
     pub files: BTreeMap<String, syn::File>,
 }
 
 struct Module {
-    /// The module of the file that it is written in.
+    /// Module of the file in which it is written.
     file: String,
     names: Names,
 }
@@ -45,12 +45,12 @@ pub enum Target {
 pub struct Import {
     /// The path, without the `*` of a glob.
     pub path: Vec<String>,
-    /// The name it gets; none for a glob.
+    /// The name that it gets; `None` for a glob.
     name: Option<String>,
 }
 
 impl CrateMap {
-    /// Reads the modules that `lib` declares, directly or not; `texts` has the files' by their modules.
+    /// Reads the modules that `lib` declares, directly or not; `texts` maps modules to the text of their files.
     pub fn read(texts: &BTreeMap<String, String>) -> Self {
         let mut map = Self {
             modules: BTreeMap::new(),
@@ -83,12 +83,12 @@ impl CrateMap {
         self.modules.insert(path.to_owned(), Module { file, names });
     }
 
-    /// The module of the file that a module is written in.
+    /// Returns the module of the file in which a module is written.
     pub fn file_of(&self, module: &str) -> &str {
         &self.modules[module].file
     }
 
-    /// What a path leads to that is written in a module, within blocks of these names, outermost first.
+    /// Returns what a path in a module leads to, within blocks of these names, outermost first.
     pub fn resolve(&self, module: &str, blocks: &[Names], path: &[String]) -> BTreeSet<Target> {
         let (Some(first), mut seen) = (path.first(), Vec::new()) else {
             return BTreeSet::new();
@@ -101,7 +101,7 @@ impl CrateMap {
         found.unwrap_or_else(|| self.from(module, path, &mut Vec::new()))
     }
 
-    /// Where a macro is defined that is called by its bare name: above in the file, or in a module around it.
+    /// Returns where a macro called by its bare name is defined: above in the file, or in a module around it.
     pub fn resolve_macro(&self, module: &str, name: &str) -> Option<Target> {
         let mut around = Some(module);
         while let Some(path) = around {
@@ -114,7 +114,7 @@ impl CrateMap {
         None
     }
 
-    /// Follows a path from a module on.
+    /// Follows a path that begins in a module.
     fn from(
         &self,
         module: &str,
@@ -135,7 +135,7 @@ impl CrateMap {
         self.follow(first, rest, seen)
     }
 
-    /// Follows the rest of a path, of which the beginning leads to these; what is of an item is in its file.
+    /// Follows the rest of a path whose beginning leads to `first`; what an item contains is in the item's file.
     fn follow(
         &self,
         first: BTreeSet<Target>,
@@ -155,7 +155,7 @@ impl CrateMap {
         found
     }
 
-    /// What a name means in a module.
+    /// Returns what a name means in a module.
     fn named(
         &self,
         module: &str,
@@ -192,7 +192,7 @@ impl CrateMap {
                 Named::Import(path) => found.extend(self.from(module, path, seen)),
             }
         }
-        // What a module names itself hides what it has of the same kind by a glob.
+        // A name that a module defines or imports itself hides one of the same kind from a glob.
         let is_module = |target: &Target| matches!(target, Target::Module(_));
         let kinds: Vec<_> = found.iter().map(is_module).collect();
         for glob in &names.globs {
@@ -208,7 +208,7 @@ impl CrateMap {
 }
 
 impl Names {
-    /// The names that these items define, those of tests left out.
+    /// Collects the names that these items define, except those of tests.
     pub fn of<'i>(items: impl Iterator<Item = &'i Item>) -> Self {
         let mut names = Self::default();
         for item in items {
@@ -249,7 +249,7 @@ impl Names {
     }
 }
 
-/// The branches of a `use`.
+/// Returns the branches of a `use`.
 pub fn imports(tree: &UseTree) -> Vec<Import> {
     let mut found = Vec::new();
     gather(tree, &mut Vec::new(), &mut found);
@@ -284,7 +284,7 @@ fn gather(tree: &UseTree, path: &mut Vec<String>, found: &mut Vec<Import>) {
     found.push(Import { path, name });
 }
 
-/// An item's attributes, and the name that it defines.
+/// Returns an item's attributes, and the name that it defines.
 pub fn head(item: &Item) -> (&[Attribute], Option<&Ident>) {
     match item {
         Item::Const(it) => (&it.attrs, Some(&it.ident)),
@@ -306,7 +306,7 @@ pub fn head(item: &Item) -> (&[Attribute], Option<&Ident>) {
     }
 }
 
-/// Whether what has these attributes is compiled for tests alone.
+/// Whether an item with these attributes is compiled for tests only.
 pub fn is_of_tests(attributes: &[Attribute]) -> bool {
     let is_test = |attribute: &Attribute| match &attribute.meta {
         Meta::List(list) if list.path.is_ident("cfg") => list.tokens.to_string() == "test",
@@ -315,7 +315,7 @@ pub fn is_of_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(is_test)
 }
 
-/// Whether a module is another one, or in it.
+/// Whether a module is `of` itself, or lies within it.
 pub fn is_within(module: &str, of: &str) -> bool {
     of.is_empty()
         || module
@@ -323,7 +323,7 @@ pub fn is_within(module: &str, of: &str) -> bool {
             .is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
-/// The path of the module with this name in another one.
+/// Returns the path of the module `name` within another one.
 pub fn join(module: &str, name: &str) -> String {
     if module.is_empty() {
         return name.to_owned();

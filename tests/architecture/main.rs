@@ -18,8 +18,8 @@ use proc_macro2::{TokenStream, TokenTree};
 use crate_map::{is_within, join};
 use uses::{is_separator, path_at};
 
-/// The rooms of the house, lower floors first, and which other rooms each may import; a row covers
-/// its submodules, and a longer path wins over a shorter one.
+/// The rooms (modules, one per area), lower floors first, and which other rooms each may import; a row covers its
+/// submodules, and a longer path wins over a shorter one.
 ///
 /// `gateway`, `cli` and `main` put the parts together and may import everything. A row's own
 /// submodules need no mention; code under `#[cfg(test)]` keeps to the table too.
@@ -251,7 +251,7 @@ const ROOMS: &[(&str, &[&str])] = &[
 ];
 const FILE_LINES_MAX: usize = 400;
 const FUNCTION_LINES_MAX: usize = 70;
-/// The journey itself, and its wrapper.
+/// For the journey itself and its wrapper.
 const JOURNEY_LINES_MAX: usize = 60;
 
 /// The source files by module path: `proxy::upstream::pool`.
@@ -434,7 +434,7 @@ impl Sources {
         Self(sources)
     }
 
-    /// Every import of one module by another, in `use` items and elsewhere, tests included.
+    /// Returns every import of one module by another, in `use` items and elsewhere, tests included.
     fn imports(&self) -> BTreeSet<(String, String)> {
         let mut found = BTreeSet::new();
         for (module, text) in &self.0 {
@@ -452,7 +452,7 @@ impl Sources {
         found
     }
 
-    /// Finds what tokens of a module name: from a root, or behind `head` if they are the group of an import.
+    /// Collects what modules tokens name: from a root, or after `head` if they are the group of an import.
     fn gather(
         &self,
         tokens: TokenStream,
@@ -481,7 +481,7 @@ impl Sources {
                     self.gather(group.stream(), &inner, &[], found);
                     end + 2
                 }
-                // What is imported gets another name.
+                // What follows is a new name, not a path.
                 (Some("as"), ..) if !head.is_empty() => end + 1,
                 (_, Some(TokenTree::Group(group)), _) if is_import && goes_on => {
                     self.gather(group.stream(), module, &path, found);
@@ -495,7 +495,7 @@ impl Sources {
         }
     }
 
-    /// The module that a path names, or names something of.
+    /// Returns the module that a path names or leads into.
     fn resolve(&self, module: &str, path: &[String]) -> Option<String> {
         let mut at: Vec<&str> = module.split("::").collect();
         for segment in path {
@@ -517,7 +517,7 @@ impl Sources {
     }
 }
 
-/// The room that a module belongs to.
+/// Returns the row of the room that a module belongs to.
 fn row(module: &str) -> Option<(&'static str, &'static [&'static str])> {
     let of = ROOMS.iter().filter(|(room, _)| is_within(module, room));
     of.max_by_key(|(room, _)| room.len()).copied()
@@ -532,7 +532,7 @@ fn module(root: &Path, path: &Path) -> String {
     parts.join("::").trim_end_matches("::mod").to_owned()
 }
 
-/// The functions of a formatted text and how many lines each has.
+/// Returns the functions of a formatted text, and how many lines each has.
 fn functions(text: &str) -> Vec<(String, usize)> {
     let mut functions = Vec::new();
     let mut open: Vec<(String, usize, usize)> = Vec::new();
@@ -560,7 +560,7 @@ fn functions(text: &str) -> Vec<(String, usize)> {
     functions
 }
 
-/// Whether a word is `pub(crate)`, or one of the two of `pub(in path)`.
+/// Whether a word is `pub(crate)`, or one of the two words of `pub(in path)`.
 fn is_visibility(word: &str) -> bool {
     word.starts_with("pub(") || (word.starts_with("crate::") && word.ends_with(')'))
 }

@@ -1,10 +1,10 @@
-//! A circle of each kind is found, and what makes none is not.
+//! Each kind of circle is found, and what makes no circle is not.
 
 use std::collections::BTreeMap;
 
 use crate::circles;
 
-/// Says which files form a circle; each is given as its module and its text.
+/// Returns the files that form each circle; files are given as module and text.
 fn found(files: &[(&str, &str)]) -> Vec<Vec<String>> {
     let files = files
         .iter()
@@ -14,9 +14,9 @@ fn found(files: &[(&str, &str)]) -> Vec<Vec<String>> {
     files.map(|files| files.into_iter().collect()).collect()
 }
 
-/// Says whether `room::a` with this text forms a circle with `room::b`, which uses `A` of it.
+/// Returns whether `room::a` with this text forms a circle with `room::b`, which uses its `A`.
 ///
-/// The room exports what `b` has, as `Own` and by a glob; another room exports it as `Far`.
+/// The room exports `B` of `b` as `Own`, and all of `b` by a glob; another room exports `B` as `Far`.
 fn is_circle(text: &str) -> bool {
     let a = format!("pub struct A; {text}");
     let files = [

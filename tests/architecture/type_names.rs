@@ -1,4 +1,4 @@
-//! Names of types: no two types of the crate have one.
+//! Names of types: no two types of the crate share one.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use syn::{Item, ItemMod};
 
 use crate::crate_map::{CrateMap, is_of_tests};
 
-/// Where each name is given to a type.
+/// Collects the files that give each name to a type.
 struct Types<'c> {
     file: &'c str,
     found: &'c mut BTreeMap<String, Vec<String>>,

@@ -1,4 +1,4 @@
-//! What each file uses, and the file that defines it.
+//! What each file uses, and the files that define it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,22 +9,21 @@ use syn::{Stmt, StmtMacro, TraitItem, Variant, Visibility};
 
 use crate::crate_map::{self, CrateMap, Names, Target, is_of_tests, is_within, join};
 
-/// By two files' modules, what the first one uses that the second one defines.
+/// For the modules of two files, what the first one uses that the second one defines.
 pub type Uses = BTreeMap<(String, String), BTreeSet<String>>;
 
 /// Reads what each file uses of others.
 ///
-/// An item is used by each path that leads to it: in imports, types, expressions and patterns, in
-/// signatures as in bodies, and among the tokens of macros and attributes. What a re-export leads to
-/// counts, not the file that has it, and what is reached through a type (a variant, an associated
-/// function) is used where the type is defined. A method that is called on a value uses nothing, as
-/// its type need not be written.
+/// An item is used by each path that leads to it: in imports, types, expressions and patterns, in signatures and in
+/// bodies, and among the tokens of macros and attributes. A path through a re-export uses the file that defines the
+/// item, not the one that re-exports it. What is reached through a type (a variant, an associated function) is used
+/// where the type is defined. A method call on a value uses nothing, because its type need not be written.
 ///
-/// A re-export of what stands in or below its module uses nothing, nor do declarations of modules, nor
-/// what is compiled for tests alone.
+/// A re-export of something in or below its own module uses nothing, nor do declarations of modules or code that is
+/// compiled for tests only.
 ///
 /// # Panics
-/// If a path of the crate leads nowhere: to what a macro defines, say.
+/// If a path of the crate leads nowhere, for example because a macro defines what it names.
 pub fn read(map: &CrateMap) -> Uses {
     let mut found = Uses::new();
     for (module, file) in &map.files {
@@ -41,9 +40,9 @@ pub fn read(map: &CrateMap) -> Uses {
 
 struct Reader<'m> {
     map: &'m CrateMap,
-    /// The module that is read.
+    /// The module that is being read.
     module: String,
-    /// The names in the blocks around what is read, outermost first.
+    /// Names in the blocks around the code that is being read, outermost first.
     blocks: Vec<Names>,
     found: &'m mut Uses,
 }
@@ -237,7 +236,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     }
 }
 
-/// The path at a place among tokens, and where it ends; empty if there is none, or one of another crate.
+/// Returns the path that begins at `start`, and where it ends; empty if there is none, or if `::` precedes it.
 pub fn path_at(tokens: &[TokenTree], start: usize) -> (Vec<String>, usize) {
     let (mut path, mut at) = (Vec::new(), start);
     while let Some(TokenTree::Ident(name)) = tokens.get(at) {
@@ -263,7 +262,7 @@ pub fn is_separator(tokens: &[TokenTree]) -> bool {
     is_joint && punct(second) == Some(':')
 }
 
-/// Whether the path there is the name of a field, a method, an argument, a lifetime or a metavariable.
+/// Whether the path is the name of a field, a method, an argument, a lifetime or a metavariable.
 fn is_field(tokens: &[TokenTree], start: usize, end: usize) -> bool {
     let before = |back: usize| start.checked_sub(back).and_then(|at| punct(&tokens[at]));
     if before(1) == Some('.') {

@@ -100,7 +100,7 @@ pub fn golden(folder: &str, least: usize, outcome: impl Fn(&str, &str) -> String
     assert!(differ.is_empty(), "{}", differ.join("\n"));
 }
 
-/// A file with one policy that has these lines.
+/// Returns a file with one policy that has these lines.
 fn with_policy(lines: &str) -> String {
     format!(
         "[listeners.main]\naddress = '127.0.0.1:0'\n[upstreams.echo]\nendpoints = ['builtin:echo']\n\

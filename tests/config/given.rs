@@ -1,4 +1,4 @@
-//! Files whose variables and secret files are not there, and what `tollgate check --without-secrets` says of them.
+//! Files whose variables and secret files are missing, and what `tollgate check --without-secrets` says of them.
 
 use std::path::Path;
 

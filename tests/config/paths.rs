@@ -1,4 +1,4 @@
-//! The files that a configuration is made of, which `watch` looks at.
+//! The files that a configuration is read from, which `watch` looks at.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use tollgate::limit::plan::SeriesId;
 
 const TLS: &str = "tests/config/tls";
 
-/// Loads a file in `folder`, and returns what is wrong with it and what was read for it.
+/// Loads a file in `folder`, and returns its mistakes and the paths that were read for it.
 fn read(folder: &Path, text: &str) -> (Vec<String>, ReadPaths) {
     let path = folder.join("gateway.toml");
     let env = |name: &str| (name == "SECRETS").then(|| folder.display().to_string());

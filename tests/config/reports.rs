@@ -67,7 +67,7 @@ fn no_report_shows_a_secret_that_is_the_mistake() {
     }
 }
 
-/// Each of these is quoted by the message or by the hint, so the secret would be in it.
+/// The message or the hint quotes each of these values, and so would show the secret.
 #[test]
 fn a_password_is_redacted_before_a_message_quotes_it() {
     let listener = "[listeners.a]\naddress = '127.0.0.1:0'\n";
@@ -221,7 +221,7 @@ fn included_files_have_a_bound_together_and_too_many_are_one_mistake() {
     }
 }
 
-/// A short password occurs in the words of a message; these are not the password.
+/// A short password may also occur in a message's own words, which are not the password.
 #[test]
 fn a_sentence_is_whole_whatever_the_password_is() {
     for (text, message) in [
@@ -276,7 +276,7 @@ fn cut_anywhere(index: usize, path: &Path) {
     let text = fs::read_to_string(path)
         .expect("a readable file")
         .replace('\n', "\r\n");
-    // Each file elsewhere, so that together they are cut in every kind of place.
+    // Each file is cut elsewhere, so that together they are cut in every kind of place.
     let cuts = text.char_indices().map(|(at, _)| at);
     let cuts = cuts.skip(index % STRIDE).step_by(STRIDE);
     for cut in cuts {
@@ -297,7 +297,7 @@ fn cut_anywhere(index: usize, path: &Path) {
 /// Characters between two cuts of one file.
 const STRIDE: usize = 17;
 
-/// Loads a file as the gateway does; a bad one asks the store for nothing.
+/// Loads a file as the gateway does, and asserts that a bad one asks the store for no series id.
 fn report<'t>(config: impl Into<ConfigText<'t>>) -> Report {
     let config = config.into();
     let mut is_asked = false;

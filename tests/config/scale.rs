@@ -1,4 +1,4 @@
-//! Files of thousands of routes and policies: they load, and are judged whole.
+//! Files of thousands of routes and policies: they load, and every mistake in them is reported.
 //!
 //! What they cost is measured in `benches/config`.
 
@@ -9,7 +9,7 @@ use tollgate::limit::plan::SeriesId;
 
 use crate::support::{Client, Config, start};
 
-/// Routes whose status tells which of ten they are; as many hosts and policies as a tenth of them.
+/// Routes of ten kinds, which the status of an answer tells apart; every ten routes share a host and a policy.
 fn large(routes: usize) -> Config {
     let mut tables = "[log]\naccess = 'off'\n".to_owned();
     for status in 230..240 {
@@ -33,7 +33,7 @@ fn large(routes: usize) -> Config {
     Config::to("builtin:echo").with(&tables)
 }
 
-/// What the route at `at` asks for.
+/// Returns what the route at `at` matches.
 fn asked(at: usize) -> String {
     let host = at / 10;
     match at % 10 {
@@ -121,5 +121,5 @@ fn every_mistake_of_a_large_file_is_said_with_its_line() {
     assert!(rendered.ends_with("f: 4000 mistakes\n"));
 }
 
-/// Routes before this one may be expressions; compiling them is slow where nothing is optimised.
+/// Routes before this one may be expressions, which are slow to compile in a build without optimisation.
 const EXPRESSIONS: usize = 2_000;

@@ -1,4 +1,4 @@
-//! The schema for editors: it accepts what `check` accepts, and of what `check` refuses it sees what can be seen.
+//! The schema for editors: it accepts what `check` accepts, and refuses what `check` refuses as far as it can see.
 //!
 //! `GOLDEN=write cargo test --test config` writes the schema anew; read the difference.
 
@@ -107,7 +107,7 @@ fn what_check_refuses_does_not_fit_the_schema_but_for_what_no_schema_sees() {
     let mut validator = Validator::new(&schema());
     let mut unseen = BTreeSet::new();
     for file in toml_files("tests/config/bad") {
-        // What is no TOML, the editor says without a schema.
+        // An editor reports invalid TOML without a schema.
         if let Some(wrong) = mistakes(&mut validator, &file)
             && wrong.is_empty()
         {
@@ -125,14 +125,14 @@ fn what_check_refuses_does_not_fit_the_schema_but_for_what_no_schema_sees() {
     );
 }
 
-/// Says what the schema has against a file; none if that is no TOML.
+/// Returns what the schema finds wrong with a file, or `None` if the file is not TOML.
 fn mistakes(validator: &mut Validator, file: &Path) -> Option<Vec<String>> {
     let text = fs::read_to_string(file).expect("a readable file");
     let json: Value = toml::from_str(&text).ok()?;
     Some(validator.mistakes(&json!({}), &json))
 }
 
-/// The files of `tests/config/bad` whose mistakes no schema sees, by why.
+/// Files of `tests/config/bad` whose mistakes no schema can see, by the reason.
 const UNSEEN: [(&str, &str); 7] = [
     (
         "what two tables or two values mean together",

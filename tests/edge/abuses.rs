@@ -1,14 +1,14 @@
-//! Connections that abuse HTTP/2, beside a client that behaves (threat model, 2d).
+//! Connections that abuse HTTP/2, next to a client that behaves well (threat model, 2d).
 
 use crate::foreign::client;
 use crate::support::{Config, Origin, Process, get, ratelimit};
 
-/// Frames of each abuse; `scripts/drill/http2` sends ten times as many.
+/// Number of frames for each abuse; `scripts/drill/http2` sends ten times as many.
 const FRAMES: usize = 10_000;
-/// Each expands to 60 MiB.
+/// Number of HPACK bombs, each of which expands to 60 MiB.
 const BOMBS: usize = 200;
-/// What an abusive connection and its neighbour may take at most: 64 KiB for each of a hundred streams, and what the
-/// allocator keeps.
+/// Most memory that an abusive connection and its neighbour may take: 64 KiB for each of a hundred streams, plus what
+/// the allocator keeps.
 const MEMORY_MAX: u64 = 16 << 20;
 const QUOTA: i64 = 1_000_000;
 

@@ -1,4 +1,4 @@
-//! Certificates of clients: for how long one lets its client in, and what is said of handshakes that fail.
+//! Client certificates: how long one lets its client in, and what is reported about handshakes that fail.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -23,7 +23,7 @@ use crate::support::{
     After, Config, Gate, Metered, Origin, Running, Stepped, eventually, secs, start,
 };
 
-/// Who vouches for the listener, for its clients, and for others.
+/// Authorities for the listener, for its clients, and for others, and a certificate of each.
 struct Parties {
     servers: Authority,
     server: Certificate,
@@ -46,7 +46,7 @@ impl Parties {
         }
     }
 
-    /// A file whose listener lets in the clients of these authorities.
+    /// A file whose listener admits the clients of these authorities.
     fn config(&self, endpoint: &str, client_ca: &[&Authority]) -> Config {
         let pem = client_ca
             .iter()
@@ -65,7 +65,7 @@ impl Parties {
     }
 }
 
-/// The first moment at which a certificate is not valid any more.
+/// Returns the first moment at which a certificate is no longer valid.
 fn expiry(certificate: &Certificate) -> Timestamp {
     let der = CertificateDer::from_pem_file(&certificate.file).expect("a certificate");
     let leaf = x509_cert::Certificate::from_der(&der).expect("a certificate");
@@ -82,7 +82,7 @@ fn metric(running: &Running, series: &str) -> u64 {
     running.series(series).expect("a number")
 }
 
-/// Not even a trusted peer may speak of its certificate: the handshake says what it is.
+/// No peer is named to the origin by a certificate that the listener did not ask for.
 #[test]
 fn a_certificate_that_nobody_asked_for_names_nobody() {
     let parties = Parties::new();
@@ -163,7 +163,7 @@ fn an_expired_client_certificate_is_refused_at_each_request_however_its_session_
         let client = with_versions(&parties.servers, Some(&parties.client), versions);
         let client = Arc::new(client);
         running.clock.set(Timestamp(expiry.0 - 1));
-        // What is known of sessions is in the client's own memory.
+        // Sessions are stored in this client, so it can resume them.
         let mut kept =
             Secure::connect(running.public, &client, Some("d.test")).expect("a handshake");
         assert_eq!(kept.get("d.test").expect("an answer").0, 200, "{case}");
@@ -196,8 +196,8 @@ fn an_expired_client_certificate_is_refused_at_each_request_however_its_session_
     }
 }
 
-/// What was let in by authorities that a reload took away has no further request, and what is on its way
-/// is answered.
+/// Connections that were admitted by authorities which a reload removed get no further request, but requests in flight
+/// are answered.
 #[test]
 fn connections_of_another_client_ca_end_after_what_is_in_flight() {
     let parties = Parties::new();
@@ -212,7 +212,7 @@ fn connections_of_another_client_ca_end_after_what_is_in_flight() {
             Ok(After::Keep)
         }
     });
-    // One worker, which looks at all of its connections at once.
+    // One worker, which checks all of its connections at once.
     let config = |client_ca: &[&Authority]| parties.config(&origin.url(), client_ca).one_worker();
     let mut running = start(&config(&[&parties.clients]));
     let client = parties.client();
@@ -222,7 +222,7 @@ fn connections_of_another_client_ca_end_after_what_is_in_flight() {
         assert_eq!(connection.get("d.test").expect("an answer").0, 200);
     }
     begun.send("GET / HT").expect("it reads");
-    // A connection without a request may have its first on the way, so it stays until then.
+    // The first request of a connection may be on its way, so the gateway keeps the connection until that comes.
     let (mut at_once, mut later) = (connect(), connect());
     let mut http2 = Http2::connect_secure(running.public, &client, "d.test");
     let mut stream = http2.ask(Method::GET, "/held/2");
@@ -251,7 +251,7 @@ fn connections_of_another_client_ca_end_after_what_is_in_flight() {
     assert_eq!(errors(&running, "client_certificate_untrusted"), 3);
 }
 
-/// A reload that adds an authority, or renews one's certificate, harms no client that stays welcome.
+/// A reload that adds an authority, or renews an authority's certificate, harms no client that is still admitted.
 #[test]
 fn a_client_that_the_new_client_ca_lets_in_is_answered_and_connects_again() {
     let parties = Parties::new();
@@ -266,7 +266,7 @@ fn a_client_that_the_new_client_ca_lets_in_is_answered_and_connects_again() {
     assert_eq!(errors(&running, "client_certificate_untrusted"), 0);
 }
 
-/// Shakes hands as these do, and waits for the end.
+/// Fails the test unless this client's handshake, or its first request, fails.
 fn fail(address: SocketAddr, client: &Arc<ClientConfig>) {
     let asked = Secure::connect(address, client, Some("d.test"))
         .and_then(|mut connection| connection.get("d.test"));
@@ -303,7 +303,7 @@ fn handshakes_that_fail_are_counted_by_reason_and_logged_at_most_once_a_second()
         authority: folder.join("client.pem"),
     };
     let nobody = Arc::new(trusting(&parties.servers, None));
-    // It does not know who vouches for the listener.
+    // This client does not know the listener's authority.
     let doubting = Arc::new(trusting(&parties.others, Some(&parties.client)));
     let mut odd = ClientConfig::clone(&parties.client());
     odd.alpn_protocols = vec![b"odd".to_vec()];
@@ -327,7 +327,7 @@ fn handshakes_that_fail_are_counted_by_reason_and_logged_at_most_once_a_second()
         ("no_certificate", &|| fail(running.public, &nobody)),
         ("expired", &|| fail(running.public, &own(&expired))),
         ("unknown_issuer", &|| fail(running.public, &own(&stranger))),
-        // Its authority has the name of one that is known, and another key.
+        // Its authority has the name of a known one, but another key.
         ("bad_certificate", &|| {
             fail(running.public, &own(&parties.other));
         }),
@@ -349,7 +349,7 @@ fn handshakes_that_fail_are_counted_by_reason_and_logged_at_most_once_a_second()
             fails();
         }
         eventually(reason, || (metric(&running, &series) == 3).then_some(()));
-        // Lines are written a few times a second, those of a later request behind them.
+        // The log is written a few times a second, so the lines of later requests may come after this.
         running.advance(secs(1));
         let seconds = usize::from(reason == "timeout") * 2 + 1;
         eventually("the log is written", || {

@@ -1,4 +1,4 @@
-//! What HTTP/2 can say and HTTP/1.1 reads as something else (threat model, S20), and what both say alike.
+//! Messages of HTTP/2 that HTTP/1.1 would read differently (threat model, S20), and messages that both read alike.
 
 use serde_json::{Value, json};
 
@@ -13,14 +13,14 @@ fn no_request_that_http1_could_read_differently_reaches_an_origin() {
     for request in origin.requests() {
         match request.target() {
             "/good" => {}
-            // Its head was good. The rest was not, so it has no end.
+            // Its head was good but its body was not, so it never ends.
             "/body" => assert!(!request.is_complete, "{request:#?}"),
             _ => panic!("at the origin: {request:#?}"),
         }
     }
 }
 
-/// What follows `:method`, `:scheme` and `:path`, a body and trailers; and what the origin reads.
+/// Method; fields after `:path`, body and trailers; and the request as the origin reads it.
 type Row = (&'static str, Value, &'static str);
 
 fn rows() -> [Row; 7] {
@@ -107,7 +107,7 @@ fn no_answer_that_http1_could_not_say_reaches_a_client_whole() {
         let mut client = Client::asking(running.public, path, "");
         match client.try_answer() {
             Ok(answer) => assert_eq!(answer.status, 502, "{path}: {answer:#?}"),
-            // Its head was good, and out.
+            // The head was good, and had been sent on.
             Err(error) => assert!(!path.starts_with("/head-"), "{path}: {error}"),
         }
         assert_eq!(
@@ -118,7 +118,7 @@ fn no_answer_that_http1_could_not_say_reaches_a_client_whole() {
     }
 }
 
-/// A request without what the gateway says of its client; Host first, the rest in order of their names.
+/// Formats a request without the gateway's fields about its client: Host first, other fields sorted by name.
 fn told(request: &Recorded) -> String {
     let ours = ["forwarded", "cdn-loop", "x-request-id"];
     let (start, version) = request.head.start.rsplit_once(' ').expect("a request line");

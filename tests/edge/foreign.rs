@@ -1,4 +1,4 @@
-//! Programs that the tests run as clients.
+//! Programs in other languages that the tests run as clients and servers.
 
 use std::io::{BufRead as _, BufReader, Lines, Write as _};
 use std::path::Path;
@@ -12,11 +12,11 @@ pub fn client(script: &str, arguments: &[&str]) -> String {
     finish(command(script, arguments), "")
 }
 
-/// A script that serves until it is dropped.
+/// A script that runs until it is dropped.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
-    /// Where it listens.
+    /// Port on which the script listens; 0 if it does not print one.
     pub port: u16,
     lines: Lines<BufReader<ChildStdout>>,
 }
@@ -30,7 +30,7 @@ impl Server {
         server
     }
 
-    /// Starts a script that prints lines and reads one now and then.
+    /// Starts a script that prints lines, and now and then waits for one.
     #[track_caller]
     pub fn talking(script: &str, arguments: &[&str]) -> Self {
         let mut command = command(script, arguments);
@@ -44,20 +44,20 @@ impl Server {
         }
     }
 
-    /// Returns the next line that it prints.
+    /// Returns the next line that the script prints.
     #[track_caller]
     pub fn line(&mut self) -> String {
         let line = self.lines.next().expect("it prints a line before it ends");
         line.expect("text")
     }
 
-    /// Sends it a line.
+    /// Sends the script an empty line, for which it waits.
     pub fn go_on(&mut self) {
         let stdin = self.child.stdin.as_mut().expect("a piped stream");
         stdin.write_all(b"\n").expect("it reads");
     }
 
-    /// Waits for it to end by itself, in success.
+    /// Waits until the script ends by itself, and successfully.
     #[track_caller]
     pub fn wait(mut self) {
         let status = self.child.wait().expect("a child can be waited for");
@@ -67,13 +67,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The script may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Sends requests over one HTTP/2 connection, and returns what came of each.
+/// Sends requests over one HTTP/2 connection, and returns the outcome of each.
 #[track_caller]
 pub fn http2(port: u16, requests: &Value) -> Value {
     let port = port.to_string();
@@ -81,8 +81,8 @@ pub fn http2(port: u16, requests: &Value) -> Value {
     serde_json::from_str(&printed).expect("it prints JSON")
 }
 
-/// Runs a script by Node or by Debian's Python, which has the packages that Debian installs, whatever other one
-/// comes first.
+/// Returns the command that runs a script by Node, or by Debian's Python, which has the packages that Debian installs,
+/// even if another Python comes first in the path.
 fn command(script: &str, arguments: &[&str]) -> Command {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/edge/clients");
     let is_node = Path::new(script)

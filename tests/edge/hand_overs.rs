@@ -1,6 +1,6 @@
-//! Hand-overs and drains under load: whoever is connected, and in a hand-over whoever connects, gets whole answers.
+//! Hand-overs and drains under load: connected clients get whole answers, and in a hand-over new clients do, too.
 //!
-//! `TOLLGATE_HAND_OVERS=200` and `TOLLGATE_DRAINS=20` make drills of them.
+//! `TOLLGATE_HAND_OVERS=200` and `TOLLGATE_DRAINS=20` turn these tests into drills.
 
 use std::io::{Error, Read, Result, Write};
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ use crate::support::{
     After, Authority, Client, Config, Exchange, Generations, Origin, PATIENCE, Process, eventually,
 };
 
-/// What a client asks for again and again until it is told to stop.
+/// Requests that a client sends again and again until it is told to stop.
 type Load = Box<dyn Fn(&Target) -> Result<()> + Send + Sync>;
 
 /// The gateway, as clients see it.
@@ -27,11 +27,11 @@ struct Target {
     clear: SocketAddr,
     encrypted: SocketAddr,
     tls: Arc<ClientConfig>,
-    /// Whether clients leave.
+    /// Whether clients must stop.
     is_over: AtomicBool,
-    /// Whether they stay away once their connection has ended.
+    /// Whether clients must stay away once their connection has ended.
     is_leaving: AtomicBool,
-    /// Whole answers.
+    /// Number of whole answers so far.
     answers: AtomicUsize,
 }
 
@@ -50,7 +50,7 @@ impl Target {
         }
     }
 
-    /// Waits until so many more answers have come.
+    /// Waits until `more` further answers have come.
     fn wait_for_answers(&self, more: usize) {
         let before = self.answers.load(Ordering::SeqCst);
         eventually("requests are answered", || {
@@ -72,7 +72,7 @@ impl Target {
     }
 }
 
-/// Reads an answer of that status and body (none: any), and returns whether the connection ends behind it.
+/// Reads an answer with that status and body (if empty, any body); returns whether the connection ends after it.
 fn expect(client: &mut Client<impl Read + Write>, status: u16, body: &[u8]) -> Result<bool> {
     let answer = client.try_answer()?;
     if answer.status == status && (body.is_empty() || answer.body == body) {
@@ -89,7 +89,7 @@ const UPLOAD: &[u8] = b"POST /upload HTTP/1.1\r\nHost: a.test\r\nContent-Length:
 const PIECES: usize = 10;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Answers `/`, streams events, echoes what is uploaded and what comes through a tunnel.
+/// Answers `/`, streams events, and echoes uploads and what comes through a tunnel.
 fn answer(exchange: &mut Exchange<'_>) -> Result<After> {
     match exchange.target() {
         "/events" => {
@@ -123,7 +123,7 @@ fn answer(exchange: &mut Exchange<'_>) -> Result<After> {
     }
 }
 
-/// Asks over one connection as long as that is not said to end.
+/// Sends requests over one connection until an answer announces its end, or clients must stop.
 fn keep_asking(target: &Target, client: &mut Client<impl Read + Write>, ask: &[u8]) -> Result<()> {
     loop {
         client.wire.write(ask)?;
@@ -200,7 +200,7 @@ fn loads() -> Vec<(&'static str, Load)> {
     ]
 }
 
-/// Asks over one connection until the gateway begins no more streams on it.
+/// Sends requests over one connection until the gateway accepts no more streams on it.
 fn over_http2(target: &Target, is_encrypted: bool) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -227,7 +227,7 @@ where
     let (mut requests, connection) = handshake.map_err(Error::other)?;
     let connection = tokio::spawn(connection);
     let asking = async {
-        // A connection that is said to end takes no more requests, and has lost none.
+        // After GOAWAY, a connection takes no more requests, but has lost none.
         while let Ok(ready) = requests.clone().ready().await {
             requests = ready;
             if target.is_over() {
@@ -246,7 +246,7 @@ where
     asked.map_err(Error::other)?
 }
 
-/// Asks once; false if the gateway has said in time that it takes no more.
+/// Sends one request; returns false if the gateway has announced in time that it takes no more.
 async fn answer_http2(requests: &mut SendRequest<Bytes>) -> std::result::Result<bool, h2::Error> {
     let request = http::Request::get("http://a.test/")
         .body(())
@@ -256,7 +256,7 @@ async fn answer_http2(requests: &mut SendRequest<Bytes>) -> std::result::Result<
         return Ok(false);
     };
     let answer = match answering.await {
-        // The stream was begun after the last one that counts.
+        // The stream was begun after the last one that the gateway takes.
         Err(error) if error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR) => {
             return Ok(false);
         }
@@ -272,7 +272,7 @@ async fn answer_http2(requests: &mut SendRequest<Bytes>) -> std::result::Result<
     Ok(true)
 }
 
-/// Reads how often something is to happen.
+/// Returns how many times something is to happen: the variable's value, or the usual number.
 fn times(variable: &str, usual: usize) -> usize {
     let times = std::env::var(variable).ok();
     times.and_then(|times| times.parse().ok()).unwrap_or(usual)
@@ -285,13 +285,13 @@ fn config(origin: &Origin, authority: &Authority) -> Config {
     Config::to(origin.url()).route("/*", "").with(&listener)
 }
 
-/// Whoever is told that the connection ends does not come back: nobody listens any more.
+/// Clients that are told that their connection ends do not come back, because nobody listens any more.
 #[test]
 fn drains_under_load_cut_no_answer() {
     let origin = Origin::scripted(answer);
     let authority = Authority::new();
     for _ in 0..times("TOLLGATE_DRAINS", 3) {
-        // Whoever is about to connect finds somebody.
+        // Clients that are just connecting still find a listener.
         let config = config(&origin, &authority).top("shutdown_delay = '200ms'");
         let mut process = Process::start(&config);
         let target = Arc::new(Target::of(&process, &authority));
@@ -342,7 +342,7 @@ fn hand_overs_under_load_lose_no_request() {
     for hand_over in 0..hand_overs {
         target.wait_for_answers(50);
         match hand_over {
-            // One whose child dies, and one to a binary that is another one.
+            // First a new process that dies at once, and then a replaced binary.
             1 => {
                 generations.replace("exit 1");
                 assert!(!generations.upgrade().status.success());

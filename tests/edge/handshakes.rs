@@ -1,4 +1,4 @@
-//! What a handshake comes to: which certificate, version and protocol, who is let in, what is resumed.
+//! Results of handshakes: certificate, version and protocol, which clients are let in, and what is resumed.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -14,7 +14,7 @@ use crate::secure::{Secure, begin, tls, trusting, with_versions};
 use crate::support::redis::{Authority, Certificate};
 use crate::support::{Config, Origin, PATIENCE, Running, Stepped, secs, start};
 
-/// A gateway whose certificates are the default's, that of `a.test` and that of `*.w.test`.
+/// A gateway with three certificates: the default one, one for `a.test`, and one for `*.w.test`.
 struct Named {
     authority: Authority,
     certificates: [Certificate; 3],
@@ -83,7 +83,7 @@ fn the_name_that_a_client_asks_for_selects_the_certificate_and_the_hosts_it_may_
             &["localhost", "d.test"],
             &["A.test"],
         ),
-        // Who sends no name was not told of another certificate.
+        // A client without SNI was not told of another certificate.
         (
             None,
             default,
@@ -133,7 +133,7 @@ fn a_name_that_no_certificate_has_gets_the_default() {
     assert!(shown.contains("subject=CN = default"), "{shown}");
 }
 
-/// Lets OpenSSL shake hands, and returns what it tells of it.
+/// Has OpenSSL do a handshake, and returns what it prints about it.
 fn s_client(address: SocketAddr, options: &[&str]) -> String {
     let mut command = Command::new("openssl");
     command
@@ -167,7 +167,7 @@ fn versions_older_than_the_oldest_are_refused_and_nothing_is_sent_early() {
         let shown = s_client(running.public, &[&old[..], &[version]].concat());
         assert_eq!(shown.contains("subject=CN"), agreed, "{version}: {shown}");
     }
-    // Every suite of 1.2 that is spoken has a fresh key and encrypts with authentication.
+    // Every supported suite of TLS 1.2 has ephemeral keys and authenticated encryption.
     for suite in [
         "AES128-SHA",
         "ECDHE-ECDSA-AES128-SHA",
@@ -188,7 +188,7 @@ fn versions_older_than_the_oldest_are_refused_and_nothing_is_sent_early() {
     );
 }
 
-/// Asks once, which takes in the tickets, and returns what the handshake was.
+/// Sends one request, so that tickets are stored, and returns the kind of the handshake.
 fn resumed(address: SocketAddr, client: &Arc<ClientConfig>) -> HandshakeKind {
     let mut connection = Secure::connect(address, client, Some("d.test")).expect("a handshake");
     connection.get("d.test").expect("an answer");
@@ -247,7 +247,7 @@ fn a_listener_with_client_ca_lets_in_its_clients_alone() {
     for version in rustls::ALL_VERSIONS {
         for certificate in [None, Some(&foreign)] {
             let client = Arc::new(with_versions(&named.authority, certificate, &[version]));
-            // Over TLS 1.3 the client has finished before the gateway looks at its certificate.
+            // In TLS 1.3, the client has finished its handshake before the gateway checks the certificate.
             let asked = Secure::connect(running.public, &client, Some("d.test"))
                 .and_then(|mut connection| connection.get("d.test"));
             assert!(asked.is_err(), "{version:?}: {asked:?}");
@@ -335,7 +335,7 @@ fn a_handshake_that_is_under_way_when_the_gateway_ends_is_completed_and_its_requ
     ending.join().expect("shutting down does not fail");
 }
 
-/// The first bytes of a client.
+/// Returns the first bytes that a client sends.
 fn hello(client: &Arc<ClientConfig>) -> Vec<u8> {
     let mut bytes = Vec::new();
     begin(client, Some("d.test"))
@@ -396,7 +396,7 @@ fn what_is_no_handshake_ends_the_connection_and_passes_nothing() {
             .expect("a socket takes options");
         socket.write_all(bytes).expect("it reads");
         let mut answer = Vec::new();
-        // Whether behind an alert or not, it ends.
+        // The connection ends, with an alert or without.
         let _ = socket.read_to_end(&mut answer);
         if is_http {
             let answer = String::from_utf8(answer).expect("text");

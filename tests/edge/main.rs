@@ -1,4 +1,4 @@
-//! What stands at the edge: TLS, HTTP/2 and what they carry, asked by clients that share no code with the gateway.
+//! TLS, HTTP/2 and what they carry, tested with clients that share no code with the gateway.
 
 #[path = "../support/mod.rs"]
 mod support;

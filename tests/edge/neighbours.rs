@@ -1,12 +1,12 @@
-//! Foreign clients and servers that share connections, with one that takes nothing of its answers.
+//! Foreign clients and servers that share connections, where some clients take nothing of their answers.
 
 use crate::foreign::Server;
 use crate::secure::tls;
 use crate::support::redis::Authority;
 use crate::support::{Config, Metered, start};
 
-/// Clients of either library subscribe to events of a server of either and read none, beside clients that go on,
-/// over one connection to that server, in clear and encrypted on both sides.
+/// Clients of both libraries subscribe to events from servers of both and read none of them, next to clients that go
+/// on. They share one connection to the server, in clear text, or encrypted on both sides.
 #[test]
 fn subscribers_that_read_nothing_harm_no_other_client_of_their_server() {
     let authority = Authority::new();

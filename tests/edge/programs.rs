@@ -1,4 +1,4 @@
-//! Programs that people use: curl and h2load, over every version, in clear and encrypted.
+//! Programs that people use, curl and h2load, over every version, in clear text and encrypted.
 
 use std::fs;
 use std::process::Command;
@@ -7,7 +7,7 @@ use crate::secure::tls;
 use crate::support::redis::Authority;
 use crate::support::{After, Config, Origin, Running, start};
 
-/// An authority, and a gateway with a listener in clear and one with TLS.
+/// Starts a gateway with a listener in clear text and one with TLS; returns the TLS listener's authority, too.
 fn both(config: Config) -> (Authority, Running, [String; 2]) {
     let authority = Authority::new();
     let certificate = authority.sign_local();
@@ -54,9 +54,9 @@ fn eight_megabytes_pass_unchanged_both_ways_over_every_version() {
         (&clear, "1", &["--http1.0"][..]),
         (&clear, "1.1", &["--http1.1"]),
         (&clear, "2", &["--http2-prior-knowledge"]),
-        // Asks to change to HTTP/2, which nobody does any more (RFC 9113, section 3.1).
+        // Asks for an upgrade to HTTP/2, which is obsolete (RFC 9113, section 3.1).
         (&clear, "1.1", &["--http2"]),
-        // It offers HTTP/1.0 alone in the handshake.
+        // curl offers only HTTP/1.0 in the handshake.
         (&secure, "1", &["--http1.0"]),
         (&secure, "1.1", &["--http1.1"]),
         (&secure, "2", &["--http2"]),

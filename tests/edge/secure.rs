@@ -1,4 +1,4 @@
-//! A TLS client that shows what the handshake came to, and speaks HTTP/1.1 over it.
+//! A TLS client that shows the result of its handshake, and speaks HTTP/1.1 after it.
 
 use std::io::Result;
 use std::net::{SocketAddr, TcpStream};
@@ -21,7 +21,7 @@ pub struct Secure {
     pub client: Client<StreamOwned<ClientConnection, TcpStream>>,
 }
 
-/// A listener's `tls` with those certificates and more keys.
+/// Returns a listener's `tls` table with those certificates, and with `more` keys.
 pub fn tls(certificates: &[&Certificate], more: &str) -> String {
     let listed = certificates.iter().map(|certificate| {
         let (file, key) = (certificate.file.display(), certificate.key.display());
@@ -31,12 +31,12 @@ pub fn tls(certificates: &[&Certificate], more: &str) -> String {
     format!("tls = {{ certificates = [{}]{more} }}", listed.join(", "))
 }
 
-/// How a client shakes hands that trusts this authority.
+/// Returns the configuration of a client that trusts this authority, with a certificate of its own if given.
 pub fn trusting(authority: &Authority, own: Option<&Certificate>) -> ClientConfig {
     with_versions(authority, own, rustls::ALL_VERSIONS)
 }
 
-/// The same with these versions alone.
+/// The same for only these versions.
 pub fn with_versions(
     authority: &Authority,
     own: Option<&Certificate>,
@@ -60,7 +60,7 @@ pub fn with_versions(
     }
 }
 
-/// Begins a handshake for that host (none: no SNI), which is not sent yet.
+/// Begins a handshake for that host (`None` sends no SNI), without sending anything yet.
 pub fn begin(config: &Arc<ClientConfig>, host: Option<&str>) -> ClientConnection {
     // A client sends no SNI for an address.
     let name = host.map_or(
@@ -71,7 +71,7 @@ pub fn begin(config: &Arc<ClientConfig>, host: Option<&str>) -> ClientConnection
 }
 
 impl Secure {
-    /// Connects and shakes hands.
+    /// Connects and completes the handshake.
     pub fn connect(
         address: SocketAddr,
         config: &Arc<ClientConfig>,
@@ -87,7 +87,7 @@ impl Secure {
         Ok(Self::over(tls, socket))
     }
 
-    /// Goes on after a handshake.
+    /// Wraps a connection whose handshake is complete.
     pub fn over(tls: ClientConnection, socket: TcpStream) -> Self {
         let wire = Wire::over(StreamOwned::new(tls, socket));
         Self {
@@ -95,12 +95,12 @@ impl Secure {
         }
     }
 
-    /// Returns what the handshake came to.
+    /// Returns the TLS connection, which knows the result of the handshake.
     pub fn tls(&self) -> &ClientConnection {
         &self.client.wire.stream.conn
     }
 
-    /// Returns the leaf that the gateway showed.
+    /// Returns the leaf certificate that the gateway sent.
     pub fn certificate(&self) -> CertificateDer<'static> {
         let chain = self.tls().peer_certificates();
         chain.expect("a chain")[0].clone().into_owned()
@@ -111,24 +111,24 @@ impl Secure {
         self.client.wire.write(bytes.as_ref())
     }
 
-    /// Asks for `/` of that host over a connection that goes on, and returns status and body.
+    /// Sends a request for `/` of that host on the open connection, and returns status and body.
     pub fn get(&mut self, host: &str) -> Result<(u16, String)> {
         self.send(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"))?;
         self.answer()
     }
 
-    /// Reads an answer.
+    /// Reads an answer, and returns status and body.
     pub fn answer(&mut self) -> Result<(u16, String)> {
         let answer = self.client.try_answer()?;
         Ok((answer.status, answer.text()))
     }
 
-    /// Reads on until that text has come.
+    /// Reads until `text` has arrived.
     pub fn until(&mut self, text: &str) -> Result<()> {
         self.client.wire.read_until(text.as_bytes()).map(drop)
     }
 
-    /// Reads to the end, which must be close_notify; returns what came before it.
+    /// Reads to the end, which must be `close_notify`; returns the bytes before it.
     pub fn rest(&mut self) -> Result<Vec<u8>> {
         self.client.wire.read_to_fin()
     }

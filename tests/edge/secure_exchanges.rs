@@ -1,4 +1,4 @@
-//! What HTTP/1.1 does on its socket, through TLS: deadlines, early answers, reloads, ends.
+//! HTTP/1.1 through TLS does everything it does without: deadlines, early answers, reloads, ends.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -94,7 +94,7 @@ fn whoever_uploads_receives_an_early_answer() {
             "POST {path} HTTP/1.1\r\nHost: localhost\r\n{fields}Content-Length: 100000000\r\n\r\n"
         );
         uploading.send(head).expect("it reads");
-        // Far more than buffers hold; the gateway takes it until the client has read its answer.
+        // Far more than all buffers hold; the gateway reads it until the client has read its answer.
         for _ in 0..64 {
             uploading.send(vec![b'x'; 256 * 1024]).expect("it reads on");
         }
@@ -115,7 +115,7 @@ fn a_reload_gives_new_handshakes_the_new_certificate_and_cuts_nobody() {
     assert_eq!(old.get("localhost").expect("an answer").0, 200);
     let next = authority.sign("next", &["DNS:localhost"]);
     fs::copy(&next.file, &certificate.file).expect("the directory is writable");
-    // The key is still the old one.
+    // The key file still has the old key.
     process.signal("HUP");
     process.wait_for_line(&["cannot reload"]);
     assert_eq!(connect().certificate(), first);

@@ -1,4 +1,4 @@
-//! Streams, heads and windows up to their bounds, and clients that stop half way.
+//! Streams, heads and windows up to their limits, and clients that stop half way.
 
 use std::io::Error;
 use std::sync::{Mutex, mpsc};
@@ -37,7 +37,7 @@ fn heads_are_bounded() {
     assert_eq!(origin.requests().len(), 2);
 }
 
-/// What a hundred answers that nobody takes may hold: a buffer of 64 KiB each, and what was read for it.
+/// Most memory of a hundred answers that nobody takes: a buffer of 64 KiB each, and what was read to fill it.
 const STALLED_MAX: u64 = 100 * 128 * 1024 + (8 << 20);
 
 #[test]
@@ -57,8 +57,8 @@ fn answers_that_no_window_is_opened_for_are_ended_and_take_bounded_memory() {
     assert!(taken < STALLED_MAX, "{taken} bytes");
 }
 
-/// What a hundred uploads may hold: a window of 64 KiB each, what is collected for one write, and what
-/// else a stream needs.
+/// Most memory of a hundred uploads: a window of 64 KiB each, what is collected for one write, and what else a stream
+/// needs.
 const STUFFED_MAX: u64 = 100 * (64 + 48 + 32) * 1024 + (4 << 20);
 
 #[test]
@@ -66,7 +66,7 @@ fn uploads_that_an_origin_does_not_take_are_held_within_the_windows() {
     let (release, ended) = mpsc::channel::<()>();
     let ended = Mutex::new(ended);
     let origin = Origin::scripted(move |_| {
-        // However long it takes, until the test drops the other end.
+        // Waits, however long it takes, until the test drops the other end.
         let released = ended.lock().expect("no script panics").recv();
         released.map(|()| After::Close).map_err(Error::other)
     });

@@ -1,4 +1,4 @@
-//! Unix sockets, asked by curl over every version, and by nginx for its own clients.
+//! Unix sockets, used by curl over every version, and by nginx for its own clients.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::support::process::free_address;
 use crate::support::redis::Authority;
 use crate::support::{Client, Config, Nginx, Origin, Running, start};
 
-/// A gateway with these lines in its listener on a Unix socket.
+/// Starts a gateway with a listener on a Unix socket that has these lines.
 fn local(config: Config, lines: &str) -> (TempDir, PathBuf, Running) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("tollgate.sock");
@@ -57,7 +57,7 @@ fn curl_speaks_every_version_over_a_socket_in_clear_and_encrypted() {
     }
 }
 
-/// As `docs/configuration.md` has it.
+/// Starts nginx with the configuration that `docs/configuration.md` gives.
 fn nginx(folder: &Path, socket: &Path) -> (Nginx, SocketAddr) {
     let (address, socket) = (free_address(), socket.display());
     let http = format!(
@@ -88,7 +88,7 @@ fn nginx_names_its_clients_over_a_socket_and_each_has_its_own_quota() {
     let (_nginx, address) = nginx(folder.path(), &socket);
     let ask = |source| {
         let mut client = Client::connect_from(source, address);
-        // A client cannot choose: nginx adds the address that it sees.
+        // A client cannot choose its address, because nginx appends the one that it sees.
         let lie = "X-Forwarded-For: 198.51.100.7\r\n";
         [(); 3].map(|()| client.get("/", lie).status)
     };

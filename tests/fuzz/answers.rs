@@ -1,5 +1,5 @@
-//! Whole answers of an origin: whatever it sends, its client gets one answer that everybody reads
-//! in one way, and the next client nothing of it.
+//! Whole answers of an origin: whatever it sends, its client gets one answer that everybody reads in one way, and the
+//! next client gets nothing of it.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -36,8 +36,8 @@ fn a_broken_answer_is_one_answer_and_nothing_of_it_reaches_the_next_client() {
     run(target, &lines("answers"), 500);
 }
 
-/// Asks for the hostile answer and takes in what has come when the gateway's only worker has
-/// answered others behind it.
+/// Asks for the hostile answer, and returns what has come by the time the gateway's only worker has answered other
+/// requests after it.
 fn ask(gateway: SocketAddr, sent: &mpsc::Receiver<()>, probe: impl Fn()) -> Vec<u8> {
     let mut stream = TcpStream::connect(gateway).expect("the gateway accepts connections");
     let request = b"GET /hostile HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -48,19 +48,19 @@ fn ask(gateway: SocketAddr, sent: &mpsc::Receiver<()>, probe: impl Fn()) -> Vec<
     got
 }
 
-/// Takes in what a connection brings until `settle` has passed without a byte; returns whether there was any.
+/// Runs `settle`, then takes in what the connection has brought; returns whether there was anything.
 pub fn take(stream: &mut TcpStream, got: &mut Vec<u8>, settle: impl Fn()) -> bool {
     settle();
     let set = |is_nonblocking| stream.set_nonblocking(is_nonblocking);
     set(true).expect("a socket takes options");
     let before = got.len();
-    // It ends with what has come by now, with the connection, or with a reset.
+    // Reading ends with what has come by now, with the connection, or with a reset.
     let _ = (&*stream).read_to_end(got);
     set(false).expect("a socket takes options");
     got.len() > before
 }
 
-/// Answers `/hostile` with these bytes and says when it has, and every other request with its own target.
+/// Answers `/hostile` with these bytes and reports that it has, and every other request with its own target.
 fn origin(answer: Arc<Mutex<Vec<u8>>>, sent: mpsc::Sender<()>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("a bound socket");
@@ -100,7 +100,7 @@ fn origin(answer: Arc<Mutex<Vec<u8>>>, sent: mpsc::Sender<()>) -> SocketAddr {
     address
 }
 
-/// Reads what a client got as the strictest client would; it may have been cut off.
+/// Checks what a client got as the strictest client would; it may have been cut off.
 fn read(got: &[u8]) -> Result<(), String> {
     let Some((head, body)) = split(got, b"\r\n\r\n") else {
         return Ok(());

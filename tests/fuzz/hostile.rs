@@ -1,4 +1,4 @@
-//! Makes hostile input: seeds, and what comes of cutting pieces out of them and putting others in.
+//! Makes hostile input: seeds, and what results from replacing pieces of them by others.
 //!
 //! `seeds/NAME.txt` has one seed per line, spelled as `printf '%b'` reads it (`\n`, `\\`, `\x00`),
 //! so that a seed says what it is and `scripts/fuzz` can unfold them.
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::{Config, TestRunner};
 
-/// Runs `target` on every seed, then on `cases` inputs made of them; `FUZZ_TIMES=100` makes it a
+/// Runs `target` on every seed, then on `cases` inputs made from them; `FUZZ_TIMES=100` makes a
 /// hundred times as many.
 pub fn run(target: impl Fn(&[u8]), seeds: &[Vec<u8>], cases: u32) {
     for seed in seeds {
@@ -21,7 +21,7 @@ pub fn run(target: impl Fn(&[u8]), seeds: &[Vec<u8>], cases: u32) {
     let times = env::var("FUZZ_TIMES").map_or(1, |times| times.parse().expect("a number"));
     let config = Config {
         cases: cases * times,
-        // What is found becomes a seed, which says what it is; a number in a file does not.
+        // A finding becomes a seed, which says what it is; a number in a file does not.
         failure_persistence: None,
         ..Config::default()
     };
@@ -34,7 +34,7 @@ pub fn run(target: impl Fn(&[u8]), seeds: &[Vec<u8>], cases: u32) {
     }
 }
 
-/// The seeds of `seeds/NAME.txt`; empty lines and those that begin with `# ` are for the reader.
+/// Returns the seeds of `seeds/NAME.txt`; empty lines and those that begin with `# ` are for the reader.
 pub fn lines(name: &str) -> Vec<Vec<u8>> {
     let file = format!("tests/fuzz/seeds/{name}.txt");
     let text = fs::read_to_string(at(&file)).expect(&file);
@@ -44,7 +44,7 @@ pub fn lines(name: &str) -> Vec<Vec<u8>> {
     seeds
 }
 
-/// The `.toml` files of these folders.
+/// Returns the content of the `.toml` files in these folders.
 pub fn files(folders: &[&str]) -> Vec<Vec<u8>> {
     let entries = folders
         .iter()
@@ -61,7 +61,7 @@ pub fn files(folders: &[&str]) -> Vec<Vec<u8>> {
     paths.into_iter().map(read).collect()
 }
 
-/// A path of the project.
+/// Returns the location of a path of the project.
 pub fn at(path: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
@@ -94,7 +94,7 @@ fn unescaped(line: &str) -> Vec<u8> {
     out
 }
 
-/// Shows as bytes do in source.
+/// An input; it is shown as a byte string is in source.
 #[derive(Clone)]
 struct Input(Vec<u8>);
 
@@ -104,7 +104,7 @@ impl std::fmt::Debug for Input {
     }
 }
 
-/// A seed, some of whose bytes are replaced by pieces.
+/// Makes seeds, some of whose bytes are replaced by pieces.
 fn input(seeds: &[Vec<u8>]) -> impl Strategy<Value = Input> + use<> {
     let mut bases = seeds.to_vec();
     bases.push(Vec::new());
@@ -129,7 +129,7 @@ fn input(seeds: &[Vec<u8>]) -> impl Strategy<Value = Input> + use<> {
     })
 }
 
-/// What means something to somebody.
+/// Pieces that mean something in one syntax or another.
 const PIECES: &[&[u8]] = &[
     b"\n",
     b"\n--\n",

@@ -1,4 +1,4 @@
-//! What reads bytes of strangers, against its laws: `targets` says the laws, `hostile` makes input.
+//! The readers of strangers' bytes, tested against their laws: `targets` states the laws, `hostile` makes input.
 //!
 //! Here each target runs its seeds, the cases of the threat model among them, and some thousand
 //! inputs made of their pieces. `scripts/fuzz` runs the same targets under libFuzzer (`fuzz/`),
@@ -94,7 +94,7 @@ fn a_file_is_accepted_whole_or_reported_where_it_is_wrong() {
     run(targets::config::holds, &seeds, 400);
 }
 
-/// `scripts/fuzz` runs what `fuzz/` has; nobody compiles it in between.
+/// `scripts/fuzz` runs the binaries in `fuzz/`, which nothing else compiles.
 #[test]
 fn every_target_has_seeds_and_a_binary_for_libfuzzer() {
     let names = |folder| {

@@ -1,5 +1,5 @@
 //! Whole messages on a socket: whatever a client sends, the origin gets requests that everybody
-//! reads in one way, one behind the other and nothing between them.
+//! reads in one way, one after the other and with nothing between them.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -35,8 +35,8 @@ fn an_origin_gets_only_what_everybody_reads_alike() {
     assert!(log.requests > before, "the origin reads what it gets");
 }
 
-/// Sends a message and takes in what is answered, until the gateway's only worker has nothing to
-/// say before it answers others behind it.
+/// Sends a message and takes in the answers, until none comes while the gateway's only worker
+/// answers another request.
 fn send(gateway: SocketAddr, message: &[u8]) {
     let mut stream = TcpStream::connect(gateway).expect("the gateway accepts connections");
     // The gateway may have refused and closed before all was written.
@@ -46,7 +46,7 @@ fn send(gateway: SocketAddr, message: &[u8]) {
     while take(&mut stream, &mut answers, settle) {}
 }
 
-/// Answers whenever a request is complete, and notes the first bytes that are none.
+/// Answers whenever a request is complete, and notes the first bytes that are not one.
 struct RawOrigin {
     address: SocketAddr,
     log: Arc<Mutex<Log>>,
@@ -104,7 +104,7 @@ fn lock(log: &Mutex<Log>) -> MutexGuard<'_, Log> {
     log.lock().expect("nothing panics with it held")
 }
 
-/// Reads requests as the strictest origin would: how many are whole, and what is left of one more.
+/// Reads requests as the strictest origin would; returns how many are whole, and the bytes of an unfinished one.
 fn read(bytes: &[u8]) -> Result<(usize, &[u8]), String> {
     let (mut requests, mut rest) = (0, bytes);
     while let Some((head, body)) = split(rest, b"\r\n\r\n") {
@@ -117,7 +117,7 @@ fn read(bytes: &[u8]) -> Result<(usize, &[u8]), String> {
     Ok((requests, rest))
 }
 
-/// Returns what follows a request's body; none if the body is not whole yet.
+/// Returns what follows a request's body; `None` if the body is not whole yet.
 fn end_of<'b>(head: &[u8], body: &'b [u8]) -> Result<Option<&'b [u8]>, String> {
     if head.iter().copied().any(is_odd) {
         return Err("control characters".to_owned());
@@ -152,7 +152,7 @@ fn end_of<'b>(head: &[u8], body: &'b [u8]) -> Result<Option<&'b [u8]>, String> {
     }
 }
 
-/// Whether a head may not have this byte.
+/// Whether a head must not have this byte.
 pub fn is_odd(byte: u8) -> bool {
     byte.is_ascii_control() && !matches!(byte, b'\r' | b'\n' | b'\t')
 }
@@ -183,7 +183,7 @@ fn start_line(line: &str) -> Result<(), String> {
     }
 }
 
-/// Returns what follows a chunked body without extensions; none if it is not whole yet.
+/// Returns what follows a chunked body without extensions; `None` if the body is not whole yet.
 pub fn chunks(mut body: &[u8]) -> Result<Option<&[u8]>, String> {
     loop {
         let Some((size, rest)) = split(body, b"\r\n") else {
@@ -227,13 +227,13 @@ fn trailers(mut rest: &[u8]) -> Result<Option<&[u8]>, String> {
     Ok(None)
 }
 
-/// Splits at the first of these bytes.
+/// Splits at the first occurrence of `at`, which neither part has.
 pub fn split<'b>(bytes: &'b [u8], at: &[u8]) -> Option<(&'b [u8], &'b [u8])> {
     let found = bytes.windows(at.len()).position(|window| window == at)?;
     Some((&bytes[..found], &bytes[found + at.len()..]))
 }
 
-/// RFC 9110, section 5.6.2.
+/// Whether a byte may be in a token (RFC 9110, section 5.6.2).
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }

@@ -1,4 +1,4 @@
-//! A gateway's memory store under a clock that tests move, and requests to ask it.
+//! A gateway's memory store under a clock that tests move, and ways to send requests to it.
 
 #![allow(dead_code, reason = "each test file uses its share")]
 
@@ -18,9 +18,9 @@ use tollgate::store::{Charge, MemoryStore, Series, SeriesRole, Session, Store, S
 
 /// A bound that no test reaches.
 pub const ROOMY: u64 = 1 << 30;
-/// The window of every quota.
+/// The window of every quota that [`quota_of`] makes.
 pub const WINDOW: Micros = Micros::from_secs(60);
-/// Calls of `sweep` that pass over the whole store.
+/// How many calls of `sweep` pass over the whole store.
 const WHOLE_SWEEP: usize = 33;
 
 pub struct Gateway {
@@ -36,7 +36,7 @@ impl Gateway {
         Self { store, clock }
     }
 
-    /// Opens a session of the thread that calls.
+    /// Opens a session for the calling thread.
     fn session(&self) -> Session {
         self.store.session()
     }
@@ -111,7 +111,7 @@ impl Gateway {
         reset.expect("memory is always there");
     }
 
-    /// Sends one request of each of `keys` clients; returns how many were admitted.
+    /// Sends one request for each client of `keys`; returns how many were admitted.
     pub fn flood(&self, check: Check<'_>, keys: Range<u64>) -> u64 {
         let admitted = keys.filter(|key| {
             self.admits(Check {
@@ -123,7 +123,7 @@ impl Gateway {
     }
 }
 
-/// Makes a quota of `limit` units a minute, all of which fit at once.
+/// Makes a quota of `limit` units a minute, all of which may be spent at once.
 pub fn quota_of(algorithm: Algorithm, limit: u64) -> Quota {
     let algorithm = match algorithm {
         Algorithm::Gcra { .. } => Algorithm::Gcra { burst: limit },

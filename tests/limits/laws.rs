@@ -133,7 +133,7 @@ proptest! {
         gcra_holds(&quota, &admitted(quota, &traffic))?;
     }
 
-    /// Gateways with other numbers, or tiers, that share a state: each one's own law holds for what it admits,
+    /// Gateways or tiers with different limits that share a state: each one's own law holds for what it admits,
     /// whatever the others refuse or log in between.
     #[test]
     fn quotas_of_several_sizes_that_share_a_state_each_keep_their_own_law(
@@ -194,8 +194,8 @@ proptest! {
         }
     }
 
-    /// `retry`, `next` and `reset` are tight: one microsecond earlier the answer is still no, at
-    /// that time it is yes; and retry is never iff the cost exceeds what the quota can hold.
+    /// `retry`, `next` and `reset` are tight: one microsecond earlier the answer is still no, at that time it is yes;
+    /// and retry is never if, and only if, the cost exceeds what the quota can hold.
     #[test]
     fn retry_next_and_reset_are_tight(
         quota in any_quota(),
@@ -235,11 +235,11 @@ proptest! {
         }
     }
 
-    /// sliding-window, weighted: a client that paces itself at `q` per `w` gets all of it (asking
-    /// in the exact first microsecond of a bucket it may be told to wait one).
+    /// sliding-window, weighted: a client that paces itself at `q` per `w` gets all of it (only in the very first
+    /// microsecond of a bucket may it be told to wait for one).
     ///
-    /// To pace is to let at least `w / q` pass after each admitted request; one that was told to
-    /// wait paces from then on.
+    /// To pace is to let at least `w / q` pass after each admitted request; a client that was told to wait paces itself
+    /// from then on.
     #[test]
     fn paced_client_gets_all_of_its_quota(
         (buckets, _) in sliding(),
@@ -284,9 +284,9 @@ proptest! {
         }
     }
 
-    /// Giving back never yields more than if the charge had not been made (with a steady clock,
-    /// and nothing forgotten by gcra's cap or by a log that counts refused costs). A window that a unit
-    /// began stays where it is when that unit comes back and others do not, so it ends sooner.
+    /// Giving back never yields more than if the charge had not been made (with a steady clock, and nothing forgotten
+    /// by gcra's cap or by a log that counts refused costs). Windows that begin with a unit are left out: if that unit
+    /// comes back and others do not, the window stays where it is, so it ends sooner.
     #[test]
     fn giving_back_yields_no_more_than_never_charging(
         quota in any_quota(),
@@ -312,7 +312,7 @@ proptest! {
             match charged {
                 Some(_) => {
                     never.0.spend(at, cost - first - second);
-                    // Both parts come out of the same charge, the second with what the first left.
+                    // Both parts come out of the same charge, the second out of what the first left.
                     let rest = charged.map(|charged| Charged { amount: charged.amount - first, ..charged });
                     due.push((step + 1 + delay, charged, first));
                     due.push((step + 2 + delay, rest, second));
@@ -328,7 +328,7 @@ proptest! {
         }
     }
 
-    /// What is counted later, in the window or bucket in which it was spent, is as if it had been counted then.
+    /// Counting units late, in the window or bucket in which they were spent, equals counting them then.
     #[test]
     fn counting_late_is_counting_then(
         quota in any_quota().prop_filter("a window", |quota| is_window(quota) && quota.align != Align::First),
@@ -353,8 +353,8 @@ proptest! {
         }
     }
 
-    /// With gcra all of a charge comes back for as long as the bucket would have been busy without it:
-    /// afterwards it is as if the charge had never been made.
+    /// gcra: a charge comes back in full for as long as the bucket would have been busy without it, and then it is as
+    /// if the charge had never been made.
     #[test]
     fn all_of_a_charge_comes_back_while_the_bucket_would_have_been_busy(
         quota in quota_of(Just(Algorithm::Gcra { burst: 1 })),
@@ -439,7 +439,7 @@ proptest! {
     }
 }
 
-/// Asks one quota.
+/// A client of one quota.
 struct Client(Quotas);
 
 impl Client {
@@ -452,7 +452,7 @@ impl Client {
         answer.decision.expect("a decision is kept")
     }
 
-    /// Spends without asking.
+    /// Spends without asking; returns the charge.
     fn spend(&mut self, at: Timestamp, cost: u64) -> Charged {
         let quota = &self.0.rows.quotas[0].0;
         let counter = &mut self.0.counters[0];
@@ -460,7 +460,7 @@ impl Client {
         counter.charge(quota, cost, at)
     }
 
-    /// Returns what a request would be answered, and spends nothing.
+    /// Returns the decision that a request would get, and spends nothing.
     fn peek(&self, at: Timestamp, cost: u64) -> Decision {
         let quota = &self.0.rows.quotas[0].0;
         let mut counter = self.0.counters[0].clone();
@@ -531,7 +531,7 @@ fn units_where(units: &[(Timestamp, u64)], counts: impl Fn(Timestamp) -> bool) -
         .sum()
 }
 
-/// Returns the most units in any half-open stretch; the fullest one starts with an admission.
+/// Returns the most units admitted in any half-open stretch; the fullest stretch starts with an admission.
 fn most_in_any_stretch(admitted: &[(Timestamp, u64)], stretch_us: u64) -> u64 {
     let from = |first: Timestamp| {
         units_where(admitted, |at| at >= first && at.since(first).0 < stretch_us)

@@ -1,4 +1,4 @@
-//! A ledger over the pure functions alone: one state per check, and a clock that goes anywhere.
+//! A ledger over the pure functions alone: one state per series, and a clock that may go anywhere.
 
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use tollgate::clock::Timestamp;
@@ -9,7 +9,7 @@ use tollgate::limit::{
 };
 use tollgate::store::{Series, SeriesRole};
 
-/// Makes a calendar with the data that is part of the program, whatever the system's are.
+/// Makes a calendar with the time zone data that is part of the program, whatever data the system has.
 pub fn calendar(unit: CalendarUnit, time_zone: &str, day: u8, minute: u16) -> &'static Calendar {
     let zone = TimeZoneDatabase::bundled().get(time_zone);
     calendar_of(
@@ -20,7 +20,7 @@ pub fn calendar(unit: CalendarUnit, time_zone: &str, day: u8, minute: u16) -> &'
     )
 }
 
-/// Makes a calendar with those data.
+/// Makes a calendar with the data of this zone.
 pub fn calendar_of(
     unit: CalendarUnit,
     (time_zone, zone): (&str, TimeZone),
@@ -41,11 +41,11 @@ pub fn calendar_of(
 #[derive(Clone, Debug)]
 pub struct Rows {
     pub quotas: Vec<(Quota, CheckMode)>,
-    /// The policy of each; a policy of its own unless a test says so.
+    /// The policy of each quota: one of its own, unless a test says otherwise.
     pub policies: Vec<u16>,
-    /// Which of them has the states of each: itself, unless a test says so.
+    /// Index of the quota whose states each quota uses: its own, unless a test says otherwise.
     pub series: Vec<usize>,
-    /// What the phase is drawn from.
+    /// Lower bits of the partition's id, from which the phase follows.
     pub partition_low: u64,
 }
 
@@ -65,7 +65,7 @@ impl Rows {
         (0..self.quotas.len()).collect()
     }
 
-    /// Names the states of a quota as it is stored.
+    /// Returns the series of a quota, as stores name it.
     pub fn series_of(&self, row: usize) -> Series {
         let (quota, mode) = &self.quotas[row];
         let role = match mode {
@@ -75,7 +75,7 @@ impl Rows {
         Series::of(format!("policy-{}", self.series[row]), role, quota)
     }
 
-    /// Makes a plan of some of the quotas, which series are numbered by.
+    /// Makes a plan of some of the quotas; series ids are indices of the quotas.
     pub fn plan(&self, of: &[usize], cost: u64) -> Vec<Check<'_>> {
         let check_of = |&row: &usize| {
             let (quota, mode) = &self.quotas[row];
@@ -99,7 +99,7 @@ impl Rows {
 #[derive(Clone, Debug)]
 pub struct Quotas {
     pub rows: Rows,
-    /// By series.
+    /// States by series.
     pub counters: Vec<AnyState>,
     pub now: Timestamp,
 }
@@ -128,7 +128,7 @@ impl Quotas {
         verdict
     }
 
-    /// Gives back or spends more of what one decision charged, and notes what still stands.
+    /// Gives back or spends more of what one decision charged, and subtracts from `charged` what came back.
     pub fn settle(
         &mut self,
         now: Timestamp,
@@ -155,13 +155,13 @@ impl Quotas {
         }
     }
 
-    /// Gives back up to `amount` of what one decision charged, and notes what still stands.
+    /// Gives back up to `amount` of what one decision charged, and subtracts it from `charged`.
     pub fn release(&mut self, now: Timestamp, charged: &mut [Option<Charged>], amount: u64) {
         let all = self.rows.all();
         self.settle(now, charged, &all, |_| Adjustment::GiveBack(amount));
     }
 
-    /// Gives units of the newest charge of every quota back.
+    /// Gives back units of the newest charge of every quota.
     #[allow(dead_code, reason = "the laws ask for it, the vectors do not")]
     pub fn release_newest(&mut self, now: Timestamp, amount: u64) {
         let partition_id = PartitionId::new(self.rows.partition_low.into());
@@ -173,7 +173,7 @@ impl Quotas {
         }
     }
 
-    /// Spends in every quota.
+    /// Spends `amount` in every quota, without asking.
     pub fn spend(&mut self, now: Timestamp, amount: u64) {
         let nothing = Charged::plain(now, 0);
         let all = self.rows.all();
@@ -181,7 +181,7 @@ impl Quotas {
         self.settle(now, &mut charged, &all, |_| Adjustment::Spend(amount));
     }
 
-    /// Spends in every window where a decision charged it.
+    /// Spends `amount` in every window in which a decision charged.
     #[allow(
         dead_code,
         reason = "the scripts are compared with it, the vectors do not ask for it"
@@ -199,7 +199,7 @@ impl Quotas {
     }
 }
 
-/// Says whether units of a quota can be counted where they were spent, although it is later.
+/// Returns whether units of a quota can later be counted in the window in which they were spent.
 pub fn is_window(quota: &Quota) -> bool {
     matches!(
         quota.algorithm,
@@ -230,7 +230,7 @@ impl Ledger for Quotas {
     }
 }
 
-/// Makes a check of the one partition that tests use.
+/// Makes a check of the one partition that these tests use.
 pub fn check(quota: &Quota, mode: CheckMode, series_id: SeriesId, cost: u64) -> Check<'_> {
     Check {
         cost,

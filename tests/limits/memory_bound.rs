@@ -14,7 +14,7 @@ use crate::in_memory::{Gateway, ROOMY, WINDOW, algorithms, check, partition_id, 
 
 /// A bound that a few thousand keys reach.
 const TIGHT: u64 = 96 << 10;
-/// What a series' overflow partition takes beyond the bound at most: a small table and a kilobyte.
+/// Most bytes that a series' overflow partition takes beyond the bound: a small table and a kilobyte.
 const OVERFLOW_BYTES_MAX: u64 = 2 << 10;
 
 #[test]
@@ -30,7 +30,7 @@ fn refused_client_stays_refused_while_new_keys_flood_a_full_store() {
             gateway.clock.advance(Micros(110_000));
             gateway.flood(victim, 1_000 * step + 10..1_000 * (step + 1));
             gateway.memory().sweep();
-            // gcra and leaky-bucket give units back as they go; the rest wait for the window.
+            // gcra and leaky-bucket give units back as time passes; the others only when the window has passed.
             if !matches!(
                 algorithm,
                 Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. }
@@ -129,7 +129,7 @@ fn full_shard_makes_room_from_idle_state_by_itself() {
         let gateway = Gateway::new(8 << 10);
         let quota = quota_of(algorithm, 3);
         let check = check(&quota, gateway.series_id("p", &quota), 1);
-        // Tags without their high bits all fall into one shard.
+        // Partition ids without their high bits all fall into one shard.
         let one_shard = |key| Check {
             partition_id: PartitionId::new(u128::from(partition_id(key).low())),
             ..check
@@ -148,7 +148,7 @@ fn full_shard_makes_room_from_idle_state_by_itself() {
 
 #[test]
 fn known_client_is_decided_exactly_while_newcomers_fill_the_store() {
-    // Those whose state grows.
+    // The algorithms whose state grows.
     let [_, window, log, ..] = algorithms();
     for algorithm in [window, log] {
         let quota = quota_of(algorithm, 100);
@@ -199,13 +199,13 @@ fn existing_client_of_a_full_store_gets_a_coarser_log_and_no_more_than_its_quota
             algorithm,
             Algorithm::SlidingLog | Algorithm::SlidingWindow { .. }
         ) {
-            // The window's own law leaves out one bucket of ten.
+            // The window's own law holds for nine tenths of a window: it leaves out one of ten buckets.
             let stretch = Micros(WINDOW.0 / 10 * 9);
             for run in admitted.windows(usize::try_from(LIMIT).expect("it fits") + 1) {
                 assert!(run[run.len() - 1].since(run[0]) >= stretch, "{case}");
             }
         }
-        // Coarser is harsher, not shut.
+        // A coarser state refuses more, but not everything.
         assert!(admitted.len() as u64 >= least, "{case}: {}", admitted.len());
     }
 }
@@ -233,8 +233,8 @@ proptest! {
     }
 }
 
-/// Takes an exact state and one that may not always grow through the same requests: gaps in tenths
-/// of a second, costs, and whether there is memory.
+/// Takes an exact state, and one that may not always grow, through the same requests: `steps` are
+/// gaps in tenths of a second, costs, and whether there is memory.
 fn check_coarser<S: State>(quota: &Quota, steps: &[(u64, u64, bool)]) -> Result<(), TestCaseError> {
     let (mut exact, mut coarse) = (S::default(), S::default());
     let mut now = Timestamp(1_700_000_040 * 1_000_000);

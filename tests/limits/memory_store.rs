@@ -73,8 +73,8 @@ fn peek_tells_what_a_request_would_be_answered_and_spends_nothing() {
     }
 }
 
-/// A reload may give a policy costs that answers tell: nobody's count is lost, and from then on all that comes
-/// back does so.
+/// After a reload, a policy may have costs that answers report: no client's count is lost, and from then on all units
+/// that are given back do come back.
 #[test]
 fn bucket_keeps_its_counts_when_charges_begin_to_come_back() {
     const CLIENTS: u64 = 10_000;

@@ -1,4 +1,4 @@
-//! Whole plans on each store, held against a model that looks at each quota by itself.
+//! Whole plans on each store, compared with a model that looks at each quota by itself.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::scripted::shared;
 use crate::traffic::START;
 
 const PARTITIONS: u128 = 3;
-/// Who asks: a partition's requests may have the policies' own quotas or those of an override, in turn.
+/// Clients: a partition has two, one with the policies' own quotas and one with those of an override.
 const CLIENTS: u128 = 2 * PARTITIONS;
 const POLICIES: usize = 4;
 
@@ -29,38 +29,38 @@ const POLICIES: usize = 4;
 #[derive(Clone, Debug)]
 struct Policy {
     rows: Vec<(Quota, CheckMode)>,
-    /// The number of all its quotas where an override applies: to every other client.
+    /// The limit of all its quotas for clients with an override, which are every other one.
     overridden: u64,
 }
 
-/// What happens, and how long after the event before.
+/// Something that happens.
 #[derive(Clone, Debug)]
 enum Event {
-    /// Policies in the route's order, each with the client that the request has there.
+    /// Policies in the route's order, each with the client that the request has under it.
     Request {
         asked: Vec<(usize, u128)>,
         cost: u64,
     },
-    /// Settles an earlier charge, by policy.
+    /// Settles an earlier charge, with an adjustment for each policy.
     Settle {
         of: prop::sample::Index,
         adjustments: [Adjustment; POLICIES],
     },
-    /// A reload changes the numbers that overrides give.
+    /// A reload changes the limit that overrides give.
     Reload { overridden: u64 },
 }
 
-/// A quota of a policy in a partition.
+/// A policy, one of its quotas, and a partition.
 type Place = (usize, usize, u128);
 
-/// Each quota by itself, and what was charged where.
+/// The state of each quota by itself, and what each plan charged.
 #[derive(Default)]
 struct Model {
     counters: HashMap<Place, AnyState>,
     charges: Vec<Vec<ModelCharge>>,
 }
 
-/// What a plan charged a quota, and the number of its policy in that plan.
+/// What a plan charged a quota; `order` is the index of its policy in that plan.
 struct ModelCharge {
     place: Place,
     order: u16,
@@ -76,9 +76,9 @@ struct Subject {
     runtime: Option<LocalRuntime>,
 }
 
-/// The verdict on a request is what follows from each quota by itself: who enforces and refuses,
-/// refuses the plan; who counts all, counts; a candidate counts unless another policy refuses; the
-/// others count what is admitted, if they admit. Settling changes what was charged there, by policy.
+/// The verdict follows from each quota by itself: if an enforced one refuses, the plan is refused; a quota that counts
+/// all is always charged; a candidate is charged unless another policy refuses; other quotas are charged if they and
+/// the plan admit. Settling changes, by policy, what was charged.
 #[test]
 fn verdict_is_what_each_quota_says_by_itself() {
     for subject in [Subject::memory(), Subject::redis()] {
@@ -97,7 +97,7 @@ fn verdict_is_what_each_quota_says_by_itself() {
 }
 
 impl Policy {
-    /// Returns a quota as it is for a client.
+    /// Returns a quota as it applies to a client.
     fn quota(&self, row: usize, client: u128) -> Quota {
         let (own, _) = self.rows[row];
         let limit = self.overridden;
@@ -276,7 +276,7 @@ impl Subject {
         Ok(())
     }
 
-    /// Numbers the series of policies that no other case has.
+    /// Returns series ids for the policies, under names that no other case uses.
     fn series_ids(&self, policies: &[Policy]) -> Vec<Vec<SeriesId>> {
         static CASES: AtomicU64 = AtomicU64::new(0);
         let case = CASES.fetch_add(1, Relaxed);
@@ -345,7 +345,7 @@ impl Subject {
     }
 }
 
-/// The partition is the client's, whatever asks.
+/// The partition id depends on the client alone, not on the policy or quota.
 fn partition_id((_, _, partition): Place) -> PartitionId {
     PartitionId::new((partition + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835))
 }
@@ -377,7 +377,7 @@ fn policy() -> impl Strategy<Value = Policy> {
                 algorithm,
                 Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } | Algorithm::Credits { .. }
             );
-            // The quotas of a policy have windows of their own.
+            // The quotas of a policy differ in their windows.
             let row = |(minutes, limit): (u64, u64), mode| {
                 let quota = Quota {
                     count: if never_all { Count::Admitted } else { count },

@@ -1,7 +1,7 @@
-//! What earlier versions have written into Redis is read by this one: the same keys, and decisions to the microsecond.
+//! Values that earlier versions wrote into Redis are read by this one: the same keys, and decisions to the microsecond.
 //!
-//! `RECORD=write cargo test --test limits recorded` writes the values of this version. Those of a released version never
-//! change: a version that cannot read them would hand every client a fresh quota.
+//! `RECORD=write cargo test --test limits recorded` writes the values of this version. Those of a released version
+//! never change: a version that cannot read them would hand every client a fresh quota.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -21,17 +21,17 @@ use crate::spec::{Pure, Subject};
 use crate::support::redis::Value;
 use crate::traffic::window_of;
 
-/// The values of a version.
+/// The values that one version has written.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Recorded {
     values: Vec<RecordedValue>,
 }
 
-/// What Redis held of one quota.
+/// What Redis held for one quota.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct RecordedValue {
     quota: String,
-    /// In hexadecimal, as are the bytes of `DUMP`.
+    /// The key in hexadecimal; `dump` has the bytes of `DUMP` in the same form.
     key: String,
     dump: String,
 }
@@ -68,7 +68,7 @@ fn values_that_earlier_versions_wrote_are_read() {
     }
 }
 
-/// One quota each: of every algorithm, and of each form that its state may have.
+/// Quotas of every algorithm, and of every form that their states may have.
 fn cases() -> Vec<(&'static str, Rows)> {
     let dropped = OldestBucket::Dropped;
     let whole = OldestBucket::Whole;
@@ -81,7 +81,7 @@ fn cases() -> Vec<(&'static str, Rows)> {
         ("sliding-log", Algorithm::SlidingLog),
         ("gcra", Algorithm::Gcra { burst: 1 }),
         ("leaky-bucket", Algorithm::LeakyBucket { queue: 1 }),
-        // Since 0.2.0.
+        // The cases since 0.2.0.
         ("sliding-window, 360 buckets", windows(360, whole)),
         ("calendar", Algorithm::Calendar(month)),
         ("fixed-window, first", Algorithm::FixedWindow),
@@ -121,12 +121,12 @@ fn cases() -> Vec<(&'static str, Rows)> {
     cases
 }
 
-/// The partition of all values.
+/// The partition of all recorded values.
 const PARTITION: PartitionId = PartitionId::new(0x0123_4567_89ab_cdef_0000_0000_0000_0007);
 
 const START: Timestamp = Timestamp(1_800_000_000_000_000);
 
-/// What happens to a quota before its value is recorded.
+/// Takes a quota through what happens before its value is recorded.
 fn history(subject: &mut impl Subject) {
     for step in 0..40 {
         subject.decide(at(step), &[0], 1 + step % 4);
@@ -169,7 +169,7 @@ fn dump(scripted: &mut Scripted) -> Vec<u8> {
     }
 }
 
-/// Compares what this version writes with what was recorded of it, as this server has either.
+/// Compares what this version writes with what was recorded for it, both as this server dumps them.
 fn writes(name: &str, rows: Rows, value: &RecordedValue) {
     let mut scripted = scripted(rows);
     restore(&mut scripted, value);
@@ -183,7 +183,7 @@ fn restore(scripted: &mut Scripted, value: &RecordedValue) {
     scripted.command(&[&b"RESTORE"[..], &key, b"0", &from_hex(&value.dump)]);
 }
 
-/// Puts a value back, and compares what is decided from then on with what the pure functions decide.
+/// Restores a value, and compares the decisions from then on with those of the pure functions.
 fn reads(what: &str, rows: Rows, value: &RecordedValue) {
     let mut pure = Pure::new(rows.clone());
     history(&mut pure);

@@ -1,5 +1,5 @@
-//! The scripts of `lua/` on a real server, asked directly: a plan of fixed quotas of one partition,
-//! at times that the test names.
+//! The scripts of `lua/` on a real server, called directly: plans of fixed quotas of one partition, at times that the
+//! test names.
 
 #![allow(dead_code, reason = "each test file uses its share")]
 
@@ -19,20 +19,20 @@ use tollgate::store::redis::wire::{
 use crate::ledger::{Rows, is_window};
 use crate::support::redis::{Connection, Server, Value, documented_rights};
 
-/// Quotas of one partition that no other test knows.
+/// Quotas of a partition that no other test uses.
 ///
-/// Scripts are called as a user who may do only what that takes.
+/// Scripts are called as a user with no more rights than they need.
 pub struct Scripted {
-    /// The user's connection.
+    /// The restricted user's connection, on which scripts are called.
     connection: Connection,
-    /// The tests' own.
+    /// The tests' own connection, with all rights.
     control: Connection,
     pub names: KeyNames,
     pub rows: Rows,
     pub partition_id: PartitionId,
-    /// What each decision charged.
+    /// What each decision charged, check by check.
     pub charges: Vec<Vec<Option<Charged>>>,
-    /// How often it was asked.
+    /// Number of calls so far, which varies the gateway's clock.
     asked: u64,
     /// Units in flight that are held, by row.
     held: Vec<u64>,
@@ -44,10 +44,10 @@ pub struct Scripted {
     shas: Vec<String>,
 }
 
-/// The gateway that asks.
+/// The gateway in whose name units in flight are held.
 const GATEWAY: GatewayId = GatewayId::new(1);
 
-/// How many entries of a log a block has at most in [`Scripted::small_blocks`].
+/// Most entries in a block of a log after [`Scripted::small_blocks`].
 pub const SMALL_BLOCK: usize = 8;
 
 impl Scripted {
@@ -102,7 +102,7 @@ impl Scripted {
         }
     }
 
-    /// Has short blocks in logs, so that a few entries fill several.
+    /// Makes the scripts use short blocks in logs, so that a few entries fill several.
     pub fn small_blocks(mut self) -> Self {
         for (script, sha) in Script::ALL.iter().zip(&mut self.shas) {
             let is_of_logs = script.source().contains("LAST_BYTES =");
@@ -138,7 +138,7 @@ impl Scripted {
         .collect()
     }
 
-    /// Asks as gateways do whose clocks differ from the server's: once more if that has other windows.
+    /// Asks as a gateway does whose clock differs from the server's: once more if the server is in other windows.
     fn ask(&mut self, now: Timestamp, plan: &[Check<'_>], intent: Intent) -> Reply {
         let about = self.about(now);
         let asks = plan.iter().filter(|check| check.quota.is_in_flight());
@@ -173,7 +173,7 @@ impl Scripted {
         }
     }
 
-    /// Announces what is held, as a gateway does before its leases end.
+    /// Announces the units that are held, as a gateway does before its leases end.
     fn renew(&mut self, now: Timestamp) {
         let held: Vec<usize> = (self.rows.all().into_iter())
             .filter(|row| self.held[*row] > 0)
@@ -186,7 +186,7 @@ impl Scripted {
         }
     }
 
-    /// Returns the time of a gateway's clock; each is another one's.
+    /// Returns the time of a gateway's clock: in turns right, a day behind, a day ahead, and 70 days ahead.
     fn about(&mut self, now: Timestamp) -> Timestamp {
         const DAY_US: u64 = 86_400_000_000;
         self.asked += 1;
@@ -220,7 +220,7 @@ impl Scripted {
         verdict
     }
 
-    /// Peeks at quotas all of which have to be decided.
+    /// Peeks at the quotas, all of which must be decided.
     pub fn peek(&mut self, now: Timestamp, cost: u64) -> SmallVec<[Decision; 4]> {
         let peeks = self.peeks(now, cost).into_iter();
         peeks.map(|peek| peek.expect("decided")).collect()
@@ -233,14 +233,13 @@ impl Scripted {
         wire::peeks(&plan, &reply).expect("a reply")
     }
 
-    /// Gives back up to `amount` of what a decision charged; returns what the quotas that came back
-    /// say after it.
+    /// Gives back up to `amount` of what a decision charged; returns what is then left of each quota that was charged.
     pub fn release(&mut self, now: Timestamp, decision: usize, amount: u64) -> Vec<Decision> {
         let all = self.rows.all();
         self.settle(now, decision, &all, |_| Adjustment::GiveBack(amount))
     }
 
-    /// Gives back or spends more of what a decision of some of the rows charged.
+    /// Gives back or spends more of what a decision of some of the rows charged; returns what is left.
     pub fn settle(
         &mut self,
         now: Timestamp,
@@ -274,12 +273,12 @@ impl Scripted {
         self.take(now, &settlements)
     }
 
-    /// Spends in every quota.
+    /// Spends `amount` in every quota, without asking; returns what is left.
     pub fn spend(&mut self, now: Timestamp, amount: u64) -> Vec<Decision> {
         self.take_in_all(now, SettlementStep::Spend(amount))
     }
 
-    /// Spends in every window where a decision charged it.
+    /// Spends `amount` in every window in which a decision charged; returns what is left.
     pub fn spend_then(&mut self, now: Timestamp, decision: usize, amount: u64) -> Vec<Decision> {
         let charges = self.charges[decision].iter().enumerate();
         let steps: Vec<_> = charges
@@ -292,7 +291,7 @@ impl Scripted {
         self.take(now, &steps)
     }
 
-    /// Gives units of the newest charge of every quota back.
+    /// Gives back units of the newest charge of every quota; returns what is left.
     pub fn release_newest(&mut self, now: Timestamp, amount: u64) -> Vec<Decision> {
         self.take_in_all(now, SettlementStep::ReleaseNewest(amount))
     }
@@ -306,7 +305,7 @@ impl Scripted {
         self.take(now, &steps)
     }
 
-    /// Takes steps; returns what each quota says after its own.
+    /// Has steps settled; returns what is left of each step's quota.
     fn take(&mut self, now: Timestamp, steps: &[(usize, SettlementStep)]) -> Vec<Decision> {
         let rows = self.rows.clone();
         let settlement = |&(row, step): &(usize, SettlementStep)| Settlement {
@@ -325,7 +324,7 @@ impl Scripted {
             let Value::Error(error) = &*entry else {
                 continue;
             };
-            // A full server has no memory for a balance.
+            // A full server has no memory for a new balance, so its entry is the time alone.
             if error.starts_with("OOM ") && self.is_full {
                 *entry = Value::Bytes(now.0.to_be_bytes()[1..].to_vec());
             } else if let Some(at) = wire::outside_at(error) {
@@ -343,7 +342,7 @@ impl Scripted {
         steps.iter().zip(entries).map(described).collect()
     }
 
-    /// Reads what a settled entry says is left, which is described as a decision describes it.
+    /// Reads what a settled entry says is left, in the form of a decision.
     fn described(&self, rows: &Rows, index: usize, admit: bool, entry: &Value) -> Decision {
         let Value::Bytes(entry) = entry else {
             panic!("an entry that was not settled: {entry:?}");
@@ -364,8 +363,8 @@ impl Scripted {
         replies.remove(0).expect("a reply")
     }
 
-    /// Has plans decided in one call, by the script that a gateway calls for them; returns the text of
-    /// an error for a plan that is not decided.
+    /// Has plans decided in one call, by the script that a gateway calls for them; a plan that is not decided has the
+    /// text of its error.
     pub fn replies(
         &mut self,
         now: Option<Timestamp>,
@@ -383,7 +382,7 @@ impl Scripted {
         each
     }
 
-    /// Has plans decided in one call; returns the bytes that the script replies.
+    /// Has plans decided in one call; returns the bytes of the reply.
     pub fn reply_to_all(&mut self, now: Option<Timestamp>, plans: &[Packed]) -> Vec<u8> {
         let script = match plans {
             [packed] => packed.script,
@@ -404,7 +403,7 @@ impl Scripted {
         }
     }
 
-    /// Returns the script that is called instead of one.
+    /// Returns the script to call in place of `script`: on a full server, the one for that.
     fn form(&self, script: Script) -> Script {
         match script.when_full() {
             Some(existing) if self.is_full => existing,
@@ -419,7 +418,7 @@ impl Scripted {
         value
     }
 
-    /// Calls a script.
+    /// Calls a script, which may fail.
     pub fn answer(&mut self, call: &Call) -> Value {
         let mut words = vec![
             b"EVALSHA".to_vec(),
@@ -431,7 +430,7 @@ impl Scripted {
         self.connection.ask(&words).expect("the server answers")
     }
 
-    /// Sends a command as the tests themselves, which must not fail.
+    /// Sends a command on the tests' own connection, which must not fail.
     pub fn command(&mut self, words: &[impl AsRef<[u8]>]) -> Value {
         let value = self.control.ask(words).expect("the server answers");
         assert_eq!(value.error(), None);

@@ -42,7 +42,7 @@ fn scripts_reproduce_every_vector_on_redis() {
     run(Scripted::new);
 }
 
-/// Units in flight are not passed on: each process counts what its own requests hold.
+/// Returns whether no quota counts units in flight. These are not handed over: each process counts its own requests.
 fn has_no_units_in_flight(rows: &Rows) -> bool {
     let mut quotas = rows.quotas.iter();
     !quotas.any(|(quota, _)| quota.is_in_flight())
@@ -50,9 +50,9 @@ fn has_no_units_in_flight(rows: &Rows) -> bool {
 
 /// Something that decides plans of fixed quotas, at times that may go back.
 pub trait Subject {
-    /// Decides a plan of these quotas, and keeps the charge as the next one.
+    /// Decides a plan of these quotas, and keeps its charge, which is the next by number.
     fn decide(&mut self, now: Timestamp, of: &[usize], cost: u64) -> Verdict;
-    /// Settles the charge that the decision of that number made of these quotas.
+    /// Settles what the decision of that number charged these quotas.
     fn settle(
         &mut self,
         now: Timestamp,
@@ -60,7 +60,7 @@ pub trait Subject {
         of: &[usize],
         adjustment: &dyn Fn(PlanPolicy) -> Adjustment,
     );
-    /// Spends in every quota.
+    /// Spends `amount` in every quota, without asking.
     fn spend(&mut self, now: Timestamp, amount: u64);
 }
 
@@ -102,17 +102,17 @@ impl Subject for Pure {
     }
 }
 
-/// The memory store.
+/// The memory store, perhaps with a hand-over before each step.
 struct InMemory {
     clock: Clock,
     session: Session,
     rows: Rows,
-    /// By row.
+    /// Series ids by row.
     series_ids: Vec<SeriesId>,
     charges: Vec<Charge>,
-    /// A charge of nothing, which says into which quotas what is spent without asking goes.
+    /// A charge of nothing in every quota, through which units are spent without asking.
     nothing: Charge,
-    /// Whether each step is a memory store's of its own, which the one before has passed its counters.
+    /// Whether each step has a new memory store, to which the one before has handed its counters over.
     passes_on: bool,
 }
 
@@ -135,7 +135,7 @@ impl InMemory {
         subject
     }
 
-    /// Moves the clock to the next step.
+    /// Sets the clock to the time of the next step, and hands the counters over if each step has its own store.
     fn begin(&mut self, now: Timestamp) {
         if self.passes_on {
             self.pass_on();
@@ -224,7 +224,7 @@ fn run<S: Subject>(subject: impl Fn(Rows) -> S) {
     run_if(|_| true, subject);
 }
 
-/// As [`run`], for the cases that a subject is for.
+/// As [`run`], but only for the cases that the subject supports.
 fn run_if<S: Subject>(is_for: impl Fn(&Rows) -> bool, subject: impl Fn(Rows) -> S) {
     let directory = env::var_os("TOLLGATE_SPEC").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/spec"),
@@ -255,7 +255,7 @@ fn run_if<S: Subject>(is_for: impl Fn(&Rows) -> bool, subject: impl Fn(Rows) -> 
     );
 }
 
-/// A decision that was made.
+/// A decision, and the quotas that it was asked of.
 struct Decided {
     of: Vec<usize>,
     verdict: Verdict,

@@ -10,17 +10,17 @@ use tollgate::limit::{Algorithm, Calendar, CalendarUnit, Quota};
 
 use crate::ledger::{Quotas, calendar};
 
-/// When traffic starts; an edge of every window that [`quota_of`] makes.
+/// When traffic starts: at an edge of every window of up to a day.
 pub const START: Timestamp = Timestamp(1_699_920_000_000_000);
 
-/// Time between two requests, relative to the window.
+/// Time between two requests: thousandths of the window, and a few microseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Gap {
     permille: u64,
     extra_us: u64,
 }
 
-/// Units of a request, absolute or relative to the quota.
+/// Units of a request: a number, or thousandths of the quota.
 #[derive(Clone, Copy, Debug)]
 pub enum Cost {
     Units(u64),
@@ -38,7 +38,7 @@ impl Gap {
 }
 
 impl Cost {
-    /// Returns the units: no more than counters hold, as the file bounds costs far below that.
+    /// Returns the units. Thousandths are cut to what counters hold, because the file bounds costs far below that.
     pub fn of(self, quota: &Quota) -> u64 {
         match self {
             Self::Units(units) => units,
@@ -92,12 +92,12 @@ impl Arbitrary for Cost {
     }
 }
 
-/// Makes up to sixty requests.
+/// Makes 1 to 59 requests.
 pub fn traffic() -> impl Strategy<Value = Traffic> {
     proptest::collection::vec(any::<(Gap, Cost)>(), 1..60).prop_map(Traffic)
 }
 
-/// Makes quotas from one in a millisecond to two millions in a month.
+/// Makes quotas of 1 to 2,000,000 units, in windows from a millisecond to 30 days.
 pub fn quota_of(algorithm: impl Strategy<Value = Algorithm>) -> impl Strategy<Value = Quota> {
     let limit = prop_oneof![4 => 1..30_u64, 1 => 1..2_000_000_u64];
     let window_us = proptest::sample::select(vec![1_000, 60_000, 1_000_000, 2_592_000_000_000]);
@@ -106,7 +106,7 @@ pub fn quota_of(algorithm: impl Strategy<Value = Algorithm>) -> impl Strategy<Va
     })
 }
 
-/// Returns the window of a quota: of calendars, their own; one that its buckets divide, as the file demands.
+/// Returns the window of a quota: the longest of a calendar, or one that its buckets divide, as the file demands.
 pub fn window_of(algorithm: Algorithm, window_us: u64) -> Micros {
     match algorithm {
         Algorithm::Calendar(calendar) => calendar.shape().unit.longest(),
@@ -135,7 +135,7 @@ pub fn calendars() -> impl Strategy<Value = &'static Calendar> {
     })
 }
 
-/// Returns time and cost of what a quota admits of some traffic.
+/// Returns time and cost of each request of some traffic that a quota admits.
 pub fn admitted(quota: Quota, traffic: &Traffic) -> Vec<(Timestamp, u64)> {
     let mut quotas = Quotas::new(vec![(quota, CheckMode::Enforce)]);
     let mut steps = traffic.steps(&quota);

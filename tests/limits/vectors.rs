@@ -1,4 +1,4 @@
-//! The vectors' files, read into quotas, steps and the decisions they expect.
+//! The files of vectors, read into quotas, steps and the decisions that they expect.
 
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use serde::Deserialize;
@@ -19,7 +19,7 @@ pub struct File {
     pub case: Vec<Case>,
 }
 
-/// What a step of a vector expects; equal to what is found or the step fails.
+/// What a step of a vector expects; the step fails if anything else is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
     pub admit: bool,
@@ -28,7 +28,7 @@ pub struct Expected {
     pub decisions: Vec<Decision>,
 }
 
-/// A step, as it is written.
+/// A step, as written in a file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum Step {
@@ -36,9 +36,9 @@ pub enum Step {
     Settle {
         at_us: u64,
         settle: usize,
-        /// Policies, each with the units that it spends more, or less than none if they come back.
+        /// Policies, each with the units to spend in addition, or to give back if the number is negative.
         units: Vec<(u16, i64)>,
-        /// What a client is then told of that step's quotas.
+        /// What the client is then told about that step's quotas.
         told: Vec<DecisionRow>,
     },
     Release {
@@ -52,13 +52,13 @@ pub enum Step {
     },
 }
 
-/// A decision, of whichever form it was written in.
+/// A decision, in whichever form it was written.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(from = "DecideRow")]
 pub struct Decide {
     pub at_us: u64,
     pub cost: u64,
-    /// The quotas that the plan asks about; none: all.
+    /// Indices of the quotas that the plan asks about; all of them if absent.
     pub of: Option<Vec<usize>>,
     pub expected: Expected,
 }
@@ -106,23 +106,23 @@ pub struct QuotaRow {
     count_all: Option<bool>,
     mode: Option<String>,
     align: Option<String>,
-    /// The policy, by number; its own unless named.
+    /// Number of the policy; one of its own if absent.
     policy: Option<u16>,
-    /// Which row has its states; itself unless named.
+    /// Index of the row whose states it uses; its own if absent.
     series: Option<usize>,
     calendar: Option<CalendarRow>,
 }
 
-/// Of algorithm `calendar`.
+/// The calendar of a quota whose algorithm is `calendar`.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CalendarRow {
     unit: String,
     time_zone: Option<String>,
     anchor_day: Option<u8>,
-    /// In minutes.
+    /// Minutes after midnight.
     anchor_time: Option<u16>,
-    /// What the zone's data say, as POSIX has them; those of the program unless named.
+    /// The zone's rules as a POSIX string; the program's own data if absent.
     data: Option<String>,
 }
 
@@ -238,7 +238,7 @@ impl CalendarRow {
     }
 }
 
-/// admit, remaining (below 0: what is owed), next, reset, retry, wait.
+/// admit, remaining (what is owed if negative), next, reset, retry, wait; times in µs.
 type DecisionRow = (bool, i64, i64, u64, i64, u64);
 
 #[derive(Deserialize)]
@@ -296,7 +296,7 @@ impl From<DecideRow> for Decide {
     }
 }
 
-/// What becomes of a charge of which this many units are spent more, or come back if it is below 0.
+/// Returns the adjustment that spends this many units more, or gives units back if the number is negative.
 pub fn adjustment_by(units: i64) -> Adjustment {
     let amount = units.unsigned_abs();
     if units < 0 {
@@ -319,7 +319,7 @@ pub fn decision(row: DecisionRow) -> Decision {
     }
 }
 
-/// Reads a retry, of which -1 is never.
+/// Reads a retry, in which -1 means never.
 fn retry(retry_us: i64) -> Retry {
     u64::try_from(retry_us).map_or(Retry::Never, |us| Retry::After(Micros(us)))
 }

@@ -2,7 +2,7 @@
 
 use crate::support::{Config, Metered, Process, start};
 
-/// A listener with this certificate and key of `tests/config/tls`.
+/// A file with a listener that has this certificate and key of `tests/config/tls`.
 fn with_certificate(name: &str) -> Config {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/config/tls");
     Config::to("builtin:echo")

@@ -277,7 +277,7 @@ fn a_check_says_whose_data_of_time_zones_are_used() {
     let folder = tempfile::tempdir().expect("a folder");
     let zones = folder.path().join("zoneinfo/Europe");
     fs::create_dir_all(&zones).expect("a writable folder");
-    // Version 1 of the format: one kind of time, an hour ahead of UTC.
+    // Version 1 of the format, with a single type of local time: an hour ahead of UTC.
     let header = [
         b"TZif".as_slice(),
         &[0; 16],

@@ -1,4 +1,4 @@
-//! `tollgate id`: what logs call a client, as an operator asks for it.
+//! `tollgate id`: prints what logs call a client.
 
 use std::path::Path;
 
@@ -77,7 +77,7 @@ fn id_prints_what_the_log_calls_a_client() {
         assert_eq!(printed, format!("{logged}\n"), "{partition} {value}");
         assert_eq!(output.status, Some(0), "{partition} {value}");
         if (partition, clients) == ("['header:x-api-key']", "digest") {
-            // By this a client is known in Redis and in logs, to every version.
+            // By this name a client is known in Redis and in logs, to every version.
             assert_eq!(logged, "512bc463");
         }
     }

@@ -1,4 +1,4 @@
-//! `tollgate explain`: what becomes of a request by a file, as an operator asks for it.
+//! `tollgate explain`: what a file makes of a request, as an operator asks for it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -18,7 +18,7 @@ fn folder() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/operations/explain")
 }
 
-/// `GOLDEN=write cargo test --test operations explain` writes what is said anew; read the difference.
+/// `GOLDEN=write cargo test --test operations explain` writes the output anew; read the difference.
 fn assert_golden(name: &str, said: &str) {
     let path = folder().join(name);
     if std::env::var("GOLDEN").is_ok_and(|how| how == "write") {
@@ -28,7 +28,7 @@ fn assert_golden(name: &str, said: &str) {
     assert_eq!(said, expected, "{name}");
 }
 
-/// Each set of arguments, and what it is about.
+/// What each case is about, and its arguments.
 const ASKED: &[(&str, &[&str])] = &[
     (
         "A client with an override.",

@@ -1,4 +1,4 @@
-//! What an operator asks and orders of single clients, at a gateway with its counters in memory.
+//! What an operator asks and orders about single clients, at a gateway with its counters in memory.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::support::{self, Config, Issuer, TOKEN, eventually, get, jwks};
 
 const POLICY: &str = "quota = '5 per hour'\npartition = ['header:x-api-key']";
 
-/// A gateway with these tables, an admin port and a token.
+/// Starts a gateway with these tables, an admin port and a token.
 fn gateway(config: Config) -> Running {
     start(&config.admin("127.0.0.1:0").admin_token(TOKEN))
 }
@@ -26,7 +26,7 @@ fn post(gateway: &Running, command: &str, content: &Value) -> (u16, Value) {
     (answer.status, json)
 }
 
-/// Posts what is done.
+/// Posts an order, which must succeed; returns the report.
 #[expect(clippy::needless_pass_by_value, reason = "it is made for the call")]
 #[track_caller]
 fn order(gateway: &Running, command: &str, content: Value) -> Value {
@@ -72,7 +72,7 @@ fn an_order_is_in_force_at_once_and_ends_by_itself() {
     }
 }
 
-/// A token tells a client's own day, and no token is at hand: what is spent is found whatever day it is of.
+/// Only a token tells a client's own day, and the operator has none: what is spent is found whatever the day is.
 #[test]
 fn what_is_spent_from_a_clients_own_day_is_shown_adjusted_and_reset() {
     let issuer = Issuer::ec();
@@ -169,7 +169,7 @@ fn a_client_has_what_was_set_until_that_is_ended() {
         comes_to_answer(&gateway, "alice", expected);
     }
     let left = order(&gateway, "get", of("alice", json!({})));
-    // The hour has counted on, the minute is new.
+    // The hour has gone on counting, and the minute is new.
     assert_eq!(
         (remaining(&left, 0), remaining(&left, 1)),
         (json!(42), json!(0))
@@ -427,7 +427,7 @@ fn a_bad_order_is_refused_and_says_what_was_expected() {
     assert_eq!(status(&gateway, "a"), 204);
 }
 
-/// A plan has a bound, which the file cannot know of orders.
+/// A plan has a maximum of quotas, and an order can exceed it where the file does not.
 #[test]
 fn no_order_makes_a_plan_or_the_series_of_a_policy_too_many() {
     let quotas = |from: u32, count: u32| -> Vec<String> {

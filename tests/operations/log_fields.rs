@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::process::free_address;
 use crate::support::{Client, Config, Process, get};
 
-/// Returns fields of a record, digests replaced by `#`.
+/// Returns these fields of a record, with digests replaced by `#`.
 fn fields(record: &Value, keys: &[&str]) -> Value {
     let fields = keys
         .iter()
@@ -50,7 +50,7 @@ fn a_refused_request_says_which_quota_refused_its_limit_and_when_to_come_again()
         "policies",
         "partitions",
     ];
-    // A client whose address alone counts is told once.
+    // A client that is counted by its address alone is named once.
     let admitted = json!({
         "decision": "admitted", "limit": 2, "remaining": 1, "costs": [1], "charged": [1],
         "client": "127.0.0.1", "policies": ["p"],
@@ -162,7 +162,7 @@ fn digests_of_two_processes_can_be_compared_if_and_only_if_they_share_a_secret()
     let secret = "key_secret = 'sixteen bytes or more'";
     for (store, is_same) in [
         (String::new(), false),
-        // Counters there are shared without a secret, too; the log is not.
+        // In Redis, counters are shared even without a secret; the log's digests are not.
         (redis.clone(), false),
         (secret.to_owned(), true),
         (format!("{redis}\n{secret}"), true),

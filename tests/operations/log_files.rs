@@ -9,7 +9,7 @@ use std::{io, thread};
 use crate::support::process::run_to_end;
 use crate::support::{Client, Config, Metered, Process, eventually, get};
 
-/// Every path under `/api` to the echo, with these files.
+/// A file that sends every path under `/api` to the echo, and logs to these files.
 fn logged_to(events: &Path, access: Option<&Path>) -> Config {
     let key = |access: &Path| format!("access_file = '{}'", access.display());
     let access = access.map(key).unwrap_or_default();
@@ -30,7 +30,7 @@ fn holds(file: &Path, text: &str) -> bool {
     fs::read_to_string(file).is_ok_and(|held| held.contains(text))
 }
 
-/// A folder, and paths in it.
+/// Returns a new folder, and paths in it.
 fn folder<const N: usize>(names: [&str; N]) -> (tempfile::TempDir, [std::path::PathBuf; N]) {
     let folder = tempfile::tempdir().expect("a directory for the logs");
     let files = names.map(|name| folder.path().join(name));
@@ -151,7 +151,7 @@ fn a_log_that_did_not_keep_up_says_how_many_lines_are_lost_when_it_has_caught_up
     let (_folder, [events, access]) = folder(["events", "access"]);
     let made = Command::new("mkfifo").arg(&access).status();
     assert!(made.expect("mkfifo is installed").success());
-    // Open for both, so that nobody waits for the other side.
+    // Opened for reading and writing, so that neither side waits for the other.
     let both = File::options().read(true).write(true).open(&access);
     let mut pipe = both.expect("a pipe");
     let process = Process::start(&logged_to(&events, Some(&access)).one_worker());

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::support::process::free_address;
 use crate::support::{After, Client, Config, Origin, Process, eventually, get};
 
-/// Every path under `/api` to the echo, logged as those lines say.
+/// A file that sends every path under `/api` to the echo; `log` has the lines of `[log]`.
 fn logged(log: &str) -> Config {
     // One worker, so that lines come in the order of the requests.
     Config::to("builtin:echo")
@@ -22,7 +22,7 @@ fn text<'a>(record: &'a Value, field: &str) -> &'a str {
     text.unwrap_or_else(|| panic!("no {field} in {record}"))
 }
 
-/// Returns whose quota each policy counted.
+/// Returns the partition that each policy counted.
 fn partitions(record: &Value) -> Vec<&str> {
     let partitions = record.get("partitions").and_then(Value::as_array);
     let partitions = partitions.unwrap_or_else(|| panic!("no partitions in {record}"));
@@ -208,7 +208,7 @@ fn an_upstream_that_fails_is_named_with_its_cause_in_every_record_and_once_as_an
 fn an_upstream_whose_name_does_not_resolve_says_so() {
     let process = Process::start(&Config::to("http://no.such.host.invalid").route("/*", ""));
     let answer = get(process.public, "/", "");
-    // When an ejected endpoint would be back.
+    // An ejected endpoint would be back by then.
     assert_eq!(
         (answer.status, answer.field("retry-after")),
         (503, Some("10"))

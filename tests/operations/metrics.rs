@@ -4,7 +4,7 @@ use crate::support::gateway::start_text;
 use crate::support::redis::Server;
 use crate::support::{Client, Config, Metered as _, get, start};
 
-/// A gateway with an admin port, and that policy for each key.
+/// A file with an admin port, and this policy for each API key.
 fn keyed(policy: &str) -> Config {
     let policy = format!("partition = ['header:x-api-key']\n{policy}");
     Config::to("builtin:status/200")
@@ -16,10 +16,10 @@ fn keyed(policy: &str) -> Config {
 #[test]
 fn requests_are_near_the_limit_when_80_percent_of_a_quota_are_used() {
     for (policy, requests, near) in [
-        // The eighth, ninth and tenth.
+        // The eighth, ninth and tenth request are near the limit.
         ("quota = '10 per minute'", 12, 3),
         ("quota = '4 per minute'", 5, 1),
-        // Once for a request, however many of its quotas are nearly used up.
+        // A request counts once, however many of its quotas are nearly used up.
         ("quota = ['10 per minute', '10 per hour']", 10, 3),
         ("quota = ['10 per minute', '20 per hour']", 10, 3),
         (
@@ -98,7 +98,7 @@ fn own_answers_are_counted_by_their_exact_status() {
     ] {
         assert_eq!(refusals(status, reason), count, "{status} {reason}");
     }
-    // What upstreams answer is none of it.
+    // Answers of upstreams are not counted as refusals.
     assert_eq!(running.metric("tollgate_refusals_total"), 7);
 }
 
@@ -136,7 +136,7 @@ fn configured_quotas_and_hash_are_those_of_the_file_in_force() {
     assert_eq!(running.series(&format!("{units}\"keyed:90s\"}}")), Some(30));
     let window = "tollgate_policy_quota_window_seconds{policy=\"keyed\",quota=\"keyed:90s\"}";
     assert_eq!(running.series(window), Some(90.0));
-    // The hash says which file it is, not how often it was loaded.
+    // The hash identifies the file, whenever it was loaded.
     running
         .gateway
         .reload(&file("'10 per minute'"))

@@ -4,11 +4,11 @@ use serde_json::Value;
 
 use crate::support::{Client, Config, Metered, Process, get};
 
-/// Field lines full of what must not be seen.
+/// Field lines full of secrets, none of which may be shown.
 const SECRETS: &str = "X-Api-Key: sk_live_SECRET_one\r\nAuthorization: Bearer SECRET\r\n\
                        Cookie: session=SECRET\r\nX-Forwarded-For: 203.0.113.9\r\n";
 
-/// Two requests an hour for each key, on `/api/*`.
+/// A file with a policy of two requests an hour for each key, on `/api/*`.
 fn keyed(log: &str) -> Config {
     // One worker, so that lines come in the order of the requests.
     Config::to("builtin:echo")
@@ -21,7 +21,7 @@ fn keyed(log: &str) -> Config {
         .with(&format!("[log]\n{log}"))
 }
 
-/// Returns the statuses that records tell.
+/// Returns the statuses of records.
 fn statuses(records: &[Value]) -> Vec<Option<u64>> {
     let statuses = records.iter().map(|record| record["status"].as_u64());
     statuses.collect()
@@ -40,7 +40,7 @@ fn every_request_is_one_line_that_says_what_became_of_it() {
     for record in &records {
         let told = ["method", "host", "client"].map(|field| record[field].as_str());
         assert_eq!(told, ["GET", "a.test", "127.0.0.1"].map(Some), "{record}");
-        // There is no origin.
+        // The upstream is built in, so there is no endpoint and no attempt.
         let at_origin = ["endpoint", "attempts"].map(|field| record.get(field));
         assert_eq!(at_origin, [None; 2], "{record}");
     }

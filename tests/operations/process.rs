@@ -13,7 +13,7 @@ use crate::support::process::{command, free_address, run_to_end};
 use crate::support::ratelimit::{policy, remaining};
 use crate::support::{Client, Config, Metered, Origin, Process, eventually, get};
 
-/// A file with four mistakes on lines 8, 9, 13 and 14, for that address.
+/// A file with a listener at this address, and mistakes on lines 8, 9, 13 and 14.
 fn mistaken(address: impl std::fmt::Display) -> String {
     format!(
         "[listeners.public]\n\
@@ -33,7 +33,7 @@ fn mistaken(address: impl std::fmt::Display) -> String {
     )
 }
 
-/// One quota for all on `/*`, towards the echo.
+/// A file with one quota for all clients on `/*`, in front of the echo.
 fn limited(quota: &str) -> Config {
     let lines = format!("quota = '{quota}'\npartition = []");
     Config::to("builtin:echo")
@@ -41,13 +41,13 @@ fn limited(quota: &str) -> Config {
         .route("/*", "policies = ['per-client']")
 }
 
-/// Returns the quota that answers tell of; one request is spent on it.
+/// Returns the quota that an answer reports; the request spends a unit of it.
 fn told_quota(process: &Process) -> i64 {
     let answer = get(process.public, "/", "");
     policy(&answer)[0].1[0].1
 }
 
-/// Waits until answers tell of that quota and returns how many requests were spent on it.
+/// Waits until answers report this quota, and returns how many requests were spent on it.
 #[track_caller]
 fn wait_for_quota(process: &Process, quota: i64) -> i64 {
     let mut spent = 0;
@@ -58,7 +58,7 @@ fn wait_for_quota(process: &Process, quota: i64) -> i64 {
     spent
 }
 
-/// Writes to a pipe once somebody has opened it to read.
+/// Writes to a pipe once a reader has opened it; `before` runs between the two.
 fn write_to_reader(pipe: &Path, text: &str, before: impl FnOnce()) {
     let mut options = OpenOptions::new();
     options.write(true).custom_flags(O_NONBLOCK);
@@ -67,7 +67,7 @@ fn write_to_reader(pipe: &Path, text: &str, before: impl FnOnce()) {
     writer.write_all(text.as_bytes()).expect("it is still read");
 }
 
-/// Opening a pipe fails if nobody reads it; the same number on every Linux but MIPS and Alpha.
+/// Makes opening a pipe fail if nobody reads it; the same number on every Linux but MIPS and Alpha.
 const O_NONBLOCK: i32 = 0o4000;
 
 #[test]
@@ -113,7 +113,7 @@ fn the_start_says_where_it_listens_what_it_read_and_how_to_try_it() {
 
 #[test]
 fn a_mistaken_file_is_exit_78_with_every_mistake_before_any_port_is_bound() {
-    // Were the port bound first, the start would fail on that, and otherwise.
+    // If the port were bound first, the start would fail because of it, and with another status.
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("a bound socket");
     let output = run_to_end(&mistaken(address));
@@ -173,7 +173,7 @@ fn a_reload_under_load_loses_no_request_and_no_count() {
     });
     let answer = get(process.public, "/", "");
     assert_eq!(remaining(&answer, "per-client"), 1_500_000 - spent - 1);
-    // Those without a policy reached the origin too.
+    // Requests to routes without a policy reached the origin too.
     assert_eq!(i64::try_from(origin.requests().len()), Ok(spent + 1 + 3));
 }
 

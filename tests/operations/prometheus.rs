@@ -1,5 +1,5 @@
-//! What Prometheus makes of a gateway: it reads both forms of the metrics, and the alerts and the dashboard that
-//! are shipped ask for series that there are.
+//! What Prometheus makes of a gateway: it reads both forms of the metrics, and the alerts and the dashboard that are
+//! shipped ask for series that exist.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ use crate::support::{Config, Metered as _, Origin, Process, eventually, get};
 
 const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
 
-/// A gateway that has everything which there are metrics of.
+/// A gateway that exports every metric there is.
 struct Whole {
     process: Process,
     _redis: Server,
@@ -58,7 +58,7 @@ impl Whole {
     }
 }
 
-/// Returns the words of a text that are names of a gateway's series.
+/// Returns the words of a text that name series of a gateway.
 fn series_in(text: &str) -> BTreeSet<String> {
     let is_part = |character: char| character.is_ascii_alphanumeric() || character == '_';
     let words = text.split(|character| !is_part(character));
@@ -190,7 +190,7 @@ fn prometheus_scrapes_both_forms() {
             scraped.map(|samples| samples.to_string()),
             Some(lines.to_string())
         );
-        // Each metric has the type that it has in the other form.
+        // Each metric has the same type in both forms.
         for (metric, kind) in [
             ("tollgate_request_duration_seconds", "histogram"),
             ("tollgate_store_bytes", "gauge"),
@@ -207,7 +207,7 @@ fn prometheus_scrapes_both_forms() {
     );
 }
 
-/// Passes on requests without the field by which Prometheus asks for OpenMetrics.
+/// Forwards requests without the field by which Prometheus asks for OpenMetrics; returns the address to scrape.
 fn without_accept(to: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("a bound port");
@@ -221,11 +221,11 @@ fn without_accept(to: SocketAddr) -> SocketAddr {
             }
             let head = String::from_utf8(head).expect("a head of Prometheus");
             let lines = head.split_inclusive("\r\n");
-            // It must not ask for a compressed page either, which nobody here could look into.
+            // Accept-Encoding goes too, so that the page is not compressed.
             let kept: String = lines.filter(|line| !line.starts_with("Accept")).collect();
             let mut gateway = TcpStream::connect(to).expect("the admin port");
             gateway.write_all(kept.as_bytes()).expect("it reads");
-            // Whether the client still listens is its own business.
+            // The client may no longer be listening.
             let _ = std::io::copy(&mut gateway, &mut client);
             let _ = client.shutdown(Shutdown::Both);
         }
@@ -241,7 +241,7 @@ struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts one that scrapes each target twice a second.
+    /// Starts a Prometheus that scrapes each target twice a second.
     #[track_caller]
     fn start(jobs: &[(&str, SocketAddr)]) -> Self {
         let directory = tempfile::tempdir().expect("a folder");
@@ -274,14 +274,14 @@ impl Prometheus {
         }
     }
 
-    /// Asks its API; none if it does not answer yet.
+    /// Asks the API; returns `None` if it does not answer yet.
     fn ask(&self, target: &str) -> Option<Value> {
         TcpStream::connect(self.port.address).ok()?;
         let answer = get(self.port.address, target, "");
         (answer.status == 200).then(|| answer.json()["data"].clone())
     }
 
-    /// Returns the value of a query that one series answers.
+    /// Returns the value of a query that matches a single series.
     fn query(&self, query: &str) -> Option<f64> {
         let data = self.ask(&format!("/api/v1/query?query={}", escaped(query)))?;
         data["result"][0]["value"][1].as_str()?.parse().ok()

@@ -1,4 +1,4 @@
-//! How a gateway ends: what it has begun is answered, and nothing makes it wait too long.
+//! How a gateway ends: it answers what clients have begun to send, and nothing makes it wait too long.
 
 use std::thread;
 
@@ -84,7 +84,7 @@ fn request_that_was_queued_when_the_gateway_ended_is_answered() {
     }
 }
 
-/// What has been begun and is completed once the gateway is ending, and by how many answers.
+/// A request that a client has begun to send is answered, if it is completed while the gateway is ending.
 #[test]
 fn what_a_client_has_begun_to_send_is_awaited_when_the_gateway_ends() {
     let gate = Gate::default();
@@ -103,7 +103,7 @@ fn what_a_client_has_begun_to_send_is_awaited_when_the_gateway_ends() {
     let request = "GET /echo HTTP/1.1\r\nHost: a.test\r\n\r\n";
     let slow = request.replace("echo", "slow");
     let header = "PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n";
-    // After how many answers the rest comes, what has come before and what comes then.
+    // Name, address, answers that come first, what is sent before them, and what is sent in part and completed later.
     let rows = [
         (
             "a fresh head",
@@ -154,10 +154,10 @@ fn what_a_client_has_begun_to_send_is_awaited_when_the_gateway_ends() {
             (name, client, &then[come..])
         })
         .collect();
-    // A whole request waits too, if the answer in front of it has not said that it is the last.
+    // A whole request is awaited too, if the answer before it has not said that it is the last.
     let mut behind = Client::connect(public);
     behind.send(format!("{slow}{request}"));
-    // Whoever has sent nothing is not awaited for long.
+    // A client that has sent nothing is not awaited for long.
     let mut silent = [public, proxied].map(Client::connect);
     origin.wait_for_requests(4);
     running.settle();

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::support::process::run_to_end;
 use crate::support::{Client, Config, Process, eventually};
 
-/// A gateway with a listener `local` on the socket at `path`, and one quota for each address.
+/// A file with a listener `local` on the socket at `path`, and a quota for each address.
 fn on(path: &Path, lines: &str) -> Config {
     let path = path.display();
     Config::limited("builtin:echo", "quota = '2 per hour'").with(&format!(
@@ -68,7 +68,7 @@ fn what_is_anothers_is_not_replaced_and_the_start_says_so() {
         (&text, "there is a file at this path that is not a socket"),
         (&nowhere, "No such file or directory"),
     ] {
-        // The first listener's socket is not left behind either.
+        // The first listener's socket is not left over either.
         let first = folder.path().join("first.sock");
         let config = on(path, "").address(&format!("unix:{}", first.display()));
         let output = run_to_end(&config.text());
@@ -102,7 +102,7 @@ fn a_reload_keeps_the_socket_and_names_a_changed_address() {
     process.wait_for_line(&["needs a restart", &changed]);
     process.wait_for_line(&["the new configuration is in effect"]);
     assert!(!other.exists());
-    // The rest of the file applies, also to connections that there were before.
+    // The rest of the file applies, also to connections from before the reload.
     for mut client in [client, connect(&path)] {
         let answer = client.get("/", "Forwarded: for=203.0.113.9\r\n");
         assert!(answer.text().contains("203.0.113.9"), "{}", answer.text());

@@ -1,4 +1,4 @@
-//! The hand-over to another process: what goes along, what it says, and what happens when it fails.
+//! The hand-over to another process: what is passed on, what is reported, and what happens when it fails.
 
 use std::fs;
 
@@ -31,13 +31,13 @@ fn a_new_process_goes_on_with_the_counters_and_what_operators_ordered() {
         let mut idle = Client::connect(generations.first.admin);
         assert_eq!(idle.get("/livez", "").status, 200);
         generations.upgraded();
-        // What it would ask for next is for the new process.
+        // The next request of an idle client is for the new process.
         idle.assert_closed();
         let blocked = Client::connect_from([127, 0, 0, 9], public).get("/", "");
         assert_eq!(blocked.status, 403);
     }
     assert_eq!(statuses, [200, 200, 200, 429, 429]);
-    // Whoever asks the port itself is answered by the process that ends.
+    // A client that asks through the port is answered by the process that ends.
     let mut admin = Client::connect(generations.first.admin);
     let upgraded = admin.ask(format!(
         "POST /api/upgrade HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
@@ -90,7 +90,7 @@ fn a_new_process_that_cannot_serve_leaves_the_old_one_serving_and_says_why() {
     let _other = std::net::TcpListener::bind(taken).expect("a free port");
     let cannot_listen = format!("cannot listen on {taken} (listeners.b.address)");
     let cases = [
-        // What stands in the place of the binary, and in that of the file.
+        // A script in place of the binary, lines added to the file, the exit status, and what is reported.
         ("", "[routs]\n".to_owned(), 78, "[[routes]]"),
         (
             "",
@@ -106,7 +106,7 @@ fn a_new_process_that_cannot_serve_leaves_the_old_one_serving_and_says_why() {
             1,
             "versions 0 and 1",
         ),
-        // It dies as soon as it has read what it begins with.
+        // It dies as soon as it has read the first byte of what it is sent.
         (
             "head -c 1 > /dev/null; kill -KILL $$",
             String::new(),
@@ -223,7 +223,7 @@ fn a_process_whose_clients_have_all_descriptors_hands_over() {
     assert_eq!(get(first.public, "/", "").status, 200);
 }
 
-/// Whoever keeps a connection for long must not keep a process for each upgrade.
+/// A client that keeps a connection for long must not keep a process for each upgrade.
 #[test]
 fn at_most_four_earlier_processes_drain() {
     let gate = Gate::default();

@@ -1,4 +1,4 @@
-//! What an operator sees of endpoints that fail, and that a process which reloads all the time keeps nothing.
+//! What an operator sees of failing endpoints, and that a process which reloads all the time leaks nothing.
 
 use std::collections::HashSet;
 use std::fs;
@@ -68,7 +68,7 @@ fn metrics_tell_of_each_endpoint_what_it_had_and_whether_it_is_used() {
         assert_eq!(metric("requests_total", "", index), Some(5.0));
         assert_eq!(metric("response_seconds_count", "", index), Some(5.0));
         assert_eq!(metric("active_requests", "", index), Some(0.0));
-        // While it is checked, there is another one.
+        // While a health check runs, there is a second connection.
         eventually("one connection is open", || {
             (metric("connections_open", "", index) == Some(1.0)).then_some(())
         });
@@ -95,7 +95,7 @@ fn metrics_tell_of_each_endpoint_what_it_had_and_whether_it_is_used() {
     }
     process.rewrite(&balanced(&replicas[1..], &[1], lines));
     process.signal("HUP");
-    // A worker learns of it by its next request.
+    // A worker learns of the reload by its next request.
     eventually("who left is not shown", || {
         client.get("/", "");
         get(process.public, "/", "");
@@ -112,7 +112,7 @@ fn metrics_tell_of_each_endpoint_what_it_had_and_whether_it_is_used() {
     );
 }
 
-/// Clients that ask all the time, until told to stop; returns how many requests there were, and what failed.
+/// Starts clients that send requests until told to stop; each returns how many it sent, and which statuses failed.
 fn load(process: &Process, stop: &Arc<AtomicBool>) -> Vec<JoinHandle<(usize, Vec<u16>)>> {
     let client = |_| {
         let (address, stop) = (process.public, Arc::clone(stop));
@@ -178,7 +178,7 @@ fn reloads_under_load_fail_no_request_and_leave_no_descriptor_and_no_thread() {
         (most(|pair| pair.0), most(|pair| pair.1))
     };
     let (first, last) = (most(&taken[..RELOADS / 3]), most(&taken[2 * RELOADS / 3..]));
-    // Each client has a connection, and each worker one for each of them to two origins.
+    // Leaves room for a connection of each client, and one of each worker to either of two origins.
     assert!(
         last.0 <= first.0.map(|value| value + 16),
         "descriptors: {first:?} {last:?}"

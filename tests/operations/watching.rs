@@ -10,18 +10,18 @@ fn route(path: &str) -> String {
     format!("[[routes]]\npath = '{path}'\nupstream = 'api'\n")
 }
 
-/// Counts the lines that have this.
+/// Counts the log lines that contain `part`.
 fn count(process: &Process, part: &str) -> usize {
     let lines = process.lines();
     lines.iter().filter(|line| line.contains(part)).count()
 }
 
-/// A configuration with included files, which are watched if this says so.
+/// A configuration with included files; `watch` is a line that may say to watch them.
 fn config(watch: &str) -> Config {
     Config::to("builtin:echo").top(&format!("include = ['conf.d/*.toml']\n{watch}"))
 }
 
-/// A gateway that watches a directory of included files, which a link leads to, as Kubernetes mounts it.
+/// A gateway that watches a directory of included files behind a link, as Kubernetes mounts them.
 fn watching() -> Process {
     Process::start_as(&config("watch = true"), |file| {
         let folder = file.parent().expect("a folder").join("conf.d");
@@ -43,7 +43,7 @@ fn a_watched_file_is_read_again_when_it_changes_and_a_bad_one_is_said_once() {
     let process = watching();
     let status = |path: &str| get(process.public, path, "").status;
     let conf = folder(&process).join("conf.d");
-    // As Kubernetes does it: a new directory, and the link is set to it in one step.
+    // As Kubernetes does it: a new directory, and a link that is switched to it in one step.
     fs::create_dir(conf.join("..2")).expect("a writable folder");
     fs::write(conf.join("..2/a.toml"), route("/b")).expect("a writable folder");
     symlink("..2", conf.join("..new")).expect("a link");
@@ -52,7 +52,7 @@ fn a_watched_file_is_read_again_when_it_changes_and_a_bad_one_is_said_once() {
     process.wait_for_line(&["\"reloaded\"", "route /b added"]);
     process.wait_for_line(&["the new configuration is in effect", "\"changes\":2"]);
     assert_eq!((status("/a"), status("/b")), (404, 200));
-    // A new file with a mistake changes nothing; it is read again once it is mended, and not before.
+    // A new file with a mistake changes nothing; it is read again once it is mended, and not sooner.
     fs::write(conf.join("c.toml"), "shutdown_grace = 5\n").expect("a writable folder");
     process.wait_for_line(&["cannot reload", "conf.d/c.toml:1:18"]);
     assert_eq!((status("/a"), status("/b")), (404, 200));
@@ -75,7 +75,7 @@ fn watching_is_turned_off_and_on_again_by_a_reload() {
     process.wait_for_line(&["\"reloaded\"", "watch false → true"]);
     fs::write(&part, "shutdown_grace = '7s'\n").expect("a writable folder");
     process.wait_for_line(&["\"reloaded\"", "shutdown_grace 6s → 7s"]);
-    // One reload for each change, that by a signal among them.
+    // One reload for each change, including the one by a signal.
     eventually("the last line of the third reload", || {
         (count(&process, "the new configuration is in effect") == 3).then_some(())
     });

@@ -1,4 +1,4 @@
-//! What then: marked requests, refusals in the operator's own words, fields of a route, and what browsers
+//! What follows a decision: marked requests, refusals in the operator's own words, fields of a route, and what browsers
 //! may read.
 
 use super::stores::on_each_store;
@@ -82,7 +82,7 @@ fn a_policy_refuses_in_its_own_words() {
             let text = String::from_utf8(answer.body.clone()).expect("text");
             assert!(text.contains(body), "{lines}: {text}");
             assert_eq!(answer.field("retry-after"), Some("3600"), "{lines}");
-            // gRPC has words of its own.
+            // gRPC is refused in its own form: status 200, `grpc-status` 8, and no body.
             let grpc = client.get("/", "Content-Type: application/grpc\r\n");
             assert_eq!((grpc.status, grpc.field("grpc-status")), (200, Some("8")));
             assert!(grpc.body.is_empty());

@@ -1,4 +1,4 @@
-//! Costs that bodies tell: reserved by the request, settled by its answer, never silently free.
+//! Costs that bodies report: reserved for the request, settled by its answer, never silently free.
 
 mod answers;
 mod attacks;
@@ -16,7 +16,7 @@ use super::stores::on_each_store;
 use crate::support::ratelimit::remaining;
 use crate::support::{After, Client, Config, Metered, Origin, Process};
 
-/// What an origin does with a request.
+/// What an origin sends in reply to a request, and what it does with the connection then.
 #[derive(Clone)]
 struct Reply {
     bytes: Vec<u8>,
@@ -25,11 +25,11 @@ struct Reply {
 
 const REPORTED: &str = r#"{"id":"a","usage":{"total_tokens":25}}"#;
 
-/// The policy of most tests: it reserves 10 and has 1000000, in a window that no test sees end.
+/// The policy of most tests: a request reserves 10 of 1000000 units, in a window that no test sees end.
 const POLICY: &str = "quota = '1000000 per 366 days'\nalgorithm = 'fixed-window'\npartition = []\n\
                       cost = 'response-json:/usage/total_tokens'\nreserve = 10\nmax_cost = 100000";
 
-/// An origin that gives each target its reply, and `/zero` a usage of 0.
+/// An origin that gives each target its reply; `/zero` reports a usage of 0.
 fn origin(replies: &[(String, Reply)]) -> Origin {
     let mut replies: HashMap<_, _> = replies.iter().cloned().collect();
     let zero = json(r#"{"usage":{"total_tokens":0}}"#);
@@ -73,14 +73,14 @@ fn chunked(content_type: &str, chunks: &[&str]) -> Reply {
     raw(&head, &body)
 }
 
-/// Says how much of `POLICY` is left while nothing is under way.
+/// Returns how much of `POLICY` is left while no other request is in progress.
 fn left(client: &mut Client) -> i64 {
     let answer = client.get("/zero", "");
     assert_eq!(answer.status, 200);
     remaining(&answer, "p") + 10
 }
 
-/// A policy that reserves what the request says.
+/// A policy under which a request reserves what its body says.
 const RESERVING: &str = "quota = '1000000 per 366 days'\nalgorithm = 'fixed-window'\npartition = []\n\
      cost = 'response-json:/usage/total_tokens'\nunit = 'tokens'\nmax_cost = 5000000\n\
      reserve = [{ from = 'request-json:/max_tokens | /max_completion_tokens', or = 100 }, \
@@ -205,7 +205,7 @@ fn five_small(more: &str) -> String {
 
 const SMALL: &str = r#"{"max_tokens":10}"#;
 
-/// The head of a request whose body waits until it is asked for.
+/// The head of a request whose body the client sends only after a 100 (Continue).
 const WITHHELD: &str =
     "POST /zero HTTP/1.1\r\nHost: a.test\r\nContent-Length: 17\r\nExpect: 100-continue\r\n\r\n";
 
@@ -221,7 +221,7 @@ fn a_request_that_is_refused_whatever_it_says_is_refused_unread() {
                 assert_eq!(client.post("/zero", "", SMALL).status, 200);
             }
             assert_eq!(client.post("/zero", "", SMALL).status, 429);
-            // Not even the smallest reserve fits, so nobody asks for the body.
+            // Not even the smallest reserve fits, so the gateway does not ask for the body.
             assert_eq!(client.ask(WITHHELD).status, 429);
             assert_eq!(origin.requests().len(), 5);
         });

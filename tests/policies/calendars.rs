@@ -14,7 +14,7 @@ use crate::support::{
     start_skewed,
 };
 
-/// From the start of manual clocks, 2023-11-15 at midnight UTC, to the end of November.
+/// Seconds from the start of manual clocks, 2023-11-15 at midnight UTC, to the end of November.
 const TO_DECEMBER: u64 = 16 * DAY;
 const DAY: u64 = 86_400;
 
@@ -55,7 +55,7 @@ fn a_month_is_over_at_its_end_and_answers_say_when_that_is() {
         );
         running.clock.advance(secs(3600));
         assert_eq!((ask().status, ask().status), (200, 429));
-        // All clients would come back at once: up to five minutes are added by chance.
+        // Up to five minutes are added by chance, because otherwise all clients would come back at once.
         let by_month = retry_after(&ask());
         let left = TO_DECEMBER - 3600;
         assert!((left..=left + 300).contains(&by_month), "{by_month}");
@@ -86,7 +86,7 @@ fn each_customer_has_a_day_of_its_own_by_a_claim_or_by_the_file() {
         rows.display()
     );
     let of = |sub: &str, day: Value| token(json!({ "sub": sub, "billing": { "day": day } }));
-    // Days from the 15th of November on, until the quota is whole again.
+    // Each client's token, what is left, and how many days after 15 November the quota is whole again.
     for (policy, clients) in [
         (
             by_claim,
@@ -95,11 +95,11 @@ fn each_customer_has_a_day_of_its_own_by_a_claim_or_by_the_file() {
                 (of("b", json!("31")), 4, 15),
                 (of("c", json!(15)), 4, 30),
                 (of("d", json!(1)), 4, 16),
-                // What is no day means the policy's.
+                // A claim that is not a day means the policy's day.
                 (of("e", json!(0)), 4, 10),
                 (of("f", json!("sunday")), 4, 10),
                 (token(json!({ "sub": "g" })), 4, 10),
-                // Another day of the same client begins a whole quota, and the other one stays as it is.
+                // With another day, the same client begins a whole quota, and the earlier one stays as it is.
                 (of("a", json!(21)), 4, 6),
                 (of("a", json!(20)), 3, 5),
             ],
@@ -176,10 +176,10 @@ fn quotas_of_one_policy_are_counted_each_as_it_says() {
     });
 }
 
-/// The gateway sends the windows around its own time; Redis has another.
+/// A gateway sends the windows around its own time, but the windows of Redis' time are what counts.
 #[test]
 fn gateways_whose_clocks_are_weeks_off_count_one_month_by_the_clock_of_redis() {
-    // Half a month from an edge. Each start asks once.
+    // Half a month from an edge, so that no window ends during the test. Each start sends one request.
     let now = Timestamp::try_from(SystemTime::now()).expect("a time");
     let now = TimeZone::UTC.to_datetime(now);
     let day = 1 + (i64::from(now.day()) + 14) % 28;
@@ -205,7 +205,7 @@ fn gateways_whose_clocks_are_weeks_off_count_one_month_by_the_clock_of_redis() {
         let answer = get(gateway.public, "/", "");
         assert_eq!(remaining(&answer, "p"), i64::try_from(left).expect("few"));
     }
-    // What comes back, comes back where it was charged.
+    // A unit that comes back does so in the window in which it was charged.
     for gateway in &gateways {
         eventually("a unit is there, and comes back", || {
             (get(gateway.public, "/lost", "").status == 404).then_some(())

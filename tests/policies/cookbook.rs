@@ -1,4 +1,4 @@
-//! The recipes of `docs/cookbook.md`: each is short, loads as it stands there, and does what it says.
+//! The recipes of `docs/cookbook.md`: each is short, loads as printed there, and does what it says.
 
 mod plans;
 mod ports;
@@ -15,7 +15,7 @@ use crate::support::issuer::Issuer;
 use crate::support::ratelimit::remaining;
 use crate::support::{After, Client, Origin, Recorded, Running, secs};
 
-/// Returns a recipe that listens on a free port, with that origin in place of the file's.
+/// Returns a recipe that listens on a free port, with this origin in place of its upstream's.
 fn recipe(name: &str, origin: &Origin) -> String {
     let text = fs::read_to_string(folder().join(format!("{name}.toml"))).expect("a recipe");
     let text = text.replace("127.0.0.1:8080", "127.0.0.1:0");
@@ -27,7 +27,7 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/cookbook")
 }
 
-/// Answers with the status and the field that the request asks for in `X-Answer: 401 x-units: 5`.
+/// An origin that answers with the status and the field that a request asks for: `X-Answer: 401 x-units: 5`.
 fn obedient() -> Origin {
     Origin::scripted(|exchange| {
         exchange.read_body()?;
@@ -50,14 +50,14 @@ fn count(client: &mut Client, target: &str, fields: &str, count: usize, status: 
     statuses.filter(|one| *one == status).count()
 }
 
-/// Runs a recipe on each store.
+/// Tests a recipe on each store.
 fn cook(name: &str, taste: impl Fn(&Running, &Origin)) {
     let origin = obedient();
     let text = recipe(name, &origin);
     on_each_store_text(&text, |running| taste(running, &origin));
 }
 
-/// Runs a recipe on each store, with what makes a token of claims that it believes.
+/// Tests a recipe on each store, with a function that makes a token of claims, which the recipe accepts.
 fn with_issuer(text: &str, taste: impl Fn(&Running, &dyn Fn(Value) -> String)) {
     let issuer = Issuer::ec();
     let folder = tempfile::tempdir().expect("a folder");
@@ -343,7 +343,7 @@ fn test_keys() {
 fn promotion() {
     cook("promotion", |running, _| {
         let mut client = Client::connect(running.public);
-        // 19 of 500 cents leave 500: room for one more, whose answer tells less.
+        // 19 times 500 cents leave 500, enough to reserve one more, whose answer then reports only 1.
         let redeem = |client: &mut Client, cents: u64| {
             let fields = format!("X-Answer: 200 x-cents: {cents}\r\n");
             let answer = client.get("/redeem", &fields);

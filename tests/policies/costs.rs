@@ -4,7 +4,7 @@ use super::stores::on_each_store;
 use crate::support::ratelimit::remaining;
 use crate::support::{After, Client, Config, Origin, Refusing, Unreachable, eventually, get, secs};
 
-/// An origin whose answers tell what the path says: `/200/x-cost: 5` is 200 with that field.
+/// An origin whose answers have the status and field in the path: `/200/x-cost: 5` is answered with 200 and that field.
 fn reporting() -> Origin {
     Origin::scripted(|exchange| {
         exchange.read_body()?;
@@ -110,7 +110,7 @@ fn a_response_header_settles_what_was_reserved() {
             ("/200/x-cost:%2025", 75),
             ("/200/x-cost:%203", 72),
             ("/200/x-cost:%2099", 22),
-            // Missing: the reserve stays.
+            // The cost is unreadable or missing: the reserve stays.
             ("/200/x-cost:%201.5", 12),
             ("/200", 2),
         ] {

@@ -1,4 +1,4 @@
-//! `debug_from`: who is told in `Tollgate-Decision` how its request was decided, and what.
+//! `debug_from`: which clients are told in `Tollgate-Decision` how their requests were decided, and what it says.
 
 use std::fmt::Write as _;
 
@@ -27,7 +27,7 @@ fn callers_of_the_networks_are_told_how_each_policy_decided_and_others_are_not()
             format!("X-Forwarded-For: {from}\r\nX-Key: {key}\r\nTollgate-Decision: mine\r\n");
         let answer = client.get(path, &fields);
         let told = answer.field("tollgate-decision").map(|told| {
-            // The client's name has a digest under a key of the process.
+            // The client's name has a digest, which differs from process to process.
             let parts = told.split_once("gold~");
             parts.map_or(told.to_owned(), |(before, after)| {
                 format!("{before}gold{}", &after[8..])

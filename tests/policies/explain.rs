@@ -1,11 +1,11 @@
-//! `POST /api/explain`: what a request would meet now, which is what it then meets.
+//! `POST /api/explain`: it says what would become of a request now, and the same then becomes of it.
 
 use serde_json::{Value, json};
 
 use super::stores::on_each_store;
 use crate::support::{Answer, Client, Config, Running, secs, start};
 
-/// Asks the admin port.
+/// Posts `content` to `/api/explain` on the admin port.
 fn ask(running: &Running, content: &str) -> Answer {
     let admin = running.gateway.admin_address().expect("an admin port");
     let length = content.len();
@@ -86,7 +86,7 @@ fn explain_says_what_is_left_and_spends_nothing() {
     });
 }
 
-/// A method, a target, fields, and the status that both the gateway and the explanation have.
+/// Method, target and fields of a request, and the status that both the gateway and the explanation give it.
 type Case<'t> = (&'t str, &'t str, &'t [(&'t str, &'t str)], u16);
 
 #[test]

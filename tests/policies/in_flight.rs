@@ -14,7 +14,7 @@ use crate::support::{
     After, Client, Config, Gate, Origin, Running, TOKEN, eventually, get, said, start,
 };
 
-/// A policy `p` of that quota by key, with those lines.
+/// Returns a file with a policy `p` of this quota for each API key, which has these further lines.
 fn config(endpoint: impl AsRef<str>, quota: &str, lines: &str) -> Config {
     let lines = format!("quota = '{quota}'\npartition = ['header:x-api-key']\n{lines}");
     (Config::limited(endpoint, &lines).admin("127.0.0.1:0")).admin_token(TOKEN)
@@ -31,7 +31,7 @@ fn free(running: &Running) -> u64 {
     remaining.as_u64().expect("a number")
 }
 
-/// Waits until so many units of Alice's quota are free.
+/// Waits until this many units of Alice's quota are free.
 #[track_caller]
 fn wait_for(running: &Running, units: u64) {
     eventually("the units are as expected", || {
@@ -60,7 +60,7 @@ fn a_unit_is_held_until_its_answer_has_ended() {
         assert_eq!(free(&running), 0);
         let (status, report) = said(&running, "get", "alice", &json!({}));
         assert_eq!((status, &report["quotas"][0]["limit"]), (200, &json!(2)));
-        // Another client has its own.
+        // Another client has a quota of its own.
         let mut bob = Client::asking(running.public, "/", "X-Api-Key: bob\r\n");
         origin.wait_for_requests(3);
         gate.open();
@@ -72,7 +72,7 @@ fn a_unit_is_held_until_its_answer_has_ended() {
         wait_for(&running, 2);
         let again = get(running.public, "/", ALICE);
         assert_eq!((again.status, remaining(&again, "p")), (200, 1));
-        // Nothing of it is corrected by hand, and no other kind of quota takes its place.
+        // Operators can neither correct units in flight by hand nor replace them by another kind of quota.
         for (command, more) in [
             ("adjust", json!({ "units": -1 })),
             ("reset", json!({})),
@@ -84,10 +84,10 @@ fn a_unit_is_held_until_its_answer_has_ended() {
     });
 }
 
-/// What a client does to end a request whose head the origin has.
+/// A way in which a request ends once the origin has its head.
 type End = fn(Client, &Gate);
 
-/// Starts an origin that ends each target in its own way, some behind the gate.
+/// Starts an origin that ends the request for each target in its own way, some once the gate is open.
 fn ending(gate: &Gate) -> Origin {
     let gate = gate.clone();
     Origin::scripted(move |exchange| {
@@ -228,7 +228,8 @@ fn a_thousand_at_once_never_hold_more_than_there_are() {
             most.fetch_max(now.fetch_add(1, SeqCst) + 1, SeqCst);
             exchange.read_body()?;
             thread::yield_now();
-            // Before the answer: the gateway may admit another as soon as it has this one.
+            // Counted out before the answer, because the gateway may admit another request as soon as it has the
+            // answer.
             now.fetch_sub(1, SeqCst);
             exchange.write(OK)?;
             Ok(After::Keep)
@@ -269,7 +270,7 @@ fn costs_are_units_and_plans_are_all_or_nothing() {
         let mut heavy = Client::asking(running.public, "/heavy", ALICE);
         origin.wait_for_requests(1);
         assert_eq!(free(&running), 1);
-        // What one policy refuses costs the other nothing.
+        // A request that one policy refuses costs the other nothing.
         for _ in 0..5 {
             let refused = get(running.public, "/both", ALICE);
             assert_eq!((refused.status, remaining(&refused, "rate")), (429, 3));

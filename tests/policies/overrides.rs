@@ -1,4 +1,4 @@
-//! Overrides: single clients and tiers get something else, in full and at once when their file changes.
+//! Overrides: single clients and tiers get something else, and changes to their file apply in full and at once.
 
 use std::fs;
 
@@ -11,8 +11,8 @@ use crate::support::{Client, Config, Issuer, Origin, Process, Running, get, jwks
 const POLICY: &str = "quota = '10 per hour'\nalgorithm = 'fixed-window'\n\
                       partition = ['header:x-api-key']\n";
 
-/// Asks with this key; returns the status, what is left if anything was counted, and what the
-/// upstream is told of the override.
+/// Sends a request with this key; returns the status, what is left of the quota if anything was counted, and the
+/// override that the upstream was told of.
 fn ask(client: &mut Client, origin: &Origin, key: &str) -> (u16, Option<i64>, Option<String>) {
     let before = origin.requests().len();
     let fields = format!("X-Api-Key: {key}\r\nTollgate-Tier: forged\r\n");
@@ -27,7 +27,7 @@ fn ask(client: &mut Client, origin: &Origin, key: &str) -> (u16, Option<i64>, Op
     (answer.status, left, upstream)
 }
 
-/// Replaces the digest behind `~`.
+/// Replaces the digest after `~` by `#`.
 fn without_digest(tier: &str) -> String {
     match tier.split_once('~') {
         Some((shown, digest)) if digest.len() == 8 => format!("{shown}~#"),
@@ -121,7 +121,7 @@ fn a_tier_is_in_clear_if_a_verified_claim_names_it_and_a_value_of_clients_never(
         ),
         (by("header:x-api-key", ""), keyed, "ente~#"),
         (by("ip", "header:x-plan"), "X-Plan: entry\r\n", "ent*"),
-        // Whose quota it is, is no tier, verified or not.
+        // What says whose quota it is, is redacted even if it is a verified claim.
         (by("jwt:sub", ""), &claimed, "cust~#"),
     ] {
         let (origin, file) = (Origin::plain(), keys.display());

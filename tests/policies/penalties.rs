@@ -1,4 +1,4 @@
-//! Penalties: whoever was refused is refused for a time.
+//! Penalties: a client that was refused stays refused for a time.
 
 use serde_json::{Value, json};
 
@@ -39,7 +39,7 @@ fn who_was_refused_is_refused_until_the_penalty_ends() {
         assert_eq!([ask().status, ask().status], [200, 200]);
         refused(&ask(), "300");
         running.clock.advance(secs(60));
-        // The quota is whole again, and the client is told when it has something of it.
+        // The quota is whole again, but the client is told when the penalty ends.
         let later = ask();
         refused(&later, "240");
         assert_eq!(state(&later), [item("p", &[("r", 0), ("t", 240)])]);
@@ -111,7 +111,7 @@ fn what_another_policy_refuses_begins_no_penalty() {
         running.clock.advance(secs(2));
         let refusal = get(running.public, "/", "");
         refused(&refusal, "3598");
-        // The strict one was not charged for it.
+        // The penalty has ended, and `strict` has its unit back.
         running.clock.advance(secs(3598));
         assert_eq!(status("/"), 200);
     });

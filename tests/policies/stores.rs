@@ -8,13 +8,13 @@ use tollgate::store::redis::wire::Script;
 use crate::support::redis::Server;
 use crate::support::{Config, Running, eventually, gateway::start_text, get, start};
 
-/// Calls `test` once per store, with a gateway of that file over that store and nothing counted yet.
+/// Calls `test` once per store, with a gateway that has this file, that store, and nothing counted yet.
 pub fn on_each_store_text(file: &str, test: impl Fn(&Running)) {
     test(&start_text(file));
     test(&start_text(&format!("{file}\n{}", redis())));
 }
 
-/// Calls `test` once per store, with how to start a gateway over that store and nothing counted yet.
+/// Calls `test` once per store, with a function that starts a gateway on that store with nothing counted yet.
 pub fn on_each_store(test: impl Fn(&dyn Fn(Config) -> Running)) {
     for store in [Store::Memory, Store::Redis] {
         println!("on {store:?}");
@@ -37,7 +37,7 @@ impl Store {
     }
 }
 
-/// Returns `[store]` of a Redis, with keys that nothing else has.
+/// Returns a `[store]` table for a Redis, with a key prefix that nothing else uses.
 pub fn redis() -> String {
     static SERVER: OnceLock<Server> = OnceLock::new();
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
@@ -55,8 +55,8 @@ fn lines(server: &Server, prefix: &str) -> String {
     format!("[store]\nurl = 'redis://{address}'\nprefix = '{prefix}'\ntimeout = '10s'")
 }
 
-/// Lets the server know the script that settles: the first call of a script takes two round trips, and
-/// another decision may come between them.
+/// Has the server load the script that settles: the first call of a script takes two round trips, and another decision
+/// may come between them.
 fn load_scripts(server: &Server) {
     let policy = "quota = '1 per second'\ncount_status = [401]";
     let config = Config::limited("builtin:status/200", policy).with(&lines(server, "first"));

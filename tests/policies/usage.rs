@@ -6,7 +6,7 @@ use super::stores::on_each_store;
 use crate::support::ratelimit::{item, remaining, state};
 use crate::support::{Answer, Client, Config, get, secs, start};
 
-/// A route with two policies, and usage of it without any.
+/// A route with three policies, one without any, and an unlimited route for usage.
 fn config() -> Config {
     let per_key = "partition = ['header:x-api-key']\non_missing = 'refuse'\nalgorithm = 'fixed-window'\n\
                    quota = ['5 per minute', '100 per hour']\nunit = 'calls'\n\
@@ -190,7 +190,7 @@ fn usage_is_decided_by_its_own_routes_policies_and_tells_their_quotas_once() {
             let answer = client.get("/usage?path=/a", "");
             let quotas = policies(&answer)[0]["quotas"].take();
             assert_eq!(quotas[0]["remaining"], left);
-            // A month has no number of seconds.
+            // A month has no fixed number of seconds.
             let month = &quotas[1];
             assert_eq!(
                 (&month["calendar"], &month["remaining"]),

@@ -1,4 +1,4 @@
-//! What a client is told: RateLimit fields, refusals, and a problem document for each mistake.
+//! Answers to clients: RateLimit fields, refusals, and a problem document for each mistake.
 
 use serde_json::{Value, json};
 use tollgate::clock::Micros;
@@ -7,7 +7,7 @@ use crate::support::gateway::start_at;
 use crate::support::ratelimit::{Item, item, policy, state};
 use crate::support::{Answer, Client, Config, Origin, Running, START, get, secs, start};
 
-/// What a refusal by those quotas says, but for its title.
+/// Returns the problem document of a refusal by these policies, without its title.
 fn quota_exceeded(violated: &[&str]) -> Value {
     json!({
         "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
@@ -91,7 +91,7 @@ fn seconds_follow_each_algorithm_and_are_rounded_up() {
         left: item("p", left),
         retry_after,
     };
-    // Half a second into the minute.
+    // The clock starts half a second into the minute.
     for case in [
         case(
             "quota = '2 per minute'\nalgorithm = 'fixed-window'",
@@ -114,7 +114,7 @@ fn seconds_follow_each_algorithm_and_are_rounded_up() {
             &[("r", 0), ("t", 60)],
             Some(60),
         ),
-        // The bucket weighs less than two only in its second microsecond a minute later.
+        // Their bucket weighs less than two only from its second microsecond of leaving the window, a minute later.
         case(
             "quota = '2 per minute'",
             3,
@@ -315,7 +315,7 @@ fn the_style_of_the_fields_is_the_files_choice() {
                 if is_ietf { 2 } else { 0 },
                 "{style}"
             );
-            // The quota with the smallest share left; reset is when all of it is back.
+            // The quota with the smallest share left; `reset` is the time until all of it is back.
             let expected = is_x.then_some([4, left, 15 * asked.min(4)]);
             let names = ["limit", "remaining", "reset"].map(|x| format!("x-ratelimit-{x}"));
             let seen = names.map(|name| seconds(&answer, &name));

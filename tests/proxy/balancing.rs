@@ -1,11 +1,11 @@
-//! Which endpoint a request goes to, by what origins count: turns, fewer requests, or a hash.
+//! Which endpoint gets a request, as the origins count them: by turns, by fewest requests, or by a hash.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use crate::support::{Client, Config, Fleet, Manner, Replica, balanced, eventually, secs, start};
 
-/// Sends requests over several connections in turn, and returns who answered each.
+/// Sends requests over several connections in turn, and returns the name of the replica that answered each.
 fn answered(address: SocketAddr, connections: usize, requests: usize) -> Vec<String> {
     let clients = (0..connections).map(|_| Client::connect(address));
     let mut clients: Vec<_> = clients.collect();
@@ -13,7 +13,7 @@ fn answered(address: SocketAddr, connections: usize, requests: usize) -> Vec<Str
     answers.map(|answer| answer.text()).collect()
 }
 
-/// How often each name comes.
+/// Counts how many times each name occurs.
 fn counts<'n>(names: impl IntoIterator<Item = &'n String>) -> BTreeMap<&'n str, usize> {
     let mut counts = BTreeMap::new();
     for name in names {
@@ -26,7 +26,7 @@ fn names(replicas: &[Replica]) -> impl Iterator<Item = &str> {
     replicas.iter().map(|replica| replica.name.as_str())
 }
 
-/// Fails unless each replica's part of the requests is within this many hundredths of its weight's.
+/// Fails unless each replica's share of the requests is within `within` percent of the share by its weight.
 #[track_caller]
 fn assert_shares(answered: &[String], replicas: &[Replica], weights: &[u32], within: usize) {
     let counts = counts(answered);
@@ -60,7 +60,7 @@ fn turns_are_smooth_so_that_no_endpoint_gets_all_of_its_requests_in_a_row() {
         let replicas = Replica::several(weights.len());
         let running = start(&balanced(&replicas, weights, "").one_worker());
         let answered = answered(running.public, 2, 100);
-        // Wherever a round begins, each endpoint has its part of it.
+        // In any window as long as a round, each endpoint has its share of requests, give or take one.
         let sum: u32 = weights.iter().sum();
         for round in answered.windows(sum as usize) {
             for (name, weight) in names(&replicas).zip(weights) {
@@ -130,7 +130,7 @@ fn endpoints_have_as_many_requests_at_once_as_their_weights_say() {
 const BY_KEY: &str = "balance = 'hash'\nhash_by = ['header:x-api-key']";
 const KEYS: usize = 60;
 
-/// Returns who answers each key, each on a connection of its own.
+/// Returns the name of the replica that answers each key; each request has a connection of its own.
 #[track_caller]
 fn by_key(address: SocketAddr, keys: usize) -> Vec<String> {
     let answered = (0..keys).map(|key| {
@@ -182,7 +182,7 @@ fn keys_move_to_an_endpoint_that_a_reload_adds_and_nowhere_else() {
     let moved = before.iter().zip(&after).filter(|(old, new)| old != new);
     let places = counts(moved.map(|(_, new)| new));
     assert_eq!(places.keys().collect::<Vec<_>>(), [&"d"], "{places:?}");
-    // A quarter on average; the deviation of 200 throws is 6.
+    // A quarter of 200 keys on average, with a standard deviation of 6.
     assert!(places["d"] <= 50 + 40, "{places:?}");
 }
 

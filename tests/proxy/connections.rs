@@ -1,4 +1,4 @@
-//! What a connection may do to the gateway: be slow, leave, or send what is not HTTP.
+//! What a client's connection may do to the gateway: be slow, leave, or send something that is not HTTP.
 
 use std::io::Write as _;
 use std::thread;
@@ -135,7 +135,7 @@ fn connections_that_were_idle_serve_as_before() {
         assert_eq!(client.ask(GET).status, 200);
         client
     });
-    // Empty lines may stand before a request.
+    // Empty lines may come before a request.
     padded.send("\r\n");
     thread::sleep(IDLE_FOR_LONG);
     for client in [&mut silent, &mut whole, &mut padded] {
@@ -165,7 +165,7 @@ fn connections_that_were_idle_serve_as_before() {
     done.assert_closed();
 }
 
-/// Connections are looked at once a second, and have to be idle at two looks in a row.
+/// Connections are checked once a second, and must be idle at two checks in a row.
 const IDLE_FOR_LONG: Duration = Duration::from_millis(2_500);
 
 #[test]
@@ -181,7 +181,7 @@ fn a_client_that_reads_nothing_until_it_has_sent_everything_deadlocks_nothing() 
             move |exchange| {
                 let mut answering = exchange.wire.second_handle();
                 let mut answer = message(&head, &framing, BODY_BYTES);
-                // What a client still sends when it has been answered goes nowhere.
+                // Whatever a client sends after its answer is dropped, so the answer must end after the request's body.
                 let last = answer.split_off(answer.len() - 1);
                 let writer = thread::spawn(move || answering.write_all(&answer));
                 exchange.read_body()?;
@@ -199,7 +199,7 @@ fn a_client_that_reads_nothing_until_it_has_sent_everything_deadlocks_nothing() 
     }
 }
 
-/// Makes a message with a body of so many bytes.
+/// Returns a message with a body of `body_bytes` bytes.
 fn message(head: &str, framing: &str, body_bytes: usize) -> Vec<u8> {
     let body = vec![b'x'; body_bytes];
     if framing.starts_with("Content-Length") {

@@ -1,4 +1,4 @@
-//! `cors_origins`: pages of other origins can read what the gateway itself answers.
+//! `cors_origins`: pages of other origins can read the gateway's own answers.
 
 use crate::support::gateway::start;
 use crate::support::{Answer, Client, Config, Origin};
@@ -7,7 +7,7 @@ const APP: &str = "https://app.example.com";
 const ALLOW: &str = "access-control-allow-origin";
 const EXPOSE: &str = "access-control-expose-headers";
 
-/// The CORS fields of an answer: whose page may read it, which fields, and `Vary`.
+/// Returns the CORS fields of an answer: the origin that may read it, the fields it may read, and `Vary`.
 fn cors(answer: &Answer) -> [Option<&str>; 3] {
     assert_eq!(answer.field("access-control-allow-credentials"), None);
     [ALLOW, EXPOSE, "vary"].map(|name| answer.field(name))

@@ -1,4 +1,4 @@
-//! Deadlines of a client's connection: none is missed, none comes early, none blames the wrong side.
+//! Deadlines of a client's connection: none is missed, none comes early, and none blames the wrong side.
 
 use tollgate::clock::Micros;
 
@@ -16,7 +16,7 @@ fn an_incomplete_head_is_a_408_after_the_header_timeout_wherever_it_begins() {
     let post = "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 2\r\n\r\nhi";
     for (listener, timeout) in [("", 10), ("header_timeout = '2s'\nidle_timeout = '1h'", 2)] {
         let running = open("builtin:echo", listener);
-        // Behind whole requests it comes with them, or once they are answered.
+        // After whole requests, the incomplete head comes in one piece with them, or once they are answered.
         for (before, head, is_pipelined) in [
             (String::new(), "G", true),
             (String::new(), "GET / HTTP/1.1\r\n", true),
@@ -96,7 +96,7 @@ fn a_head_that_trickles_in_does_not_win_time() {
     let mut client = Client::connect(running.public);
     assert_eq!(client.ask(GET).status, 200);
     client.send("GET / HTTP/1.1\r\nX-Slow: ");
-    // Each byte comes well within ten seconds of the one before; all of them do not.
+    // Each byte comes well within ten seconds of the one before, but all of them together do not.
     for _ in 0..2 {
         running.advance(secs(4));
         assert!(client.is_silent(), "10 seconds are not over");
@@ -177,7 +177,7 @@ fn waiting_for_the_origin_does_not_count_against_the_client() {
         .listener("body_timeout = '5s'")
         .upstream("response_timeout = '1h'");
     let running = Stepped::start(&config.route("/*", ""));
-    // More than the kernel's buffers take, so that the client's sending stands still.
+    // More than the kernel's buffers take, so that the client cannot go on sending.
     let body = vec![b'x'; 32 << 20];
     let mut client = Client::connect(running.public);
     client.send(format!(
@@ -196,14 +196,14 @@ fn waiting_for_the_origin_does_not_count_against_the_client() {
     assert_eq!(client.answer().status, 204);
 }
 
-/// Answers with that many bytes.
+/// An origin that answers with `bytes` bytes.
 fn large(bytes: usize) -> Origin {
     let mut answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\n\r\n").into_bytes();
     answer.resize(answer.len() + bytes, b'x');
     Origin::answering(answer)
 }
 
-/// Reads to the end, `step` bytes every `pause` of the gateway's time, and returns how many came.
+/// Reads to the end, `step` bytes every `pause` of the gateway's time, and returns how many arrived.
 fn sip(running: &Stepped, client: &mut Client, step: usize, pause: Micros) -> usize {
     let mut body = Body::default();
     loop {
@@ -229,7 +229,8 @@ fn client_that_takes_its_answer_slowly_but_steadily_gets_all_of_it() {
 
 #[test]
 fn answer_is_not_cut_short_by_the_idle_timeout() {
-    // What is the last part of some of them stays in the gateway, all else being in the kernels.
+    // For some of these sizes, the answer's last part is still in the gateway when all the rest is in the kernels'
+    // buffers.
     for bytes in (1..=16).map(|step| step * 32 * 1024) {
         let origin = large(bytes);
         let running = open(&origin.url(), "body_timeout = '1h'\nidle_timeout = '1s'");

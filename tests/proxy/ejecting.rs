@@ -1,4 +1,4 @@
-//! Endpoints that fail are left out for a while: as many failures in a row, never statuses, never the last one.
+//! Endpoints that fail several times in a row are left out for a while; statuses do not count, and one endpoint stays.
 
 use std::net::SocketAddr;
 
@@ -8,8 +8,8 @@ use crate::support::{
     Client, Config, Manner, Origin, Replica, Stepped, balanced, eventually, secs, start,
 };
 
-/// Three failures in a row are too many; no retries, so that each failure is seen, and no connections that are kept,
-/// which an origin may end.
+/// Ejects after three failures in a row. Nothing is retried, so that each failure is seen, and no connection is kept,
+/// because an origin may end it.
 const EJECT: &str = "retries = 0\npool = { max_idle = 0 }\neject = { failures = 3, for = '1s' }";
 
 /// Sends requests one after the other over connections to all workers, and returns the statuses.
@@ -19,7 +19,7 @@ fn statuses(address: SocketAddr, requests: usize) -> Vec<u16> {
     answers.map(|answer| answer.status).collect()
 }
 
-/// How many of 40 requests fail.
+/// Returns how many of 40 requests fail.
 fn failures(address: SocketAddr) -> usize {
     let statuses = statuses(address, 40);
     assert!(
@@ -29,7 +29,7 @@ fn failures(address: SocketAddr) -> usize {
     statuses.iter().filter(|status| **status == 502).count()
 }
 
-/// How many requests fail from now on until 40 after the replica is used again.
+/// Returns how many requests fail until the replica is used again, and in the 40 requests after that.
 #[track_caller]
 fn failures_after_return(address: SocketAddr, replica: &Replica) -> usize {
     let before = replica.requests();
@@ -63,7 +63,7 @@ fn endpoint_that_fails_three_times_in_a_row_is_left_out_for_its_time() {
     );
     running.clock.advance(Micros(999_999));
     assert_eq!(failures(running.public), 0);
-    // Back, but one more failure in a row is one too many.
+    // The endpoint is tried again, but one more failure in a row has it left out again.
     for turn in 1..=3 {
         running.clock.advance(secs(2));
         assert_eq!(failures_after_return(running.public, &replicas[0]), 1);
@@ -73,7 +73,7 @@ fn endpoint_that_fails_three_times_in_a_row_is_left_out_for_its_time() {
     running.clock.advance(secs(2));
     assert_eq!(failures_after_return(running.public, &replicas[0]), 0);
     assert!(replicas[0].requests() >= before + 6 + 15, "it is back");
-    // It has answered since, so the count began anew.
+    // It has answered since, so the count of failures starts again at zero.
     replicas[0].behave(Manner::HangsUp);
     assert_eq!(failures(running.public), 3);
 }
@@ -100,7 +100,7 @@ fn endpoint_that_does_not_answer_in_time_is_left_out() {
     let running = Stepped::start(&balanced(&replicas, &[1], lines));
     replicas[0].behave(Manner::Holds);
     for _ in 0..3 {
-        // One of two goes to the endpoint that does not answer.
+        // One of the two requests goes to the endpoint that does not answer.
         let mut clients = [(); 2].map(|()| Client::connect(running.public));
         for client in &mut clients {
             client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
@@ -184,7 +184,7 @@ fn retries_hide_what_fails_until_it_is_left_out() {
     let running = start(&balanced(&replicas, &[1], &lines));
     replicas[0].kill();
     assert_eq!(failures(running.public), 0);
-    // What cannot be done twice shows the next failure, which is one too many.
+    // A POST is not repeated, so it shows the next failure, after which the endpoint is left out again.
     replicas[0].revive();
     replicas[0].behave(Manner::HangsUp);
     running.clock.advance(secs(1));

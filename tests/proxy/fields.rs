@@ -1,4 +1,4 @@
-//! Fields on their way through: what ends at the gateway, what it adds, what nobody can forge.
+//! Fields on their way through: which ones end at the gateway, which ones it adds, and which ones nobody can forge.
 
 use std::net::{SocketAddr, TcpListener};
 
@@ -81,7 +81,7 @@ fn scheme_and_host_are_kept_only_of_a_peer_whose_x_forwarded_for_is_believed() {
         assert_eq!(told, [Some(proto), Some(host)], "{source}");
         if source == "x-forwarded-for" {
             assert_eq!(head.listed("x-forwarded-for"), ["203.0.113.9", "127.0.0.1"]);
-            // The other one is made anew.
+            // `Forwarded`, which is not trusted here, is built anew.
             let own = "for=127.0.0.1;host=\"a.test\";proto=http";
             assert_eq!(head.listed("forwarded"), ["for=203.0.113.9", own]);
         }
@@ -125,7 +125,7 @@ fn the_host_is_kept_unless_the_route_rewrites_it() {
     assert_eq!(hosts, [Some("a.test"), Some(address.as_str())]);
 }
 
-/// A request that has what the gateway says, what the client says, and what both say.
+/// Field lines of a request: some that the gateway sets, some that the client sets, and some that both do.
 const ASKED: &str = "X-Forwarded-For: 1.2.3.4\r\nX-Debug: 1\r\nX-Debug: 2\r\nX-Version: 1\r\n\
                      Authorization: Basic x\r\nConnection: X-Api-Version\r\nCookie: a=1\r\n";
 
@@ -162,7 +162,7 @@ fn the_operator_has_the_last_word_on_the_fields_of_requests() {
     }
 }
 
-/// The limits count what the client said: no route makes two clients one, or one two.
+/// The limits use the fields that the client sent, so a route's changes neither merge two clients nor split one.
 #[test]
 fn fields_of_requests_are_changed_once_the_limits_are_decided() {
     let running = start(&with_request_headers("builtin:echo"));
@@ -173,7 +173,7 @@ fn fields_of_requests_are_changed_once_the_limits_are_decided() {
     assert_eq!(["1", "1", "2"].map(left), [99, 98, 99]);
 }
 
-/// The origin is another gateway, because that shows the fields as it got them.
+/// The origin is another gateway, because its echo shows the fields as it received them.
 #[test]
 fn fields_of_requests_are_changed_over_http2_too() {
     let echo = open("builtin:echo");

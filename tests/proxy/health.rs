@@ -1,4 +1,4 @@
-//! Endpoints whose checks fail get no requests: after so many in a row, until so many in a row succeed.
+//! Endpoints whose checks fail several times in a row get no requests until enough checks in a row succeed.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use crate::support::{
 use crate::upstream::tls::origin::{Server, serve};
 use crate::upstream_faults::TLS_FILES;
 
-/// Checks ten times a second; the gateway's clock goes about as fast as the machine's.
+/// A file with ten checks a second, by a gateway's clock that runs about as fast as the machine's (see `flowing`).
 fn checked(replicas: &[Replica], health: &str) -> Config {
     let lines = format!(
         "retries = 0\nhealth = {{ path = '/health?deep=1', interval = '100ms', timeout = '10s'{health} }}"
@@ -27,7 +27,7 @@ fn flowing(config: &Config) -> (Running, Flow) {
     (running, flow)
 }
 
-/// Whether each replica gets requests.
+/// Returns whether each replica gets requests.
 fn used(running: &Running, replicas: &[Replica]) -> Vec<bool> {
     let before: Vec<_> = replicas.iter().map(Replica::requests).collect();
     let mut client = Client::connect(running.public);
@@ -107,7 +107,7 @@ fn no_healthy_endpoint_is_a_503_at_once() {
     let (running, _flow) = flowing(&config);
     for replica in &replicas {
         replica.healthy_as(Some(503));
-        // Whoever asked it would wait.
+        // A request that reached it would wait.
         replica.behave(Manner::Holds);
     }
     let answer = eventually("a 503", || {
@@ -119,7 +119,7 @@ fn no_healthy_endpoint_is_a_503_at_once() {
         (!client.is_silent()).then(|| client.answer())
     });
     assert_eq!(answer.problem()["status"], 503);
-    // After the next check.
+    // The next check comes in less than a second.
     assert_eq!(answer.field("retry-after"), Some("1"));
     running.wait_for_metric("reason=\"no_endpoint\"");
     let grpc = get(running.public, "/", "Content-Type: application/grpc\r\n");
@@ -198,7 +198,7 @@ fn endpoint_stays_unhealthy_over_a_reload_and_checks_end_with_their_endpoint() {
     assert_eq!(used(&running, &replicas), [false, true, false]);
     let gone = || replicas[2].checks().len();
     let stayed = || replicas[1].checks().len();
-    // One may be under way.
+    // One check may be under way.
     let (gone_before, stayed_before) = (gone() + 1, stayed());
     eventually("ten checks of another", || {
         (stayed() >= stayed_before + 10).then_some(())
@@ -252,7 +252,7 @@ fn wait_for_requests(replica: &Replica) {
     });
 }
 
-/// Asks until told to stop, and returns how many answers were no 200.
+/// Sends requests until told to stop, and returns how many answers had another status than 200.
 fn ask(address: SocketAddr, method: &str, stop: &AtomicBool) -> usize {
     let mut failed = 0;
     while !stop.load(Ordering::SeqCst) {

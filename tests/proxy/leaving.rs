@@ -1,13 +1,13 @@
-//! A client that leaves is noticed in every phase of its request, and it is its own fault.
+//! A client that leaves is noticed in every phase of its request, and the fault is the client's.
 //!
-//! Held requests have a table of their own (`tests/threats/held.rs`).
+//! Held requests have tests of their own (`tests/threats/delayed.rs`).
 
 use socket2::SockRef;
 
 use crate::support::ratelimit::remaining;
 use crate::support::{After, Client, Config, Gate, Origin, Process, Unreachable, get, start};
 
-/// A gateway that itself ends nothing within a day; `/echo` is answered at once.
+/// A gateway none of whose upstream timeouts ends within a day; `/echo` is answered at once.
 fn patient(endpoint: &str) -> Config {
     Config::to(endpoint)
         .one_worker()
@@ -16,13 +16,13 @@ fn patient(endpoint: &str) -> Config {
         .route("/*", "")
 }
 
-/// Waits until the gateway's only worker has done what it was sent before.
+/// Waits until the gateway's only worker has done everything that was sent to it before.
 #[track_caller]
 fn settle(process: &Process) {
     assert_eq!(get(process.public, "/echo", "").status, 200);
 }
 
-/// Waits for the line of a request that ended because its client left.
+/// Waits for the log line of a request that ended because its client left.
 #[track_caller]
 fn wait_for_leaving(process: &Process, path: &str) {
     process.wait_for_line(&[path, "\"client_gone\"", "\"fault\":\"client\""]);
@@ -32,7 +32,7 @@ const UPLOAD: &str = "POST /upload HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1
 
 #[test]
 fn client_that_resets_behind_an_upload_that_the_origin_does_not_read_is_noticed() {
-    // Opened only to let the origin's thread end.
+    // Opened at the end, only to let the origin's thread finish.
     let over = Gate::default();
     for answer in ["", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"] {
         let origin = Origin::scripted({
@@ -118,10 +118,10 @@ fn request_whose_client_has_left_is_neither_sent_nor_charged_on_any_kept_connect
         let mut busy = Client::connect(process.public);
         busy.send("GET /busy HTTP/1.1\r\nHost: a.test\r\n\r\n");
         origin.wait_for_requests(3 * case + 1);
-        // It leaves a connection of HTTP/1.1 that is idle; over HTTP/2 it shares the one that is busy.
+        // Over HTTP/1.1 this request leaves an idle connection behind; over HTTP/2 it shares the busy one.
         assert_eq!(get(process.public, "/kept", "").status, 200);
         let mut client = Client::connect(process.public);
-        // The request and the end of the connection come together.
+        // The request and the end of the connection arrive together.
         SockRef::from(&client.wire.stream)
             .set_tcp_cork(true)
             .expect("a socket takes options");
@@ -136,7 +136,7 @@ fn request_whose_client_has_left_is_neither_sent_nor_charged_on_any_kept_connect
     over.open();
 }
 
-/// Closes the client's sending side and returns what it gets from there to the end.
+/// Closes the client's sending side, and returns everything it receives until the end.
 fn after_half_close(client: &mut Client) -> String {
     client.wire.finish_writing();
     String::from_utf8(client.rest()).expect("text")
@@ -159,14 +159,14 @@ fn client_that_closes_its_sending_side_is_gone_in_every_phase() {
     };
     let host = "Host: a.test\r\n";
 
-    // Before anything, within a head, and between two requests: an end without a word.
+    // Before a head, within one, and between two requests, the gateway closes without an answer.
     assert_eq!(after_half_close(&mut begin("")), "");
     assert_eq!(after_half_close(&mut begin("GET /half HTTP/1.1\r\nHo")), "");
     let mut client = Client::connect(process.public);
     assert_eq!(client.get("/echo", "").status, 200);
     assert_eq!(after_half_close(&mut client), "");
 
-    // Within a body.
+    // Within a body of a request.
     let mut client = begin(&format!(
         "POST /body HTTP/1.1\r\n{host}Content-Length: 9\r\n\r\nhello"
     ));
@@ -174,7 +174,7 @@ fn client_that_closes_its_sending_side_is_gone_in_every_phase() {
     assert_eq!(after_half_close(&mut client), "");
     wait_for_leaving(&process, "\"/body\"");
 
-    // While the origin thinks, and while its answer is on its way.
+    // While the origin has not answered, and while its answer is on its way.
     let mut client = begin(&format!("GET /mute HTTP/1.1\r\n{host}\r\n"));
     origin.wait_for_requests(2);
     assert_eq!(after_half_close(&mut client), "");

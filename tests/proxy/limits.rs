@@ -1,4 +1,4 @@
-//! Limits hold over real sockets: what is promised is admitted, to the unit, and no more.
+//! Limits hold over real sockets: exactly as many units are admitted as the quota allows.
 
 use std::net::SocketAddr;
 
@@ -64,7 +64,7 @@ fn leaky_bucket_departures_are_spaced_and_never_early() {
     let requests = origin.requests();
     assert_eq!(requests.len(), 10);
     for (place, request) in (0..).zip(&requests) {
-        // One leaves every 40 ms; the manual clock stands still, so their places are exact.
+        // One request leaves every 40 ms; the manual clock stands still, so the due times are exact.
         let due = began + Micros(place * 40_000);
         assert!(request.at >= due, "departure {place} was early");
     }
@@ -72,7 +72,7 @@ fn leaky_bucket_departures_are_spaced_and_never_early() {
 
 #[test]
 fn quotas_return_when_their_algorithm_says() {
-    // Quota 10 per minute, spent at once three seconds into the first bucket of six.
+    // A quota of 10 per minute is spent at once, three seconds into a bucket of six seconds.
     for (policy, later) in [
         ("buckets = 10", &[(56, 0), (4, 5), (3, 5)][..]),
         ("buckets = 1", &[(57, 0), (6, 1), (57, 10)]),
@@ -105,7 +105,7 @@ fn quotas_return_when_their_algorithm_says() {
 fn a_shadow_leaky_bucket_holds_nobody() {
     let policy = "quota = '1 per minute'\nalgorithm = 'leaky-bucket'\nqueue = 5\nmode = 'shadow'";
     let running = start(&Config::limited("builtin:echo", policy));
-    // Held, the second one would take a minute and the test would fail.
+    // If the second request were held, it would take a minute, and the test would fail.
     assert_eq!(statuses(running.public, "/", 3), [200, 200, 200]);
 }
 
@@ -116,10 +116,10 @@ fn a_full_house_of_held_requests_is_a_503_that_gives_its_charge_back() {
         origin.url(),
         "quota = '1 per 1s'\nalgorithm = 'leaky-bucket'\nqueue = 3\npartition = []",
     );
-    // One worker: with two, requests may be decided in one order and take the room in the other.
+    // One worker, because two might decide the requests in one order and take the place of a held one in the other.
     let running = start(&config.listener("max_delayed = 1").one_worker());
     assert_eq!(get(running.public, "/", "").status, 200);
-    // Two that would be held, and room for one: whichever comes second is turned away.
+    // Two requests would be held, and there is a place for one: whichever comes second is refused.
     let mut clients = [(); 2].map(|()| Client::connect(running.public));
     for client in &mut clients {
         client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
@@ -132,7 +132,7 @@ fn a_full_house_of_held_requests_is_a_503_that_gives_its_charge_back() {
     let refused = refused.expect("one of them");
     assert_eq!(refused.json()["status"], 503);
     assert_eq!(remaining(refused, "p"), 2);
-    // The clock stands still: two of the four places are taken, the third charge was given back.
+    // The clock stands still: two of the four places are taken, and the third charge was refunded.
     let look = get(running.public, "/", "");
     assert_eq!((look.status, remaining(&look, "p")), (200, 1));
 }

@@ -1,12 +1,12 @@
-//! An upstream has at most so many requests at once, over all workers: the next one is refused at once, and whatever
-//! ends a request makes room.
+//! `max_requests`: an upstream has at most this many requests at once, over all workers. The next one is refused at
+//! once, and every way in which a request ends makes room.
 
 use crate::support::ratelimit::remaining;
 use crate::support::{
     After, Client, Config, Gate, Metered, Origin, Refusing, Running, eventually, get, start,
 };
 
-/// An origin whose every answer waits for a gate, and a gateway that lets two requests go there at once.
+/// An origin whose answers wait for a gate, for gateways that allow it two requests at once.
 struct Full {
     origin: Origin,
     gate: Gate,
@@ -61,7 +61,7 @@ impl Full {
         running.gateway.reload(&text).expect("a good file");
     }
 
-    /// Sends two requests, and waits until both are at the origin.
+    /// Sends two requests, and waits until both have reached the origin.
     fn fill(&self, running: &Running, target: &str, fields: &str) -> [Client; 2] {
         let before = self.origin.requests().len();
         let clients = [(); 2].map(|()| Client::asking(running.public, target, fields));
@@ -70,7 +70,7 @@ impl Full {
     }
 }
 
-/// Fails unless another request is refused now, wherever it comes.
+/// Fails unless further requests are refused now, on whichever worker.
 #[track_caller]
 fn assert_full(running: &Running) {
     for _ in 0..4 {

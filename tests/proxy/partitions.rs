@@ -1,11 +1,11 @@
-//! Whose quota a request spends: what names a client, and what cannot pretend to be another.
+//! Whose quota a request spends: what names a client, and how no client can pretend to be another.
 
 use crate::support::{Answer, Client, Config, get, start};
 
 /// One request: its method, target, host and further field lines.
 type Request<'a> = (&'a str, &'a str, &'a str, &'a str);
 
-/// What a request is to the quota: the first of its partition, or one too many.
+/// Status of the first request of a partition, and of one too many.
 const FIRST: u16 = 200;
 const AGAIN: u16 = 429;
 
@@ -15,7 +15,7 @@ fn send(client: &mut Client, (method, target, host, fields): Request) -> Answer 
     ))
 }
 
-/// A policy of one request per hour, so that the second of a partition is refused.
+/// A file with a policy of one request per hour, so that the second request of a partition is refused.
 fn once(partition: &str) -> Config {
     Config::to("builtin:echo").policy(
         "p",
@@ -23,7 +23,7 @@ fn once(partition: &str) -> Config {
     )
 }
 
-/// Sends the requests of a case one after the other and compares their statuses.
+/// Sends the requests one after the other on one connection, and compares their statuses.
 #[track_caller]
 fn check(config: &Config, requests: &[(Request, u16)]) {
     let running = start(config);
@@ -61,7 +61,7 @@ fn cookies_and_parameters_are_alternatives_and_compounds_like_any_part() {
         &[
             (request("/?key=1", "Cookie: sid=1\r\n"), FIRST),
             (request("/?key=2", "Cookie: sid=1\r\n"), AGAIN),
-            // The same text in another part is another client, and an empty one is none.
+            // The same text in another part names another client, and an empty value names none.
             (request("/?key=1", ""), FIRST),
             (request("/?key=1", "Cookie: sid=\r\n"), AGAIN),
             (request("/?key=", "Cookie: a=sid\r\n"), FIRST),

@@ -1,4 +1,4 @@
-//! `strip_prefix`: what origins are told of it, and where it comes back in what they say.
+//! `strip_prefix`: how origins are told of it, and where it is put back into their answers.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -11,7 +11,7 @@ use crate::support::{After, Answer, Client, Config, Origin, Running, get, start}
 
 const FIELD: &str = "x-forwarded-prefix";
 
-/// What clients say of a prefix, in every way that some origin takes for the field.
+/// Forged prefixes, in every spelling that some origin takes for the field.
 const LIES: &str = "X-Forwarded-Prefix: /evil\r\nx-forwarded-prefix: /evil2\r\nX_Forwarded_Prefix: /evil\r\n\
                     X-Forwarded_Prefix: /evil\r\nx_forwarded-PREFIX: /evil\r\n";
 
@@ -110,7 +110,7 @@ fn no_route_or_partition_goes_by_what_a_client_says_was_stripped() {
     assert_eq!(["/a", "/b"].map(ask), [200, 429], "both lack the part");
 }
 
-/// An origin that answers with these lines of `Location`.
+/// An origin that answers with these `Location` fields.
 fn redirecting(lines: &[&str]) -> Origin {
     let lines = lines.iter().map(|line| format!("Location: {line}\r\n"));
     let lines = lines.collect::<Vec<_>>().concat();
@@ -153,7 +153,7 @@ fn every_line_of_location_gets_it() {
     );
 }
 
-/// Whichever Host the origin got, its own address is no place for clients.
+/// Whichever Host the origin gets, its own address must not reach clients.
 #[test]
 fn a_location_at_the_endpoint_becomes_a_path() {
     for preserve_host in [true, false] {
@@ -197,7 +197,7 @@ fn what_the_operator_says_of_location_wins() {
     assert_eq!(locations(&answer), ["/said"]);
 }
 
-/// An origin over HTTP/2 that redirects, and shows the prefix that it was told.
+/// An origin over HTTP/2 that redirects, and that shows the prefix it was told of.
 fn http2_origin() -> SocketAddr {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -218,7 +218,7 @@ fn http2_origin() -> SocketAddr {
                         response = response.header("x-told", told);
                     }
                     let response = response.body(()).expect("a response");
-                    // The client may have left.
+                    // The other end may have left.
                     let _ = answer.send_response(response, true);
                 }
             }

@@ -1,4 +1,4 @@
-//! CORS preflights: `preflight_policies` decide them, on the route of the request that they announce.
+//! CORS preflights: `preflight_policies` decide on them, on the route of the request that they announce.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,7 @@ use crate::support::gateway::start;
 use crate::support::ratelimit::{remaining, state};
 use crate::support::{Answer, Client, Config, Running};
 
-/// Sends OPTIONS with the fields of a preflight of that method, and others.
+/// Sends OPTIONS with the fields of a preflight for `method`, and with `fields`.
 fn preflight(address: SocketAddr, target: &str, method: &str, fields: &str) -> Answer {
     let fields = format!(
         "Origin: https://app.example.com\r\nAccess-Control-Request-Method: {method}\r\n{fields}"
@@ -23,7 +23,7 @@ fn options(client: &mut Client, target: &str, fields: &str) -> Answer {
 const KEYED: &str =
     "quota = '9 per minute'\npartition = ['header:x-api-key']\non_missing = 'refuse'";
 
-/// A gateway that asks for keys, but not of preflights, of which it admits `count`.
+/// A file that requires keys, but not for preflights, of which it admits `count` per minute.
 fn keyed(count: u32) -> Config {
     Config::to("builtin:echo")
         .top("preflight_policies = ['preflights']\ndefault_policies = ['per-key']")
@@ -168,7 +168,7 @@ fn a_preflight_takes_the_route_of_the_request_that_it_announces() {
             headers("x-version") + "X-Version: 2\r\n",
             Some("version-2"),
         ),
-        // An expression is for a value, which a preflight does not announce, not for what stands in its place.
+        // An expression needs a value; a preflight announces none, and the placeholder for it must not match.
         ("/r", "GET", headers("x-version"), Some("plain")),
         ("/r", "GET", "X-Version: 2\r\n".to_owned(), Some("some")),
         (
@@ -186,7 +186,7 @@ fn a_preflight_takes_the_route_of_the_request_that_it_announces() {
     assert_eq!(preflight(running.public, "/m", "patch", "").status, 400);
 }
 
-/// What refuses a client for good holds for its preflights too, as far as they say whose they are.
+/// Blocks hold for preflights, too, as far as these name their client.
 #[test]
 fn blocks_of_the_route_hold_for_preflights() {
     let keys = "quota = '9 per minute'\npartition = ['header:x-api-key']\non_missing = 'refuse'\n\

@@ -1,4 +1,4 @@
-//! The PROXY protocol: whose connection it is, said before its first byte.
+//! The PROXY protocol: a header before a connection's first byte names its client.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use crate::support::{
     Answer, Client, Config, Flow, Metered, Origin, Running, eventually, secs, start,
 };
 
-/// A listener whose connections begin with a header; each address has one request.
+/// A file whose listener expects a PROXY header; each address may send one request to `/limited`.
 fn behind_a_proxy() -> Config {
     Config::to("builtin:echo")
         .admin("127.0.0.1:0")
@@ -17,7 +17,7 @@ fn behind_a_proxy() -> Config {
         .route("/*", "")
 }
 
-/// Version 2 of a header that names this IPv4 address and these values behind it.
+/// Returns a header of version 2 that names this IPv4 address, followed by these values.
 fn binary(source: [u8; 4], values: &[u8]) -> Vec<u8> {
     let mut header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11".to_vec();
     let length = u16::try_from(12 + values.len()).expect("a short header");
@@ -94,7 +94,7 @@ fn fields_are_believed_only_if_the_named_address_is_trusted_too() {
     );
 }
 
-/// A proxy's own connections are the peer's: whoever had them made, their fields are not believed.
+/// Such connections are the proxy's own and count as the peer's; their fields are not trusted, whoever caused them.
 #[test]
 fn a_header_that_names_nobody_keeps_the_peer_and_no_field_is_believed() {
     let origin = Origin::plain();
@@ -154,7 +154,7 @@ fn a_connection_that_begins_otherwise_is_closed_and_counted() {
         client.send(beginning);
         assert_eq!(client.rest(), b"", "{beginning:?}");
     }
-    // This peer may not say for whom it connects.
+    // This peer is not trusted to name the client that it connects for.
     let mut stranger = Client::connect_from([127, 0, 0, 2], running.public);
     assert_eq!(stranger.rest(), b"");
     let counted = "tollgate_errors_total{reason=\"proxy_header\",fault=\"client\"} 6\n";

@@ -1,4 +1,4 @@
-//! Messages pass through unharmed: bodies, trailers, framings, and the fields that may not pass.
+//! Messages pass through unharmed: bodies, trailers, framings, and the fields that must not pass.
 
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -54,7 +54,7 @@ fn connections_are_kept_alive_on_both_sides() {
         assert_eq!(client.get("/", "").status, 200);
     }
     assert_eq!(origin.requests().len(), 10);
-    // A second one may be made where the first is not back in the pool yet; never one each.
+    // A second connection may be opened before the first is back in the pool, but never one per request.
     assert!(
         origin.connections() <= 2,
         "{} connections",
@@ -108,7 +108,7 @@ fn a_slow_reader_holds_back_the_origin() {
     let running = started.get_or_init(|| Stepped::start(&Config::to(origin.url()).route("/*", "")));
     let _client = Client::asking(running.public, "/", "");
     let written = sent.recv().expect("the origin was asked");
-    // What fits in between is the kernel's buffers of two connections.
+    // Only the kernel's buffers of two connections fit in between.
     assert!(
         written < OFFERED / 2,
         "{written} bytes went to nobody's reading"
@@ -143,12 +143,12 @@ fn announced_trailers_pass_in_both_directions_to_those_who_ask_for_them() {
         lower(&seen.trailers),
         [("x-check".to_owned(), "9".to_owned())]
     );
-    // The wish and the announcements pass too: the other side goes by them.
+    // `TE` and `Trailer` pass, too, because the other side relies on them.
     assert_eq!(seen.head.listed("te"), ["trailers"]);
     assert_eq!(seen.head.field("trailer"), Some("x-check"));
     assert_eq!(answer.field("trailer"), Some("x-sum"));
 
-    // A client that does not ask for trailers gets none, and its connection stays in step.
+    // A client that does not ask for trailers gets none, and its next answer is read correctly.
     for _ in 0..2 {
         let answer = client.get("/", "");
         assert_eq!((answer.text(), answer.trailers), ("ok".to_owned(), vec![]));
@@ -171,7 +171,7 @@ fn expect_continue_is_answered_before_the_body_is_sent() {
 }
 
 const CHUNKED: &str = "transfer-encoding: chunked";
-/// A method, an answer of the origin, then what the client gets: status line, framing and body.
+/// A method and an origin's answer, then what the client gets: status line, framing and body.
 const FRAMED: [(&str, &str, &str, &str, &str); 11] = [
     (
         "GET",
@@ -246,7 +246,7 @@ const FRAMED: [(&str, &str, &str, &str, &str); 11] = [
     ),
 ];
 
-/// Requests follow one another on one connection, so that bytes which no answer owns would show in the next.
+/// Requests follow one another on one connection, so stray bytes after an answer would show in the next one.
 #[test]
 fn answer_is_framed_for_the_client_as_the_origin_framed_it() {
     for (method, answer, start, fields, body) in FRAMED {
@@ -281,7 +281,7 @@ fn answer_is_framed_for_the_client_as_the_origin_framed_it() {
 
 #[test]
 fn trailers_pass_without_a_body_before_them() {
-    // They come with the head.
+    // The trailers arrive together with the head.
     let origin = Origin::answering(
         "HTTP/1.1 200 OK\r\nTrailer: x-sum\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nx-sum: 8\r\n\r\n",
     );
@@ -300,7 +300,7 @@ fn the_builtin_echo_answers_without_any_origin() {
     client.send("HEAD /somewhere?x=1 HTTP/1.1\r\nHost: a.test\r\n\r\n");
     let head = client.answer_to_head();
     assert_eq!(head.field("content-type"), Some("application/json"));
-    // It names its method, which is one letter longer.
+    // The body names the method, and HEAD is one letter longer than GET.
     let length = (whole.body.len() + 1).to_string();
     assert_eq!(head.field("content-length"), Some(length.as_str()));
     let posted = client.post("/elsewhere", "Connection: close\r\n", "abc");

@@ -1,4 +1,4 @@
-//! `builtin:redirect-https`: the same URL over TLS, and never in a circle.
+//! `builtin:redirect-https`: redirects to the same URL over TLS, and never in a circle.
 
 use crate::support::gateway::start_text;
 use crate::support::{Answer, Client, Config, get, start};
@@ -52,7 +52,7 @@ fn a_redirect_leads_to_the_same_url_over_https() {
         ),
         ("GET / HTTP/1.1\r\nHost: [::1]:80", "https://[::1]/"),
         ("GET / HTTP/1.0\r\nHost: a.test", "https://a.test/"),
-        // What an untrusted client says of earlier hops is not believed.
+        // Fields by which an untrusted client describes earlier hops are ignored.
         (
             "GET / HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: b.test",
             "https://a.test/",
@@ -106,7 +106,7 @@ fn what_a_trusted_peer_had_over_tls_goes_in_circles() {
     }
 }
 
-/// Two listeners would show the same; here a trusted peer says what the client spoke.
+/// A plain and a TLS listener would show the same; here, a trusted peer says which scheme the client used.
 #[test]
 fn a_route_can_ask_for_the_scheme_that_the_upstream_is_told() {
     let file = |listener: &str| {

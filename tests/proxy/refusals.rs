@@ -13,7 +13,7 @@ fn a_refused_head_request_has_no_body_and_keeps_its_connection() {
         client.send(head);
         client.answer_to_head()
     });
-    // Bytes of a body would stand in front of the next answer.
+    // Bytes of a body would come before the next answer.
     let whole = client.get("/", "");
     assert_eq!(whole.status, 429);
     let length = whole.body.len().to_string();
@@ -66,7 +66,7 @@ fn a_grpc_client_is_refused_in_its_own_words() {
         let answer = client.post("/a.B/C", &format!("Content-Type: {kind}\r\n"), "");
         assert_eq!(answer.status, 429, "{kind}");
     }
-    // Of these its library makes an error of its own.
+    // From these statuses, gRPC libraries make an error of their own.
     let fields = "Content-Type: application/grpc\r\n";
     let unknown = client.post("/unknown", fields, "");
     assert_eq!(unknown.problem()["status"], 404);
@@ -157,8 +157,8 @@ fn refusal_waits_less_than_two_seconds_for_a_body_that_does_not_come() {
         assert_eq!(get(running.public, path, "").status, 200);
     }
     let [mut refused, mut held] = [(); 2].map(|()| Client::connect(running.public));
-    // One runtime measures both times, so that they end in this order on any machine. The gateway's
-    // clock stands still, so no deadline of the listener's helps.
+    // One runtime measures both times, so they end in this order on any machine. The gateway's
+    // clock stands still, so no deadline of the listener can help.
     refused.send("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 100\r\n\r\n");
     held.send("GET /held HTTP/1.1\r\nHost: a.test\r\n\r\n");
     assert_eq!(held.answer().status, 200);
@@ -193,7 +193,7 @@ fn refusal_that_closes_its_connection_waits_for_no_body() {
         ("/spent HTTP/1.0", "", 429),
     ] {
         let [mut refused, mut held] = [(); 2].map(|()| Client::connect(running.public));
-        // Half a second is less than a body is waited for. One runtime measures both.
+        // Half a second, which is less than the wait for a body. One runtime measures both.
         refused.send(format!(
             "POST {target}\r\nHost: a.test\r\n{fields}Content-Length: 9\r\n\r\nabc"
         ));

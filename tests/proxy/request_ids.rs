@@ -1,4 +1,4 @@
-//! Ids of requests: where they go, and whose are kept; and the traces that requests are part of.
+//! Ids of requests: where they go, and whose ids are kept; and the traces that requests are part of.
 
 use crate::support::{Client, Config, Origin, Process, get, start};
 

@@ -1,5 +1,5 @@
-//! Which requests are sent twice: those of which nothing was sent, and those that may be done twice and whose
-//! connection broke before any byte of an answer. On another endpoint if there is one, and charged once.
+//! Which requests are sent twice: those of which nothing was sent, and repeatable ones whose connection broke before
+//! any byte of an answer. The retry goes to another endpoint if there is one, and the request is charged once.
 
 use std::collections::HashSet;
 use std::io::Result;
@@ -14,10 +14,10 @@ use crate::support::{
 };
 use crate::upstream_faults::{each_connection, reset};
 
-/// What an origin does with a request that it sees for the first time.
+/// What an origin does with a request when that is first seen by any origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
-    /// Says so much, and ends the connection.
+    /// Sends these bytes, and ends the connection.
     Ends(&'static str, End),
     Answers(&'static str),
     Stalls,
@@ -34,7 +34,7 @@ enum End {
 const ENDS: [End; 3] = [End::Close, End::HalfClose, End::Reset];
 
 impl Fault {
-    /// What the client gets if the request is not sent again.
+    /// Returns the status that the client gets if the request is not sent again.
     fn status(self) -> u16 {
         match self {
             Self::Answers(answer) if answer.starts_with("HTTP/1.1 503") => 503,
@@ -66,14 +66,14 @@ impl Fault {
     }
 }
 
-/// Whether a request finds connections that have been used before.
+/// Whether requests find kept connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Connections {
     Fresh,
     Kept,
 }
 
-/// Origins of which the first that sees a target `/x/…` fails, and every other answers.
+/// Origins of which the first to see a target `/x/…` fails, while every later attempt is answered.
 struct Origins(Vec<Origin>);
 
 impl Origins {
@@ -109,7 +109,7 @@ impl Origins {
             .one_worker()
     }
 
-    /// Returns who saw that target, in their order, and the request as it came.
+    /// Returns the requests for that target with the index of each one's origin, in the order of the origins.
     fn seen(&self, target: &str) -> Vec<(usize, Recorded)> {
         let seen = self.0.iter().enumerate().flat_map(|(index, origin)| {
             let requests = origin.requests().into_iter();
@@ -119,7 +119,7 @@ impl Origins {
         seen.collect()
     }
 
-    /// Whether a request went over a connection that had carried another.
+    /// Whether a request came over a connection that had carried another one before.
     fn was_kept(&self, (origin, request): &(usize, Recorded)) -> bool {
         let requests = self.0[*origin].requests();
         let on_it = requests
@@ -132,14 +132,14 @@ impl Origins {
     }
 }
 
-/// Each method with each body.
+/// Returns each method with each body.
 fn cases() -> impl Iterator<Item = (&'static str, &'static str)> {
     METHODS
         .iter()
         .flat_map(|method| BODIES.map(|body| (*method, body)))
 }
 
-/// Sends a request, and reads the answer of whatever form.
+/// Sends a request, and reads its answer, which has no body after HEAD.
 fn ask(client: &mut Client, method: &str, target: &str, body: &str) -> Answer {
     client.send(format!(
         "{method} {target} HTTP/1.1\r\nHost: a.test\r\n{body}"
@@ -150,8 +150,8 @@ fn ask(client: &mut Client, method: &str, target: &str, body: &str) -> Answer {
     }
 }
 
-/// Has each origin answer once, so that there are kept connections to all if connections are kept, and none fails
-/// time after time. Time goes on, so that there is something to retry on.
+/// Has each origin answer once: so there are kept connections to all of them, if connections are kept at all, and none
+/// fails several times in a row. Moves the clock on, which fills the retry budget.
 fn warm(running: &Running, origins: usize) {
     running.clock.advance(secs(1));
     for _ in 0..origins {
@@ -160,7 +160,7 @@ fn warm(running: &Running, origins: usize) {
     }
 }
 
-/// Sends a request of each kind, and fails unless it is sent again just if `is_sent_again` says so.
+/// Sends a request of each kind, and fails unless exactly those that `is_sent_again` names are sent again.
 #[track_caller]
 fn check(fault: Fault, connections: Connections, is_sent_again: impl Fn(&str, &str) -> bool) {
     let origins = Origins::new(2, fault, connections);
@@ -175,7 +175,7 @@ fn check(fault: Fault, connections: Connections, is_sent_again: impl Fn(&str, &s
         let spent = before - remaining(&Client::connect(running.public).get("/warm", ""), "p");
         let seen = origins.seen(&target);
         let endpoints: HashSet<_> = seen.iter().map(|(origin, _)| origin).collect();
-        // A second attempt may be on a fresh connection.
+        // The second attempt may use a fresh connection.
         let is_kept = seen.iter().any(|seen| origins.was_kept(seen));
         let found = (answer.status, seen.len(), endpoints.len(), spent, is_kept);
         let expects_kept = connections == Connections::Kept;
@@ -263,9 +263,9 @@ fn request_of_which_nothing_was_sent_goes_elsewhere_whatever_it_is() {
         let mut client = Client::connect(running.public);
         let mut asked = 0;
         for (method, body) in cases() {
-            // Who fails time after time is left out for a while.
+            // An endpoint that fails several times in a row is left out; this brings it back.
             running.clock.advance(secs(11));
-            // One of two begins where no connection stands.
+            // One of the two requests starts at the endpoint to which no connection succeeds.
             for _ in 0..2 {
                 asked += 1;
                 let answer = ask(&mut client, method, "/", body);
@@ -324,13 +324,13 @@ fn request_is_tried_once_and_as_often_again_as_the_file_says_each_time_elsewhere
             let found = (seen.len(), endpoints.len());
             let expected = (retries + 1, count.min(retries + 1));
             assert_eq!(found, expected, "{target}: {count} {retries}");
-            // Then over connections that are kept.
+            // The second time, over kept connections.
             warm(&running, count);
         }
     }
 }
 
-/// How many retries of 200 requests there are, over ten seconds, that no endpoint answers; and how many are denied.
+/// Returns how many retries there are for 200 failing requests over ten seconds, and how many are denied.
 fn retried_of_200(budget: &str) -> (usize, usize) {
     let hang_up = |_| Origin::scripted(|_| Ok(After::Close));
     let origins = Origins((0..2).map(hang_up).collect());
@@ -358,7 +358,7 @@ const QUOTA: &str = "quota = '1000 per day'\nalgorithm = 'fixed-window'";
 const METHODS: [&str; 8] = [
     "GET", "HEAD", "OPTIONS", "PUT", "DELETE", "POST", "PATCH", "FETCH",
 ];
-/// The ends of requests: no body, an empty one, one of four bytes in each framing.
+/// What follows the head's fields: no body, an empty one, and one of four bytes in each framing.
 const BODIES: [&str; 4] = ["\r\n", EMPTY, "Content-Length: 4\r\n\r\nbody", CHUNKED];
 const EMPTY: &str = "Content-Length: 0\r\n\r\n";
 const CHUNKED: &str = "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n";

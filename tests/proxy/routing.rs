@@ -1,4 +1,4 @@
-//! Which route a request takes. That no spelling finds another way is in `threats/paths`.
+//! Which route a request takes. `threats/paths` shows that no spelling leads to another route.
 
 use crate::support::ratelimit::{remaining, state};
 use crate::support::{Answer, Client, Config, Origin, get, start};
@@ -6,7 +6,7 @@ use crate::support::{Answer, Client, Config, Origin, get, start};
 /// A route's name and the lines of its table.
 type Route<'a> = (&'a str, &'a str);
 
-/// Makes a file in which each route is told by the policy of its name.
+/// Returns a file in which each route has a policy of its own name, by which answers show the route.
 fn named(routes: &[Route]) -> Config {
     let mut config = Config::to("builtin:echo");
     for (name, lines) in routes {
@@ -19,7 +19,7 @@ fn named(routes: &[Route]) -> Config {
     config
 }
 
-/// Returns the name of the route that an answer came by, or its status if it came by none.
+/// Returns the name of the route that an answer came by, or its status if there was none.
 fn taken(answer: &Answer) -> String {
     let items = state(answer);
     match items.first() {
@@ -28,7 +28,7 @@ fn taken(answer: &Answer) -> String {
     }
 }
 
-/// Asks for each target and compares the routes taken, however the file orders them.
+/// Sends each request and compares the routes taken, with the routes in the file's order and in reverse.
 #[track_caller]
 fn check(routes: &[Route], requests: &[(&str, &str)]) {
     let mut reversed = routes.to_vec();
@@ -117,7 +117,7 @@ fn an_exact_host_wins_then_the_longest_wildcard_then_none() {
             ("GET /\nHost: test", "any"),
             ("GET /\nHost: nottest", "any"),
             ("GET /\nHost: example.com", "any"),
-            // The host comes before the path.
+            // The host is compared before the path.
             ("GET /x\nHost: eu.shop.test", "exact"),
             ("GET /x\nHost: example.com", "specific"),
             ("GET http://eu.shop.test/\nHost: example.com", "exact"),
@@ -252,10 +252,10 @@ fn a_target_that_a_rewrite_makes_too_long_is_refused_and_spends_nothing() {
     assert_eq!((fits.status, remaining(&fits, "p")), (200, 9));
 }
 
-/// Most bytes of a path and its query.
+/// Most bytes of a path together with its query.
 const TARGET_BYTES_MAX: usize = 65_534;
 
-/// The first of the file that matches, whatever the other way round would match.
+/// The first route in the file that matches wins, even if the reverse order would give another one.
 #[test]
 fn expressions_of_one_header_are_tried_in_the_files_order() {
     let two = "path = '/a'\nheaders = { x-api-version = 're:2\\.\\d+' }";
@@ -287,7 +287,7 @@ fn expressions_of_one_header_are_tried_in_the_files_order() {
             ("X-Api-Version: 2.1 \t2.1\r\n", "none"),
             ("X-Api-Version:\r\n", "none"),
             ("", "none"),
-            // Lines are joined first, as for values.
+            // Several lines of a field are joined before they are matched, as for plain values.
             ("X-Api-Version: 2.1\r\nX-Api-Version: 2.1\r\n", "none"),
             ("X-Api-Version: 2.1\r\nX_Api_Version: 3\r\n", of_two),
             ("X_Api_Version: 2.1\r\n", "none"),
@@ -298,7 +298,7 @@ fn expressions_of_one_header_are_tried_in_the_files_order() {
     }
 }
 
-/// An origin may read `_` as `-`, or the other way round: it sees no value that the route did not.
+/// An origin may read `_` as `-`, or the other way round, so it must not see a value that the route did not.
 #[test]
 fn what_reads_like_a_routes_header_does_not_reach_the_origin() {
     for (routed, sent, others) in [

@@ -1,4 +1,4 @@
-//! Clients that verified tokens name.
+//! Clients named by verified tokens.
 
 use std::fs;
 use std::path::Path;
@@ -10,19 +10,19 @@ use tollgate::clock::Micros;
 use crate::support::gateway::START;
 use crate::support::{Client, Config, Issuer, Process, Running, eventually, jwks, secs, start};
 
-/// What a request is to a quota of one: the first of its client, one too many, or of nobody.
+/// Statuses under a quota of one: the first request of a client, one too many, and a request without a client.
 const FIRST: u16 = 200;
 const AGAIN: u16 = 429;
 const NOBODY: u16 = 401;
 
-/// A folder with a file of keys.
+/// Creates a folder with a file `keys`.
 fn folder(keys: &str) -> TempDir {
     let folder = tempfile::tempdir().expect("a folder for keys");
     fs::write(folder.path().join("keys"), keys).expect("the folder is writable");
     folder
 }
 
-/// One request a day for whom that part names.
+/// A file that allows one request per 366 days to each client that `part` names.
 fn config(folder: &Path, part: &str, rules: &str) -> Config {
     let policy = format!(
         "quota = '1 per 366 days'\nalgorithm = 'fixed-window'\npartition = ['{part}']\non_missing = 'refuse'"
@@ -88,7 +88,7 @@ fn a_token_comes_in_the_header_that_is_named_with_or_without_bearer() {
     }
 }
 
-/// Seconds since 1970 where the gateway's clock begins.
+/// Start of the gateway's clock, in seconds since 1970.
 fn now() -> u64 {
     START.0 / 1_000_000
 }
@@ -101,7 +101,7 @@ fn a_token_is_valid_by_the_clock_of_the_gateway() {
     let (from, until) = (now() + 100, now() + 200);
     let claims = json!({"sub": "alice", "nbf": from, "exp": until});
     let token = issuer.token(&claims);
-    // The second request of each pair would be answered for by memory.
+    // Later requests may find their token in the cache, which must respect its times, too.
     for (after_us, expected) in [
         (94_999_999, NOBODY),
         (95_000_000, FIRST),
@@ -124,7 +124,7 @@ fn a_token_is_valid_by_the_clock_of_the_gateway() {
     );
 }
 
-/// The clock of the limits does not follow a step of wall time, nor a machine that slept: it would take hours.
+/// The clock of the limits takes hours to follow a step of wall time, or a machine that slept.
 #[test]
 fn a_token_is_valid_by_wall_time_even_where_the_clock_of_limits_is_another() {
     let issuer = Issuer::ec();
@@ -187,7 +187,7 @@ fn the_issuer_and_the_audience_must_be_those_of_the_file() {
         claims["sub"] = Value::from(name);
         assert_eq!(send(&running, &issuer.token(&claims)), expected, "{name}");
     }
-    // Without them in the file it does not matter.
+    // If the file names no issuers and audiences, those of a token do not matter.
     let running = start(&config(folder.path(), "jwt:sub", ""));
     let claims = json!({"sub": "a", "iss": "x", "aud": "y"});
     assert_eq!(send(&running, &issuer.token(&claims)), FIRST);
@@ -271,7 +271,7 @@ fn a_claim_chooses_the_tier_only_if_it_is_verified() {
     }
 }
 
-/// A timer fetches the keys and sends SIGHUP.
+/// In production, a timer fetches the keys and sends SIGHUP.
 #[test]
 fn keys_are_read_again_on_sighup_and_tokens_of_old_ones_are_forgotten() {
     let (old, new) = (Issuer::ec(), Issuer::ec());

@@ -1,4 +1,4 @@
-//! Tunnels over HTTP/1.1: what passes through one, how it ends, and what is recorded of it.
+//! Tunnels over HTTP/1.1: what passes through one, how it ends, and what is recorded about it.
 
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
@@ -20,14 +20,14 @@ const UPGRADE: &str = "GET /socket HTTP/1.1\r\nHost: a.test\r\n\
 const SWITCHED: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\
      Upgrade: websocket\r\nSec-WebSocket-Accept: right\r\n\r\n";
 
-/// An origin that switches at once to whatever it is asked for, and leaves its side of each tunnel to the test.
+/// An origin that switches to any protocol it is asked for, and hands its end of each tunnel to the test.
 pub struct Tunnels {
     pub origin: Origin,
     pub sides: Receiver<Wire>,
 }
 
 impl Tunnels {
-    /// Sends `first` behind the head of each 101.
+    /// Sends `first` directly after the head of each 101.
     pub fn beginning_with(first: &'static str) -> Self {
         let (sides, received) = channel();
         let sides = Mutex::new(sides);
@@ -117,7 +117,7 @@ fn nothing_that_a_client_sends_behind_its_head_reaches_the_origin_before_the_101
 }
 
 const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nHost: a.test\r\n\r\n";
-/// What no connection of HTTP/1.1 may go on with.
+/// Bytes with which no connection of HTTP/1.1 could go on.
 const NO_HTTP: &str = "a\nb\0c\r\n\r\n";
 
 #[test]
@@ -227,7 +227,7 @@ fn a_client_that_takes_nothing_is_ended_by_tunnel_timeout_alone() {
     assert_eq!(received.len(), taken / 2, "it has not been cut");
     let taken = origin.write_until_full(&flood, || running.settle());
     assert!(taken > 0, "there was room again");
-    // What is on its way may still move for a while.
+    // Bytes in buffers may still move for a while, so the test does not know when the timeout starts.
     let _flow = Flow::of(&running.clock, secs(1));
     assert_eq!(origin.read_to_end().expect("an end"), b"");
 }
@@ -349,7 +349,7 @@ fn strings(texts: &[&str]) -> Vec<String> {
     texts.iter().map(ToString::to_string).collect()
 }
 
-/// A gateway with an access log, and a tunnel through it that the origin has sent five bytes through.
+/// A gateway with an access log, and a tunnel through which the origin has sent five bytes.
 fn recorded(listener: &str) -> (Tunnels, Process, Client, Wire) {
     let tunnels = Tunnels::new();
     let top = "shutdown_grace = '2s'";
@@ -360,7 +360,7 @@ fn recorded(listener: &str) -> (Tunnels, Process, Client, Wire) {
     (tunnels, process, client, origin)
 }
 
-/// Fails the test unless the only record is one of a 101 that ended for this reason.
+/// Fails the test unless there is one record, of a 101 that ended for this reason.
 #[track_caller]
 fn assert_recorded(process: &Process, reason: Option<&str>) {
     let records = process.wait_for_records(1);

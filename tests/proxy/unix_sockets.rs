@@ -1,4 +1,4 @@
-//! Unix sockets: their peers have no address and are trusted, and HTTP on them is what it is on a port.
+//! Unix sockets: their peers have no address and are trusted, and HTTP works on them as on a port.
 
 use std::path::PathBuf;
 
@@ -34,7 +34,7 @@ impl Local {
         Client::try_connect_unix(&self.path).expect("the gateway accepts connections")
     }
 
-    /// Sends these bytes and then a GET, each time on a connection of its own, and returns the status.
+    /// Sends these bytes and then a GET on a new connection, and returns the status.
     fn status(&self, beginning: &[u8], fields: &str) -> u16 {
         let mut client = self.connect();
         client.send(beginning);
@@ -42,7 +42,7 @@ impl Local {
     }
 }
 
-/// A route of which each client has one request.
+/// A file with a route `/limited` on which each client has one request.
 fn limited(endpoint: impl AsRef<str>, policy: &str) -> Config {
     Config::to(endpoint)
         .admin("127.0.0.1:0")
@@ -78,7 +78,7 @@ fn ip_is_what_the_peer_says_and_missing_where_it_says_nothing() {
             &[(forwarded, 200), (forwarded, 429), (a, 200), (b, 429)],
         ),
         ("client_address = 'peer'", "share", &[(a, 200), (b, 429)]),
-        // What the field names beyond other proxies.
+        // The client is the last address that is no trusted proxy's.
         (
             "trusted_proxies = ['203.0.113.9']",
             "share",
@@ -181,7 +181,7 @@ fn an_origin_is_told_what_the_peer_says_and_of_no_other_hop() {
     }
 }
 
-/// As over TCP, a client of a trusted proxy cannot have removed what the proxy says.
+/// As over TCP, a client of a trusted proxy cannot get the fields removed that the proxy sets.
 #[test]
 fn connection_names_no_field_that_the_peer_is_believed_in() {
     let local = Local::start(&limited("builtin:echo", ""), "");
@@ -202,7 +202,7 @@ fn a_proxy_header_takes_the_place_of_the_peer() {
         (header("203.0.113.8"), "", 429),
         (header("10.0.0.1"), field, 200),
         (header("10.0.0.2"), field, 429),
-        // Nobody is named, so nobody is believed.
+        // The header names nobody, so the fields are not trusted.
         (b"PROXY UNKNOWN\r\n".to_vec(), field, 200),
         (
             b"PROXY UNKNOWN\r\n".to_vec(),
@@ -318,7 +318,7 @@ fn connections_that_are_queued_when_the_gateway_stops_are_served() {
     eventually("the socket is gone", || {
         Client::try_connect_unix(&path).is_err().then_some(())
     });
-    // It waits for clients that may send another request.
+    // The gateway waits for clients that may send another request.
     drop(clients);
     stopping.join().expect("the gateway stops");
 }

@@ -1,4 +1,4 @@
-//! Histories of balances with failures: what was granted is what was spent and what is left, to the unit.
+//! Histories of balances, with failures: what was granted equals what was spent plus what is left, to the unit.
 
 use futures_util::FutureExt;
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ use crate::store_redis::{Bench, TEN, check, histories, run};
 use crate::support::redis::{Fault, Proxy, Server};
 use crate::support::{PATIENCE, START};
 
-/// What a newcomer has.
+/// Balance of a new client.
 const INITIAL: u64 = 5;
 const CREDITS: Quota = Quota {
     limit: COUNT_MAX,
@@ -25,19 +25,19 @@ const CREDITS: Quota = Quota {
 /// One thing that happens at one of two gateways.
 #[derive(Clone, Debug)]
 enum Event {
-    /// An operator grants so many.
+    /// An operator grants this many units.
     Grant(u64),
-    /// A request of that cost, beside a window or not.
+    /// A request of that cost, with a second quota (a window) in its plan if `is_limited`.
     Request { cost: u64, is_limited: bool },
-    /// The same, whose answer comes too late.
+    /// The same, but Redis' answer comes too late.
     Late { cost: u64, is_limited: bool },
-    /// A client that leaves before the answer has come.
+    /// A client that leaves before Redis has answered.
     Leave { cost: u64 },
-    /// What a request cost turns out, or that it does not count.
+    /// A charge is settled: that many units more are spent, or, if negative, given back.
     Settle(prop::sample::Index, i64),
 }
 
-/// A gateway, and how it reaches the server.
+/// A gateway, and its network to the server.
 struct Gateway {
     bench: Bench,
     proxy: Proxy,
@@ -45,13 +45,13 @@ struct Gateway {
     credits: SeriesId,
 }
 
-/// What a request was charged, and still is.
+/// A charge that can still be settled.
 struct Standing {
     gateway: usize,
     charge: Charge,
-    /// Of what its decision charged.
+    /// Units of the decision's charge that were not given back.
     charged: u64,
-    /// What was spent without asking since.
+    /// Units that were spent in addition, without a decision.
     more: u64,
 }
 
@@ -71,7 +71,7 @@ fn event() -> impl Strategy<Value = (usize, Event)> {
 }
 
 impl Gateway {
-    /// Must be called on the runtime that is to ask.
+    /// Must be called on the runtime that is to send the commands.
     fn start(server: &Server) -> Self {
         let proxy = Proxy::to(server.address());
         let bench = Bench::tireless(&proxy, HASTY, Clock::manual(START));
@@ -102,9 +102,9 @@ impl Gateway {
         [balance].into_iter().chain(window).collect()
     }
 
-    /// Decides a request; returns what it was charged, if it was admitted.
+    /// Decides a request; returns its charge if it was admitted.
     async fn request(&self, client: u128, cost: u64, is_limited: bool) -> Option<Charge> {
-        // What was refused a moment ago is asked again.
+        // Time passes, so that a remembered refusal does not answer this request.
         self.bench.clock.advance(Micros::from_secs(2));
         let plan = self.plan(client, cost, is_limited);
         match self.session.decide(&plan).await {
@@ -115,7 +115,7 @@ impl Gateway {
         }
     }
 
-    /// Returns the balance, once all is settled.
+    /// Returns the balance, once everything is settled.
     async fn balance(&self, client: u128) -> i64 {
         assert_eq!(self.session.finish().await, 0);
         let plan = self.plan(client, 0, false);
@@ -155,13 +155,13 @@ async fn adds_up(gateways: &[Gateway; 2], client: u128, events: Vec<(usize, Even
                 gateway.proxy.set(Fault::BlackHole);
                 let charge = gateway.request(client, cost, is_limited).await;
                 gateway.proxy.set(Fault::None);
-                // The answer comes before those to what is asked from now on.
+                // The late answer comes before the answers to later commands.
                 gateway.session.peek(&gateway.plan(client, 0, false)).await;
                 charge.map(|charge| (cost, charge))
             }
             Event::Leave { cost } => {
                 let plan = gateway.plan(client, cost, false);
-                // A refusal of a moment ago is known at once; otherwise it has been sent.
+                // A remembered refusal answers at once; otherwise the command has been sent.
                 drop(gateway.session.decide(&plan).now_or_never());
                 None
             }
@@ -193,7 +193,7 @@ impl Standing {
     fn settle(&mut self, gateways: &[Gateway; 2], units: i64) {
         let amount = units.unsigned_abs();
         let adjustment = if units < 0 {
-            // What was spent more is no charge, and does not come back.
+            // Units that were spent in addition are no charge, so they do not come back.
             self.charged -= amount.min(self.charged);
             Adjustment::GiveBack(amount)
         } else {

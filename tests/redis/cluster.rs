@@ -1,5 +1,5 @@
-//! Plans over a Redis Cluster of three primaries: one partition is one call, and several are all or
-//! nothing.
+//! Plans over a Redis Cluster of three primaries: a plan with one partition is one call, and one
+//! with several charges all or none.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::store_redis::{give_back, within_turns};
 use crate::support::redis::{Cluster, Server};
 use crate::support::{Draws, PATIENCE};
 
-/// A store under a clock that tests move, and one worker's way to it.
+/// A store with a clock that tests move, and one worker's session on it.
 struct Gateway {
     store: Store,
     session: Session,
@@ -36,7 +36,7 @@ impl Gateway {
             location,
             Settings {
                 refusal_cache: Duration::ZERO,
-                // A busy machine has time to decide.
+                // Long enough for a busy machine to decide.
                 timeout: Duration::from_secs(20),
                 breaker: BreakerSettings {
                     failures: u32::MAX,
@@ -49,7 +49,7 @@ impl Gateway {
     }
 
     fn with(location: Location, settings: Settings) -> Self {
-        // Away from the edge of any window, so that nothing ages unless a test says so.
+        // Away from the edges of all windows, so that nothing ages unless a test moves the clock.
         let clock = Clock::manual(Timestamp(1_700_000_040 * 1_000_000));
         let settings = Settings {
             location,
@@ -68,7 +68,7 @@ impl Gateway {
         Self::new(seeds(cluster))
     }
 
-    /// Asks for one unit of a policy of that name.
+    /// Returns a check that charges one unit of a policy with that name.
     fn check<'q>(&self, policy: &str, quota: &'q Quota, partition_id: u128) -> Check<'q> {
         Check {
             on_store_failure: OnStoreFailure::Closed,
@@ -91,7 +91,7 @@ impl Gateway {
         }
     }
 
-    /// Waits until the quotas say this of a plan: what a refused plan spent comes back soon.
+    /// Waits until peeking at a plan returns `expected`: units that a refused plan spent come back soon.
     async fn comes_to_say(&self, plan: &[Check<'_>], expected: &[Decision], what: &str) {
         let patience = Instant::now() + PATIENCE;
         loop {
@@ -125,7 +125,7 @@ async fn plan_over_several_servers_is_paid_of_what_is_held_ahead() {
     let (mut admitted, patience) = (0, Instant::now() + PATIENCE);
     while paid() < 200 {
         assert!(Instant::now() < patience, "{} of {admitted} paid", paid());
-        // It holds nothing ahead before it has seen the fleet for ten seconds, and little for clients that ask seldom.
+        // A gateway holds nothing ahead until it has seen the fleet for ten seconds, and little for rare clients.
         let step_us = if admitted < 12 { 1_000_000 } else { 20_000 };
         gateway.clock.advance(Micros(step_us));
         gateway.session.tick();
@@ -187,7 +187,7 @@ async fn plan_over_several_partitions_looks_at_each_and_then_charges_each() {
     let plan: Vec<_> = (0..6)
         .map(|n| gateway.check(POLICIES[n % 2], &quota, n as u128 / 2))
         .collect();
-    // From then on the primaries know the script.
+    // After this, the primaries know the script.
     drop(gateway.decide(&plan).await);
     let before = calls(&cluster);
     let (verdict, mut charge) = gateway.decide(&plan).await;
@@ -222,8 +222,8 @@ async fn plan_that_a_look_refuses_charges_nobody_and_costs_a_look_at_each() {
     assert_eq!(gateway.remaining(&plan[1..]).await, [5, 5]);
 }
 
-/// Wherever the decision stands when its time is up: the charge is then decided by this node's own
-/// counts, which are still whole.
+/// Wherever the decision is when its time is up: the charge is then decided by this gateway's own
+/// counts, of which nothing is spent.
 #[tokio::test(flavor = "local")]
 async fn quota_that_refused_the_plan_is_refused_in_its_answer_even_if_the_charge_is_late() {
     let cluster = Cluster::start(3, 0);
@@ -251,7 +251,7 @@ async fn quota_that_refused_the_plan_is_refused_in_its_answer_even_if_the_charge
     }
 }
 
-/// The same requests, one after the other, to a Cluster and to memory.
+/// The same requests, one after the other, are sent to a Cluster and to memory.
 #[tokio::test(flavor = "local")]
 async fn plans_over_several_partitions_are_answered_as_in_memory() {
     let cluster = Cluster::start(3, 0);
@@ -269,7 +269,7 @@ async fn plans_over_several_partitions_are_answered_as_in_memory() {
     });
     let mut draws = Draws(1);
     for round in 0..400 {
-        // No quota twice.
+        // No quota with the same partition twice in a plan.
         let mut checks = BTreeMap::new();
         for _ in 0..=draws.below(4) {
             let quota_and_tag = (draws.below(quotas.len()), draws.below(5));
@@ -278,7 +278,7 @@ async fn plans_over_several_partitions_are_answered_as_in_memory() {
         let is_shadow = draws.below(4) == 0;
         let mut verdicts = Vec::new();
         let mut left = None;
-        // Memory first: what it says is left is what Redis comes to say.
+        // Memory first: Redis must come to the remaining units that memory has at once.
         for gateway in gateways.iter().rev() {
             let plan: Vec<Check<'_>> = (0..)
                 .zip(&checks)
@@ -299,7 +299,7 @@ async fn plans_over_several_partitions_are_answered_as_in_memory() {
                 .collect();
             let (verdict, mut charge) = gateway.decide(&plan).await;
             if !verdict.admit {
-                // What was refused has spent nothing that could come back.
+                // A refused plan has spent nothing that could be given back.
                 give_back(&gateway.session, &mut charge, 1).await;
             }
             drop(charge);
@@ -323,7 +323,7 @@ async fn plans_over_several_partitions_are_answered_as_in_memory() {
     }
 }
 
-/// What they have in common admits exactly its quota; and who was refused there has spent nothing.
+/// Exactly the common quota is admitted, and clients that it refuses have spent nothing of their own.
 #[tokio::test(flavor = "local")]
 async fn clients_of_one_common_quota_spend_what_it_admits_and_no_more() {
     let cluster = Cluster::start(3, 0);
@@ -354,8 +354,8 @@ async fn clients_of_one_common_quota_spend_what_it_admits_and_no_more() {
     }
 }
 
-/// Wherever the decision stands when nobody waits for it any more; else who is refused could spend
-/// what others share.
+/// Wherever the decision is when its client leaves; otherwise, clients that are refused could spend
+/// the quota that others share.
 #[tokio::test(flavor = "local")]
 async fn client_that_leaves_spends_nothing_of_a_plan_that_is_refused() {
     let cluster = Cluster::start(3, 0);
@@ -407,7 +407,7 @@ async fn what_is_lost_with_a_primary_costs_the_other_partitions_nothing() {
     assert_eq!(gateway.remaining(&plan[..1]).await, [9]);
 }
 
-/// The breaker of a primary that is replaced never closes: nobody asks it any more.
+/// The breaker of a replaced primary never closes, because nothing is sent to that primary any more.
 #[tokio::test(flavor = "local")]
 async fn own_counts_are_kept_when_a_replica_has_replaced_its_primary() {
     let cluster = Cluster::start(3, 1);
@@ -438,7 +438,7 @@ async fn own_counts_are_kept_when_a_replica_has_replaced_its_primary() {
         was_degraded |= is_degraded;
         if was_degraded {
             assert_eq!(gateway.store.usage().partitions, 1);
-            // Long enough for whatever is done when all is well again.
+            // Long enough for everything that happens after Redis is well again.
             decided += u32::from(!is_degraded);
             if decided == 20 {
                 return;
@@ -462,7 +462,7 @@ fn series(policy: &str, quota: &Quota) -> Series {
     Series::of(policy, SeriesRole::Real, quota)
 }
 
-/// Names the first node.
+/// Returns the location of the Cluster, with only the first node as a seed.
 fn seeds(cluster: &Cluster) -> Location {
     let seed = cluster.nodes[0].address();
     let seeds = vec![Address {
@@ -483,7 +483,7 @@ fn counting_all(quota: Quota) -> Quota {
     }
 }
 
-/// Calls of scripts that the Cluster has executed.
+/// Returns how many calls of scripts the Cluster has executed.
 fn calls(cluster: &Cluster) -> u64 {
     let of = |node: &Server| node.calls("evalsha");
     cluster.nodes.iter().map(of).sum()

@@ -1,4 +1,4 @@
-//! Balances in a Redis: keys that never expire, and a server that may lose them.
+//! Balances in Redis: keys that never expire, on a server that may lose them.
 
 use serde_json::json;
 
@@ -21,7 +21,7 @@ fn gateway(server: &Server, lines: &str) -> Process {
     Process::start(&config.with(&url).one_worker().admin_token(TOKEN))
 }
 
-/// Returns the keys of balances, and how long they live.
+/// Returns the remaining lifetimes of all balances' keys; -1 is a key that never expires.
 fn balances(server: &Server) -> Vec<i64> {
     let keys = server.command(&["KEYS", "*:credits:*"]);
     let keys: Vec<String> = keys.list().iter().map(Value::text).collect();
@@ -59,7 +59,7 @@ fn a_server_that_may_evict_balances_decides_none_of_them() {
         let page = |path: &str| get(gateway.admin, path, "").text();
         assert!(page("/readyz").contains("may evict any key, so credits follow on_store_failure"));
         assert_eq!(gateway.metric("tollgate_store_evicts_credits"), 1);
-        // Each new connection finds out again.
+        // Each new connection checks the server's settings again.
         server.command(&["CONFIG", "SET", "maxmemory-policy", "volatile-lru"]);
         server.command(&["CLIENT", "KILL", "TYPE", "NORMAL", "SKIPME", "YES"]);
         eventually("balances are decided", || {

@@ -1,4 +1,4 @@
-//! Redis fails in every way there is, and no client sees an error: the short form of `scripts/drill/redis`.
+//! Redis fails in every possible way, and no client sees an error: the short form of `scripts/drill/redis`.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::support::ratelimit::remaining;
 use crate::support::redis::{Fault, Proxy, Server};
 use crate::support::{Config, eventually};
 
-/// A server behind a network that can fail, and a gateway that decides on it.
+/// A server behind a network that can fail, and a gateway that uses it.
 struct Drill {
     server: Server,
     proxy: Proxy,
@@ -29,19 +29,19 @@ impl Drill {
         drill
     }
 
-    /// Sends a request.
+    /// Sends a request to the gateway.
     #[track_caller]
     fn ask(&self) -> GateReply {
         self.gate.ask("", "")
     }
 
-    /// Asks until the gateway decides without the store; no client may see an error.
+    /// Sends requests until the gateway decides without the store; no client may see an error.
     #[track_caller]
     fn wait_until_degraded(&self) {
         self.ask_until("the gateway decides by itself", true);
     }
 
-    /// Asks until the store decides; no client may see an error.
+    /// Sends requests until the store decides; no client may see an error.
     #[track_caller]
     fn wait_until_healthy(&self) {
         self.ask_until("the store decides", false);
@@ -63,20 +63,20 @@ impl Drill {
         samples.iter().any(|(_, value)| *value == 1)
     }
 
-    /// Has the server do something.
+    /// Sends a command to the server.
     #[track_caller]
     fn command(&self, command: &[&str]) {
         self.server.command(command);
     }
 
-    /// Goes from health to failure and back.
+    /// Breaks something, heals it again, and checks on the way that no client sees an error.
     #[track_caller]
     fn go(&self, break_it: impl FnOnce(&Self), heal_it: impl FnOnce(&Self)) {
         break_it(self);
         self.wait_until_degraded();
-        // Closed, open, half-open: then the store is tried, and fails.
+        // The breaker goes from closed over open to half-open; the store is then tried, and fails.
         eventually("the breaker is half-open", || {
-            // Unless somebody asks, nothing fails.
+            // The store fails only if there is a request for it.
             let reply = self.ask();
             assert_eq!(reply.answer.status, 200, "{reply:?}");
             self.breaker_is("half_open").then_some(())
@@ -90,10 +90,10 @@ impl Drill {
     }
 }
 
-/// In a row, they open the breaker.
+/// Failures in a row that open the breaker.
 const FAILURES: u32 = 2;
 
-/// One client's quota is large; a busy machine has time to decide, and the breaker tries again soon.
+/// A gateway with a large quota for one client, time for a busy machine to decide, and a breaker that soon tries again.
 #[track_caller]
 fn gate(proxy: &Proxy) -> Gate {
     let config = Config::to("builtin:echo")
@@ -176,14 +176,14 @@ fn server_busy_with_a_script_is_missed_by_no_client() {
     );
 }
 
-/// It answers `LOADING` to everybody until it has read its data.
+/// A server that is loading answers `LOADING` to all commands until it has read its data.
 #[test]
 fn server_that_loads_its_data_is_missed_by_no_client() {
     let drill = Drill::start();
     let mut reloading = drill.server.connect().expect("the server answers");
     drill.command(&["DEBUG", "POPULATE", "20000"]);
     for (name, value) in [
-        // Of each key, so that it takes 20 s unless it is told to hurry.
+        // Delay for each key in microseconds, which makes 20 s until it is set to 0.
         ("key-load-delay", "1000"),
         ("loading-process-events-interval-bytes", "1024"),
     ] {
@@ -199,11 +199,11 @@ fn server_that_loads_its_data_is_missed_by_no_client() {
     assert_eq!(reloading.read().expect("an answer").text(), "OK");
 }
 
-/// It refuses writes (`MISCONF`) because it cannot save its data.
+/// A server that cannot save its data refuses writes (`MISCONF`).
 #[test]
 fn server_that_cannot_save_its_data_is_missed_by_no_client() {
     let drill = Drill::start();
-    // Not even root can put a file in the place of a directory.
+    // Not even root can replace a directory by a file.
     let in_its_place = drill.server.directory().join("dump.rdb");
     std::fs::create_dir(in_its_place).expect("the directory is writable");
     drill.go(
@@ -245,7 +245,7 @@ fn server_with_too_many_clients_is_missed_by_no_client() {
     let drill = Drill::start();
     drill.go(
         |drill| {
-            // The tests' own connection is the one that may stay.
+            // The connection of the tests is the one that stays.
             drill.command(&["CONFIG", "SET", "maxclients", "1"]);
             drill.proxy.reset_all();
         },

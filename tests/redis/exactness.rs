@@ -1,4 +1,4 @@
-//! A fleet admits exactly the quota, however many ask at once, and whichever gateway they ask.
+//! A fleet admits exactly the quota, however many clients send requests at once, and to whichever gateway.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,20 +12,20 @@ use crate::support::redis::{Cluster, Sentinels, Server, listed};
 use crate::support::{Client, Fleet, Metered, eventually, get};
 
 const LIMIT: u64 = 100;
-/// Requests at once on one key.
+/// Number of requests for one key that are sent at once.
 pub const CROWD: usize = 1_000;
-/// Gateways that share one store.
+/// Number of gateways that share one store.
 const GATEWAYS: usize = 3;
-/// A whole week, in which nothing ages while a test runs.
+/// A whole week, so that nothing ages while a test runs.
 const WINDOW: Micros = Micros::from_secs(7 * 24 * 3600);
-/// Whatever the store cannot decide is refused with 503, and a busy machine has time to decide.
+/// Time for a busy machine to decide. Requests that the store cannot decide are refused with 503.
 const PATIENT: &str = "timeout = '10s'\nrefusal_cache = '1s'";
 
-/// What became of a crowd's requests.
+/// How many of a crowd's requests were answered in each way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub admitted: usize,
-    /// Admitted, but not answered yet: in the queue of a leaky bucket.
+    /// Admitted but not answered yet, because they are in the queue of a leaky bucket.
     pub held: usize,
     pub refused: usize,
     pub other: usize,
@@ -47,13 +47,13 @@ fn fleet(count: usize, store: &str) -> Fleet {
     Fleet::start(count, &quotas(), policy, store)
 }
 
-/// The request for the quota of that number; each has a client of its own, so that a Cluster keeps
-/// them on several primaries.
+/// Returns the request for the quota with that index. Each quota has a client of its own, so that a
+/// Cluster keeps them on several primaries.
 fn request(quota: usize) -> String {
     format!("GET /{quota} HTTP/1.1\r\nHost: a.test\r\n{CLIENT}: key-{quota}\r\n\r\n")
 }
 
-/// Sends a crowd's requests to all gateways at once.
+/// Sends a crowd's requests to all gateways at once, and returns their connections.
 #[track_caller]
 pub fn crowd(fleet: &Fleet, request: &str) -> Vec<Asker> {
     static DESCRIPTORS: Once = Once::new();
@@ -71,7 +71,7 @@ pub fn crowd(fleet: &Fleet, request: &str) -> Vec<Asker> {
     askers
 }
 
-/// Sends a crowd's requests to all gateways at once and returns what became of them.
+/// Sends a crowd's requests to all gateways at once, and returns how many were answered in each way.
 #[track_caller]
 fn ask_at_once(fleet: &Fleet, quota: usize) -> Tally {
     eventually("nobody is held any more who asked before", || {
@@ -84,7 +84,7 @@ fn ask_at_once(fleet: &Fleet, quota: usize) -> Tally {
     })
 }
 
-/// How many requests the gateways hold.
+/// Returns how many requests the gateways hold.
 fn held(fleet: &Fleet) -> usize {
     let held = fleet.gateways.iter().map(|gateway| {
         let held = gateway.series::<usize>("tollgate_requests_delayed");
@@ -93,7 +93,7 @@ fn held(fleet: &Fleet) -> usize {
     held.sum()
 }
 
-/// How many of a crowd are held: all that a leaky bucket admits, but the first.
+/// Returns how many of a crowd are held: all that a leaky bucket admits, except the first.
 fn holdable(quota: usize) -> usize {
     match quotas()[quota].algorithm {
         Algorithm::LeakyBucket { queue } => usize::try_from(queue).expect("small"),
@@ -101,7 +101,7 @@ fn holdable(quota: usize) -> usize {
     }
 }
 
-/// Says what has become of a crowd's requests.
+/// Counts how a crowd's requests were answered so far.
 pub fn tally(askers: &mut [Asker]) -> Tally {
     let mut tally = Tally::default();
     for asker in askers {
@@ -115,7 +115,7 @@ pub fn tally(askers: &mut [Asker]) -> Tally {
     tally
 }
 
-/// Fails unless a fleet admits exactly each quota.
+/// Fails unless a fleet admits exactly the units of each quota.
 #[track_caller]
 fn assert_exact(fleet: &Fleet) {
     let limit = usize::try_from(LIMIT).expect("small");
@@ -144,8 +144,8 @@ fn three_gateways_admit_exactly_the_quota_on_a_cluster() {
     assert_exact(&fleet(GATEWAYS, &format!("url = '{url}'\n{PATIENT}")));
 }
 
-/// The new primary knows what was replicated, and admits the rest of the quota once more: the fleet
-/// admits what the lost primary had not handed on beyond the quota, and no unit more.
+/// The new primary knows only what was replicated, and admits the rest of the quota. So the fleet
+/// admits beyond the quota exactly what the lost primary had not passed on.
 #[test]
 fn failover_admits_the_quota_and_what_was_lost_and_no_more() {
     let group = Sentinels::start();
@@ -156,13 +156,13 @@ fn failover_admits_the_quota_and_what_was_lost_and_no_more() {
 
     let old = group.primary().expect("nothing has failed yet");
     old.wait_for_replicas(2);
-    // From here on no replica hears anything.
+    // From now on, the replicas get no more updates.
     old.command(&["ACL", "SETUSER", "harness", "-psync", "-sync"]);
     old.command(&["CLIENT", "KILL", "TYPE", "replica"]);
     ask_in_turn(&fleet, lost);
     old.kill();
     group.wait_for_another_than(old);
-    // Another failover would lose what is decided from here on.
+    // Another failover would lose what is decided from now on.
     group.keep_primary();
     wait_until_decided(&fleet);
 
@@ -177,7 +177,7 @@ fn failover_admits_the_quota_and_what_was_lost_and_no_more() {
     }
 }
 
-/// Each gateway admits its share by itself, once it knows how many share: together at most one more quota.
+/// Each gateway admits its share by itself, once it knows how many gateways there are: together at most one more quota.
 #[test]
 fn fleet_admits_exactly_the_quota_on_one_redis_and_at_most_one_more_once_that_is_lost() {
     let server = Server::start();
@@ -203,7 +203,7 @@ fn fleet_admits_exactly_the_quota_on_one_redis_and_at_most_one_more_once_that_is
     }
 }
 
-/// Asks so often for each quota that does not hold requests, one after the other; all are admitted.
+/// Sends `count` requests, one after the other, for each quota that does not hold requests; all must be admitted.
 #[track_caller]
 fn ask_in_turn(fleet: &Fleet, count: usize) {
     let gateways = fleet.addresses();
@@ -216,14 +216,14 @@ fn ask_in_turn(fleet: &Fleet, count: usize) {
     }
 }
 
-/// Waits until every gateway has the store decide again; asks as a client that no test counts.
+/// Waits until every gateway has the store decide again; uses a client that no test counts.
 #[track_caller]
 fn wait_until_decided(fleet: &Fleet) {
     for gateway in &fleet.gateways {
         eventually("each worker uses the new primary", || {
             let answer = get(gateway.public, "/0", &format!("{CLIENT}: another\r\n"));
             let metrics = gateway.metrics();
-            // Two workers have one each, and the admin port.
+            // One connection for each of the two workers, and one for the admin port.
             let connected = "tollgate_store_connections 3\n";
             (answer.status != 503 && metrics.contains(connected)).then_some(())
         });
@@ -246,7 +246,7 @@ impl Asker {
         mute.expect("a socket can be asked without waiting");
     }
 
-    /// Returns the status of the answer, if it has come.
+    /// Returns the status of the answer, if that has arrived.
     #[track_caller]
     fn status(&mut self) -> Option<u16> {
         let mut buffer = [0; 1_024];

@@ -1,5 +1,5 @@
-//! A Redis that is full and evicts nothing goes on counting whom it counts already; newcomers have
-//! this node's share.
+//! A Redis that is full and evicts nothing still counts the clients that have keys; new clients get
+//! this gateway's share.
 
 use crate::gate::{CLIENT, Gate};
 use crate::support::ratelimit::remaining;
@@ -7,7 +7,7 @@ use crate::support::redis::{Server, Value};
 use crate::support::{Client, Config};
 
 const QUOTA: i64 = 10;
-/// What a client spends before the server is full.
+/// Units that a client spends before the server is full.
 const EARLIER: i64 = 3;
 
 #[track_caller]
@@ -22,7 +22,7 @@ fn gate(server: &Server, policies: &[(&str, &str)]) -> Gate {
     Gate::start(config.route("/*", &format!("policies = {names:?}")), &url)
 }
 
-/// The server has less memory than it uses already.
+/// Sets the server's memory limit below what it uses already.
 fn fill(server: &Server) {
     server.command(&["CONFIG", "SET", "maxmemory", "1"]);
 }
@@ -30,7 +30,7 @@ fn fill(server: &Server) {
 fn keys(server: &Server) -> Vec<String> {
     let keys = server.command(&["KEYS", "*"]);
     let mut keys: Vec<String> = keys.list().iter().map(Value::text).collect();
-    // Gateways come and go.
+    // Gateways come and go, so their keys are ignored.
     keys.retain(|key| !key.contains("{nodes}"));
     keys.sort_unstable();
     keys
@@ -48,7 +48,7 @@ fn client_with_a_key_goes_on_and_newcomers_have_the_local_share() {
     let full = || gate.metric(&["tollgate_store_out_of_memory_total"]);
     let full_before = full();
     fill(&redis);
-    // Strangers beside her, so that the two share calls of a worker now and then.
+    // Strangers in between, so that some calls of a worker have both.
     for left in (0..QUOTA - EARLIER).rev() {
         assert!(gate.ask_as(&format!("stranger-{left}")).is_degraded);
         let reply = gate.ask_as("alice");
@@ -82,7 +82,7 @@ fn client_with_a_key_goes_on_and_newcomers_have_the_local_share() {
     assert!(full() > full_before, "the metric tells");
 }
 
-/// A quota that has a key is counted in Redis though another one of the plan has none.
+/// A quota with a key is counted in Redis even if another quota of the plan has none.
 #[test]
 fn client_with_a_key_gains_nothing_by_a_quota_without_one() {
     let redis = Server::start();
@@ -100,7 +100,7 @@ fn client_with_a_key_gains_nothing_by_a_quota_without_one() {
     assert_eq!(keys(&redis), before, "no new keys");
 }
 
-/// What strangers may take ends where the server is full, and it is not what a known client needs.
+/// A full server ends what strangers may take, and a known client needs nothing of that.
 #[test]
 fn flood_of_strangers_takes_nothing_from_a_client_with_a_key() {
     let redis = Server::start();

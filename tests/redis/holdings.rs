@@ -1,4 +1,4 @@
-//! Units in flight that gateways hold at one Redis: never more than there are, and nothing when all has ended.
+//! Units in flight that gateways hold at one Redis: never more than the quota, and none once all requests have ended.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,10 +22,10 @@ const FIVE: Quota = Quota {
     algorithm: Algorithm::InFlight,
     ..ONE
 };
-/// How long what a gateway said counts.
+/// How long a gateway's announcement counts.
 const LEASE: Micros = Micros::from_secs(15);
 
-/// A gateway, and how it reaches the server.
+/// A gateway, and its network to the server.
 struct Gateway {
     bench: Bench,
     proxy: Proxy,
@@ -34,7 +34,7 @@ struct Gateway {
 }
 
 impl Gateway {
-    /// Must be called on the runtime that is to ask; the server has so long for a decision.
+    /// Must be called on the runtime that is to send the commands. The server has `timeout` for a decision.
     fn start(server: &Server, clock: &Clock, timeout: Duration) -> Self {
         let proxy = Proxy::to(server.address());
         let bench = Bench::tireless(&proxy, timeout, clock.clone());
@@ -55,12 +55,12 @@ impl Gateway {
         }
     }
 
-    /// Decides a request; returns what it holds, if it is admitted.
+    /// Decides a request; returns the units that it holds if it is admitted.
     async fn request(&self, client: u128, cost: u64) -> Option<Charge> {
         (self.ask(client, cost, false).await).expect("Redis answers in time")
     }
 
-    /// Decides a request, beside a quota that refuses it or not; returns what it holds, if it is admitted.
+    /// Decides a request, together with a quota that refuses it if `is_refused`; returns its units if it is admitted.
     ///
     /// # Errors
     /// If Redis does not answer in time.
@@ -85,7 +85,7 @@ impl Gateway {
         }
     }
 
-    /// Gives back what a request holds that is decided and goes nowhere.
+    /// Gives back the units of a request that was decided but is not sent on.
     fn leave(&self, decided: StoreVerdict) {
         if let StoreVerdict::Decided { mut charge, .. } = decided
             && let Some(held) = charge.take_held()
@@ -98,12 +98,12 @@ impl Gateway {
         self.session.settle_later(&mut held, |_| EVERYTHING);
     }
 
-    /// Waits until what there is to announce has been announced.
+    /// Waits until all changes of holdings have been announced.
     async fn settled(&self) {
         assert_eq!(self.session.finish().await, 0);
     }
 
-    /// Returns how many units are free, and who holds the others.
+    /// Returns how many units are free, and how many each other holder has, sorted.
     async fn free(&self, client: u128) -> (u64, Vec<u64>) {
         let plan = [self.check(client, 0)];
         let peeked = loop {
@@ -123,7 +123,7 @@ fn units_of(bench: &Bench) -> SeriesId {
     bench.store.series_id(&units)
 }
 
-/// Lets time pass, in which these gateways go on.
+/// Lets time pass, while these gateways go on working.
 async fn pass(clock: &Clock, time: Micros, alive: impl Iterator<Item = &Gateway> + Clone) {
     const STEP: Micros = Micros::from_secs(4);
     let mut left = time;
@@ -138,7 +138,7 @@ async fn pass(clock: &Clock, time: Micros, alive: impl Iterator<Item = &Gateway>
     }
 }
 
-/// Tells a story to two gateways, whose server has so long for a decision.
+/// Runs `story` with two gateways, whose server has `timeout` for a decision.
 fn with_two(timeout: Duration, story: impl AsyncFnOnce(Gateway, Gateway, &Clock)) {
     let (server, clock) = (Server::start(), Clock::manual(START));
     run(async {
@@ -166,7 +166,7 @@ fn a_gateway_that_was_stopped_for_longer_says_again_what_it_holds_and_cuts_nobod
     with_two(PATIENT, async |stopped, other, clock| {
         let held = stopped.request(1, 4).await.expect("all is free");
         pass(clock, LEASE, [&other].into_iter()).await;
-        // So many more are admitted meanwhile.
+        // A whole quota is admitted by the other gateway in the meantime.
         let more = other.request(1, LIMIT).await.expect("all is free");
         pass(clock, Micros(1), [&stopped].into_iter()).await;
         assert_eq!(stopped.free(1).await, (0, vec![4, 5]));
@@ -180,7 +180,7 @@ fn a_gateway_that_was_stopped_for_longer_says_again_what_it_holds_and_cuts_nobod
     });
 }
 
-/// A client that has as many requests at once as it may, and never more, is never refused.
+/// A client that never has more requests at once than it may is never refused.
 #[test]
 fn who_asks_for_what_has_just_come_back_gets_it() {
     with_two(PATIENT, async |one, other, _| {
@@ -206,7 +206,7 @@ fn what_is_held_is_renewed_for_as_long_as_it_is_held() {
         let both = [&one, &other].into_iter();
         pass(clock, Micros::from_secs(120), both).await;
         assert_eq!(other.free(1).await, (1, vec![4]));
-        // Both are other workers of one gateway.
+        // The units are given back by another worker of the same gateway.
         let worker = one.bench.store.session();
         worker.settle_later(&mut { held }, |_| EVERYTHING);
         worker.finish().await;
@@ -230,7 +230,7 @@ fn a_unit_takes_two_calls_and_what_is_due_together_is_announced_together() {
             held.extend(gateway.request(client, 1).await);
         }
         assert_eq!(calls(&server) - before, 130);
-        // The node announces itself, too.
+        // The gateway announces itself, too.
         clock.advance(Micros::from_secs(5));
         gateway.session.tick();
         gateway.settled().await;
@@ -240,7 +240,7 @@ fn a_unit_takes_two_calls_and_what_is_due_together_is_announced_together() {
         }
         gateway.settled().await;
         assert_eq!(calls(&server) - before, 130 + 3 + 1 + 3);
-        // One after the other.
+        // Now one after the other.
         for client in 0..CLIENTS {
             let held = gateway.request(client, 1).await.expect("all is free");
             gateway.end(held);
@@ -250,7 +250,7 @@ fn a_unit_takes_two_calls_and_what_is_due_together_is_announced_together() {
     });
 }
 
-/// While Redis is away what is held stays held, and what is new is decided here and is Redis' again when it is back.
+/// While Redis is away, held units stay held; new ones are decided locally, and announced when Redis is back.
 #[test]
 fn what_was_admitted_while_redis_was_away_counts_when_it_is_back() {
     with_two(Duration::from_millis(300), async |one, other, _| {
@@ -329,7 +329,7 @@ fn a_plan_over_several_slots_holds_its_units_or_none() {
             assert!(verdict.admit);
             let mut held = charge.take_held().expect("units");
             assert_eq!(free().await, 2);
-            // What is refused by either costs the other nothing.
+            // A refusal by either quota costs the other nothing.
             let refused = [units, windows.next().expect("there are more")];
             let spent = [Check { cost: 1, ..units }, plan[1]];
             for plan in [refused, spent] {
@@ -351,24 +351,24 @@ fn a_plan_over_several_slots_holds_its_units_or_none() {
     });
 }
 
-/// One thing that happens to one of two clients, at one of three gateways.
+/// An event that happens to one of two clients, at one of three gateways.
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// A request of that cost, which another quota refuses or not.
+    /// A request of that cost, which another quota refuses if `is_refused`.
     Request { cost: u64, is_refused: bool },
-    /// The same, whose answer comes too late.
+    /// A request of that cost whose answer from Redis comes too late.
     Late { cost: u64 },
-    /// A client that leaves before the answer has come.
+    /// A client that leaves before Redis has answered.
     Leave { cost: u64 },
     /// One of the requests ends.
     End(prop::sample::Index),
-    /// So many milliseconds pass.
+    /// That many milliseconds pass.
     Pass(u64),
-    /// The gateway stands still while its leases end.
+    /// The gateway stands still until its leases have ended.
     Stall,
-    /// It is killed, and another one takes its place.
+    /// The gateway is killed, and another one takes its place.
     Kill,
-    /// The server is restarted, and has forgotten everything.
+    /// The server forgets everything.
     Flush,
 }
 
@@ -388,7 +388,7 @@ fn event() -> impl Strategy<Value = (usize, u128, Event)> {
     (0..3_usize, 0..2_u128, event)
 }
 
-/// What a request holds.
+/// A request that holds units.
 struct Held {
     gateway: usize,
     client: u128,
@@ -396,16 +396,16 @@ struct Held {
     charge: Charge,
 }
 
-/// Three gateways, what their requests hold, and what may be held beyond the quota.
+/// Three gateways, the units that their requests hold, and the units that may be held beyond the quota.
 struct History<'s> {
     server: &'s Server,
     clock: Clock,
     gateways: Vec<Gateway>,
     clients: u128,
     held: Vec<Held>,
-    /// By client: what a gateway held when its lease ended, and what Redis forgot.
+    /// Units that a client may hold beyond the quota: those of ended leases, and those that Redis forgot.
     beyond: BTreeMap<u128, u64>,
-    /// Until when Redis may count what nobody holds.
+    /// Time until which Redis may still count units that nobody holds.
     dead_until: Option<tollgate::clock::Timestamp>,
 }
 
@@ -418,7 +418,7 @@ impl History<'_> {
         held.map(|one| one.units).sum()
     }
 
-    /// Notes that Redis does not count these any more, until it is told again.
+    /// Records that Redis no longer counts these units, until they are announced again.
     fn forgotten(&mut self, is_meant: impl Fn(&Held) -> bool + Copy) {
         for client in [self.clients, self.clients + 1] {
             *self.beyond.entry(client).or_default() += self.held(client, is_meant);
@@ -431,7 +431,7 @@ impl History<'_> {
         }
     }
 
-    /// Says whether Redis knows of all that is held and of nothing else.
+    /// Whether Redis counts exactly the units that are held.
     fn is_exact(&self) -> bool {
         self.dead_until
             .is_none_or(|until| self.clock.now() >= until)
@@ -443,7 +443,7 @@ impl History<'_> {
             Event::Request { cost, is_refused } => {
                 self.settled().await;
                 let Ok(held) = gateway.ask(client, cost, is_refused).await else {
-                    // The machine was busy.
+                    // A busy machine was too slow.
                     return self.settled().await;
                 };
                 let total = self.held(client, |_| true) + cost;
@@ -473,7 +473,7 @@ impl History<'_> {
                 let turns = usize::try_from(cost * 7).expect("few");
                 let deciding = Box::pin(gateway.session.decide(&plan));
                 if let Some(decided) = within_turns(turns, deciding).await {
-                    // It leaves with the answer.
+                    // The client leaves when the answer has come.
                     gateway.leave(decided);
                 }
                 self.settled().await;
@@ -490,7 +490,7 @@ impl History<'_> {
                 let others = self.gateways.iter().enumerate();
                 let others = others.filter(|(index, _)| *index != at).map(|(_, one)| one);
                 pass(&self.clock, LEASE, others).await;
-                // It may admit before it has said again what it holds.
+                // The gateway may admit requests before it has announced its units again.
                 self.dead_until = Some(self.clock.now() + Micros(1));
                 pass(&self.clock, Micros(1), self.gateways.iter()).await;
             }

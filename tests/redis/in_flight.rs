@@ -1,4 +1,4 @@
-//! Units in flight that gateways share, as their clients and operators see it.
+//! Units in flight that gateways share, as seen by their clients and operators.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ fn config(url: &str, upstream: impl AsRef<str>, quota: &str) -> Config {
     ))
 }
 
-/// Returns what a gateway says of Alice's quota.
+/// Returns what a gateway reports about Alice's quota.
 fn quota(gateway: &Process) -> Value {
     let content = json!({ "policy": "p", "value": "alice" });
     let answer = order(gateway.admin, "get", &content);
@@ -39,7 +39,7 @@ fn wait_for_free(gateway: &Process, units: u64) {
     });
 }
 
-/// Returns the number by which others know a gateway.
+/// Returns the id by which others know a gateway.
 fn id(gateway: &Process) -> String {
     let mut client = Client::connect(gateway.admin);
     let store = client
@@ -51,7 +51,7 @@ fn id(gateway: &Process) -> String {
         .to_owned()
 }
 
-/// An origin that notes how many requests it has at once, and lets them through with the gate.
+/// An origin that records the most requests that it had at once, and answers them when the gate is open.
 fn counting(gate: &Gate) -> (Origin, Arc<AtomicUsize>) {
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (gate, counted) = (gate.clone(), Arc::clone(&most));
@@ -60,7 +60,7 @@ fn counting(gate: &Gate) -> (Origin, Arc<AtomicUsize>) {
         exchange.read_body()?;
         gate.wait();
         thread::yield_now();
-        // Before the answer: the gateway may admit another as soon as it has this one.
+        // Before the answer, because the gateway may admit another request as soon as it has the answer.
         now.fetch_sub(1, SeqCst);
         exchange.write(OK)?;
         Ok(After::Keep)
@@ -105,7 +105,7 @@ fn three_gateways_hold_exactly_what_there_is(url: &str) {
     wait_for_free(one, 20);
     assert_eq!(quota(one)["held_by"], json!([]));
 
-    // While units come back and are taken again.
+    // The same while units come back and are taken again.
     let gateways = fleet.addresses();
     let admitted: usize = thread::scope(|scope| {
         let ask = |number: usize| {
@@ -140,7 +140,7 @@ fn three_gateways_hold_exactly_what_there_is_on_a_cluster() {
     three_gateways_hold_exactly_what_there_is(&url);
 }
 
-/// The new process is another gateway; what the old one's requests hold counts until they end.
+/// The new process counts as another gateway; the units of the old one's requests count until these end.
 #[test]
 fn a_hand_over_counts_what_both_processes_hold() {
     let (server, gate) = (Server::start(), Gate::default());
@@ -170,7 +170,7 @@ fn a_hand_over_counts_what_both_processes_hold() {
     wait_for_free(gateway, 2);
 }
 
-/// A gateway that is told to end says so.
+/// A gateway that ends announces that it holds nothing more.
 #[test]
 fn a_gateway_that_ends_leaves_nothing_held() {
     let (server, gate) = (Server::start(), Gate::default());

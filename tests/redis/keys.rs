@@ -1,4 +1,4 @@
-//! What operators order for single clients, on gateways that share a Redis.
+//! Directives for single clients, on gateways that share a Redis.
 
 use serde_json::{Value, json};
 
@@ -7,10 +7,10 @@ use crate::support::origin::{After, Gate as Door, Origin};
 use crate::support::redis::{Cluster, Fault, Proxy, Sentinels, Server, listed};
 use crate::support::{Client, Config, Process, TOKEN, eventually, get, order};
 
-/// Where Redis keeps the orders.
+/// Key under which Redis keeps the directives.
 const KEY: &str = "tollgate:{nodes}:directives1";
 
-/// A policy by key and one by address, and a token.
+/// A file with a policy by key and one by address, and a token for the admin port.
 fn config(url: &str, upstream: &str) -> Config {
     Config::to(upstream)
         .policy(
@@ -26,7 +26,7 @@ fn config(url: &str, upstream: &str) -> Config {
         .admin_token(TOKEN)
 }
 
-/// Three gateways of that file.
+/// Starts three gateways with that file.
 fn fleet(url: &str, upstream: &str) -> Fleet {
     Fleet::of(3, &config(url, upstream))
 }
@@ -41,7 +41,7 @@ fn status(gateway: &Process, key: &str) -> u16 {
     get(gateway.public, "/", &format!("{CLIENT}: {key}\r\n")).status
 }
 
-/// Waits until every gateway knows so many orders, and answers a client so.
+/// Waits until every gateway lists `orders` directives, and checks how each answers a client.
 #[track_caller]
 fn all_answer(fleet: &Fleet, orders: usize, key: &str, expected: u16) {
     for gateway in &fleet.gateways {
@@ -70,7 +70,7 @@ fn ready(fleet: &Fleet) {
     }
 }
 
-/// What an operator orders at one gateway is in force at all of them, and ends there.
+/// A directive given at one gateway is in force at all of them, and any of them can end it.
 fn orders_reach_every_gateway(url: &str) {
     let fleet = fleet(url, "builtin:status/204");
     ready(&fleet);
@@ -99,7 +99,7 @@ fn orders_reach_every_gateway(url: &str) {
     all_answer(&fleet, 1, "alice", 204);
     command(three, "set", &alice(json!({ "end": true })));
     all_answer(&fleet, 0, "alice", 429);
-    // Every gateway remembers the refusal; all of them forget it.
+    // Every gateway remembers the refusal, and forgets it on the reset.
     let reset = command(one, "reset", &alice(json!({})));
     assert_eq!(reset["before"]["quotas"][0]["remaining"], 0);
     for (gateway, expected) in [one, two, three, one, two, three]
@@ -160,7 +160,7 @@ fn orders_stay_while_redis_is_away_and_are_written_back_when_it_has_lost_them() 
         (keys.integer() == 3).then_some(())
     });
     all_answer(&fleet, 1, "alice", 403);
-    // A server that took the place of another one may have missed the last order.
+    // A server that took another one's place may have missed the latest directive.
     let alice = json!({ "policy": "per-key", "value": "alice" });
     eventually("the second gateway reaches Redis again, too", || {
         let answer = order(fleet.gateways[1].admin, "unblock", &alice);
@@ -239,7 +239,7 @@ fn what_was_charged_before_a_reset_gives_nothing_back_after_it() {
     for client in &mut held {
         assert_eq!(client.answer().status, 404);
     }
-    // One worker settles in order, so what it was to give back before has been, too.
+    // One worker settles in order: when this later charge is back, so are all earlier ones.
     let fields = format!("{CLIENT}: carol\r\n");
     assert_eq!(get(one.public, "/held", &fields).status, 404);
     let carol = json!({ "policy": "per-key", "value": "carol" });

@@ -1,4 +1,4 @@
-//! What becomes of a decision whose answer came too late: its request was decided without it, and Redis may have
+//! What happens to a decision whose answer came too late: its request was decided without it, but Redis may have
 //! charged it all the same.
 
 use std::time::Duration;
@@ -20,26 +20,26 @@ use crate::support::{eventually, get};
 
 const FOUR_BACK: Adjustment = Adjustment::GiveBack(4);
 const ALL: Quota = quota(10, Count::All);
-/// Without an edge that a test could meet.
+/// A quota without an edge that a test could meet.
 const LOG: Quota = Quota {
     algorithm: Algorithm::SlidingLog,
     window: Micros::from_secs(3_600),
     ..TEN
 };
 
-/// When a charge is adjusted.
+/// Time at which a charge is adjusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
-    /// While the answer is still on its way.
+    /// The late answer is still on its way.
     Before,
-    /// Once it has come.
+    /// The late answer has come.
     After,
 }
 use When::{After, Before};
 
 type Adjustments = &'static [(When, Adjustment)];
 
-/// Lets Redis know the script of such a plan: what is asked by its digest alone is else not executed.
+/// Makes Redis know the script for such a plan; otherwise, a call by the script's hash alone would not execute it.
 async fn know_script(session: &Session, plan: &[Check<'_>]) {
     let mut plan = plan.to_vec();
     for check in &mut plan {
@@ -48,7 +48,7 @@ async fn know_script(session: &Session, plan: &[Check<'_>]) {
     while decide(session, &plan).await.2 {}
 }
 
-/// A large cost beside a quota that counts every request.
+/// Returns a large cost together with a quota that counts every request.
 fn large_and_counted() -> [Check<'static>; 2] {
     [
         Check {
@@ -62,10 +62,10 @@ fn large_and_counted() -> [Check<'static>; 2] {
     ]
 }
 
-/// Lets what is on its way arrive, and returns what is left of a plan once all is settled.
+/// Lets delayed answers arrive, and returns what is left of a plan once everything is settled.
 async fn arrived(session: &Session, proxy: &Proxy, plan: &[Check<'_>]) -> Vec<u64> {
     proxy.set(Fault::None);
-    // Answers come in order, so the late one is before this.
+    // Answers come in order, so the late one comes before this.
     left(session, plan[0]).await;
     session.finish().await;
     let mut all = Vec::new();
@@ -75,13 +75,13 @@ async fn arrived(session: &Session, proxy: &Proxy, plan: &[Check<'_>]) -> Vec<u6
     all
 }
 
-/// Lets a request be decided while nothing arrives; what was asked then arrives.
+/// Has a request decided while the network is a black hole; the commands arrive once the fault is gone.
 async fn try_decide_late(session: &Session, proxy: &Proxy, plan: &[Check<'_>]) -> StoreVerdict {
     proxy.set(Fault::BlackHole);
     session.decide(plan).await
 }
 
-/// The same where no policy is closed; returns whether it is admitted, and what it is charged.
+/// The same for plans without closed policies; returns whether the request is admitted, and its charge.
 async fn decide_late(session: &Session, proxy: &Proxy, plan: &[Check<'_>]) -> (bool, Charge) {
     proxy.set(Fault::BlackHole);
     let (verdict, charge, is_degraded) = decide(session, plan).await;
@@ -136,7 +136,7 @@ fn late_decision_is_settled_as_its_request_is() {
                 }
                 if when == Before {
                     proxy.set(Fault::None);
-                    // Answers come in order, so the late one is before this.
+                    // Answers come in order, so the late one comes before this.
                     left(&session, plan[0]).await;
                 }
             }
@@ -153,7 +153,7 @@ fn late_decision_spends_nothing_for_a_request_that_was_refused_without_it() {
         let session = bench.store.session();
         let plan = large_and_counted();
         know_script(&session, &plan).await;
-        // Here there is no room for another one; there it is forgotten.
+        // The gateway's own counts have no room for another one; Redis forgets the first.
         assert!(decide_late(&session, &proxy, &plan).await.0);
         proxy.set(Fault::None);
         comes_to_be(&session, plan[0], 4).await;
@@ -225,7 +225,7 @@ fn answers_that_do_not_count_come_back_though_their_decisions_were_late() {
         }
         proxy.set(Fault::None);
         eventually("all of it comes back", || {
-            // A 503 that is not late says what Redis has counted, and comes back too.
+            // A 503 that is not late shows Redis' count, and its charge comes back, too.
             let answer = ask("/busy");
             let is_counted = answer.field("ratelimit").is_some();
             (is_counted && remaining(&answer, "p") == 4).then_some(())
@@ -237,7 +237,7 @@ fn answers_that_do_not_count_come_back_though_their_decisions_were_late() {
 fn cluster_too_far_away_for_look_and_charge_is_settled_as_the_request_is() {
     let mut cluster = Cluster::start(3, 0);
     cluster.put_behind_proxies();
-    // A charge that is late, or a look: that is never followed by its charge.
+    // Either the charge is late, or the peek; a late peek is never followed by its charge.
     let cases = [
         (310, Closed, None, 10),
         (310, Local, Some(EVERYTHING), 10),
@@ -251,7 +251,7 @@ fn cluster_too_far_away_for_look_and_charge_is_settled_as_the_request_is() {
         run(async {
             let session = bench.store.session();
             let series_id = bench.series(SeriesRole::Real, &LOG);
-            // More tags than three servers share.
+            // More partitions than there are servers.
             let plan: Vec<_> = (1..=8)
                 .map(|tag| Check {
                     on_store_failure,
@@ -260,7 +260,7 @@ fn cluster_too_far_away_for_look_and_charge_is_settled_as_the_request_is() {
                 .collect();
             know_script(&session, &plan).await;
             for check in &plan {
-                // Every server has a connection now.
+                // By now, every server has a connection.
                 assert_eq!(left(&session, *check).await, 10);
             }
             for proxy in &cluster.proxies {

@@ -1,4 +1,4 @@
-//! Gateways that buy units ahead at one Redis, and what it has counted of them.
+//! Gateways that buy units ahead at one Redis, and how much Redis has counted of them.
 
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -20,25 +20,25 @@ use crate::store_redis::{Bench, EVERYTHING, TEN, check, histories, run, take_tur
 use crate::support::redis::Server;
 use crate::support::{PATIENCE, START};
 
-/// A window that no test sees the end of: a day begins at [`START`].
+/// A window that no test outlasts: a day begins at [`START`].
 pub const DAY: Micros = Micros::from_secs(86_400);
-/// Between two requests of a busy client.
+/// Time between two requests of a busy client.
 pub const GAP: Micros = Micros(5_000);
-/// Between two looks of a gateway at what it holds.
+/// Time between two ticks in which a gateway checks what it holds.
 pub const TICK: Micros = Micros(250_000);
-/// What passes in such steps; of longer times only the end.
+/// Time that passes in ticks; of longer times, only the end does.
 const SHORT: Micros = Micros(5_000_000);
-/// How often a script is sent at most: by its hash, and with its text after NOSCRIPT.
+/// Most times that a script is sent: by its hash, and with its text after NOSCRIPT.
 const SENT_MAX: usize = 2;
-/// For stories in which Redis answers.
+/// Timeout of decisions in stories in which Redis answers.
 pub const PATIENT: Duration = Duration::from_secs(5);
-/// For those in which it may not; longer than a busy machine stands still.
+/// Timeout of decisions in stories in which Redis may not answer; longer than a busy machine stands still.
 pub const HASTY: Duration = Duration::from_millis(150);
 
-/// The client of a story.
+/// The client that stories are about.
 pub const CLIENT: u128 = 1;
 
-/// Tells a story to so many gateways, which know of each other.
+/// Runs `story` with `count` gateways that know of each other.
 pub fn with(count: usize, story: impl AsyncFnOnce(&Fleet<'_>)) {
     let server = Server::start();
     run(async {
@@ -48,7 +48,7 @@ pub fn with(count: usize, story: impl AsyncFnOnce(&Fleet<'_>)) {
     });
 }
 
-/// Returns a quota per day.
+/// Returns a quota of `limit` units per day.
 pub const fn daily(limit: u64) -> Quota {
     Quota {
         limit,
@@ -57,7 +57,7 @@ pub const fn daily(limit: u64) -> Quota {
     }
 }
 
-/// Returns days of a calendar.
+/// Returns the algorithm of calendar days.
 pub fn calendar_days() -> Algorithm {
     let shape = CalendarShape {
         unit: CalendarUnit::Day,
@@ -69,7 +69,7 @@ pub fn calendar_days() -> Algorithm {
     Algorithm::Calendar(Calendar::of(shape, TimeZone::UTC))
 }
 
-/// Returns quotas of every algorithm whose units can be bought ahead, of which none comes back while a test runs.
+/// Returns quotas of every algorithm whose units can be bought ahead; no unit comes back while a test runs.
 pub fn of_each_algorithm(limit: u64) -> Vec<Quota> {
     let buckets = |oldest| Algorithm::SlidingWindow {
         buckets: 24,
@@ -91,7 +91,7 @@ pub fn of_each_algorithm(limit: u64) -> Vec<Quota> {
         align: Align::First,
         ..daily(limit)
     };
-    // A unit comes back no sooner than after an hour.
+    // With this window, a unit takes a day to come back.
     let gcra = Quota {
         window: Micros(DAY.0 * limit),
         ..of(Algorithm::Gcra { burst: limit })
@@ -100,8 +100,9 @@ pub fn of_each_algorithm(limit: u64) -> Vec<Quota> {
     algorithms.map(of).into_iter().chain(others).collect()
 }
 
-/// Tells histories, each of one of these quotas; fails unless Redis has counted in the end what `tell` returns as the least
-/// and the most that it may have. Two are told at a time, as each waits often, and each of the two has its own Redis.
+/// Runs random histories, each with one of these quotas. Fails unless the units that Redis has counted in the end are
+/// within the bounds that `tell` returns with them. Two run at a time, because each waits often, and each of the two
+/// has its own Redis.
 pub fn tell_of_each<E: Strategy>(
     quotas: &[Quota],
     event: impl Fn() -> E + Sync,
@@ -110,7 +111,7 @@ pub fn tell_of_each<E: Strategy>(
     let tell_half = || {
         let server = Server::start();
         histories(10, (0..quotas.len(), event()), |client, events| {
-            // The first event says which quota it is.
+            // The first event chooses the quota.
             let quota = quotas[events[0].0];
             let events = events.into_iter().map(|(_, event)| event).collect();
             let mut ended = (0..=0, 0);
@@ -130,19 +131,19 @@ pub fn tell_of_each<E: Strategy>(
     });
 }
 
-/// A gateway of one worker.
+/// A gateway with one worker.
 pub struct Gateway {
     pub bench: Bench,
     pub session: Session,
 }
 
 impl Gateway {
-    /// Must be called on the runtime that is to ask; the server has so long for a decision.
+    /// Must be called on the runtime that is to send the commands. The server has `timeout` for a decision.
     pub async fn start(server: SocketAddr, clock: &Clock, timeout: Duration) -> Self {
         Self::of(Bench::tireless_at(server, timeout, clock.clone())).await
     }
 
-    /// A process that takes over from this one, which knows of nobody yet.
+    /// Returns a process that takes over from this one, and does not know of other gateways yet.
     pub async fn next_process(&self) -> Self {
         Self::of(self.bench.next_process()).await
     }
@@ -154,7 +155,7 @@ impl Gateway {
         gateway
     }
 
-    /// Waits until it has a connection, and an answer to whatever it has written on it.
+    /// Waits until the gateway has a connection, and answers to everything it has written on it.
     async fn is_answered(&self) {
         let asked = async {
             while self.session.directives(0).await.is_err() {
@@ -165,7 +166,7 @@ impl Gateway {
         in_time.expect("Redis answers");
     }
 
-    /// Returns a check that is exact, and refused where Redis does not answer.
+    /// Returns a check that is exact, and refused if Redis does not answer.
     pub fn exact<'q>(&self, quota: &'q Quota, client: u128, cost: u64) -> Check<'q> {
         let series = Series::of("leased", SeriesRole::Real, quota);
         let series_id = self.bench.store.series_id(&series);
@@ -177,7 +178,7 @@ impl Gateway {
         }
     }
 
-    /// The same, of which all gateways together may hold that part of the limit ahead, in percent.
+    /// Returns a check of which all gateways together may hold `percent` of the limit ahead.
     pub fn leased<'q>(&self, quota: &'q Quota, percent: u32, client: u128, cost: u64) -> Check<'q> {
         Check {
             consistency: Consistency::Leased(Overshoot(percent * 10_000)),
@@ -185,7 +186,7 @@ impl Gateway {
         }
     }
 
-    /// The same, which this gateway counts by itself and adds up in Redis every second.
+    /// Returns a check that this gateway counts by itself and reports to Redis every second.
     pub fn synced<'q>(&self, quota: &'q Quota, client: u128, cost: u64) -> Check<'q> {
         Check {
             consistency: Consistency::Synced(SyncInterval::default()),
@@ -193,7 +194,7 @@ impl Gateway {
         }
     }
 
-    /// Decides a plan; returns what was charged, if it was admitted.
+    /// Decides a plan; returns its charge if it was admitted.
     ///
     /// # Errors
     /// If Redis does not answer in time.
@@ -206,7 +207,7 @@ impl Gateway {
         }
     }
 
-    /// Has a client leave after so many turns of the runtime, before its answer has come or with it.
+    /// Has a client leave after `turns` turns of the runtime, before its answer has come or just with it.
     pub async fn leave(&self, turns: usize, plan: &[Check<'_>]) {
         let deciding = Box::pin(self.session.decide(plan));
         let decided = within_turns(turns, deciding).await;
@@ -215,8 +216,8 @@ impl Gateway {
         }
     }
 
-    /// Asks so often, a moment after each other, while what is done in the background is done; returns how many
-    /// were admitted.
+    /// Sends `times` requests, a moment after each other, and lets the background work finish after each. Returns how
+    /// many were admitted.
     pub async fn busy(&self, times: u64, plan: &[Check<'_>]) -> u64 {
         let mut admitted = 0;
         for _ in 0..times {
@@ -228,12 +229,12 @@ impl Gateway {
         admitted
     }
 
-    /// Waits until what it has asked in the background has been answered.
+    /// Waits until all background calls have been answered.
     pub async fn quiet(&self) {
         let out_of_memory = || self.bench.redis().out_of_memory;
         take_turns().await;
         let before = out_of_memory();
-        // Answers come in order, so the others are before these, which are none of the calls that are counted.
+        // Answers come in order, so the others come before these. These calls are not among those that tests count.
         let rounds = async || {
             for _ in 0..SENT_MAX {
                 self.is_answered().await;
@@ -247,13 +248,13 @@ impl Gateway {
         take_turns().await;
     }
 
-    /// Returns how many units it holds ahead.
+    /// Returns how many units the gateway holds ahead.
     pub fn held(&self) -> u64 {
         self.bench.redis().units_leased
     }
 }
 
-/// Gateways that share a server, and one that only looks.
+/// Gateways that share a server, and one more that only peeks.
 pub struct Fleet<'s> {
     pub server: &'s Server,
     pub clock: Clock,
@@ -262,8 +263,8 @@ pub struct Fleet<'s> {
 }
 
 impl<'s> Fleet<'s> {
-    /// Starts a gateway by each of these ways to the server, which has so long for a decision. Must be called on the
-    /// runtime that is to ask.
+    /// Starts a gateway for each of these addresses of the server, which has `timeout` for a decision. Must be called
+    /// on the runtime that is to send the commands.
     pub async fn start(server: &'s Server, ways: &[SocketAddr], timeout: Duration) -> Self {
         let clock = Clock::manual(START);
         let mut gateways = Vec::new();
@@ -285,7 +286,7 @@ impl<'s> Fleet<'s> {
         join_all(self.gateways.iter().map(Gateway::quiet)).await;
     }
 
-    /// Lets time pass, in which the gateways go on.
+    /// Lets time pass, while the gateways go on working.
     pub async fn pass(&self, time: Micros) {
         let mut left = time.0;
         while left > 0 {
@@ -300,7 +301,7 @@ impl<'s> Fleet<'s> {
         }
     }
 
-    /// Lets all hear of each other.
+    /// Lets all gateways learn of each other.
     pub async fn meet(&self) {
         self.tick().await;
         for _ in 0..3 {
@@ -309,16 +310,16 @@ impl<'s> Fleet<'s> {
         }
     }
 
-    /// Lets everybody give back what nobody uses.
+    /// Waits until all gateways have given back the units that no client uses.
     pub async fn idle(&self) {
         self.pass(Micros::from_secs(4)).await;
         let held: Vec<_> = self.gateways.iter().map(Gateway::held).collect();
         assert_eq!(held, vec![0; held.len()], "held by who idles");
     }
 
-    /// Returns how much of a quota Redis has counted; of a bucket no more than it holds.
+    /// Returns how many units of a quota Redis has counted; for a bucket, at most its capacity.
     pub async fn counted(&self, quota: &Quota, client: u128) -> u64 {
-        // Counters do not depend on the limit.
+        // The counts do not depend on the limit.
         let limit = match quota.algorithm {
             Algorithm::Gcra { .. } => quota.limit,
             _ => 1 << 40,

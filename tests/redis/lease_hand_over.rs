@@ -1,4 +1,4 @@
-//! A process that buys units ahead, and the one that takes over from it.
+//! A process that buys units ahead, and the process that takes over from it.
 
 use tollgate::store::{GuardedStore, Store};
 

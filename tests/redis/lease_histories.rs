@@ -1,5 +1,5 @@
-//! Histories of gateways that buy units ahead, with failures: never more is admitted than there is, and nothing is lost
-//! but what a killed gateway held.
+//! Histories of gateways that buy units ahead, with failures: never more than the quota is admitted, and no units are
+//! lost, except those that a killed gateway held.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -14,38 +14,38 @@ use crate::lease_fleet::{Fleet, GAP, Gateway, of_each_algorithm, tell_of_each};
 use crate::support::redis::{Fault, Proxy, Server};
 
 const LIMIT: u64 = 300;
-/// How much of it all gateways may hold ahead, in percent.
+/// Part of the limit that all gateways together may hold ahead, in percent.
 const OVERSHOOT: u32 = 30;
-/// How long the server has for a decision. A gateway suspects a server that takes longer, and soon leaves the connection with
-/// what is on its way; so it is more than a server stands still on a busy machine.
+/// How long the server has for a decision. A gateway suspects a slower server, and soon abandons the connection with
+/// everything under way on it, so this is longer than a server stands still on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// What one of three may hold.
+/// Most units that each of the three gateways may hold.
 const HELD_MAX: u64 = 30;
 
-/// One thing that happens at one of three gateways.
+/// An event that happens at one of three gateways.
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// So many requests of that cost, a moment after each other; in a hurry nothing is done in the background between.
+    /// That many requests of that cost, a moment after each other; if hurried, no background work is done in between.
     Burst {
         requests: u64,
         cost: u64,
         is_hurried: bool,
     },
-    /// So many milliseconds pass.
+    /// That many milliseconds pass.
     Pass(u64),
-    /// Redis is away while so many requests come, or until one is not answered in time.
+    /// Redis is away while that many requests come, or until one is not answered in time.
     Away { requests: u64, cost: u64 },
-    /// The connection ends while requests are decided.
+    /// The connection ends while requests are being decided.
     Break { requests: u64, cost: u64 },
-    /// A client that leaves after so many turns of the runtime, before its answer has come.
+    /// A client that leaves after that many turns of the runtime, before its answer has come.
     Leave { turns: usize, cost: u64 },
-    /// What a request cost turns out, or that part of it does not count.
+    /// A charge is settled: that many units more are spent, or, if negative, given back.
     Settle(prop::sample::Index, i64),
-    /// An operator resets the client.
+    /// An operator resets the client's quota.
     Reset,
-    /// It is killed after such requests, and another one takes its place.
+    /// The gateway is killed after such requests, and another one takes its place.
     Kill { requests: u64, cost: u64 },
-    /// It ends, and another one takes its place.
+    /// The gateway ends properly, and another one takes its place.
     Shutdown { requests: u64 },
 }
 
@@ -72,12 +72,12 @@ fn event() -> impl Strategy<Value = (usize, Event)> {
     (0..3_usize, event)
 }
 
-/// What a request was charged by a gateway that can still settle it.
+/// A charge that its gateway can still settle.
 struct Standing {
     gateway: usize,
     charge: Charge,
     units: u64,
-    /// Whether a reset has ended it.
+    /// Whether a reset has made the charge void.
     is_over: bool,
 }
 
@@ -89,15 +89,15 @@ struct History<'s> {
     client: u128,
     standing: Vec<Standing>,
     admitted: u64,
-    /// What was spent without asking.
+    /// Units that were spent in addition, without a decision.
     more: u64,
-    /// What may be counted though nobody has it any more.
+    /// Most units that may be counted though nobody has them any more.
     lost_max: u64,
 }
 
 impl<'s> History<'s> {
     async fn start(server: &'s Server, quota: Quota, client: u128) -> Self {
-        // The gateways of another history, which began at the same time, are none of this fleet.
+        // Gateways of an earlier history, which began at the same time by the clock, are not part of this fleet.
         server.command(&["FLUSHALL"]);
         let proxies: Vec<_> = (0..3).map(|_| Proxy::to(server.address())).collect();
         let ways: Vec<_> = proxies.iter().map(Proxy::address).collect();
@@ -115,7 +115,7 @@ impl<'s> History<'s> {
         }
     }
 
-    /// Decides a request of that cost; returns whether Redis answered, if it was asked.
+    /// Decides a request of that cost; returns false if Redis was asked and did not answer in time.
     async fn request(&mut self, at: usize, cost: u64) -> bool {
         let (gateway, quota) = (&self.fleet.gateways[at], self.quota);
         let plan = [gateway.leased(&quota, OVERSHOOT, self.client, cost)];
@@ -143,22 +143,22 @@ impl<'s> History<'s> {
         }
     }
 
-    /// Puts another gateway in the place of one that is no more.
+    /// Replaces a gateway that has ended by a new one.
     async fn replace(&mut self, at: usize, server: &Server) {
         self.standing.retain(|one| one.gateway != at);
-        // Whatever it still had to say is never heard.
+        // Whatever the old gateway was still sending never arrives.
         self.proxies[at] = Proxy::to(server.address());
         let way = self.proxies[at].address();
         self.fleet.gateways[at] = Gateway::start(way, &self.fleet.clock, TIMEOUT).await;
     }
 
     async fn reset(&mut self, at: usize) {
-        // A server that has no time but the gateways' would date before the reset what it is told after it.
+        // Calls under way would reach the server after the reset but, by the gateways' clock, be dated before it.
         join_all(self.fleet.gateways.iter().map(Gateway::quiet)).await;
         let quota = self.quota;
         let check = self.fleet.gateways[at].exact(&quota, self.client, 0);
         let series_ids = [check.series_id];
-        // What is charged within the microsecond of a reset gives nothing back.
+        // A charge in the same microsecond as a reset could not be given back.
         self.fleet.clock.advance(Micros(1));
         let reset = async {
             let session = &self.fleet.gateways[at].session;
@@ -263,7 +263,7 @@ impl<'s> History<'s> {
     }
 }
 
-/// Tells a history; returns the least and the most that Redis may have counted, and what it has.
+/// Runs a history; returns the least and the most units that Redis may have counted, and what it has counted.
 async fn ends(
     server: &Server,
     quota: Quota,
@@ -275,7 +275,7 @@ async fn ends(
         history.happen(server, at, event).await;
     }
     history.fleet.idle().await;
-    // What a busy machine had no time to send is sent a moment later.
+    // Settlements for which a busy machine had no time are sent a moment later.
     for gateway in &history.fleet.gateways {
         assert_eq!(gateway.session.finish().await, 0);
     }

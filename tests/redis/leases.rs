@@ -1,4 +1,4 @@
-//! Units that gateways buy ahead at one Redis: they take fewer calls, and what was admitted is what Redis has counted.
+//! Units that gateways buy ahead at one Redis: they take fewer calls, and exactly what was admitted is counted.
 
 use futures_util::FutureExt;
 use tollgate::clock::Micros;
@@ -13,7 +13,7 @@ use crate::support::redis::{Fault, Proxy, Server};
 
 #[test]
 fn busy_client_takes_few_calls_once_the_fleet_was_seen_for_ten_seconds() {
-    /// What one gateway may hold.
+    /// Most units that the gateway may hold.
     const HELD_MAX: u64 = 150;
     let (server, quota) = (Server::start(), daily(1_500));
     run(async {
@@ -39,7 +39,7 @@ fn busy_client_takes_few_calls_once_the_fleet_was_seen_for_ten_seconds() {
             held_most > HELD_MAX / 2 && held_most <= HELD_MAX,
             "{held_most}"
         );
-        // What is held is bought by halves; at first it is less, and the gateway announces itself.
+        // Units are bought half of that at a time, and fewer at first; the gateway's announcements are calls, too.
         assert!(asked <= 2 * 1_000 / HELD_MAX + 40, "{asked} calls");
     });
 }
@@ -85,7 +85,7 @@ fn exactly_the_quota_is_admitted_whoever_holds_the_last_of_it() {
             let (mut admitted, mut more) = (0, 1);
             while more > 0 {
                 more = 0;
-                // Refusals are remembered for a second.
+                // Refusals are remembered for a second, which is 200 turns.
                 for turn in 0..300 {
                     let gateway = &fleet.gateways[turn % 3];
                     let plan = [gateway.leased(&quota, 30, CLIENT, 1)];
@@ -266,7 +266,7 @@ fn while_redis_is_away_what_is_held_is_spent_and_no_more() {
 
 #[test]
 fn units_that_come_back_after_others_were_bought_do_not_add_up_to_more_than_may_be_held() {
-    /// What one gateway may hold.
+    /// Most units that the gateway may hold.
     const HELD_MAX: u64 = 30;
     with(1, async |fleet| {
         let (gateway, quota, other) = (&fleet.gateways[0], daily(1_000), daily(900));
@@ -290,7 +290,7 @@ fn units_that_come_back_after_others_were_bought_do_not_add_up_to_more_than_may_
             gateway.quiet().await;
         }
         assert!(waiting.len() as u64 > 2 * HELD_MAX, "{}", waiting.len());
-        // Their clients leave.
+        // The clients of these requests leave.
         drop(waiting);
         assert!(gateway.held() <= HELD_MAX, "{}", gateway.held());
         fleet.idle().await;
@@ -302,7 +302,7 @@ fn units_that_come_back_after_others_were_bought_do_not_add_up_to_more_than_may_
 fn what_is_left_is_spent_even_if_the_next_purchase_does_not_fit() {
     with(3, async |fleet| {
         let gateway = &fleet.gateways[0];
-        // A unit comes back in 10 ms, in which there are twenty requests.
+        // A unit comes back every 10 ms, in which there are twenty requests.
         let bucket = Quota {
             limit: 100,
             window: Micros::from_secs(1),
@@ -318,7 +318,7 @@ fn what_is_left_is_spent_even_if_the_next_purchase_does_not_fit() {
                 fleet.clock.advance(Micros(500));
                 gateway.quiet().await;
             }
-            // No more than comes back while units gather.
+            // No more than the units that come back while others gather.
             let look = [gateway.exact(&bucket, client, 0)];
             let left = gateway.session.peek(&look).await[0].remaining;
             assert!(left <= 5, "{left}");
@@ -329,7 +329,7 @@ fn what_is_left_is_spent_even_if_the_next_purchase_does_not_fit() {
 #[test]
 fn policy_on_trial_is_charged_in_all_of_its_quotas_or_in_none() {
     with(1, async |fleet| {
-        // Of the second one unit could be held, so it is exact.
+        // Only one unit of the second quota could be held, so it is exact.
         let (gateway, wide) = (&fleet.gateways[0], daily(1_000));
         let narrow = Quota {
             algorithm: Algorithm::SlidingLog,
@@ -366,7 +366,7 @@ fn what_is_held_is_not_refused_before_a_body_is_read() {
         assert!(held > 0);
         let left = 1_000 - fleet.counted(&quota, CLIENT).await;
         assert_eq!(other.busy(1, &[other.exact(&quota, CLIENT, left)]).await, 1);
-        // Too large for what is held, so Redis refuses it, and that is remembered.
+        // This is more than what is held, so Redis refuses it, and that is remembered.
         let large = [one.leased(&quota, 20, CLIENT, held + 1)];
         assert_eq!(one.busy(1, &large).await, 0);
         let refuses = |plan: &[Check<'_>]| one.session.refuse_at_once(plan).is_some();

@@ -1,4 +1,4 @@
-//! One connection of a gateway ends, or cannot be made: its worker decides alone, the others in Redis.
+//! One connection of a gateway ends, or cannot be made: its worker decides alone, and the others in Redis.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -7,33 +7,33 @@ use crate::gate::{CLIENT, Gate};
 use crate::support::redis::Server;
 use crate::support::{Client, Config, eventually};
 
-/// Clients that ask all the time, each on its connection, and so always of the same worker.
+/// Clients that send requests all the time, each on its own connection, and so always to the same worker.
 const CLIENTS: usize = 16;
-/// Most clients of one worker, if the gateway spreads connections halfway evenly.
+/// Most clients that one worker may have, if the gateway spreads connections roughly evenly.
 const OF_ONE_WORKER: usize = CLIENTS * 3 / 4;
-/// Those of the gateway to Redis: each of its two workers has one, and the admin port.
+/// Connections of the gateway to Redis: one of each of its two workers, and the admin port's.
 const CONNECTIONS: u64 = 3;
-/// How often a connection is killed.
+/// How many times a connection is killed.
 const KILLS: usize = 6;
-/// Answers that each client waits for before and after something happens.
+/// Number of answers that each client waits for before and after something happens.
 const ANSWERS: u64 = 50;
 
-/// What one client was told so far.
+/// Counts of the answers that one client got.
 #[derive(Default)]
 struct Seen {
     answers: AtomicU64,
-    /// Those without RateLimit fields: Redis did not decide them.
+    /// Answers without RateLimit fields, which means that Redis did not decide them.
     degraded: AtomicU64,
 }
 
-/// A gateway of two workers under load.
+/// A gateway with two workers, under load.
 struct Crowd<'a> {
     gate: &'a Gate,
     redis: &'a Server,
     seen: &'a [Seen],
 }
 
-/// Starts a gateway of two workers and clients, and runs `test` beside them.
+/// Starts a gateway with two workers, and clients, and runs `test` while they send requests.
 fn under_load(test: impl FnOnce(&Crowd<'_>)) {
     let redis = Server::start();
     let policy = "quota = '1000000 per hour'\non_store_failure = 'open'";
@@ -49,7 +49,7 @@ fn under_load(test: impl FnOnce(&Crowd<'_>)) {
     thread::scope(|scope| {
         for seen in &seen {
             let mut client = Client::connect(gate.process.public);
-            // Until it is answered, it may not have been given to a worker.
+            // Until its first answer, a connection may not have been given to a worker.
             seen.ask(&mut client);
             let ended = &ended;
             scope.spawn(move || {
@@ -68,7 +68,7 @@ fn under_load(test: impl FnOnce(&Crowd<'_>)) {
     });
 }
 
-/// Ends the clients, whatever becomes of the test.
+/// Ends the clients when it is dropped, whether the test succeeds or not.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {
@@ -89,13 +89,13 @@ impl Seen {
 }
 
 impl Crowd<'_> {
-    /// Returns how many answers without Redis each client has seen.
+    /// Returns how many answers each client got that Redis did not decide.
     fn degraded(&self) -> Vec<u64> {
         let of = |seen: &Seen| seen.degraded.load(Ordering::SeqCst);
         self.seen.iter().map(of).collect()
     }
 
-    /// Waits until every client has had many more answers.
+    /// Waits until every client has got many more answers.
     #[track_caller]
     fn go_on(&self) {
         let of = |seen: &Seen| seen.answers.load(Ordering::SeqCst);
@@ -107,20 +107,20 @@ impl Crowd<'_> {
         });
     }
 
-    /// Returns the server's ids of the connections of the gateway's workers.
+    /// Returns the server's ids of the connections on which the gateway last called a script.
     fn connections(&self) -> Vec<String> {
         let list = self
             .redis
             .command(&["CLIENT", "LIST", "TYPE", "normal"])
             .text();
-        // Through the admin port's connection nothing is decided here.
+        // The admin port's connection decides nothing here.
         let of_gateway = list.lines().filter(|line| line.contains("cmd=evalsha"));
         let ids = of_gateway.filter_map(|line| line.split(' ').next()?.strip_prefix("id="));
         ids.map(str::to_owned).collect()
     }
 
-    /// Kills a connection of the gateway, which is not let in again for a while; returns how many clients are decided
-    /// without Redis meanwhile.
+    /// Kills a connection of the gateway, and does not let it back in for a while. Returns how many clients were
+    /// decided without Redis in the meantime.
     #[track_caller]
     fn shut_out(&self, killed: &str) -> usize {
         self.go_on();
@@ -153,7 +153,7 @@ impl Crowd<'_> {
         hit
     }
 
-    /// Kills a connection of the gateway.
+    /// Kills the connection with that id.
     fn kill(&self, id: &str) {
         self.redis.command(&["CLIENT", "KILL", "ID", id]);
     }
@@ -188,7 +188,7 @@ fn lost_connection_concerns_the_clients_of_its_worker_alone() {
 #[test]
 fn worker_that_is_let_in_no_more_takes_redis_from_no_other() {
     under_load(|crowd| {
-        // One of them is the admin port's, which decides nothing.
+        // If one of them is the admin port's, its loss affects no client.
         let connections = crowd.connections();
         let hits = connections.iter().map(|killed| crowd.shut_out(killed));
         let hits: Vec<usize> = hits.take_while(|hit| *hit == 0).collect();

@@ -1,4 +1,4 @@
-//! Limits that gateways share through Redis: exact across a fleet, and defined when Redis fails.
+//! Limits that gateways share through Redis: exact across a fleet, and with defined behaviour when Redis fails.
 
 #[path = "../support/mod.rs"]
 mod support;

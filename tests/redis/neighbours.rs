@@ -1,5 +1,5 @@
-//! Plans over several partitions of a Cluster: who is refused for one partition takes nothing from
-//! those who share the other one.
+//! Plans over several partitions of a Cluster: clients that are refused for one partition take
+//! nothing from those that share the other one.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -9,21 +9,21 @@ use crate::gate::{CLIENT, Gate, calls};
 use crate::support::redis::{Cluster, Fault, Value, listed};
 use crate::support::{Answer, Client, Config, eventually, get};
 
-/// The field that names what clients share.
+/// Field with the tenant, whose quota several clients share.
 const TENANT: &str = "x-tenant";
-/// Nothing is decided but by Redis.
+/// Only Redis decides: without it, requests are refused.
 const CLOSED: &str = "on_store_failure = 'closed'";
 /// Units of a tenant's quota.
 const SHARED: usize = 5;
-/// Requests at once that one side's refusal is late for: more than the tenant's quota has units.
+/// Number of requests at once whose refusal comes late: more than the tenant's quota has units.
 const CROWD: usize = 8;
 const ROUNDS: usize = 5;
-/// For so long one primary is held at least, by real time: what is under way elsewhere arrives.
+/// Shortest real time for which a primary is held, so that commands to the others arrive.
 const HELD: Duration = Duration::from_millis(20);
-/// How long the slow way to a primary takes; half of it each way.
+/// Latency of the slow network to a primary; half of it in each direction.
 const SLOW: Duration = Duration::from_millis(600);
 
-/// A gateway on a Cluster; names are kept on primaries that the test knows.
+/// A gateway on a Cluster, with names whose primaries the test knows.
 struct Tenancy {
     cluster: Cluster,
     gate: Gate,
@@ -36,7 +36,7 @@ impl Tenancy {
         Self::start_with(cluster, "")
     }
 
-    /// Each client has two requests an hour, and each tenant five.
+    /// Starts a gateway that allows each client two requests an hour, and each tenant five.
     #[track_caller]
     fn start_with(cluster: Cluster, store: &str) -> Self {
         let config = Config::to("builtin:echo")
@@ -54,7 +54,7 @@ impl Tenancy {
         let nodes = listed(&cluster.addresses());
         let url = format!("url = 'redis+cluster://{nodes}'\ntimeout = '5s'\n{store}");
         let gate = Gate::start(config, &url);
-        // Two connections at a time are of two workers, each with connections of its own to Redis.
+        // Two connections at the same time belong to two workers, each of which has its own connections to Redis.
         let mut names = 0..;
         let mut both_workers = [0, 1].map(|_| Client::connect(gate.process.public));
         eventually("both workers know the primaries", || {
@@ -73,7 +73,7 @@ impl Tenancy {
         }
     }
 
-    /// Returns a new name that has spent one unit of its quota, on a primary that fits.
+    /// Returns a new name that has spent one unit of its quota, and whose primary `fits`.
     #[track_caller]
     fn new_name(&mut self, policy: &str, field: &str, fits: impl Fn(usize) -> bool) -> String {
         loop {
@@ -91,7 +91,7 @@ impl Tenancy {
         }
     }
 
-    /// Returns a client on a primary that fits, who has spent all that it may.
+    /// Returns a new client that has spent its whole quota, and whose primary `fits`.
     #[track_caller]
     fn new_client_over_quota(&mut self, fits: impl Fn(usize) -> bool) -> String {
         let name = self.new_name("client", CLIENT, fits);
@@ -100,7 +100,7 @@ impl Tenancy {
         name
     }
 
-    /// How many keys of a policy each primary has.
+    /// Returns how many keys of a policy each primary has.
     fn keys_of(&self, policy: &str) -> Vec<usize> {
         let pattern = format!("*:{policy}");
         let primaries = self.cluster.nodes.iter().take(3);
@@ -119,7 +119,7 @@ fn both(tenant: &str, client: &str) -> String {
     format!("{TENANT}: {tenant}\r\n{CLIENT}: {client}\r\n")
 }
 
-/// Sends a request of each of those clients, and leaves the answers on the wire.
+/// Sends a request for each of those clients, and leaves the answers on the wire.
 fn send_all(gateway: SocketAddr, tenant: &str, clients: &[String]) -> Vec<Client> {
     let send = |name: &String| {
         let mut client = Client::connect(gateway);
@@ -132,8 +132,8 @@ fn send_all(gateway: SocketAddr, tenant: &str, clients: &[String]) -> Vec<Client
     clients.iter().map(send).collect()
 }
 
-/// The primary that would refuse is held, so that nobody knows yet; the tenant's quota is whole for all
-/// others, and no refusal of theirs is remembered.
+/// The primary that would refuse is stopped, so nobody knows of the refusal yet. The tenant's quota must be whole for
+/// all others, and no refusal may be remembered for them.
 #[test]
 fn neighbour_is_admitted_while_a_primary_that_refuses_others_is_held() {
     let mut it = Tenancy::start(Cluster::start(3, 0));
@@ -175,11 +175,11 @@ fn neighbour_is_admitted_while_a_primary_that_refuses_others_is_held() {
     assert_eq!(it.gate.decisions("late") + it.gate.decisions("failed"), 0);
 }
 
-/// All of a crowd look at a quota with room, and only its charges meet each other: what they were
-/// refused for is over at once, though this gateway remembers refusals for longer than the test waits.
+/// When a crowd peeks, the quota has room, and only its charges collide. The cause of their refusals is gone at once,
+/// so these must not be remembered, though this gateway remembers refusals for longer than the test waits.
 ///
-/// That holds for a worker too that looked before another worker's charge was given back, and reads the
-/// reply after that.
+/// That also holds for a worker that peeked before another worker's charge was given back, and reads the reply after
+/// that.
 #[test]
 fn refusal_that_only_a_charge_met_is_not_remembered() {
     let mut it = Tenancy::start_with(Cluster::start(3, 0), "refusal_cache = '1m'");
@@ -193,13 +193,13 @@ fn refusal_that_only_a_charge_met_is_not_remembered() {
         let mut waiting = send_all(it.gate.process.public, &tenant, &crowd);
         let statuses = waiting.iter_mut().map(|client| client.answer().status);
         let admitted = statuses.filter(|status| *status == 200).count();
-        // None, if whoever has its last unit found the tenant's quota full of the others' charges.
+        // None, if the request with the last unit found the tenant's quota full of the others' charges.
         assert!(
             admitted <= 1,
             "{admitted} have the client's last unit, in round {round}"
         );
         for name in &neighbours {
-            // What a charge that lost its race has spent is under way back.
+            // Units of a charge that lost its race may still be on their way back.
             eventually("the neighbour is admitted", || {
                 (it.ask_both(&tenant, name).status == 200).then_some(())
             });
@@ -207,8 +207,8 @@ fn refusal_that_only_a_charge_met_is_not_remembered() {
     }
 }
 
-/// A charge loses its race while the primary of the other partition is out of reach: what was spent
-/// there comes back when it is in reach again.
+/// A charge loses its race while the other partition's primary is unreachable: its units there come
+/// back when that primary does.
 #[test]
 fn what_cannot_be_given_back_at_once_comes_back_when_its_primary_does() {
     let mut cluster = Cluster::start(3, 0);
@@ -221,7 +221,7 @@ fn what_cannot_be_given_back_at_once_comes_back_when_its_primary_does() {
         if !lose_a_race(&it, &client, &tenant, slow, lost) {
             return None;
         }
-        // Until then a worker may decide alone.
+        // Until then, a worker may decide alone.
         eventually("both workers have all connections again", || {
             (it.gate.connections() >= 6).then_some(())
         });
@@ -246,18 +246,18 @@ fn what_cannot_be_given_back_at_once_comes_back_when_its_primary_does() {
     assert!(dropped.iter().all(|(_, value)| *value == 0), "{dropped:?}");
 }
 
-/// Has another request spend the last unit of `client` between look and charge of one that `tenant`
-/// pays for too, and cuts the tenant's primary off when it has been charged. Says whether it came so.
+/// Has another request spend the last unit of `client` between peek and charge of one that also charges `tenant`, and
+/// cuts off the tenant's primary after its charge. Returns whether it happened that way.
 fn lose_a_race(it: &Tenancy, client: &str, tenant: &str, slow: usize, lost: usize) -> bool {
     let public = it.gate.process.public;
     let [by, jitter] = [SLOW, Duration::ZERO];
     it.cluster.proxies[slow].set(Fault::Latency { by, jitter });
     let before = calls(&it.cluster.nodes[lost]);
     let mut plan = send_all(public, tenant, &[client.to_owned()]);
-    // The look is on its way, and the other request arrives behind it.
+    // The peek is on its way, and the other request arrives after it.
     thread::sleep(SLOW / 6);
     let mut other = Client::asking(public, "/client/1", &format!("{CLIENT}: {client}\r\n"));
-    // Look and charge.
+    // One call for the peek, and one for the charge.
     eventually("the tenant has been charged", || {
         (calls(&it.cluster.nodes[lost]) >= before + 2).then_some(())
     });
@@ -265,7 +265,7 @@ fn lose_a_race(it: &Tenancy, client: &str, tenant: &str, slow: usize, lost: usiz
     it.cluster.proxies[lost].reset_all();
     let status = plan[0].answer().status;
     it.cluster.proxies[slow].set(Fault::None);
-    // Whatever is given back by now has nowhere to go.
+    // Units that are given back by now have nowhere to go.
     thread::sleep(HELD);
     it.cluster.proxies[lost].set(Fault::None);
     let other = other.answer().status;

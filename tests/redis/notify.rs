@@ -1,4 +1,4 @@
-//! `notify` in a fleet: who says that a client has reached a threshold.
+//! `notify` in a fleet: which gateways report that a client has reached a threshold.
 
 use crate::support::redis::Server;
 use crate::support::{Config, Metered, Process, get};
@@ -19,7 +19,7 @@ fn gateway(server: &Server, consistency: &str) -> Process {
     gateway
 }
 
-/// Returns how often it has told of each threshold.
+/// Returns how many times the gateway has reported each threshold.
 fn told(gateway: &Process) -> [usize; 2] {
     ["50%", "100%"].map(|threshold| {
         let labels = format!("{{policy=\"p\",threshold=\"{threshold}\"}}");

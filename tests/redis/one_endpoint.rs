@@ -1,4 +1,4 @@
-//! One endpoint that hides shards refuses calls over several slots: each partition is then asked by itself.
+//! An endpoint that hides its shards refuses calls over several slots, so each partition then has a call of its own.
 
 use std::thread;
 
@@ -7,12 +7,12 @@ use crate::support::redis::Cluster;
 use crate::support::{Client, Config, eventually};
 
 const QUOTA: usize = 40;
-/// Clients that ask at the same time, so that their plans would share calls.
+/// Number of clients that send requests at the same time, so that their plans would share calls.
 const CLIENTS: usize = 8;
-/// Requests of each on each route.
+/// Number of requests that each client sends on each route.
 const TURNS: usize = 20;
 
-/// A node that has all slots and is asked as if it were no Cluster.
+/// The endpoint is a node that has all slots and is used as if it were no Cluster.
 #[test]
 fn plans_are_exact_where_one_endpoint_hides_shards() {
     let cluster = Cluster::start(1, 0);
@@ -34,14 +34,14 @@ fn plans_are_exact_where_one_endpoint_hides_shards() {
     let gate = Gate::start(config, &url);
     let ask = |client: &mut Client, route: &str, name: usize| {
         let answer = client.get(route, &format!("{CLIENT}: name-{name}\r\n"));
-        // Without Redis, an open policy has nothing to say.
+        // While Redis is away, an open policy reports no quota.
         (answer.status == 200, answer.field("ratelimit").is_some())
     };
     let mut first = Client::connect(gate.process.public);
     eventually("Redis decides", || {
         ask(&mut first, "/both", CLIENTS).1.then_some(())
     });
-    // One plan after another had no chance to share a call, and these have.
+    // A single client's plans could not share a call, but these can.
     let admitted: usize = thread::scope(|scope| {
         let start = |name| {
             let mut client = Client::connect(gate.process.public);

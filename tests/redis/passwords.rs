@@ -1,4 +1,4 @@
-//! A gateway whose password for Redis comes from a file, while the password changes.
+//! A gateway whose password for Redis comes from a file, and a password that changes.
 
 use std::fs;
 use std::path::Path;
@@ -30,7 +30,7 @@ fn rejected_reload_reads_the_password_in_force_again() {
     decides(&running, &redis);
     fs::write(&file, "new").expect("a file");
     assert!(running.gateway.reload("[store").is_err());
-    // The file is of no more use by the time at which the server refuses the old one.
+    // By the time the server refuses the old password, the file is gone.
     fs::remove_file(&file).expect("a file");
     redis.command(&["CONFIG", "SET", "requirepass", "new"]);
     redis.command(&["CLIENT", "KILL", "TYPE", "NORMAL", "SKIPME", "YES"]);
@@ -50,12 +50,12 @@ fn rotate(redis: &Server, file: &Path, password: &str) {
     redis.command(&["CLIENT", "KILL", "TYPE", "NORMAL", "SKIPME", "YES"]);
 }
 
-/// Waits until Redis executes scripts for the gateway.
+/// Waits until Redis executes a script for the gateway.
 fn decides(running: &Running, redis: &Server) {
     let executed = || redis.info("commandstats").get("cmdstat_evalsha").cloned();
     let before = executed();
     eventually("Redis decides", || {
-        // A breaker that opened cools down.
+        // Time passes, so that a breaker that opened cools down.
         running.clock.advance(Micros(100_000));
         get(running.public, "/", "");
         (executed() != before).then_some(())

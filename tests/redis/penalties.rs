@@ -1,4 +1,4 @@
-//! Penalties that a fleet shares, on one server and over several partitions of a Cluster.
+//! Penalties that a fleet shares, on one server, and over several slots of a Cluster.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::support::{Config, Process, TOKEN, get, order};
 
 const ALICE: &str = "X-Api-Key: alice\r\n";
 
-/// Two gateways with a penalty by key beside a limit by tenant.
+/// Starts two gateways with a penalty by key, and with a limit by tenant.
 fn gateways(url: &str) -> [Process; 2] {
     let policy = "quota = '2 per second'\nalgorithm = 'fixed-window'\npenalty = '1h'\n\
                   partition = ['header:x-api-key']";
@@ -24,7 +24,7 @@ fn gateways(url: &str) -> [Process; 2] {
     [(), ()].map(|()| Process::start(&config))
 }
 
-/// Asks one gateway until it refuses, and then the other one, which must refuse by the penalty.
+/// Sends requests to one gateway until it refuses, and then to the other one, which must refuse because of the penalty.
 fn one_refusal_is_known_to_all(url: &str) {
     let [one, two] = gateways(url);
     let ask = |gateway: &Process, tenant: &str| {

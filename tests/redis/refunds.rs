@@ -1,4 +1,4 @@
-//! Units that an answer gives back are counted when Redis has them, and not when it cannot take them.
+//! Units that are given back are counted as refunded when Redis has them, and not if it cannot take them.
 
 use crate::gate::{CLIENT, Gate};
 use crate::support::origin::{After, Gate as Door, Origin};
@@ -9,7 +9,7 @@ use crate::support::{Client, Config, eventually};
 const QUOTA: i64 = 10;
 const REFUNDED: &str = "tollgate_refunded_units_total";
 
-/// A gateway whose requests are all answered 404, once the door is open, and so given back.
+/// A gateway whose requests are all answered with 404, some once the door is open, so that their units are given back.
 struct Refunds {
     server: Server,
     proxy: Proxy,
@@ -38,7 +38,7 @@ impl Refunds {
         let config = Config::to(origin.url())
             .policy("p", &policy)
             .route("/*", "policies = ['p']");
-        // What Redis takes too long to answer is not counted.
+        // Answers of Redis that take too long would not be counted, so the timeout is long.
         let store = format!("url = 'redis://{}'\ntimeout = '5s'", proxy.address());
         let gate = Gate::start(config, &store);
         gate.wait_until_redis_decides();
@@ -51,7 +51,7 @@ impl Refunds {
         }
     }
 
-    /// Has `fail` break something while a request is answered that Redis has charged.
+    /// Calls `fail` while a request that Redis has charged is waiting for its answer.
     #[track_caller]
     fn answer_while(&self, fail: impl FnOnce()) {
         let before = self.charged();
@@ -66,7 +66,7 @@ impl Refunds {
         (self.gate.process).wait_for_line(&["\"path\":\"/held\""]);
     }
 
-    /// How many decisions Redis has made for the gateway.
+    /// Returns how many decisions Redis has made for the gateway.
     fn charged(&self) -> u64 {
         self.gate.decisions("answered")
     }
@@ -75,7 +75,7 @@ impl Refunds {
         self.gate.metric(&[REFUNDED])
     }
 
-    /// Waits until every request is counted as given back, and returns how many that are.
+    /// Waits until every request is counted as refunded, and returns how many there are.
     #[track_caller]
     fn all_refunded(&self) -> u64 {
         eventually("every answer's unit is counted as given back", || {
@@ -92,7 +92,7 @@ fn units_count_as_refunded_once_redis_has_them() {
     it.answer_while(|| {
         it.proxy.set(Fault::Refuse);
         it.proxy.reset_all();
-        // What is sent on a connection that is about to end may be lost.
+        // Anything sent on a connection that is about to end may be lost.
         it.gate.wait_for_connections(0);
     });
     assert_eq!(it.refunded(), before, "Redis is out of reach");
@@ -109,7 +109,7 @@ fn units_that_redis_cannot_take_back_are_not_counted_as_refunded() {
     let it = Refunds::start();
     let before = it.all_refunded();
     it.answer_while(|| {
-        // Another type under the key of the charge: a settlement of it fails.
+        // A value of another type under the charge's key makes its settlement fail.
         let keys = it.server.command(&["KEYS", "*:p"]);
         for key in keys.list().iter().map(Value::text) {
             it.server.command(&["DEL", &key]);

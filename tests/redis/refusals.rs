@@ -1,5 +1,5 @@
-//! Refusals need no Redis: whoever is refused for one quota costs Redis about one call a second,
-//! whatever else the requests say.
+//! Refusals need no Redis: a client that is refused for one quota costs Redis about one call a
+//! second, whatever else its requests contain.
 
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,10 @@ use crate::store_redis::{Bench, ONE, TEN, check, decide, quota, run};
 use crate::support::redis::{Cluster, Server, listed};
 use crate::support::{Client, Config};
 
-/// Requests of a client that is over its quota.
+/// Number of requests from a client that is over its quota.
 const FLOOD: usize = 500;
 
-/// A gateway that limits each address to one request, and each name to many.
+/// Starts a gateway that limits each address to one request, and each name to many.
 #[track_caller]
 fn gate(url: &str) -> Gate {
     let config = Config::to("builtin:echo")
@@ -28,8 +28,8 @@ fn gate(url: &str) -> Gate {
     Gate::start(config, &format!("url = '{url}'\ntimeout = '5s'"))
 }
 
-/// Most calls in that time, where a decision takes so many: a decision a second, the first, one that was
-/// under way, and announcements every 5 s.
+/// Returns the most calls in that time if each decision takes `calls_each`: one decision a second, the first one, one
+/// that was under way, and announcements every 5 s.
 fn calls_max(took: Duration, calls_each: u64) -> u64 {
     let seconds = took.as_secs();
     (2 + seconds) * calls_each + 1 + seconds / 5
@@ -63,7 +63,7 @@ fn refused_address_that_varies_its_name_costs_a_cluster_a_call_a_second() {
     let cluster = Cluster::start(3, 0);
     let nodes = listed(&cluster.addresses());
     let gate = gate(&format!("redis+cluster://{nodes}"));
-    // It looks at both partitions.
+    // A decision peeks at both partitions.
     flood(&gate, &cluster.nodes, 2);
 }
 

@@ -1,4 +1,4 @@
-//! The Redis servers of the tests do what the tests that use them rely on.
+//! The tests' own Redis servers and proxies do what other tests rely on.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -56,7 +56,7 @@ fn server_dies_with_the_process_that_started_it() {
             .is_err()
             .then_some(())
     });
-    // Nobody else is left to do it.
+    // That process cannot do it any more.
     std::fs::remove_dir_all(directory).expect("the directory of the server");
 }
 
@@ -80,7 +80,7 @@ fn proxy_does_what_its_fault_says() {
     proxy.set(Fault::BlackHole);
     let commands = server.figure("stats", "total_commands_processed");
     client.send(&["PING"]).expect("the kernel takes it");
-    // While it accepts these, it would have passed that on.
+    // In the time in which it accepts these, it would have passed that command on.
     for _ in 0..3 {
         let accepted = proxy.accepted();
         drop(TcpStream::connect(proxy.address()).expect("it listens"));
@@ -88,7 +88,7 @@ fn proxy_does_what_its_fault_says() {
             (proxy.accepted() > accepted).then_some(())
         });
     }
-    // INFO itself was one.
+    // INFO itself was one command.
     assert_eq!(
         server.figure("stats", "total_commands_processed"),
         commands + 1
@@ -116,12 +116,12 @@ fn proxy_does_what_its_fault_says() {
     proxy.set(Fault::Cut { after: 3 });
     client.write_all(b"PING\r\n").expect("the kernel takes it");
     let mut answer = Vec::new();
-    // Whether the end is orderly is no matter here.
+    // Whether the end is orderly does not matter here.
     let _ = client.read_to_end(&mut answer);
     assert_eq!(answer, b"+PO");
 }
 
-/// Starts a server that lets everybody do more than a gateway may.
+/// Starts a server that lets every client send PING, which a gateway may not.
 fn answers_pings() -> Server {
     let server = Server::start();
     server.command(&["ACL", "SETUSER", "default", "+ping"]);

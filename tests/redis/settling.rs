@@ -1,5 +1,5 @@
-//! What becomes of charges on Redis once more is known: settled by policy and in few calls, given back
-//! if the client left before its request went anywhere; and candidates, which count beside it all.
+//! What happens to charges in Redis later: they are settled by policy and in few calls, and given back if the client
+//! left before its request was sent on. Also candidates, which are counted in addition.
 
 use std::future::Future;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub const LEAKY: Quota = Quota {
 };
 
 impl Bench {
-    /// Numbers one more series.
+    /// Registers one more series, and returns its number.
     pub fn series(&self, role: SeriesRole, quota: &Quota) -> u32 {
         let series = Series::of("more", role, quota);
         self.store.series_id(&series).0
@@ -35,7 +35,7 @@ impl Bench {
     }
 }
 
-/// The same, of another policy of the plan.
+/// Returns the check as part of another policy of the plan.
 fn of_policy(policy: u16, check: Check<'_>) -> Check<'_> {
     Check {
         policy: PlanPolicy(policy),
@@ -43,7 +43,7 @@ fn of_policy(policy: u16, check: Check<'_>) -> Check<'_> {
     }
 }
 
-/// What is left of several quotas.
+/// Returns what is left of several quotas.
 async fn all_left(session: &Session, plan: &[Check<'_>]) -> Vec<u64> {
     let plan: Vec<_> = plan
         .iter()
@@ -53,7 +53,7 @@ async fn all_left(session: &Session, plan: &[Check<'_>]) -> Vec<u64> {
     peeks.iter().map(|peek| peek.remaining).collect()
 }
 
-/// Waits until something has come about.
+/// Waits until `has_come` returns true; fails the test with `what` if it never does.
 pub async fn comes_about(what: &str, has_come: impl Fn() -> bool) {
     let coming = async {
         while !has_come() {
@@ -64,7 +64,7 @@ pub async fn comes_about(what: &str, has_come: impl Fn() -> bool) {
     assert!(in_time.is_ok(), "{what}");
 }
 
-/// Polls until what is asked has been written, and leaves.
+/// Polls a decision until its command has been written, and drops it.
 pub async fn leave(deciding: impl Future + Unpin) {
     let decided = within_turns(TURNS, deciding).await;
     assert!(decided.is_none(), "nobody answers");
@@ -110,7 +110,7 @@ fn what_is_due_at_one_moment_is_settled_in_one_call_for_64_quotas() {
     run(async {
         let session = bench.store.session();
         let mut charges = Vec::new();
-        // The last charges are beyond what one call settles.
+        // The last charges do not fit into one call.
         for partition in 0..40 {
             let plan = [
                 of_policy(0, check(&TEN, 0, partition)),
@@ -118,7 +118,7 @@ fn what_is_due_at_one_moment_is_settled_in_one_call_for_64_quotas() {
             ];
             charges.push(decide(&session, &plan).await.1);
         }
-        // The script is known from then on.
+        // After this, Redis knows the script.
         let mut first = charges.remove(0);
         session.settle_later(&mut first, |_| EVERYTHING);
         session.finish().await;
@@ -138,7 +138,7 @@ fn what_is_due_at_one_moment_is_settled_in_one_call_for_64_quotas() {
     });
 }
 
-/// One key of a call may hold what no script wrote: its charge stays, and says so; the others are settled.
+/// If a key has a value that no script wrote, its charge stays and is counted; the others of the call are settled.
 #[test]
 fn charge_that_redis_cannot_settle_is_counted_and_keeps_no_other_from_it() {
     let (server, bench) = Bench::start();
@@ -198,7 +198,7 @@ fn what_cannot_be_sent_waits_until_it_can_or_has_aged_out() {
     }
 }
 
-/// Either answer proves that nothing was settled.
+/// Either of these answers proves that nothing was settled.
 #[test]
 fn charge_is_settled_though_redis_says_too_late_that_it_lacks_script_or_memory() {
     for lacking in [
@@ -216,7 +216,7 @@ fn charge_is_settled_though_redis_says_too_late_that_it_lacks_script_or_memory()
             server.command(lacking);
             proxy.set(Fault::BlackHole);
             session.settle_later(&mut charge, |_| EVERYTHING);
-            // It is sent, and its answer is not waited for any more.
+            // The settlement has been sent, and nobody waits for its answer any more.
             session.finish().await;
             proxy.set(Fault::None);
             comes_to_be_in_redis(&bench, &session, plan[0], 10).await;
@@ -253,7 +253,7 @@ fn client_that_leaves_a_plan_over_several_servers_gets_it_back_once_it_is_charge
         cluster.nodes.iter().for_each(Server::stop);
         leave(Box::pin(session.decide(&plan))).await;
         cluster.nodes.iter().for_each(Server::resume);
-        // Each part is looked at and charged.
+        // Each part is peeked at, and charged.
         comes_about("never charged", || bench.redis().answered == before + 16).await;
         session.finish().await;
         for check in plan {
@@ -262,7 +262,7 @@ fn client_that_leaves_a_plan_over_several_servers_gets_it_back_once_it_is_charge
     });
 }
 
-/// A policy of one unit with a candidate of a hundred, and another policy, for one partition each.
+/// A policy of one unit with a candidate of a hundred, and another policy; each has one partition.
 fn tried(bench: &Bench, own: u128, other: u128) -> [Check<'static>; 3] {
     let candidate = bench.series(SeriesRole::Candidate, &HUNDRED);
     [
@@ -294,7 +294,7 @@ fn candidate_counts_what_its_own_policy_refuses_and_nobody_else_does() {
                 drop(decide(&session, &asked).await);
                 candidate_left.push(left(&session, plan[1]).await);
             }
-            // Of what both refuse, nothing would have come through.
+            // A request that both refuse would not have been admitted by the candidate, either.
             assert_eq!(candidate_left, [99, 98, 98, 97], "{other}");
             assert_eq!(left(&session, plan[2]).await, 9, "{other}");
             for check in plan {
@@ -317,12 +317,12 @@ fn refusal_by_a_policy_with_a_candidate_is_asked_for_each_time() {
         let usage = bench.redis();
         assert_eq!((usage.answered, usage.remembered), (5, 0));
         assert_eq!(left(&session, plan[1]).await, 95);
-        // Without its candidate, the same policy is remembered.
+        // Without its candidate, the same policy's refusal is remembered.
         for _ in 0..5 {
             assert!(!decide(&session, &plan[..1]).await.0.admit);
         }
         assert_eq!(bench.redis().remembered, 4);
-        // And if another policy is known to refuse, nobody need be asked.
+        // And if another policy is known to refuse, Redis need not be asked.
         let other = [Check {
             cost: 10,
             ..plan[2]
@@ -336,7 +336,7 @@ fn refusal_by_a_policy_with_a_candidate_is_asked_for_each_time() {
     });
 }
 
-/// The candidate has no key on a full server, so it is decided here, apart from what it stands beside.
+/// A full server has no key for the candidate, so it is counted locally, apart from its policy.
 #[test]
 fn candidate_that_a_full_server_does_not_know_counts_here_by_the_same_rule() {
     let (server, bench) = Bench::start();

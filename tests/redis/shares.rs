@@ -1,14 +1,14 @@
-//! What one gateway may admit by itself: its share, once per window, however often Redis fails.
+//! Units that one gateway may admit by itself: its share, once per window, however often Redis fails.
 
 use crate::gate::{CLIENT, Gate};
 use crate::support::redis::Server;
 use crate::support::{Config, eventually};
 
 const QUOTA: u64 = 5;
-/// How often Redis fails and comes back.
+/// How many times Redis fails and comes back.
 const OUTAGES: usize = 4;
 
-/// A gateway over that server, whose breaker opens soon and lets Redis be tried again soon.
+/// A gateway on that server, with a breaker that opens soon and soon tries Redis again.
 #[track_caller]
 fn gate(server: &Server, store: &str) -> Gate {
     let quota = format!("quota = '{QUOTA} per hour'\npartition = ['header:{CLIENT}']");
@@ -21,7 +21,7 @@ fn gate(server: &Server, store: &str) -> Gate {
     Gate::start(config.route("/*", "policies = ['p']"), &store)
 }
 
-/// Asks as that client until it is refused with Redis or without, and returns how often it was admitted.
+/// Sends requests of that client until it is refused, with Redis or without it; returns how many were admitted.
 #[track_caller]
 fn spend(gate: &Gate, client: &str, without_redis: bool) -> u64 {
     let mut admitted = 0;
@@ -48,7 +48,7 @@ fn share_is_granted_once_however_often_redis_stops() {
     assert!(admitted <= 2 * QUOTA, "{admitted} admitted of {QUOTA}");
 }
 
-/// Strangers find a full server and would open a breaker that counts this as failures.
+/// Strangers meet a full server, which would open a breaker if it counted as a failure.
 #[test]
 fn share_is_granted_once_however_often_strangers_fill_redis() {
     let redis = Server::start();

@@ -1,5 +1,5 @@
-//! What a store over Redis promises whoever asks it: plans over several servers are all or nothing,
-//! what was charged comes back where it was charged, and what is lost stays spent.
+//! Guarantees of a store on Redis: plans over several servers are all or nothing, charges come back
+//! where they were charged, and what is lost stays spent.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -31,26 +31,26 @@ pub const fn quota(limit: u64, count: Count) -> Quota {
 pub const TEN: Quota = quota(10, Count::Admitted);
 pub const ONE: Quota = quota(1, Count::Admitted);
 const ALL: Quota = quota(10, Count::All);
-/// What gives a charge back.
+/// Gives back all of a charge.
 pub const EVERYTHING: Adjustment = Adjustment::GiveBack(u64::MAX);
-/// Turns of its runtime after which a plan has been written to its server: it takes fewer than five.
+/// Turns of the runtime after which a plan has certainly been written to its server; it takes fewer than five.
 pub const TURNS: usize = 20;
 
-/// Runs a test on a runtime such as a worker has.
+/// Runs a test on a runtime like a worker's.
 pub fn run(test: impl Future<Output = ()>) {
     let mut runtime = Builder::new_current_thread();
     let runtime = (runtime.enable_all()).build_local(LocalOptions::default());
     runtime.expect("a runtime").block_on(test);
 }
 
-/// Takes as many turns of the runtime as it takes at most to write a plan to its server.
+/// Yields for long enough that a plan has been written to its server.
 pub async fn take_turns() {
     for _ in 0..TURNS {
         tokio::task::yield_now().await;
     }
 }
 
-/// Returns what comes of a future within so many turns of the runtime; afterwards it is dropped.
+/// Polls a future for at most that many turns of the runtime, and returns its output if there is any; then drops it.
 pub async fn within_turns<F: Future + Unpin>(turns: usize, mut future: F) -> Option<F::Output> {
     for _ in 0..turns {
         let come = (&mut future).now_or_never();
@@ -62,8 +62,8 @@ pub async fn within_turns<F: Future + Unpin>(turns: usize, mut future: F) -> Opt
     None
 }
 
-/// Tells histories of up to 39 events, each of clients that no other one has, numbered from its own number on: so many, or
-/// as many as `$TOLLGATE_HISTORIES` says. Says which is the shortest one that goes wrong.
+/// Runs `count` random histories of up to 39 events, or as many as `$TOLLGATE_HISTORIES` says, and fails with the
+/// shortest one that goes wrong. Each has its own clients, numbered from the number that it is given.
 pub fn histories<E: Strategy>(
     count: u32,
     event: E,
@@ -88,7 +88,7 @@ pub async fn give_back(session: &Session, charge: &mut Charge, amount: u64) {
     session.finish().await;
 }
 
-/// Returns what no other gateway has: they know one another by it.
+/// Returns a secret that no other gateway has; gateways know each other by it.
 fn secret() -> [u8; 32] {
     static GATEWAYS: AtomicU64 = AtomicU64::new(0);
     let mut secret = [9; 32];
@@ -103,8 +103,8 @@ fn address(of: std::net::SocketAddr) -> Address {
     }
 }
 
-/// A store whose breaker opens at the third failure, and a clock, mostly a manual one; series are numbered by
-/// policy.
+/// A store whose breaker opens at the third failure, with a clock, which is usually a manual one. Series are numbered
+/// by policy.
 pub struct Bench {
     pub store: Store,
     pub clock: Clock,
@@ -149,19 +149,19 @@ impl Bench {
         }
     }
 
-    /// The store of a process that takes over from this one.
+    /// Returns the store of a process that takes over from this one.
     pub fn next_process(&self) -> Self {
         Self::open(self.settings.clone(), self.clock.clone(), self.secret)
     }
 
-    /// A server, and a worker's store on it.
+    /// Starts a server, and a store on it.
     pub fn start() -> (Server, Self) {
         let server = Server::start();
         let bench = Self::on(&server);
         (server, bench)
     }
 
-    /// A server, what is between, and a store that has 300 ms for a decision.
+    /// Starts a server, a proxy in front of it, and a store that gives it 300 ms for a decision.
     pub fn behind_proxy() -> (Server, Proxy, Self) {
         let server = Server::start();
         let proxy = Proxy::to(server.address());
@@ -174,18 +174,18 @@ impl Bench {
         Self::over(single, Duration::from_secs(5))
     }
 
-    /// Over a server that has 300 ms for a decision.
+    /// Opens a store that gives the proxy's server 300 ms for a decision.
     pub fn behind(proxy: &Proxy) -> Self {
         let single = Deployment::Single(address(proxy.address()));
         Self::over(single, Duration::from_millis(300))
     }
 
-    /// Over a server that has so long for a decision, and whose breaker never opens.
+    /// Opens a store that gives the proxy's server `timeout` for a decision, and whose breaker never opens.
     pub fn tireless(proxy: &Proxy, timeout: Duration, clock: Clock) -> Self {
         Self::tireless_at(proxy.address(), timeout, clock)
     }
 
-    /// The same, with nothing between or something.
+    /// The same for a server's address, or a proxy's.
     pub fn tireless_at(server: std::net::SocketAddr, timeout: Duration, clock: Clock) -> Self {
         let single = Deployment::Single(address(server));
         let bench = Self::by_clock(single, timeout, clock);
@@ -200,8 +200,8 @@ impl Bench {
         Self::over(Deployment::Cluster(seeds), Duration::from_secs(5))
     }
 
-    /// Over a Cluster that has 500 ms for a decision, under the system's clock: what is left of that time is read
-    /// from it.
+    /// Opens a store that gives a Cluster 500 ms for a decision, by the system's clock, because the time that is left
+    /// is measured by it.
     pub fn on_far_cluster(cluster: &Cluster) -> Self {
         let seeds = cluster.addresses().into_iter().map(address).collect();
         let timeout = Duration::from_millis(500);
@@ -229,7 +229,7 @@ pub async fn left(session: &Session, check: Check<'_>) -> u64 {
     session.peek(&[Check { cost: 0, ..check }]).await[0].remaining
 }
 
-/// Waits until that much is left of a quota.
+/// Waits until `expected` units of a quota are left.
 pub async fn comes_to_be(session: &Session, check: Check<'_>, expected: u64) {
     let coming = async {
         while left(session, check).await != expected {
@@ -261,7 +261,7 @@ fn quota_that_counts_refused_requests_stays_charged_when_another_server_refuses(
     });
 }
 
-/// As [`comes_to_be`], said by Redis once it is asked again.
+/// Like [`comes_to_be`], but according to Redis, once that is asked again.
 pub async fn comes_to_be_in_redis(
     bench: &Bench,
     session: &Session,
@@ -378,7 +378,7 @@ fn refusal_is_remembered_by_the_node_and_not_past_what_comes_back_here() {
         assert_eq!((usage.answered, usage.remembered), (2, 1));
         let reset = workers[1].reset(&[SeriesId(0)], PartitionId::new(1)).await;
         reset.expect("Redis answers");
-        // What is charged within the microsecond of a reset gives nothing back.
+        // A charge in the same microsecond as a reset could not be given back.
         bench.clock.advance(Micros(1));
         let (again, mut charge, _) = decide(&workers[0], &plan).await;
         assert!(again.admit);
@@ -401,7 +401,7 @@ fn answer_that_came_while_the_worker_stood_still_is_taken() {
         server.stop();
         let stall = async {
             take_turns().await;
-            // From here to its end the worker stands still; the answer comes meanwhile, and its time is over.
+            // Now the worker stands still; the answer arrives in the meantime, and its time runs out.
             server.resume();
             server.command(&["PING"]);
             std::thread::sleep(timeout);

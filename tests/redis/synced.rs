@@ -1,5 +1,5 @@
-//! Quotas that gateways count by themselves and add up in Redis every second: few calls, a bound on what is admitted
-//! too much, and no unit that is counted where it was not spent.
+//! Quotas that gateways count by themselves and add up in Redis every second: few calls, a bound on the excess, and no
+//! unit counted where it was not spent.
 
 use tollgate::clock::Micros;
 use tollgate::limit::{Algorithm, Align, OldestBucket, Quota};
@@ -12,16 +12,16 @@ use crate::support::ratelimit::remaining;
 use crate::support::redis::{Proxy, Server};
 use crate::support::{Config, Process, START, eventually, get, start_skewed};
 
-/// How often gateways look whether something is to be done.
+/// Time between two ticks of the gateways.
 pub const STEP: Micros = Micros(100_000);
-/// How often they tell Redis what they counted.
+/// Interval at which gateways report their counts to Redis.
 pub const INTERVAL: Micros = Micros::from_secs(1);
-/// Longest until all know what one has counted.
+/// Longest time until all gateways know what one of them has counted.
 pub const TWO_INTERVALS: Micros = Micros(2 * INTERVAL.0);
-/// After it nobody follows a client that is silent: two intervals, and what is left of a third.
+/// Time after which no gateway follows a silent client: two intervals, and the rest of a third one.
 const SILENCE: Micros = Micros(3 * INTERVAL.0 + STEP.0);
 
-/// The same, each behind a proxy of its own; Redis has not long for an answer.
+/// Like [`with`], but each gateway is behind a proxy of its own, and Redis has little time for an answer.
 pub fn with_proxies(count: usize, story: impl AsyncFnOnce(&Fleet<'_>, &[Proxy])) {
     let server = Server::start();
     let proxies: Vec<_> = (0..count).map(|_| Proxy::to(server.address())).collect();
@@ -33,7 +33,7 @@ pub fn with_proxies(count: usize, story: impl AsyncFnOnce(&Fleet<'_>, &[Proxy]))
     });
 }
 
-/// Lets time pass in steps, in which the gateways go on.
+/// Lets time pass in steps, while the gateways go on working.
 pub async fn wait(fleet: &Fleet<'_>, time: Micros) {
     for _ in 0..time.0 / STEP.0 {
         fleet.clock.advance(STEP);
@@ -41,7 +41,7 @@ pub async fn wait(fleet: &Fleet<'_>, time: Micros) {
     }
 }
 
-/// The same, of gateways that Redis may not answer.
+/// The same for gateways whose Redis may not answer; calls `each` after every step.
 pub async fn wait_alone(fleet: &Fleet<'_>, time: Micros, mut each: impl AsyncFnMut()) {
     for _ in 0..time.0 / STEP.0 {
         fleet.clock.advance(STEP);
@@ -53,7 +53,7 @@ pub async fn wait_alone(fleet: &Fleet<'_>, time: Micros, mut each: impl AsyncFnM
     }
 }
 
-/// Returns quotas per day of every algorithm that can be synced.
+/// Returns daily quotas of every algorithm that can be synced.
 pub fn windows(limit: u64) -> Vec<Quota> {
     let mut quotas = of_each_algorithm(limit);
     quotas.retain(|quota| {
@@ -67,7 +67,7 @@ pub fn windows(limit: u64) -> Vec<Quota> {
     quotas
 }
 
-/// Returns quotas per ten seconds of every algorithm that can be synced and is no calendar's.
+/// Returns quotas per ten seconds of every algorithm that can be synced, except calendars.
 fn short_windows(limit: u64) -> [Quota; 5] {
     let fixed = Quota {
         window: Micros::from_secs(10),
@@ -106,7 +106,7 @@ fn first_request_of_a_client_takes_a_call_and_many_busy_clients_take_one_per_int
                 }
             };
             let before = calls(fleet.server);
-            // What a gateway has to say that follows nobody.
+            // Calls of a gateway that follows no client.
             wait(fleet, Micros::from_secs(10)).await;
             let idle = calls(fleet.server) - before;
             let before = calls(fleet.server);
@@ -146,7 +146,7 @@ fn gateways_hear_of_each_other_within_two_intervals() {
             assert_eq!(one.busy(39, &[one.synced(&quota, CLIENT, 1)]).await, 39);
             assert_eq!(third.busy(9, &[third.synced(&quota, CLIENT, 1)]).await, 9);
             wait(fleet, TWO_INTERVALS).await;
-            // Of the others' last units everybody has heard: 51 are spent.
+            // All gateways know of the others' last units: 51 are spent.
             let asked = calls(fleet.server);
             assert_eq!(other.busy(1, &[other.synced(&quota, CLIENT, 50)]).await, 0);
             assert_eq!(other.busy(1, &[other.synced(&quota, CLIENT, 49)]).await, 1);
@@ -158,7 +158,8 @@ fn gateways_hear_of_each_other_within_two_intervals() {
     });
 }
 
-/// Fails if a gateway admitted more than the exact law allows besides what the others admitted in two intervals.
+/// Fails if a gateway admitted more than the exact law allows, apart from what others admitted in the last two
+/// intervals.
 fn assert_law(quota: &Quota, admitted: &[(u64, usize)]) {
     let window = quota.window.0;
     for (at, &(time, gateway)) in admitted.iter().enumerate() {
@@ -186,12 +187,12 @@ fn assert_law(quota: &Quota, admitted: &[(u64, usize)]) {
 
 #[test]
 fn no_more_is_admitted_than_the_others_admit_in_two_intervals_beside_the_quota() {
-    // How many a gateway asks at each step, how many right after it has told what it counted, and at which steps the
-    // last one asks as many at once.
+    // How many requests each gateway gets at each step, how many right after it has reported, and every how many steps
+    // the last gateway gets all of its requests at once.
     for (steady, burst, pause) in [(2, 0, 1), (1, 60, 1), (2, 0, 19), (2, 0, 24)] {
         with(3, async |fleet| {
             for quota in short_windows(200) {
-                // Windows that begin anywhere cannot be told here.
+                // The begin of such windows cannot be computed here.
                 if quota.align == Align::Spread {
                     continue;
                 }
@@ -235,7 +236,7 @@ fn silent_client_is_followed_no_more_and_its_next_request_is_decided_exactly() {
         for quota in windows(10) {
             let plan = [one.synced(&quota, CLIENT, 1)];
             assert_eq!(one.busy(3, &plan).await, 3);
-            // It is followed as long as it asks now and then.
+            // The client is followed as long as it sends requests now and then.
             for _ in 0..3 {
                 wait(fleet, Micros(INTERVAL.0 * 3 / 2)).await;
                 let before = calls(fleet.server);
@@ -253,7 +254,7 @@ fn silent_client_is_followed_no_more_and_its_next_request_is_decided_exactly() {
     });
 }
 
-/// Two servers with a gateway each: at one it counts by itself, at the other Redis decides each request.
+/// Two servers with one gateway each: one counts by itself, for the other Redis decides each request.
 #[test]
 fn lone_gateway_decides_as_redis_would_and_counts_in_the_same_windows_and_buckets() {
     let servers = [Server::start(), Server::start()];
@@ -265,7 +266,7 @@ fn lone_gateway_decides_as_redis_would_and_counts_in_the_same_windows_and_bucket
                 fleets.push(Fleet::start(server, &[server.address()], PATIENT).await);
             }
             let mut charges: Vec<Charge> = Vec::new();
-            // A bucket's begin, the microseconds around it, and its middle.
+            // The begin of each bucket, the microseconds around it, and its middle.
             let times = (4..44_u64).flat_map(|half| [-1_i64, 0, 1].map(|us| (half * 500_000, us)));
             for (number, (time, us)) in (0_u64..).zip(times) {
                 let mut said = Vec::new();
@@ -286,7 +287,7 @@ fn lone_gateway_decides_as_redis_would_and_counts_in_the_same_windows_and_bucket
                         panic!("Redis answers");
                     };
                     charges.push(charge);
-                    // What it cost comes back soon, or when its window may be over.
+                    // The charge is given back soon, or when its window may be over.
                     let age = 2 * if number % 10 == 4 { 3 } else { 23 };
                     if number % 5 == 4 && charges.len() > age {
                         let earlier = charges.len() - 1 - age;
@@ -353,7 +354,7 @@ fn workers_of_a_gateway_follow_a_client_together() {
     with(1, async |fleet| {
         let gateway = &fleet.gateways[0];
         let worker = gateway.bench.store.session();
-        // Until it has a connection.
+        // Waits until the worker has a connection.
         while worker.directives(0).await.is_err() {
             tokio::time::sleep(Micros(1_000).into()).await;
         }
@@ -372,7 +373,7 @@ fn workers_of_a_gateway_follow_a_client_together() {
                     assert!(verdict.admit, "{quota:?}");
                 }
             }
-            // Besides what it has to say that follows nobody.
+            // In addition to the calls of a gateway that follows no client.
             let made = calls(fleet.server) - before;
             assert!((4..=10).contains(&made), "{made} calls for {quota:?}");
             fleet.idle().await;

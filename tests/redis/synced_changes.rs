@@ -1,5 +1,5 @@
-//! Synced quotas whose costs are told later, whose numbers or policies change, or that are one of several in a plan:
-//! what gateways count by themselves is what Redis would have counted.
+//! Synced quotas whose costs are reported later, whose numbers or policies change, or that are one of several in a
+//! plan: gateways count exactly what Redis would have counted.
 
 use tollgate::clock::Micros;
 use tollgate::limit::plan::{CheckMode, PlanPolicy};
@@ -10,7 +10,7 @@ use crate::lease_fleet::{CLIENT, DAY, Gateway, daily, with};
 use crate::support::START;
 use crate::synced::{INTERVAL, TWO_INTERVALS, wait, windows};
 
-/// Asks until it is refused, at one moment; returns how many were admitted.
+/// Sends requests at one moment until one is refused; returns how many were admitted.
 pub async fn spend_all(gateway: &Gateway, plan: &[Check<'_>]) -> u64 {
     let mut admitted = 0;
     while gateway.ask(plan).await.expect("it is followed").is_some() {
@@ -29,13 +29,14 @@ fn second(check: Check<'_>) -> Check<'_> {
 
 #[test]
 fn unit_of_the_last_moment_of_a_window_is_never_counted_in_the_next_one() {
-    // What is told later of each of two charges, whether the next window has begun then, and what that one has of it.
+    // The later adjustment of each of two charges, whether the next window has begun by then, and how many units count
+    // there.
     for (told, is_late, more) in [
         (Adjustment::NONE, false, 0),
         (Adjustment::GiveBack(2), false, 0),
         (Adjustment::GiveBack(2), true, 0),
         (Adjustment::Spend(2), false, 0),
-        // It counts as spent now.
+        // These units count as spent now.
         (Adjustment::Spend(2), true, 4),
     ] {
         with(2, async |fleet| {
@@ -61,7 +62,7 @@ fn unit_of_the_last_moment_of_a_window_is_never_counted_in_the_next_one() {
                     };
                     if !is_late {
                         settle_all(&mut charges);
-                        // What the first one cost is told to Redis at once.
+                        // The first request's cost is reported to Redis at once.
                         one.quiet().await;
                     }
                     fleet.clock.set(edge + Micros(after));
@@ -90,7 +91,7 @@ fn cost_told_later_is_counted_whenever_it_is_told() {
             panic!("there are two");
         };
         let mut client = CLIENT;
-        // Before it was reported, while it is, after it was, and after the client is followed no more.
+        // Before the charge was reported, during the report, after it, and when the client is no longer followed.
         for (passed, is_under_way) in [(0, false), (1_000, true), (1_500, false), (5_000, false)] {
             for (told, left) in [(Adjustment::GiveBack(2), 94), (Adjustment::Spend(2), 86)] {
                 for quota in windows(100) {
@@ -156,7 +157,7 @@ fn node_knows_at_once_what_it_was_told_of_a_cost() {
 fn reset_at_one_gateway_makes_the_quota_whole_at_all() {
     with(2, async |fleet| {
         let mut client = CLIENT;
-        // Which gateway resets, and how long after the last request.
+        // Index of the gateway that resets, and how long after the last request it does so, in milliseconds.
         for (resets, passed) in [
             (0, 0),
             (1, 0),
@@ -226,12 +227,12 @@ fn plan_is_charged_in_all_of_its_policies_or_in_none() {
         let gateway = &fleet.gateways[0];
         let mut client = CLIENT;
         for quota in windows(10) {
-            // What the other policy is, whether the synced one comes first, and how often both are asked before.
+            // The kind of the other policy, whether the synced one comes first, and how many requests come before.
             for (kind, is_first, before) in
                 (0..3).flat_map(|kind| [(kind, true, 0), (kind, false, 2)])
             {
                 client += 1;
-                // Of 300 units 150 may be held ahead.
+                // Up to 150 of the 300 units may be held ahead.
                 let (narrow, leased) = (daily(4), daily(300));
                 let ask = async |cost: u64| {
                     let (synced, spare) = (gateway.synced(&quota, client, 1), u128::MAX - client);
@@ -253,7 +254,7 @@ fn plan_is_charged_in_all_of_its_policies_or_in_none() {
                     wait(fleet, INTERVAL).await;
                 }
                 let mut admitted = before;
-                // The rest refuses the fifth unit.
+                // The other policy refuses the fifth unit.
                 for cost in [2, 3, 1, 2, 1, 1, 1] {
                     admitted += ask(cost).await;
                 }
@@ -261,7 +262,7 @@ fn plan_is_charged_in_all_of_its_policies_or_in_none() {
                 let rest = spend_all(gateway, &counted_alone).await;
                 assert!((2..=4).contains(&admitted), "{seen}");
                 assert_eq!(admitted + rest, 10, "{seen}");
-                // Now the synced one refuses, and the other is not charged.
+                // Now the synced policy refuses, so the other one is not charged.
                 fleet.idle().await;
                 let (other, spent) = match kind {
                     1 => (&leased, 300),
@@ -348,7 +349,7 @@ fn gateway_that_ends_tells_all_it_counted() {
             panic!("there are two");
         };
         for quota in windows(100) {
-            // More than one call can tell.
+            // More than fits into one call.
             for client in 0..150 {
                 let plan = [one.synced(&quota, client, 7)];
                 for _ in 0..2 {
@@ -363,7 +364,7 @@ fn gateway_that_ends_tells_all_it_counted() {
                 let counted = fleet.counted(&quota, client).await;
                 assert_eq!(counted, 14, "{client} {quota:?}");
             }
-            // What comes later is told too, and by nobody twice.
+            // Later charges are reported, too, and nothing is reported twice.
             assert_eq!(one.busy(1, &[one.synced(&quota, 0, 6)]).await, 1);
             assert_eq!(
                 one.session.finish().await + one.session.report_all().await,

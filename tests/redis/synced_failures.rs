@@ -1,5 +1,5 @@
-//! Synced quotas while Redis is away or full, or forgets: gateways go on, on what they know and then on their share, and
-//! tell what they counted when it is back.
+//! Synced quotas while Redis is away, full, or has forgotten them: gateways go on with what they know and then with
+//! their share, and report their counts when Redis is back.
 
 use tollgate::clock::Micros;
 use tollgate::limit::Check;
@@ -16,9 +16,9 @@ use crate::synced_changes::spend_all;
 /// How a gateway loses Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Loss {
-    /// What it says is never answered; it may arrive later.
+    /// Commands are never answered; they may arrive later.
     Silence,
-    /// There is no connection, so nothing can be said.
+    /// There is no connection, so nothing can be sent.
     Disconnection,
 }
 
@@ -45,7 +45,8 @@ fn without_redis_a_gateway_goes_on_and_from_the_second_missed_interval_on_has_it
         with_proxies(2, async |fleet, proxies| {
             let gateway = &fleet.gateways[0];
             for quota in [windows(1_000)[0], windows(1_000)[2]] {
-                // How long Redis has been away, and the least and the most that it may admit of the 900 that are left.
+                // How long Redis has been away, in milliseconds, and bounds on how many of the remaining 900 units are
+                // admitted.
                 for (client, (away, least, most)) in
                     (CLIENT..).zip([(0, 900, 900), (800, 900, 900), (3_100, 430, 480)])
                 {
@@ -90,7 +91,7 @@ fn without_redis_a_gateway_goes_on_and_from_the_second_missed_interval_on_has_it
 #[test]
 fn gateways_that_are_all_without_redis_admit_no_more_than_the_law_allows() {
     with_proxies(3, async |fleet, proxies| {
-        // Of each kind one: each turn waits for connections.
+        // Only one quota of each kind, because each turn waits for connections.
         let quotas = [windows(900)[0], windows(900)[2]].into_iter();
         for (quota, is_at_once) in quotas.flat_map(|quota| [(quota, true), (quota, false)]) {
             let client = CLIENT + u128::from(is_at_once);
@@ -108,7 +109,7 @@ fn gateways_that_are_all_without_redis_admit_no_more_than_the_law_allows() {
                 );
                 Loss::Disconnection.begin(proxy).await;
             }
-            // In the first two intervals they admit a unit per step.
+            // For the first 36 steps, in which they miss two intervals, gateways admit one unit per step.
             let mut admitted = 0;
             for step in 0..60 {
                 let few = if is_at_once || step > 35 { 900 } else { 1 };
@@ -127,7 +128,7 @@ fn gateways_that_are_all_without_redis_admit_no_more_than_the_law_allows() {
                 .await;
             }
             if is_at_once {
-                // Nobody had missed an interval.
+                // No gateway had missed an interval.
                 assert_eq!(admitted, 3 * 600, "{quota:?}");
             } else {
                 assert!(
@@ -151,7 +152,8 @@ fn gateways_that_are_all_without_redis_admit_no_more_than_the_law_allows() {
 
 #[test]
 fn what_could_not_be_told_is_told_once_redis_is_back_and_where_it_was_spent() {
-    // How long before the end of a day Redis goes, and whether the client goes on asking meanwhile.
+    // How long before the end of a day Redis goes away, in milliseconds, and whether the client is silent in the
+    // meantime.
     for (before, is_silent) in [
         (60_000, true),
         (60_000, false),
@@ -200,7 +202,7 @@ fn batch_whose_answer_is_lost_counts_twice_at_worst() {
                 panic!("there are two");
             };
             let quota = windows(100)[which];
-            // From then on Redis knows the script.
+            // After this, Redis knows the script.
             let plan = [one.synced(&quota, CLIENT + 1, 1)];
             assert_eq!(one.busy(2, &plan).await, 2);
             fleet.idle().await;
@@ -211,7 +213,7 @@ fn batch_whose_answer_is_lost_counts_twice_at_worst() {
                 one.quiet().await;
                 proxies[0].set(Fault::Cut { after: cut });
                 wait_alone(fleet, STEP, async || {}).await;
-                // It is behind the batch, if there is one.
+                // This comes after the report, if there is one.
                 assert!(one.session.directives(0).await.is_err());
                 if fleet.counted(&quota, CLIENT).await > 1 {
                     break;
@@ -263,7 +265,7 @@ fn gateway_that_dies_loses_what_it_had_not_told_and_no_more() {
         fleet.gateways.truncate(1);
         let survivor = &fleet.gateways[0];
         for quota in &quotas {
-            // Of its own it has spent 30, and 20 it has heard of.
+            // It has spent 30 itself, and knows of 20 that others have spent.
             let plan = [survivor.synced(quota, CLIENT, 1)];
             assert_eq!(spend_all(survivor, &plan).await, 50, "{quota:?}");
         }
@@ -328,7 +330,7 @@ fn full_redis_counts_a_client_that_has_a_key_and_one_whose_key_is_gone_has_no_mo
                     }
                     let seen = format!("{is_gone} {on_store_failure:?} {quota:?}");
                     if is_gone {
-                        // Of what is forgotten, and of the local share, a quota each may come again.
+                        // The forgotten units, and the local share, may each admit one more quota.
                         assert!((100..=300).contains(&admitted), "{admitted} {seen}");
                     } else {
                         assert_eq!(admitted, 100, "{seen}");
@@ -344,7 +346,7 @@ fn full_redis_counts_a_client_that_has_a_key_and_one_whose_key_is_gone_has_no_mo
     }
 }
 
-/// Tells of a gateway that has not told all it counted when it or another one resets the client.
+/// A gateway has not reported all of its counts when it, or another one, resets the client.
 fn reset_after(loss: Option<Loss>, is_own: bool) {
     with_proxies(2, async |fleet, proxies| {
         let [one, other] = &fleet.gateways[..] else {

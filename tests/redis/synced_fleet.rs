@@ -1,4 +1,4 @@
-//! Three gateways that count by themselves, each with its own way to Redis, and what they must know of each other.
+//! Three gateways that count by themselves, each with its own network to Redis, and what they must know of each other.
 
 use std::time::Duration;
 
@@ -15,25 +15,25 @@ use crate::synced_ledger::Ledger;
 
 /// How long a refusal is remembered.
 const REMEMBERED: Micros = Micros(1_000_000);
-/// Requests of a busy client between which what is done in the background is done.
+/// Number of a busy client's requests after which background work may finish.
 const UNHURRIED: u64 = 8;
-/// What passes in short steps.
+/// Time that passes in short steps.
 const SHORT: Micros = Micros(2_000_000);
 
-/// So many requests of that cost.
+/// That many requests of that cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Requests {
     pub count: u64,
     pub cost: u64,
 }
 
-/// What a request was charged by a gateway that can still settle it.
+/// A charge that its gateway can still settle.
 pub struct Standing {
     pub place: usize,
     pub charge: Charge,
     pub units: u64,
     pub charged_at: Timestamp,
-    /// Whether a reset has ended it.
+    /// Whether a reset has made the charge void.
     pub is_over: bool,
 }
 
@@ -41,12 +41,12 @@ pub struct Standing {
 pub struct Lonely {
     pub place: usize,
     pub since: Timestamp,
-    /// What it may spend, from so many entries on, since it missed a second interval.
+    /// Its share once it has missed a second interval: the ledger's length at that time, and the units it may spend.
     pub share: Option<(usize, i64)>,
 }
 
-/// One of three gateways: what the ledger calls it, when all that it had begun to report was answered last, and since
-/// when it reports every interval without a failure.
+/// One of three gateways: its number in the ledger, the time at which all of its reports so far had last been answered,
+/// and the time since which it has reported in every interval without a failure.
 #[derive(Clone, Copy)]
 pub struct Place {
     pub gateway: usize,
@@ -64,13 +64,13 @@ pub struct SyncedFleet<'s> {
     pub standing: Vec<Standing>,
     pub ledger: Ledger,
     pub lonely: Option<Lonely>,
-    /// When a client's number changed last.
+    /// Time of the last change of the clients' limit.
     pub renumbered_at: Timestamp,
 }
 
 impl<'s> SyncedFleet<'s> {
     pub async fn start(server: &'s Server, quota: Quota, client: u128) -> Self {
-        // The gateways of another history, which began at the same time, are none of this fleet.
+        // Gateways of an earlier history, which began at the same time by the clock, are not part of this fleet.
         server.command(&["FLUSHALL"]);
         let proxies: Vec<_> = (0..3).map(|_| Proxy::to(server.address())).collect();
         let ways: Vec<_> = proxies.iter().map(Proxy::address).collect();
@@ -111,7 +111,8 @@ impl<'s> SyncedFleet<'s> {
         (self.lonely.as_ref()).is_some_and(|lonely| lonely.place == place)
     }
 
-    /// Waits until all that Redis was asked at this moment has been answered, unless it is away.
+    /// Waits until all calls to Redis at this moment have been answered, except those of a gateway for which it is
+    /// away.
     pub async fn quiet(&mut self) {
         let here = (0..3).filter(|place| !self.is_away(*place));
         let here: Vec<_> = here.collect();
@@ -126,7 +127,7 @@ impl<'s> SyncedFleet<'s> {
         }
     }
 
-    /// Lets time pass, in which the gateways go on; of longer times only the end in short steps.
+    /// Lets time pass, while the gateways go on working; of longer times, only the end passes in short steps.
     pub async fn pass(&mut self, time: Micros) {
         let mut left = time.0;
         while left > 0 {
@@ -165,7 +166,7 @@ impl<'s> SyncedFleet<'s> {
                 true
             }
             Err(()) => {
-                // If it was charged, that comes back.
+                // If it was charged, the charge comes back.
                 self.come_and_go(place, cost);
                 if self.is_away(place) {
                     self.ledger.lost_units(cost);
@@ -175,7 +176,7 @@ impl<'s> SyncedFleet<'s> {
         }
     }
 
-    /// Notes what share of what is left a gateway has, once it missed a second interval.
+    /// Records a gateway's share of what is left, once it has missed a second interval.
     pub fn notice_absence(&mut self, place: usize) {
         let (now, by) = (self.now(), self.places[place].gateway);
         let left = self.quota.limit.cast_signed() - self.ledger.known_to(by);
@@ -202,7 +203,7 @@ impl<'s> SyncedFleet<'s> {
 
     pub fn assert_refused_rightly(&self, place: usize, cost: u64) {
         let (now, at) = (self.now(), &self.places[place]);
-        // What is remembered of a refusal holds a while.
+        // A refusal is remembered for a while.
         let is_regular = at.quiet_at >= at.regular_from + REMEMBERED;
         if !is_regular || self.is_away(place) || now.since(self.renumbered_at) <= REMEMBERED {
             return;
@@ -214,7 +215,7 @@ impl<'s> SyncedFleet<'s> {
         );
     }
 
-    /// Notes units that were charged, if at all, and come back.
+    /// Records units that come back, if they were charged at all.
     pub fn come_and_go(&mut self, place: usize, cost: u64) {
         let (now, by) = (self.now(), self.places[place].gateway);
         self.ledger.add(by, now, now, cost.cast_signed());
@@ -233,10 +234,10 @@ impl<'s> SyncedFleet<'s> {
         }
     }
 
-    /// Puts another gateway in the place of one that is no more.
+    /// Replaces a gateway that has ended by a new one.
     pub async fn replace(&mut self, place: usize, server: &Server) {
         self.standing.retain(|one| one.place != place);
-        // Whatever it still had to say is never heard.
+        // Whatever the old gateway was still sending never arrives.
         self.proxies[place] = Proxy::to(server.address());
         let way = self.proxies[place].address();
         self.fleet.gateways[place] = Gateway::start(way, &self.fleet.clock, HASTY).await;
@@ -246,19 +247,19 @@ impl<'s> SyncedFleet<'s> {
             quiet_at: now,
             regular_from: now,
         };
-        // It hears how many there are.
+        // The new gateway learns how many there are.
         self.advance(Micros(0));
         self.quiet().await;
     }
 
-    /// Resets the client at a gateway; all hear of it at once.
+    /// Resets the client at one gateway, and lets all know of it at once.
     pub async fn reset(&mut self, place: usize, is_hurried: bool) {
         if !is_hurried {
             self.quiet().await;
         }
         let quota = self.quota;
         let check = self.fleet.gateways[place].exact(&quota, self.client, 0);
-        // What is charged within the microsecond of a reset gives nothing back.
+        // A charge in the same microsecond as a reset could not be given back.
         self.fleet.clock.advance(Micros(1));
         let when = loop {
             let session = &self.fleet.gateways[place].session;
@@ -279,7 +280,7 @@ impl<'s> SyncedFleet<'s> {
         self.quiet().await;
     }
 
-    /// Settles one of the charges that the gateways of these places made.
+    /// Settles one of the charges made by the gateways at these places.
     pub fn settle(
         &mut self,
         which: prop::sample::Index,
@@ -315,7 +316,7 @@ impl<'s> SyncedFleet<'s> {
         self.proxies[place].reset_all();
     }
 
-    /// Ends a gateway in order.
+    /// Ends a gateway properly, after breaking its connection if `is_broken`.
     pub async fn shut_down(&mut self, place: usize, is_broken: bool) {
         let (gateway, now) = (self.places[place].gateway, self.now());
         let session = &self.fleet.gateways[place].session;

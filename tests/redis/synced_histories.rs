@@ -1,5 +1,5 @@
-//! Histories of gateways that count by themselves and add up what they counted, with failures: each admits no more than
-//! there is left of what it must know, and Redis has counted what was spent in the end.
+//! Histories of gateways that count by themselves and add up their counts, with failures: each gateway admits no more
+//! than is left according to what it must know, and in the end Redis has counted what was spent.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -14,44 +14,44 @@ use crate::synced::INTERVAL;
 use crate::synced_fleet::{Lonely, Requests, SyncedFleet};
 
 const LIMIT: u64 = 150;
-/// How long a report waits for its answer.
+/// How long a report waits for its answer, by the system's clock.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
-/// After so much of it nobody knows whether it still waits.
+/// Time after which it is uncertain whether a report still waits.
 const REPORT_TIME: Micros = Micros(800_000);
 
-/// One thing that happens at one of three gateways.
+/// An event that happens at one of three gateways.
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// So many requests, a moment after each other; in a hurry nothing is done in the background between.
+    /// Requests, a moment after each other; if hurried, no background work is done in between.
     Burst {
         requests: Requests,
         is_hurried: bool,
     },
-    /// So many milliseconds pass.
+    /// That many milliseconds pass.
     Pass(u64),
     /// Redis is away for a gateway.
     Away(Away),
-    /// A client that leaves after so many turns of the runtime, before its answer has come.
+    /// A client that leaves after that many turns of the runtime, before its answer has come.
     Leave { turns: usize, cost: u64 },
-    /// What a request cost turns out, or that part of it does not count.
+    /// A charge is settled: that many units more are spent, or, if negative, given back.
     Settle(prop::sample::Index, i64),
-    /// An operator resets the client, while reports are under way or not.
+    /// An operator resets the client, possibly while reports are under way.
     Reset { is_hurried: bool },
-    /// It is killed after such requests, and another one takes its place.
+    /// The gateway is killed after such requests, and another one takes its place.
     Kill(Requests),
-    /// It ends, maybe when its connection just broke, and another one takes its place.
+    /// The gateway ends, possibly just after its connection broke, and another one takes its place.
     Shutdown { requests: Requests, is_broken: bool },
-    /// Clients have another number, or the usual one again.
+    /// The clients' limit changes, or changes back.
     Number,
 }
 
-/// Redis is away for so many milliseconds, with requests before, at the beginning, elsewhere, and at the end.
+/// Redis is away for `ms` milliseconds, with requests before, at the beginning, at another gateway, and at the end.
 #[derive(Clone, Copy, Debug)]
 struct Away {
     how: Failure,
     requests: [Requests; 4],
     ms: u64,
-    /// What comes back meanwhile.
+    /// A charge that is partly given back in the meantime.
     settled: Option<(prop::sample::Index, i64)>,
     is_reset: bool,
 }
@@ -59,15 +59,15 @@ struct Away {
 /// How Redis is away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failure {
-    /// What is said arrives in the end, and is answered.
+    /// Commands arrive in the end, and are answered.
     Slow,
-    /// What is said arrives when nobody waits for an answer.
+    /// Commands arrive when nobody waits for an answer any more.
     Silent,
     /// Nothing arrives, and there is no connection.
     Refused,
-    /// What is said arrives, but no answer does.
+    /// Commands arrive, but no answer does.
     Mute,
-    /// What is said never arrives, and the connection breaks in the end.
+    /// Commands never arrive, and the connection breaks in the end.
     Lost,
 }
 
@@ -78,7 +78,7 @@ fn requests(counts: impl Strategy<Value = u64>) -> impl Strategy<Value = Request
 fn away() -> impl Strategy<Value = Away> {
     let how = prop_oneof![
         12 => Just(Failure::Slow),
-        // It takes a second of real time.
+        // This one takes a second of real time.
         1 => Just(Failure::Silent),
         12 => Just(Failure::Refused),
         12 => Just(Failure::Mute),
@@ -104,7 +104,7 @@ fn event() -> impl Strategy<Value = (usize, Event)> {
     let event = prop_oneof![
         12 => (requests(1..40_u64), any::<bool>())
             .prop_map(|(requests, is_hurried)| Event::Burst { requests, is_hurried }),
-        // Gateways follow the client on, and hear of each other meanwhile.
+        // In this time, gateways still follow the client, and hear of each other.
         8 => (200..1_200_u64).prop_map(Event::Pass),
         2 => (1..3_000_u64).prop_map(Event::Pass),
         1 => (10_000..20_000_u64).prop_map(Event::Pass),
@@ -120,8 +120,8 @@ fn event() -> impl Strategy<Value = (usize, Event)> {
     (0..3_usize, event)
 }
 
-/// Returns quotas of every algorithm that gateways can add up, of which nothing comes back while a test runs: buckets
-/// are many, so that there are some of each history in use.
+/// Returns quotas of every algorithm that gateways can add up, from which nothing comes back while a test runs. There
+/// are so many buckets that each history uses several.
 fn quotas() -> Vec<Quota> {
     let daily = |algorithm| Quota {
         algorithm,
@@ -165,7 +165,7 @@ impl SyncedFleet<'_> {
             Failure::Refused => self.break_connection(place),
             Failure::Mute => self.proxies[place].set(Fault::Cut { after: 0 }),
         }
-        // What was answered before is heard.
+        // Earlier answers arrive in this time.
         tokio::time::sleep(Duration::from_millis(5)).await;
         let by = self.places[place].gateway;
         self.lonely = Some(Lonely {
@@ -193,7 +193,7 @@ impl SyncedFleet<'_> {
         }
         let is_late = system.now().since(began) > REPORT_TIME;
         if away.how != Failure::Slow || is_late {
-            // What is under way began as soon as it was due, or soon after a reset.
+            // A report under way began as soon as it was due, or soon after a reset.
             let due_at = began_at + INTERVAL + TICK + TICK;
             let by_then = if away.is_reset { self.now() } else { due_at };
             self.ledger.lost_answer(by, by_then);
@@ -240,7 +240,7 @@ impl SyncedFleet<'_> {
     }
 }
 
-/// Tells a history; returns the least and the most that Redis may have counted, and what it has.
+/// Runs a history; returns the least and the most units that Redis may have counted, and what it has counted.
 async fn ends(
     server: &Server,
     quota: Quota,

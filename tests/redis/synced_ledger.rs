@@ -1,33 +1,33 @@
-//! What gateways that count by themselves have admitted, and which of it they must know of each other.
+//! Units that gateways which count by themselves have admitted, and which of them they must know of each other.
 
 use std::collections::BTreeMap;
 
 use tollgate::clock::{Micros, Timestamp};
 
-/// All that was spent since the last reset.
+/// All units spent since the last reset.
 pub struct Ledger {
     interval: Micros,
     entries: Vec<LedgerEntry>,
-    /// What each gateway there ever was has reported.
+    /// Reports of each gateway, including those that have ended.
     reports: Vec<Vec<LedgerReport>>,
-    /// What may be counted though nobody has it: what was sent again, and what came late.
+    /// Most units that may be counted though nobody has them: those sent again, and those that came late.
     surplus_max: i64,
-    /// Of gateways that a reset found reporting, what came back in those reports.
+    /// Units given back in reports that a reset found under way, by gateway.
     returned_before_reset: BTreeMap<usize, i64>,
 }
 
-/// Units that were spent at one gateway, or came back; below 0 then.
+/// Units that were spent at one gateway or, if negative, came back there.
 struct LedgerEntry {
     gateway: usize,
-    /// When the request was decided that they are of.
+    /// Time at which the units' request was decided.
     charged_at: Timestamp,
     at: Timestamp,
     units: i64,
-    /// Whether the gateway was killed before it must have reported this.
+    /// Whether the gateway was killed before it must have reported the units.
     is_doubtful: bool,
 }
 
-/// At `at` Redis had all that a gateway spent until `until`, and it all that Redis had then.
+/// At `at`, Redis had all that the gateway spent until `until`, and the gateway had all that Redis had then.
 #[derive(Clone, Copy)]
 struct LedgerReport {
     at: Timestamp,
@@ -45,7 +45,7 @@ impl Ledger {
         }
     }
 
-    /// Adds a gateway; returns its number. It asks before it counts by itself.
+    /// Adds a gateway, and returns its number. A gateway asks Redis before it counts by itself.
     pub fn join(&mut self, now: Timestamp) -> usize {
         let first = LedgerReport {
             at: now,
@@ -65,15 +65,15 @@ impl Ledger {
         });
     }
 
-    /// Notes that all that a gateway had begun to report was answered at `now`, and what was due had been begun; before
-    /// that it was so at `before`.
+    /// Records that at `now` every report a gateway had begun was answered, and every one that was due had been begun;
+    /// `before` is the previous time at which that was so.
     pub fn answered(&mut self, gateway: usize, before: Timestamp, now: Timestamp) {
         self.returned_before_reset.remove(&gateway);
         let until = before.min(now - self.interval);
         self.reports[gateway].push(LedgerReport { at: now, until });
     }
 
-    /// Notes that a gateway has reported everything.
+    /// Records that a gateway has reported everything.
     pub fn reported_all(&mut self, gateway: usize, now: Timestamp) {
         let all = LedgerReport {
             at: now,
@@ -82,7 +82,7 @@ impl Ledger {
         self.reports[gateway].push(all);
     }
 
-    /// Returns how many units a gateway must count: its own, and what it must have heard of others'.
+    /// Returns how many units a gateway must count: its own, and those of others that it must know of.
     pub fn known_to(&self, gateway: usize) -> i64 {
         let known = (self.entries.iter()).filter(|entry| {
             entry.gateway == gateway || entry.charged_at <= self.heard_until(gateway, entry.gateway)
@@ -90,7 +90,7 @@ impl Ledger {
         known.map(|entry| entry.units).sum()
     }
 
-    /// Returns how many units a gateway may count at most.
+    /// Returns the most units that a gateway may count.
     pub fn known_max(&self, gateway: usize) -> i64 {
         let units = |entry: &LedgerEntry| match entry.units {
             back @ ..0 if entry.gateway == gateway => back,
@@ -115,7 +115,7 @@ impl Ledger {
         last.map_or(Timestamp(0), |report| report.until)
     }
 
-    /// Returns what was spent at a gateway since there were so many entries.
+    /// Returns the units spent at a gateway since there were `entries` entries.
     pub fn spent_since(&self, entries: usize, gateway: usize) -> i64 {
         let later = self.entries[entries..].iter();
         let own = later.filter(|entry| entry.gateway == gateway);
@@ -126,7 +126,7 @@ impl Ledger {
         self.entries.len()
     }
 
-    /// Returns what a gateway may not have reported of what it spent until `by`, and of what came back.
+    /// Returns the units spent until `by`, and those given back, that a gateway may not have reported.
     fn unreported(&self, gateway: usize, by: Timestamp) -> (i64, i64) {
         let until = self.reported_until(gateway);
         let all = self.entries.iter().filter(|entry| {
@@ -137,15 +137,15 @@ impl Ledger {
         })
     }
 
-    /// Notes that nobody knows what became of a report that began by then. What it gave back before a reset, if it did, is
-    /// counted again: it may have given it back afterwards.
+    /// Records that nobody knows what became of a report that began by `by`. Units that it gave back before a reset are
+    /// counted again, because it may have given them back only after that.
     pub fn lost_answer(&mut self, gateway: usize, by: Timestamp) {
         let (spent, back) = self.unreported(gateway, by);
         let before_reset = self.returned_before_reset.remove(&gateway);
         self.surplus_max += spent + back + before_reset.unwrap_or(0);
     }
 
-    /// Notes that units may stay counted that nobody has.
+    /// Records that units may stay counted that nobody has.
     pub fn lost_units(&mut self, units: u64) {
         self.surplus_max += units.cast_signed();
     }
@@ -157,7 +157,7 @@ impl Ledger {
         }
     }
 
-    /// Notes a reset, while these gateways may be reporting what was spent before: that may count after the reset.
+    /// Records a reset while these gateways may be reporting earlier units, which then count after the reset.
     pub fn reset(&mut self, reporting: &[usize], now: Timestamp) {
         self.surplus_max = 0;
         for gateway in reporting {
@@ -168,7 +168,7 @@ impl Ledger {
         self.entries.clear();
     }
 
-    /// Returns the least and the most that Redis may have counted, once all is reported.
+    /// Returns the least and the most units that Redis may have counted once everything is reported.
     pub fn counted(&self) -> (i64, i64) {
         let entries = self.entries.iter();
         entries.fold((0, self.surplus_max), |(least, most), entry| {

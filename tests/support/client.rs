@@ -32,7 +32,7 @@ pub fn get(address: SocketAddr, target: &str, fields: &str) -> Answer {
     Client::connect(address).get(target, fields)
 }
 
-/// Sends that many GETs one after the other on one connection, and returns their statuses.
+/// Sends `count` GETs one after the other on one connection, and returns their statuses.
 pub fn statuses(address: SocketAddr, target: &str, count: usize) -> Vec<u16> {
     let mut client = Client::connect(address);
     (0..count).map(|_| client.get(target, "").status).collect()
@@ -52,7 +52,7 @@ impl Client {
         Self::try_connect(address).expect("the gateway accepts connections")
     }
 
-    /// Connects and sends a GET with those field lines, whose answer is to be read.
+    /// Connects and sends a GET with these field lines; the caller reads the answer.
     pub fn asking(address: SocketAddr, target: &str, fields: &str) -> Self {
         let mut client = Self::connect(address);
         client.begin(target, fields);
@@ -73,7 +73,7 @@ impl Client {
         })
     }
 
-    /// Connects from one of the addresses of the loopback network.
+    /// Connects from the given address of the loopback network.
     pub fn connect_from(source: [u8; 4], address: SocketAddr) -> Self {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("sockets are available");
         let source = SocketAddr::new(IpAddr::V4(Ipv4Addr::from(source)), 0);
@@ -88,10 +88,10 @@ impl Client {
         }
     }
 
-    /// Connects and takes in few bytes (16 KiB) ahead of what is read.
+    /// Connects with a small receive buffer (16 KiB), so that the kernel takes in little ahead of what the test reads.
     pub fn connect_narrow(address: SocketAddr) -> Self {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("sockets are available");
-        // Before connecting, since it decides on the window that the peer is offered.
+        // Before connecting, because the buffer's size decides the window that the peer is offered.
         let set = socket.set_recv_buffer_size(16 * 1024);
         set.expect("a socket takes options");
         socket
@@ -102,9 +102,9 @@ impl Client {
         }
     }
 
-    /// Whether nothing has come by now, not even an end.
+    /// Whether nothing has arrived by now, not even the end of the connection.
     ///
-    /// It shows something only behind an event by which something would have come.
+    /// It proves something only after an event by which something would have arrived.
     pub fn is_silent(&mut self) -> bool {
         self.wire.is_silent()
     }
@@ -117,8 +117,8 @@ impl<S: Read + Write> Client<S> {
         sent.expect("the gateway reads what it is sent");
     }
 
-    /// Sends a GET with `Host: a.test` and those field lines. The admin port, which takes no such name, is
-    /// asked as `localhost`.
+    /// Sends a GET with `Host: a.test` and these field lines. Targets of the admin port, which does not accept that
+    /// name, get `Host: localhost`.
     fn begin(&mut self, target: &str, fields: &str) {
         let host = match target {
             "/metrics" | "/livez" | "/readyz" => "localhost",
@@ -129,13 +129,13 @@ impl<S: Read + Write> Client<S> {
         ));
     }
 
-    /// Sends a GET with those field lines, and reads the answer.
+    /// Sends a GET with these field lines, and reads the answer.
     pub fn get(&mut self, target: &str, fields: &str) -> Answer {
         self.begin(target, fields);
         self.answer()
     }
 
-    /// Sends a body with its length and reads the answer.
+    /// Sends a body with its Content-Length and reads the answer.
     pub fn post(&mut self, target: &str, fields: &str, body: &str) -> Answer {
         let length = body.len();
         self.send(format!(
@@ -150,7 +150,7 @@ impl<S: Read + Write> Client<S> {
         self.answer()
     }
 
-    /// Reads one answer, interim ones (1xx) included; fails the test if it is cut short.
+    /// Reads one answer, which may be an interim one (1xx); fails the test if it is cut short.
     pub fn answer(&mut self) -> Answer {
         self.try_answer().expect("a whole answer")
     }
@@ -162,7 +162,7 @@ impl<S: Read + Write> Client<S> {
         answer
     }
 
-    /// Reads one answer, or says how it was cut.
+    /// Reads one answer, or returns the error that cut it short.
     pub fn try_answer(&mut self) -> Result<Answer> {
         let mut answer = self.head()?;
         self.finish(&mut answer)?;
@@ -186,7 +186,7 @@ impl<S: Read + Write> Client<S> {
         })
     }
 
-    /// Reads the body that belongs to a head; keeps what came if it is cut short.
+    /// Reads the body that belongs to a head; keeps what arrived if it is cut short.
     pub fn finish(&mut self, answer: &mut Answer) -> Result<()> {
         let mut body = Body::default();
         let read = self.wire.read_body(answer.framing, &mut body);
@@ -195,21 +195,21 @@ impl<S: Read + Write> Client<S> {
         read
     }
 
-    /// Reads on until that text has come, and returns all up to its end.
+    /// Reads until `text` has arrived, and returns everything up to its end.
     #[track_caller]
     pub fn until(&mut self, text: &str) -> String {
         let read = self.wire.read_until(text.as_bytes()).expect(text);
         String::from_utf8_lossy(&read).into_owned()
     }
 
-    /// Reads server-sent events, of a body that is not in chunks, until one of that name; returns what it says.
+    /// Reads server-sent events from a body without chunks until one named `name`, and returns its data.
     #[track_caller]
     pub fn event(&mut self, name: &str) -> serde_json::Value {
         self.until(&format!("event: {name}\ndata: "));
         serde_json::from_str(&self.until("\n")).expect("JSON")
     }
 
-    /// Reads that many bytes of a body and forgets them.
+    /// Reads `length` bytes of a body and drops them.
     #[track_caller]
     pub fn skip(&mut self, length: usize) {
         let mut rest = length;
@@ -226,7 +226,7 @@ impl<S: Read + Write> Client<S> {
         rest.expect("the gateway closes the connection")
     }
 
-    /// Fails the test unless the gateway closes without another byte.
+    /// Fails the test unless the gateway closes without sending another byte.
     #[track_caller]
     pub fn assert_closed(&mut self) {
         let rest = self.rest();
@@ -245,7 +245,7 @@ impl Answer {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// Parses the body; fails the test if it is no JSON.
+    /// Parses the body; fails the test if it is not JSON.
     #[track_caller]
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).expect("a JSON body")

@@ -1,13 +1,13 @@
-//! Numbers for tests that draw what happens. The source's own tests have it by this path.
+//! Pseudo-random numbers for tests. The unit tests in `src` include this file by its path.
 
 use std::fmt::Debug;
 
-/// Numbers that only look random (`SplitMix64`): the same for the same seed.
+/// A pseudo-random sequence (`SplitMix64`), determined by its seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Draws(pub u64);
 
 impl Draws {
-    /// Draws any number.
+    /// Draws any 64-bit number.
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -16,7 +16,7 @@ impl Draws {
         mixed ^ mixed >> 31
     }
 
-    /// Draws a number from 0 to below `bound`.
+    /// Draws a number from 0 up to, but not including, `bound`.
     pub fn below<N>(&mut self, bound: N) -> N
     where
         N: TryFrom<u64, Error: Debug> + TryInto<u64, Error: Debug>,
@@ -25,7 +25,7 @@ impl Draws {
         N::try_from(drawn).expect("less than the bound")
     }
 
-    /// Draws one of several.
+    /// Draws one of `all`.
     pub fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len())]
     }

@@ -1,4 +1,4 @@
-//! Several gateway processes with the same file, and their policies written from quotas.
+//! Several gateway processes that run with the same file, and policies written from quotas.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,7 @@ use tollgate::limit::{Algorithm, Count, OldestBucket, Quota};
 
 use super::{Config, Process};
 
-/// Field of a request that names its client to the policies here.
+/// Request field that names the client to the policies in this module.
 pub const CLIENT: &str = "X-Api-Key";
 
 /// Gateways that share a store.
@@ -16,13 +16,13 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Starts so many gateways, with a route `/N` under each of those quotas, and `[store]` lines.
+    /// Starts `count` gateways with a route `/N` for the N-th quota, counted from 0, and these `[store]` lines.
     #[track_caller]
     pub fn start(count: usize, quotas: &[Quota], policy: &str, store: &str) -> Self {
         Self::of(count, &config(quotas, policy, store))
     }
 
-    /// Starts so many gateways with the same file.
+    /// Starts `count` gateways with the same file.
     #[track_caller]
     pub fn of(count: usize, config: &Config) -> Self {
         let gateways = (0..count).map(|_| Process::start(config));
@@ -31,13 +31,13 @@ impl Fleet {
         }
     }
 
-    /// Returns where they listen.
+    /// Returns the public addresses of the gateways.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.gateways.iter().map(|gateway| gateway.public).collect()
     }
 }
 
-/// Every algorithm and shape.
+/// Returns every algorithm, with every shape that it has.
 pub fn algorithms(limit: u64) -> Vec<Algorithm> {
     let sliding = |buckets, oldest| Algorithm::SlidingWindow { buckets, oldest };
     vec![
@@ -52,7 +52,7 @@ pub fn algorithms(limit: u64) -> Vec<Algorithm> {
     ]
 }
 
-/// Returns a file with a route `/N` under each of those quotas; `policy` lines go to each of them.
+/// Returns a file with a route `/N` for the N-th quota, counted from 0; each policy also has the lines `policy`.
 pub fn config(quotas: &[Quota], policy: &str, store: &str) -> Config {
     let mut config = Config::to("builtin:echo").with(&format!(
         "[log]\naccess = 'off'\nformat = 'json'\n[store]\n{store}"
@@ -66,7 +66,7 @@ pub fn config(quotas: &[Quota], policy: &str, store: &str) -> Config {
     config
 }
 
-/// Returns the lines of a policy with that quota, of each client its own.
+/// Returns the lines of a policy with that quota, which counts each client ([`CLIENT`]) separately.
 pub fn lines(quota: &Quota) -> String {
     let algorithm = match quota.algorithm {
         Algorithm::FixedWindow => "'fixed-window'".to_owned(),

@@ -1,4 +1,4 @@
-//! Either end of an HTTP/2 connection whose every frame the test writes (RFC 9113, section 4.1).
+//! One end of an HTTP/2 connection, client or server, on which the test writes every frame (RFC 9113, section 4.1).
 
 use std::collections::VecDeque;
 use std::io::{BufReader, Read, Write};
@@ -15,14 +15,14 @@ use rustls::{
 use super::redis::Certificate;
 use super::{PATIENCE, eventually};
 
-/// One end of a connection.
+/// One end of an HTTP/2 connection.
 pub struct Peer {
     wire: BufReader<Box<dyn Wire>>,
-    /// Frames that have been read, and that nobody has asked for yet.
+    /// Frames that have been read but not asked for yet.
     waiting: VecDeque<Frame>,
 }
 
-/// A frame as it came.
+/// A frame as it arrived.
 #[derive(Debug)]
 pub struct Frame {
     pub kind: u8,
@@ -32,7 +32,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Takes a frame from what returns as many bytes as it is asked for.
+    /// Reads one frame by `take`, which returns exactly the number of bytes it is asked for, or `None` at the end.
     pub fn read(mut take: impl FnMut(usize) -> Option<Vec<u8>>) -> Option<Self> {
         let head = take(9)?;
         let number = |bytes: &[u8]| {
@@ -49,7 +49,7 @@ impl Frame {
     }
 }
 
-/// What carries a connection.
+/// The byte stream that carries a connection: TCP, or TLS over it.
 trait Wire: Read + Write {}
 
 impl<T: Read + Write> Wire for T {}
@@ -63,29 +63,29 @@ pub const PING: u8 = 6;
 pub const GOAWAY: u8 = 7;
 pub const WINDOW_UPDATE: u8 = 8;
 pub const CONTINUATION: u8 = 9;
-/// Flags; ACK is one of SETTINGS and PING.
+/// Flags; ACK is for SETTINGS and PING.
 pub const ACK: u8 = 1;
 pub const END_STREAM: u8 = 1;
 pub const END_HEADERS: u8 = 4;
 
-/// The fields of `GET http://a.test/` (RFC 7541: three of the static table, one with its own value).
+/// The fields of `GET http://a.test/` (RFC 7541: three from the static table, one with a literal value).
 pub const GET: &[u8] = b"\x82\x86\x84\x01\x06a.test";
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// No dynamic table for the other end's heads, so that a field is always the same bytes.
+/// Setting that forbids the other end a dynamic table, so that a field is always encoded as the same bytes.
 const NO_TABLE: &[u8] = &[0, 1, 0, 0, 0, 0];
-/// The most that a frame holds unless its reader allows more.
+/// Largest payload of a frame unless the receiver allows more.
 pub const FRAME_BYTES: usize = 16_384;
 
 impl Peer {
-    /// Connects as a client, over TLS if the server's certificate is given, with more settings.
+    /// Connects as a client, over TLS if the server's certificate is given, with these additional settings.
     #[track_caller]
     pub fn connect(address: SocketAddr, tls: Option<&Certificate>, settings: &[u8]) -> Self {
         let tcp = TcpStream::connect(address).expect("the gateway accepts connections");
         Self::over(tcp, tls, settings)
     }
 
-    /// Speaks as a client over a connection that stands.
+    /// Speaks as a client over an established connection.
     pub fn over(tcp: TcpStream, tls: Option<&Certificate>, settings: &[u8]) -> Self {
         let mut peer = Self::new(tcp, |tcp| match tls {
             None => Box::new(tcp),
@@ -134,13 +134,13 @@ impl Peer {
         self.send_all(&frame(kind, flags, stream, payload));
     }
 
-    /// Sends frames that are made already. If the other end has closed, reading shows it.
+    /// Sends bytes of finished frames. If the other end has closed, a later read reports it.
     pub fn send_all(&mut self, frames: &[u8]) {
         let wire = self.wire.get_mut();
         let _ = wire.write_all(frames).and_then(|()| wire.flush());
     }
 
-    /// Waits for a frame that is `wanted`; others wait until they are.
+    /// Waits for a frame that is `wanted`, and keeps the others for later calls.
     #[track_caller]
     pub fn wait(&mut self, wanted: impl Fn(&Frame) -> bool) -> Frame {
         if let Some(at) = self.waiting.iter().position(&wanted) {
@@ -156,7 +156,7 @@ impl Peer {
         }
     }
 
-    /// Waits for a frame that is `wanted`, and leaves it there.
+    /// Waits for a frame that is `wanted`, and leaves it to be read.
     #[track_caller]
     pub fn peek(&mut self, wanted: impl Fn(&Frame) -> bool) -> &Frame {
         let frame = self.wait(wanted);
@@ -170,7 +170,7 @@ impl Peer {
         self.wait(|frame| frame.kind == HEADERS).stream
     }
 
-    /// Waits until the other end has read all that was sent.
+    /// Waits until the other end has read everything that was sent.
     #[track_caller]
     pub fn sync(&mut self) {
         self.send(PING, 0, 0, b"all read");
@@ -186,10 +186,10 @@ impl Peer {
             |frame: &Frame| frame.stream == stream && matches!(frame.kind, HEADERS | RST_STREAM);
         let head = self.wait(is_it);
         assert_eq!(head.kind, HEADERS, "it is answered, not reset: {head:?}");
-        // The first one says that it has no table.
+        // The first head begins with an update that sets the dynamic table's size to 0.
         let block = head.payload.strip_prefix(&[0x20]).unwrap_or(&head.payload);
         match *block {
-            // Of the static table (RFC 7541, appendix A), or with its digits in Huffman code.
+            // From the static table (RFC 7541, appendix A), or a literal with its digits in Huffman code.
             [0x88, ..] => 200,
             [0x8c, ..] => 400,
             [0x08 | 0x48, 0x83, 0x69, 0x90, 0xff, ..] => 431,
@@ -224,7 +224,7 @@ impl Peer {
             .payload[3]
     }
 
-    /// Reads the next frame from the wire; none at the connection's end.
+    /// Reads the next frame from the wire; `None` at the end of the connection.
     pub fn next(&mut self) -> Option<Frame> {
         let frame = Frame::read(|length| self.exactly(length))?;
         if frame.kind == SETTINGS && frame.flags & ACK == 0 {
@@ -239,7 +239,7 @@ impl Peer {
     }
 }
 
-/// A frame on the wire.
+/// Returns the bytes of one frame.
 pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("a frame");
     let [_, length @ ..] = length.to_be_bytes();
@@ -247,7 +247,7 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[..], &[kind, flags], &stream, payload].concat()
 }
 
-/// A head in frames of at most `size` bytes.
+/// Returns the frames of a head, each with at most `size` bytes of `block`.
 pub fn head(flags: u8, stream: u32, block: &[u8], size: usize) -> Vec<u8> {
     let count = block.len().div_ceil(size).max(1);
     let piece = |at: usize| {
@@ -261,17 +261,17 @@ pub fn head(flags: u8, stream: u32, block: &[u8], size: usize) -> Vec<u8> {
     (0..count).flat_map(piece).collect()
 }
 
-/// A field that enters the dynamic table (RFC 7541, section 6.2.1), in no Huffman code.
+/// Encodes a field that enters the dynamic table (RFC 7541, section 6.2.1), without Huffman code.
 pub fn indexed(name: &[u8], value: &[u8]) -> Vec<u8> {
     [&[0x40], &*string(name), &*string(value)].concat()
 }
 
-/// A field that does not.
+/// Encodes a field that does not enter the dynamic table, without Huffman code.
 pub fn field(name: &[u8], value: &[u8]) -> Vec<u8> {
     [&[0], &*string(name), &*string(value)].concat()
 }
 
-/// A string of that length (RFC 7541, section 5.2).
+/// Encodes a string, without Huffman code, after its length (RFC 7541, section 5.2).
 fn string(bytes: &[u8]) -> Vec<u8> {
     let mut encoded = Vec::with_capacity(bytes.len() + 5);
     if bytes.len() < 127 {

@@ -1,7 +1,7 @@
-//! The mini garden: real origins, each of which says for which path it takes a request.
+//! The mini garden: real origins, each of which answers with the path that it read in a request.
 //!
-//! nginx, Node and Python read one target in their own ways, and a policy holds only if none of
-//! them finds a resource there that the gateway did not see. HAProxy reads messages too. A missing
+//! nginx, Node and Python each read a target in their own way, and a policy holds only if none of
+//! them finds a resource there that the gateway did not see. HAProxy reads messages, too. A missing
 //! binary fails the test.
 
 use std::fs;
@@ -15,22 +15,22 @@ use tempfile::TempDir;
 use super::process::free_address;
 use super::{Client, eventually};
 
-/// The origins; they are stopped when dropped.
+/// The running origins; they are stopped when this is dropped.
 #[derive(Debug)]
 pub struct Garden {
     /// Each origin's name and address.
     pub origins: Vec<(&'static str, SocketAddr)>,
-    /// Those that answer with the whole request as they read it: its method and target, its host,
-    /// its body; again in `X-Read`, in hex, for answers without a body. nginx and HAProxy have it
-    /// from Node, as proxies.
+    /// Origins that answer with the whole request as they read it: method, target, host and body;
+    /// also as hex in `X-Read`, for answers without a body. nginx and HAProxy get there as proxies
+    /// in front of Node.
     pub echoes: [(&'static str, SocketAddr); 4],
-    /// The paths that nginx has a location of its own for.
+    /// Paths for which nginx has a location of its own.
     literals: Vec<String>,
     _running: Vec<Running>,
     _directory: TempDir,
 }
 
-/// HAProxy, which passes on to the gateway what its clients write in Connection; stopped when dropped.
+/// HAProxy, which passes to the gateway what its clients write in Connection; stopped when dropped.
 #[derive(Debug)]
 pub struct Haproxy {
     pub address: SocketAddr,
@@ -39,7 +39,7 @@ pub struct Haproxy {
 }
 
 impl Haproxy {
-    /// Starts it before a gateway; `lines` say what else it does.
+    /// Starts HAProxy in front of a gateway; `lines` are added to its configuration.
     #[track_caller]
     pub fn before(gateway: SocketAddr, lines: &str) -> Self {
         let directory = tempfile::tempdir().expect("a directory for HAProxy");
@@ -52,14 +52,14 @@ impl Haproxy {
     }
 }
 
-/// nginx, as one process in the foreground; it ends when this is dropped.
+/// nginx, as one process in the foreground; it is stopped when this is dropped.
 #[derive(Debug)]
 pub struct Nginx {
     _running: Running,
 }
 
 impl Nginx {
-    /// Starts it with its files in `folder` and these lines in its section `http`, which make it listen on `address`.
+    /// Starts nginx with its files in `folder`; the lines of `http` go to that section and make it listen on `address`.
     #[track_caller]
     pub fn start(folder: &Path, http: &str, address: SocketAddr) -> Self {
         Self {
@@ -71,18 +71,18 @@ impl Nginx {
 /// How an origin, or one of its libraries, reads a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// Who reads it, and how.
+    /// Name of the reader, and how it decodes the path.
     pub by: String,
     /// The path as it was read; empty if it could not be.
     pub path: Vec<u8>,
 }
 
-/// A process that ends when this is dropped.
+/// A process that is stopped when this is dropped.
 #[derive(Debug)]
 struct Running(Child);
 
 impl Garden {
-    /// Starts all of them; nginx has a `location =` for each of `literals`.
+    /// Starts all origins; nginx has a `location =` for each of `literals`.
     #[track_caller]
     pub fn start(literals: &[&str]) -> Self {
         let directory = tempfile::tempdir().expect("a directory for the origins");
@@ -113,7 +113,7 @@ impl Garden {
         }
     }
 
-    /// Returns tables for gateway.toml: each origin as an upstream of its name.
+    /// Returns tables for gateway.toml: each origin as an upstream with the origin's name.
     pub fn upstreams(&self) -> String {
         let table = |(name, address): &(&str, SocketAddr)| {
             format!("[upstreams.{name}]\nendpoints = ['http://{address}']\n")
@@ -122,7 +122,7 @@ impl Garden {
         tables.concat()
     }
 
-    /// Reads what an origin of that name answered.
+    /// Parses the body of an answer from the origin `name`.
     #[track_caller]
     pub fn readings(&self, name: &str, body: &[u8]) -> Vec<Reading> {
         if name == "nginx" {
@@ -160,7 +160,7 @@ impl Reading {
         }
     }
 
-    /// Whether it is read with its escapes decoded.
+    /// Whether the reader decoded the escapes of the path.
     pub fn is_decoded(&self) -> bool {
         let decoders = ["nginx", "decoded", "unquoted", "path-info"];
         decoders.iter().any(|end| self.by.ends_with(end))
@@ -174,13 +174,13 @@ impl Reading {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself, which some test has then failed for.
+        // It may have ended by itself; a test has then already failed because of that.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Starts nginx with these lines in its section `http`, which make it listen on `address`.
+/// Starts nginx; the lines of `http` go to that section and make it listen on `address`.
 #[track_caller]
 fn nginx(folder: &Path, http: &str, address: SocketAddr) -> Running {
     let file = folder.join("nginx.conf");
@@ -211,7 +211,7 @@ http {{
     running
 }
 
-/// Starts HAProxy in the foreground, as a proxy to `behind`; `lines` are added to its only section.
+/// Starts HAProxy in the foreground, as a proxy to `behind`; `lines` are added to its `listen` section.
 #[track_caller]
 fn haproxy(folder: &Path, behind: SocketAddr, lines: &str) -> (Running, SocketAddr) {
     let address = free_address();
@@ -240,7 +240,7 @@ listen echo
     (running, address)
 }
 
-/// Returns a command that Debian keeps where only root looks.
+/// Returns a command that Debian may install in `/usr/sbin`, which is not in every user's path.
 fn server(name: &str) -> Command {
     let installed = Path::new("/usr/sbin").join(name);
     Command::new(if installed.exists() {
@@ -250,8 +250,8 @@ fn server(name: &str) -> Command {
     })
 }
 
-/// Lines of nginx by which every location answers `=` or `/` and the path that nginx matched it by;
-/// the host `garden.test` answers `garden`. The second address is a proxy's, to `behind`.
+/// Returns lines for nginx: each location answers `=` (a literal) or `/`, then the path that nginx matched.
+/// The host `garden.test` answers `garden`. The second address is that of a proxy to `behind`.
 fn locations([address, proxy]: [SocketAddr; 2], literals: &[&str], behind: SocketAddr) -> String {
     let location = |path: &&str| format!("location = \"{path}\" {{ return 200 \"=$uri\"; }}");
     let literals: Vec<_> = literals.iter().map(location).collect();
@@ -278,7 +278,7 @@ fn locations([address, proxy]: [SocketAddr; 2], literals: &[&str], behind: Socke
     )
 }
 
-/// Starts a script that prints each port it listens on, and ends with its standard input.
+/// Starts a script that prints each port it listens on, and that ends when its standard input closes.
 #[track_caller]
 fn script<const PORTS: usize>(
     interpreter: &str,

@@ -1,4 +1,4 @@
-//! Gateways inside the test: a file put together from its parts, and a clock moved by hand.
+//! Gateways inside the test process: a file put together from its parts, and a clock that the test moves.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use std::time::Duration;
 use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::gateway::{Gateway, StartError};
 
-/// Where manual clocks start: a midnight, so every window that divides a day begins here.
+/// Time at which manual clocks start: a midnight, so every window that divides a day begins here.
 pub const START: Timestamp = Timestamp(1_700_006_400_000_000);
 
-/// A gateway that runs in this process and the clock it goes by.
+/// A gateway that runs in this process, and its clock.
 #[derive(Debug)]
 pub struct Running {
     pub gateway: Gateway,
@@ -21,7 +21,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Returns where that listener listens.
+    /// Returns the address of the listener of that name.
     #[track_caller]
     pub fn address(&self, listener: &str) -> SocketAddr {
         let address = self.gateway.address(listener);
@@ -29,7 +29,7 @@ impl Running {
     }
 }
 
-/// A configuration file in the making; lines go to the table that the method names.
+/// A configuration file under construction; lines go to the table that the method names.
 #[derive(Clone, Debug)]
 pub struct Config {
     top: String,
@@ -41,16 +41,16 @@ pub struct Config {
     rest: String,
 }
 
-/// Moves a manual clock on by a step every few milliseconds until dropped.
+/// Moves a manual clock forward by a step every few milliseconds until dropped.
 ///
-/// For deadlines that begin at a moment which the test cannot see.
+/// For deadlines that start at a moment which the test cannot observe.
 #[derive(Debug)]
 pub struct Flow {
     stopped: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The span of `seconds`.
+/// Returns a span of `seconds`.
 pub const fn secs(seconds: u64) -> Micros {
     Micros::from_secs(seconds)
 }
@@ -61,13 +61,13 @@ pub fn start(config: &Config) -> Running {
     start_at(config, START)
 }
 
-/// Starts a gateway at that time.
+/// Starts a gateway at the given time.
 #[track_caller]
 pub fn start_at(config: &Config, time: Timestamp) -> Running {
     start_text_at(&config.text(), time)
 }
 
-/// Starts a gateway of that file at [`START`].
+/// Starts a gateway with that file at [`START`].
 #[track_caller]
 pub fn start_text(text: &str) -> Running {
     start_text_at(text, START)
@@ -92,8 +92,8 @@ fn start_text_at(text: &str, time: Timestamp) -> Running {
 }
 
 impl Config {
-    /// Begins with the upstream `api` at that endpoint, two workers, no admin port and no ids of
-    /// requests, which differ from test to test.
+    /// Begins with the upstream `api` at that endpoint, two workers, no admin port and no request
+    /// ids, because those differ from run to run.
     pub fn to(endpoint: impl AsRef<str>) -> Self {
         Self {
             top: "workers = 2\nrequest_id = 'off'\n".to_owned(),
@@ -106,9 +106,9 @@ impl Config {
         }
     }
 
-    /// Begins with one limited route: policy `p` with that body on `/*`.
+    /// Begins with one limited route: `/*`, with a policy `p` of these lines.
     ///
-    /// Deadlines are far away, so that a test may move the clock by what a quota takes to return.
+    /// Timeouts are a day long, so that a test may move the clock by what a quota takes to return.
     pub fn limited(endpoint: impl AsRef<str>, policy: &str) -> Self {
         Self::to(endpoint)
             .listener("header_timeout = '24h'\nidle_timeout = '24h'\nbody_timeout = '24h'")
@@ -117,13 +117,13 @@ impl Config {
             .route("/*", "policies = ['p']")
     }
 
-    /// Gives requests ids in the usual field.
+    /// Gives each request an id in the usual field.
     pub fn with_ids(mut self) -> Self {
         self.top = self.top.replace("request_id = 'off'\n", "");
         self
     }
 
-    /// One worker, where the test must know which pool a request uses.
+    /// Runs one worker, for tests that must know which pool a request uses.
     pub fn one_worker(mut self) -> Self {
         self.top = self.top.replace("workers = 2", "workers = 1");
         self
@@ -141,13 +141,13 @@ impl Config {
         self
     }
 
-    /// Puts the listener `public` there.
+    /// Sets the address of the listener `public`.
     pub fn address(mut self, address: &str) -> Self {
         address.clone_into(&mut self.address);
         self
     }
 
-    /// Puts the admin port there.
+    /// Sets the address of the admin port.
     pub fn admin(mut self, address: &str) -> Self {
         address.clone_into(&mut self.admin);
         self
@@ -192,13 +192,13 @@ impl Config {
         ))
     }
 
-    /// Adds whole tables.
+    /// Adds whole tables to the file.
     pub fn with(mut self, tables: &str) -> Self {
         line(&mut self.rest, tables);
         self
     }
 
-    /// Returns the file.
+    /// Returns the text of the file.
     pub fn text(&self) -> String {
         let Self {
             top,

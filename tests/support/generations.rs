@@ -1,4 +1,4 @@
-//! Processes of the real binary that hand over to each other.
+//! Processes of the real binary that replace each other without closing their listeners.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -12,22 +12,22 @@ use tempfile::TempDir;
 use super::process::{Process, command, with_descriptors};
 use super::{Config, TOKEN};
 
-/// The first process, and those that come after it; all are killed when dropped.
+/// The first process and its successors; all are killed when dropped.
 pub struct Generations {
     pub first: Process,
-    /// The path by which the binary is started: a link, or what took its place.
+    /// Path by which the binary is started: a link to it, or the script that replaced the link.
     program: PathBuf,
     _folder: TempDir,
 }
 
 impl Generations {
-    /// Starts the first.
+    /// Starts the first process.
     #[track_caller]
     pub fn start(config: &Config) -> Self {
         Self::start_as(config, |linked| linked)
     }
 
-    /// Starts the first with so few descriptors, soft limit and hard.
+    /// Starts the first process with that many descriptors, as soft and hard limit.
     #[track_caller]
     pub fn start_with_descriptors(config: &Config, descriptors: usize) -> Self {
         Self::start_as(config, |linked| with_descriptors(&linked, descriptors))
@@ -55,12 +55,12 @@ impl Generations {
         }
     }
 
-    /// Puts a shell script in the place of the binary, which it can call as `$TOLLGATE`.
+    /// Replaces the binary by a shell script, which can call the binary as `$TOLLGATE`.
     pub fn replace(&self, script: &str) {
         let binary = fs::read_link(&self.program);
         let binary = binary.unwrap_or_else(|_| env!("CARGO_BIN_EXE_tollgate").into());
         let script = format!("#!/bin/sh\nTOLLGATE='{}'\n{script}\n", binary.display());
-        // Under another name first: a script that is being written cannot be run.
+        // Written under another name first, because a script that is open for writing cannot be run.
         let written = self.program.with_extension("new");
         fs::write(&written, script).expect("the folder is writable");
         let mode = fs::Permissions::from_mode(0o755);
@@ -68,7 +68,7 @@ impl Generations {
         fs::rename(&written, &self.program).expect("the folder is writable");
     }
 
-    /// Puts the binary back.
+    /// Puts the link to the binary back.
     pub fn restore(&self) {
         fs::remove_file(&self.program).expect("something is there");
         symlink(env!("CARGO_BIN_EXE_tollgate"), &self.program).expect("a free path");
@@ -87,7 +87,7 @@ impl Generations {
         command.output().expect("the binary runs")
     }
 
-    /// The same, which must succeed; returns the new process's id.
+    /// Runs `tollgate upgrade`, which must succeed; returns the new process's id.
     #[track_caller]
     pub fn upgraded(&self) -> u32 {
         let output = self.upgrade();
@@ -102,14 +102,14 @@ impl Generations {
         id.unwrap_or_else(|| panic!("no process in {said}"))
     }
 
-    /// Counts the processes that live.
+    /// Counts the processes of the group that are alive.
     pub fn living(&self) -> usize {
         let group = self.first.id().to_string();
         let entries = fs::read_dir("/proc").expect("it is there");
         let entries =
             entries.filter_map(|entry| fs::read_to_string(entry.ok()?.path().join("stat")).ok());
         let lives = |stat: &String| {
-            // Behind the name: state, parent, group.
+            // After the name come state, parent and group.
             let fields = stat.rsplit(") ").next().unwrap_or_default();
             let mut fields = fields.split(' ');
             fields.next() != Some("Z") && fields.nth(1) == Some(&group)

@@ -1,4 +1,4 @@
-//! A client of the `h2` crate that a test drives step by step.
+//! A client, based on the `h2` crate, that a test drives step by step.
 
 use std::future::Future;
 use std::io::Result;
@@ -21,7 +21,7 @@ use tokio_rustls::TlsConnector;
 
 use super::{PATIENCE, eventually};
 
-/// A connection, which a thread of its own reads and writes.
+/// A connection, read and written by a thread of its own.
 pub struct Http2 {
     requests: SendRequest<Bytes>,
     ended: Receiver<()>,
@@ -34,16 +34,16 @@ pub struct Stream {
     sending: SendStream<Bytes>,
 }
 
-/// What of an answer is there, or how its stream was reset.
+/// A part of an answer, or the reason why its stream was reset.
 type Received<T> = std::result::Result<T, Reason>;
 
 impl Http2 {
-    /// Connects, and offers room for `window` bytes of each answer.
+    /// Connects, and offers a window of `window` bytes for each answer.
     pub fn connect(address: SocketAddr, window: u32) -> Self {
         Self::open(window, TcpStream::connect(address))
     }
 
-    /// Connects over TLS to that host, with h2's own window.
+    /// Connects over TLS to that host, with h2's default window.
     pub fn connect_secure(address: SocketAddr, config: &Arc<ClientConfig>, host: &str) -> Self {
         let mut config = ClientConfig::clone(config);
         config.alpn_protocols = vec![b"h2".to_vec()];
@@ -69,7 +69,7 @@ impl Http2 {
                     .max_concurrent_reset_streams(1000);
                 let opened_by = builder.handshake(stream).await;
                 let (requests, connection) = opened_by.expect("the gateway speaks HTTP/2");
-                // The test may have ended.
+                // The test may have ended already.
                 let _ = opened.send(requests);
                 let _ = connection.await;
                 let _ = end.send(());
@@ -86,7 +86,7 @@ impl Http2 {
         ended.expect("the gateway ends the connection");
     }
 
-    /// Begins a request, which has a body if it is not ended with its head.
+    /// Begins a request, which has a body unless `is_end` is set.
     #[track_caller]
     pub fn begin(&mut self, request: Request<()>, is_end: bool) -> Stream {
         self.requests = wait(self.requests.clone().ready()).expect("room for a stream");
@@ -105,7 +105,7 @@ impl Http2 {
         self.begin(request(method, path), true)
     }
 
-    /// Asks for another protocol (RFC 8441).
+    /// Asks for another protocol by an extended CONNECT (RFC 8441).
     #[track_caller]
     pub fn ask_for(&mut self, protocol: &'static str, path: &str) -> Stream {
         eventually("the gateway offers tunnels", || {
@@ -133,7 +133,7 @@ impl Stream {
         self.head().map(|head| head.status().as_u16())
     }
 
-    /// Waits for the answer's next bytes; none at its end.
+    /// Waits for the answer's next bytes; `None` at its end.
     pub fn data(&mut self) -> Received<Option<Bytes>> {
         let receiving = self.receiving.as_mut().expect("the head has come");
         let data = wait(receiving.data()).transpose();
@@ -144,7 +144,7 @@ impl Stream {
         Ok(data)
     }
 
-    /// Reads that many bytes, or to the end.
+    /// Reads at least `length` bytes, or to the end.
     pub fn take(&mut self, length: usize) -> Received<Vec<u8>> {
         let mut taken = Vec::new();
         while taken.len() < length
@@ -155,7 +155,7 @@ impl Stream {
         Ok(taken)
     }
 
-    /// Reads to the end.
+    /// Reads the answer's body to its end.
     pub fn rest(&mut self) -> Received<Vec<u8>> {
         self.take(usize::MAX)
     }
@@ -166,7 +166,7 @@ impl Stream {
         wait(receiving.trailers()).map_err(|error| reason(&error))
     }
 
-    /// Sends some of the request's body, which waits for room.
+    /// Sends a piece of the request's body; h2 holds it until the window has room.
     #[track_caller]
     pub fn send(&mut self, bytes: &[u8]) {
         let sent = self.sending.send_data(Bytes::copy_from_slice(bytes), false);
@@ -187,13 +187,13 @@ impl Stream {
         sent.expect("the stream is open");
     }
 
-    /// Waits until the gateway asks for the body (100).
+    /// Waits until the gateway asks for the body (100 Continue).
     pub fn asked_to_go_on(&mut self) {
         let interim = self.interim().expect("an interim answer");
         assert_eq!(interim.status(), 100);
     }
 
-    /// Waits for the next interim answer; none if the head has come.
+    /// Waits for the next interim answer; `None` if the final head has come.
     pub fn interim(&mut self) -> Option<Response<()>> {
         let answer = self.answer.as_mut().expect("the head has not been read");
         let interim = wait(std::future::poll_fn(|cx| answer.poll_informational(cx)));
@@ -206,7 +206,7 @@ impl Stream {
     }
 }
 
-/// A request to `a.test`.
+/// Returns a request to `a.test`.
 pub fn request(method: Method, path: &str) -> Request<()> {
     let request = Request::builder().method(method);
     let request = request.uri(format!("http://a.test{path}"));

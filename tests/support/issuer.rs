@@ -1,4 +1,4 @@
-//! Who issues tokens: keys made by the test, their public files, and tokens of any content.
+//! An issuer of tokens: keys made by the test, their public files, and tokens with any content.
 
 use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
 use aws_lc_rs::hmac;
@@ -21,27 +21,27 @@ pub enum Issuer {
 }
 
 impl Issuer {
-    /// Makes one whose tokens are RS256.
+    /// Makes an issuer whose tokens are signed with RS256.
     pub fn rsa() -> Self {
         Self::Rsa(RsaKeyPair::generate(KeySize::Rsa2048).expect("a key"))
     }
 
-    /// Makes one whose tokens are ES256.
+    /// Makes an issuer whose tokens are signed with ES256.
     pub fn ec() -> Self {
         Self::Ec(EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect("a key"))
     }
 
-    /// Makes one whose tokens are EdDSA.
+    /// Makes an issuer whose tokens are signed with EdDSA.
     pub fn ed() -> Self {
         Self::Ed(Ed25519KeyPair::generate().expect("a key"))
     }
 
-    /// Takes a secret for HS256.
+    /// Makes an issuer whose tokens are signed with HS256 and this secret.
     pub fn hmac(secret: impl Into<Vec<u8>>) -> Self {
         Self::Hmac(secret.into())
     }
 
-    /// Returns the name of the algorithm.
+    /// Returns the name of the signature algorithm.
     pub fn algorithm(&self) -> &'static str {
         match self {
             Self::Hmac(_) => "HS256",
@@ -88,7 +88,7 @@ impl Issuer {
         self.raw_token(&header.to_string(), claims.to_string())
     }
 
-    /// Signs any header and any content.
+    /// Signs any header with any payload.
     pub fn raw_token(&self, header: &str, payload: impl AsRef<[u8]>) -> String {
         let message = format!("{}.{}", encoded(header), encoded(payload));
         let signature = self.sign(message.as_bytes());
@@ -117,7 +117,7 @@ impl Issuer {
     }
 }
 
-/// A JWKS file with those keys, each with the members that are added to it.
+/// Returns a JWKS file with those keys, each with the given members added.
 pub fn jwks(keys: &[(&Issuer, Value)]) -> String {
     let keys = keys.iter().map(|(issuer, more)| {
         let mut key = issuer.jwk();
@@ -128,7 +128,7 @@ pub fn jwks(keys: &[(&Issuer, Value)]) -> String {
     json!({"keys": keys.collect::<Vec<_>>()}).to_string()
 }
 
-/// A PEM section.
+/// Returns a PEM section.
 pub fn pem(label: &str, der: &[u8]) -> String {
     let text = STANDARD.encode(der);
     let lines: Vec<&str> = (0..text.len())
@@ -141,7 +141,7 @@ pub fn pem(label: &str, der: &[u8]) -> String {
     )
 }
 
-/// Encodes as the parts of a token are.
+/// Encodes bytes as the parts of a token are (base64url without padding).
 pub fn encoded(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }

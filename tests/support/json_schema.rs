@@ -1,4 +1,4 @@
-//! JSON Schema, by Debian's Python: the same in Rust takes half a minute of a core to compile.
+//! JSON Schema by Debian's Python, because a Rust validator takes half a minute of CPU time to compile.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -6,14 +6,14 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-/// Validates values by schemas of one document.
+/// Validates values against schemas of one document.
 pub struct Validator {
     python: Child,
     answers: BufReader<ChildStdout>,
 }
 
 impl Validator {
-    /// Starts with a document that has the definitions schemas refer to, and that must itself be a schema.
+    /// Starts with a document that holds the definitions to which schemas refer, and that is itself a schema.
     #[track_caller]
     pub fn new(document: &Value) -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/json_schema.py");
@@ -30,7 +30,7 @@ impl Validator {
         validator
     }
 
-    /// Says what is wrong with a value by a schema that is read as if it stood in the document.
+    /// Returns what is wrong with a value according to `schema`, which is read as if it were part of the document.
     #[track_caller]
     pub fn mistakes(&mut self, schema: &Value, value: &Value) -> Vec<String> {
         self.say(&json!([schema, value]));

@@ -1,4 +1,4 @@
-//! What a gateway counts, as its admin port tells.
+//! Metrics of a gateway, as its admin port shows them.
 
 use std::net::SocketAddr;
 use std::str::FromStr;
@@ -7,15 +7,15 @@ use super::{Process, Running, eventually, get};
 
 /// A gateway whose admin port is on.
 pub trait Metered {
-    /// Returns where the admin port listens.
+    /// Returns the address of the admin port.
     fn admin(&self) -> SocketAddr;
 
-    /// Returns the whole page.
+    /// Returns the whole metrics page.
     fn metrics(&self) -> String {
         get(self.admin(), "/metrics", "").text()
     }
 
-    /// Returns the sum of a metric's samples, or of those with the labels that the name ends with.
+    /// Returns the sum of a metric's samples; a name that ends with labels selects the samples with those.
     #[track_caller]
     fn metric(&self, name: &str) -> u64 {
         let text = self.metrics();
@@ -33,14 +33,14 @@ pub trait Metered {
         values.sum()
     }
 
-    /// Returns the value of a series; none if there is no such series.
+    /// Returns the value of a series; `None` if there is no such series.
     fn series<T: FromStr>(&self, series: &str) -> Option<T> {
         let text = self.metrics();
         let value = |line: &str| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok();
         text.lines().find_map(value)
     }
 
-    /// Waits until the page holds that text.
+    /// Waits until the metrics page contains `text`.
     #[track_caller]
     fn wait_for_metric(&self, text: &str) {
         eventually(text, || self.metrics().contains(text).then_some(()));

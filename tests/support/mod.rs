@@ -1,4 +1,4 @@
-//! What every test over real sockets needs: an origin and a client that show and send exact bytes.
+//! What every test over real sockets needs: an origin and a client that record and send exact bytes.
 
 #![allow(dead_code, reason = "every test file uses its own part of this")]
 #![allow(unused_imports, reason = "every test file uses its own part of this")]
@@ -45,7 +45,7 @@ pub use wire::{Framing, Head};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Returns the TOML files of a folder, in their order.
+/// Returns the TOML files of a folder, sorted by path.
 #[track_caller]
 pub fn toml_files(folder: impl AsRef<Path>) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
@@ -58,10 +58,10 @@ pub fn toml_files(folder: impl AsRef<Path>) -> Vec<PathBuf> {
     files
 }
 
-/// Longest that a test waits for something that must happen; reaching it fails the test.
+/// How long a test waits for something that must happen; after that, it fails.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Tries until `attempt` returns something, or fails after [`PATIENCE`].
+/// Calls `attempt` until it returns something; fails the test after [`PATIENCE`].
 pub fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     let clock = tollgate::clock::Clock::system();
     let began = clock.now();

@@ -1,4 +1,4 @@
-//! What operators order for single clients, over the admin port.
+//! Directives that operators give for single clients, over the admin port.
 
 use std::net::SocketAddr;
 
@@ -8,10 +8,10 @@ use super::client::{Answer, Client};
 use super::gateway::Running;
 use super::metrics::Metered;
 
-/// The token of admin ports that take orders.
+/// Token of the admin ports that accept directives.
 pub const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
-/// Posts to `/api/keys`.
+/// Posts `content` to `/api/keys/{command}`.
 pub fn order(admin: SocketAddr, command: &str, content: &Value) -> Answer {
     let (body, mut client) = (content.to_string(), Client::connect(admin));
     let length = body.len();
@@ -21,7 +21,7 @@ pub fn order(admin: SocketAddr, command: &str, content: &Value) -> Answer {
     ))
 }
 
-/// Orders something for a client of the policy `p`; returns the status, and what is said.
+/// Posts a directive for a client of the policy `p`; returns the status and the body of the answer.
 pub fn said(running: &Running, command: &str, value: &str, more: &Value) -> (u16, Value) {
     let mut content = json!({ "policy": "p", "value": value });
     if let (Value::Object(content), Value::Object(more)) = (&mut content, more) {

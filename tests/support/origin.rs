@@ -20,12 +20,12 @@ pub struct Origin {
     shared: Arc<Shared>,
 }
 
-/// One request as it arrived.
+/// One request as it arrived at the origin.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// Which connection, counted from 0 in the order of acceptance.
+    /// Index of the connection, counted from 0 in the order of acceptance.
     pub connection: usize,
-    /// When its head was complete, by the origin's own clock (see [`Origin::now`]).
+    /// Time at which the head was complete, by the origin's own clock (see [`Origin::now`]).
     pub at: Timestamp,
     pub head: Head,
     pub body: Vec<u8>,
@@ -39,9 +39,9 @@ pub struct Recorded {
 pub struct Exchange<'a> {
     pub head: Head,
     pub wire: &'a mut Wire,
-    /// Which connection, counted from 0.
+    /// Index of the connection, counted from 0.
     pub connection: usize,
-    /// Which request of the whole origin, counted from 0.
+    /// Index of the request among all requests of the origin, counted from 0.
     pub index: usize,
     shared: &'a Shared,
 }
@@ -104,7 +104,7 @@ impl Origin {
         })
     }
 
-    /// Answers `/large` with more than anything holds, and other targets as [`plain`](Self::plain) does.
+    /// Answers `/large` with more than all buffers hold, and other targets as [`plain`](Self::plain) does.
     pub fn endless() -> Self {
         Self::scripted(|exchange| {
             if exchange.target() == "/large" {
@@ -128,7 +128,7 @@ impl Origin {
         })
     }
 
-    /// Lets `script` answer; it is called on a thread per connection, after each head.
+    /// Answers by `script`, which runs on a thread per connection, after each head.
     pub fn scripted(
         script: impl Fn(&mut Exchange) -> Result<After> + Send + Sync + 'static,
     ) -> Self {
@@ -159,7 +159,7 @@ impl Origin {
                     shared.change(|log| log.accepted += 1);
                     let (shared, script) = (Arc::clone(&shared), Arc::clone(&script));
                     thread::spawn(move || {
-                        // How a connection ends is part of the script, not of the test's verdict.
+                        // The way a connection ends is part of the script, so it does not fail the test.
                         let _ = serve(stream, connection, &shared, &*script);
                         shared.change(|log| log.ended += 1);
                     });
@@ -169,7 +169,7 @@ impl Origin {
         Self { address, shared }
     }
 
-    /// Starts an origin that answers with the body that it gets.
+    /// Answers every request with the request's own body.
     pub fn echoing() -> Self {
         Self::scripted(|exchange| {
             exchange.read_body()?;
@@ -183,7 +183,7 @@ impl Origin {
         })
     }
 
-    /// Returns the endpoint as gateway.toml writes it.
+    /// Returns the endpoint as written in gateway.toml.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -204,7 +204,7 @@ impl Origin {
         requests.iter().map(|x| x.target().to_owned()).collect()
     }
 
-    /// Returns the only request so far.
+    /// Returns the only request so far; fails the test if there is not exactly one.
     #[track_caller]
     pub fn only_request(&self) -> Recorded {
         let mut requests = self.requests();
@@ -217,14 +217,14 @@ impl Origin {
         self.shared.log().accepted
     }
 
-    /// Waits until that many requests have arrived.
+    /// Waits until `count` requests have arrived.
     #[track_caller]
     pub fn wait_for_requests(&self, count: usize) {
         self.shared
             .wait("requests", |log| log.requests.len() >= count);
     }
 
-    /// Waits until that many connections have ended, on either side.
+    /// Waits until `count` connections have ended, on either side.
     #[track_caller]
     pub fn wait_for_ended(&self, count: usize) {
         self.shared.wait("connections", |log| log.ended >= count);
@@ -234,7 +234,7 @@ impl Origin {
 impl Drop for Origin {
     fn drop(&mut self) {
         self.shared.stopped.store(true, Ordering::SeqCst);
-        // The acceptor only looks at the flag when somebody knocks.
+        // The acceptor checks the flag only when a connection arrives.
         let _ = TcpStream::connect(self.address);
     }
 }
@@ -280,7 +280,7 @@ impl Exchange<'_> {
 
     /// Reads until the gateway closes the connection.
     pub fn until_closed(&mut self) {
-        // Whichever way it ends, it has ended.
+        // However the connection ends, it has ended.
         let _ = self.wire.read_to_end();
     }
 }
@@ -340,7 +340,7 @@ fn serve(
     Ok(())
 }
 
-/// An address that refuses connections for as long as this lives.
+/// An address that refuses connections as long as this lives.
 #[derive(Debug)]
 pub struct Refusing {
     socket: Socket,
@@ -355,14 +355,14 @@ impl Refusing {
         Self { socket }
     }
 
-    /// Returns the endpoint as gateway.toml writes it.
+    /// Returns the endpoint as written in gateway.toml.
     pub fn url(&self) -> String {
         let address = self.socket.local_addr().expect("a bound socket");
         format!("http://{}", address.as_socket().expect("an IPv4 address"))
     }
 }
 
-/// An address on which no connection ever stands: its queue is full, so the kernel drops more.
+/// An address at which no connection is ever established: the queue is full, so the kernel drops new ones.
 #[derive(Debug)]
 pub struct Unreachable {
     socket: Socket,
@@ -378,7 +378,7 @@ impl Unreachable {
         socket.listen(0).expect("a bound socket");
         let address = socket.local_addr().expect("a bound socket");
         let address = address.as_socket().expect("an IPv4 address");
-        // A queue of length 0 has room for one.
+        // A queue of length 0 has room for one connection.
         let queued = TcpStream::connect_timeout(&address, PATIENCE).expect("room for one");
         TcpStream::connect_timeout(&address, DROPPED).expect_err("no room for another");
         Self {
@@ -393,27 +393,27 @@ impl Unreachable {
         address.as_socket().expect("an IPv4 address")
     }
 
-    /// Returns the endpoint as gateway.toml writes it.
+    /// Returns the endpoint as written in gateway.toml.
     pub fn url(&self) -> String {
         format!("http://{}", self.address())
     }
 }
 
-/// How long an attempt to connect is watched to see that the kernel drops it: it tells nobody.
+/// How long a connection attempt waits before the test takes it as dropped; the kernel sends no refusal.
 const DROPPED: Duration = Duration::from_millis(50);
 
-/// Something that one thread waits for and another opens.
+/// A gate at which one thread waits until another opens it.
 #[derive(Clone, Debug, Default)]
 pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
 impl Gate {
-    /// Lets everyone through from now on.
+    /// Lets all threads through from now on.
     pub fn open(&self) {
         *self.0.0.lock().expect("nothing panics with a gate held") = true;
         self.0.1.notify_all();
     }
 
-    /// Waits until the gate is open.
+    /// Waits until the gate is open; fails the test after [`PATIENCE`].
     pub fn wait(&self) {
         let (flag, opened) = &*self.0;
         let open = flag.lock().expect("nothing panics with a gate held");

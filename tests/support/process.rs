@@ -1,4 +1,4 @@
-//! The real binary as a child process: its lines, its signals, its exit status.
+//! The real binary as a child process: its output, its signals, its exit status.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -27,7 +27,7 @@ pub struct Process {
     _directory: TempDir,
 }
 
-/// What the process has printed so far, on either stream.
+/// Lines that the process has printed so far, on both streams.
 #[derive(Debug, Default)]
 struct Lines {
     printed: Mutex<Vec<String>>,
@@ -41,7 +41,7 @@ impl Process {
         Self::start_as(config, command)
     }
 
-    /// Starts what `command` makes of a file, on two free ports, and waits until it accepts connections.
+    /// Starts the command that `command` returns for a file, on two free ports, and waits until it accepts connections.
     #[track_caller]
     pub fn start_as(config: &Config, command: impl Fn(&Path) -> Command) -> Self {
         let directory = tempfile::tempdir().expect("a directory for the file");
@@ -76,17 +76,17 @@ impl Process {
         process
     }
 
-    /// Returns its number.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Returns the most memory that was ever resident, in bytes.
+    /// Returns the peak of resident memory, in bytes.
     pub fn peak_memory(&self) -> u64 {
         self.memory_of("VmHWM:")
     }
 
-    /// Returns the memory that is resident, in bytes.
+    /// Returns the current resident memory, in bytes.
     pub fn memory(&self) -> u64 {
         self.memory_of("VmRSS:")
     }
@@ -99,17 +99,17 @@ impl Process {
         kib.expect("a number of KiB") * 1024
     }
 
-    /// Returns the path of the file it reads.
+    /// Returns the path of the configuration file.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// Replaces the file, with the addresses kept.
+    /// Replaces the configuration file, but keeps the addresses.
     pub fn rewrite(&self, config: &Config) {
         self.rewrite_text(&placed(config, self.public, self.admin));
     }
 
-    /// Replaces the file by that text.
+    /// Replaces the configuration file by `text`.
     pub fn rewrite_text(&self, text: &str) {
         fs::write(&self.file, text).expect("the directory is writable");
     }
@@ -121,7 +121,7 @@ impl Process {
         assert!(status.expect("kill is installed").success(), "kill {name}");
     }
 
-    /// Waits for the process to end by itself, and for the last of its lines.
+    /// Waits until the process has ended by itself and its last line has been read.
     #[track_caller]
     pub fn wait(&mut self) -> ExitStatus {
         let child = &mut self.child;
@@ -134,13 +134,13 @@ impl Process {
         status
     }
 
-    /// Returns what was printed so far.
+    /// Returns all lines printed so far.
     pub fn lines(&self) -> Vec<String> {
         let printed = self.lines.printed.lock();
         printed.expect("reading lines does not panic").clone()
     }
 
-    /// Waits for a line that holds all of `parts` and returns it.
+    /// Waits for a line that contains all of `parts`, and returns it.
     #[track_caller]
     pub fn wait_for_line(&self, parts: &[&str]) -> String {
         let fits = |line: &&String| parts.iter().all(|part| line.contains(part));
@@ -157,7 +157,7 @@ impl Process {
         }
     }
 
-    /// Waits for that many access-log lines of GETs to `a.test`, and returns all there are, parsed.
+    /// Waits for `count` access-log lines about GETs to `a.test`, and returns all that there are, parsed.
     #[track_caller]
     pub fn wait_for_records(&self, count: usize) -> Vec<Value> {
         eventually(&format!("{count} lines of the access log"), || {
@@ -175,7 +175,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself, which is what some tests wait for.
+        // It may have ended by itself, as some tests expect.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -200,9 +200,9 @@ fn placed(config: &Config, public: SocketAddr, admin: SocketAddr) -> String {
     config.admin(&admin.to_string()).text()
 }
 
-/// Returns `tollgate run --config FILE`, not yet started, with an environment of its own.
+/// Returns the command `tollgate run --config FILE`, not yet started.
 ///
-/// `TOLLGATE` names another binary, for example one without the change that a test is about.
+/// The environment variable `TOLLGATE` names another binary, for example one without the change that a test is about.
 pub fn command(file: &Path) -> Command {
     let binary = std::env::var_os("TOLLGATE");
     let binary = binary.unwrap_or_else(|| env!("CARGO_BIN_EXE_tollgate").into());
@@ -212,12 +212,12 @@ pub fn command(file: &Path) -> Command {
     command
 }
 
-/// Returns the same with so few descriptors, soft limit and hard.
+/// Returns [`command`] with that many descriptors, as soft and hard limit.
 pub fn command_with_descriptors(file: &Path, descriptors: usize) -> Command {
     with_descriptors(&command(file), descriptors)
 }
 
-/// Returns a command with so few descriptors, soft limit and hard.
+/// Returns `gateway` with that many descriptors, as soft and hard limit.
 pub fn with_descriptors(gateway: &Command, descriptors: usize) -> Command {
     let mut shell = Command::new("sh");
     let limited = format!("ulimit -n {descriptors}; exec \"$0\" \"$@\"");
@@ -227,7 +227,7 @@ pub fn with_descriptors(gateway: &Command, descriptors: usize) -> Command {
     shell
 }
 
-/// Runs the binary on that text until it ends by itself, and returns what it printed.
+/// Runs the binary with that file until it ends by itself, and returns its output.
 pub fn run_to_end(text: &str) -> Output {
     let directory = tempfile::tempdir().expect("a directory for the file");
     let file = directory.path().join("gateway.toml");
@@ -244,7 +244,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// Returns what it printed, both streams together.
+    /// Returns everything that the command printed: stdout, then stderr.
     pub fn said(&self) -> String {
         format!("{}{}", self.stdout, self.stderr)
     }
@@ -265,8 +265,8 @@ pub fn tollgate(arguments: &[&str], folder: &Path) -> Ran {
 
 /// Returns an address that nothing listens on.
 ///
-/// Ports below those that the kernel hands out to clients, so that no connection of another test
-/// takes it in between.
+/// Its port is below those that the kernel gives to clients, so that no connection of another test
+/// takes it in the meantime.
 pub fn free_address() -> SocketAddr {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = u16::try_from(std::process::id() * 16 % 12_000).expect("below 12,000");

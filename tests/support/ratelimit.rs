@@ -4,7 +4,7 @@ use sfv::{BareItem, List, ListEntry, Parser};
 
 use super::Answer;
 
-/// A quota's item: its name and its parameters in order.
+/// The item of a quota: its name and its parameters, in order.
 pub type Item = (String, Vec<(String, i64)>);
 
 /// Returns the items of `RateLimit`.
@@ -19,13 +19,13 @@ pub fn policy(answer: &Answer) -> Vec<Item> {
     items(answer, "ratelimit-policy")
 }
 
-/// Builds an item as the tests write it.
+/// Builds an item, for comparison with a parsed one.
 pub fn item(name: &str, parameters: &[(&str, i64)]) -> Item {
     let parameters = parameters.iter().map(|&(key, x)| (key.to_owned(), x));
     (name.to_owned(), parameters.collect())
 }
 
-/// Returns the units left of that quota.
+/// Returns the remaining units of the quota `name`.
 #[track_caller]
 pub fn remaining(answer: &Answer, name: &str) -> i64 {
     let items = state(answer);

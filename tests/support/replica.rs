@@ -1,4 +1,4 @@
-//! One of several origins that do the same: it answers with its name, counts, and can be killed and started again.
+//! One of several equivalent origins: it answers with its name, counts requests, and can be killed and revived.
 
 use std::io::Result;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -19,17 +19,17 @@ pub struct Replica {
     acceptor: Option<JoinHandle<()>>,
 }
 
-/// What a replica does with the requests that are no checks of its health.
+/// What a replica does with requests other than health checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Manner {
     /// Answers with 200 and its name.
     #[default]
     Answers,
-    /// Answers with that status and its name.
+    /// Answers with the given status and its name.
     AnswersWith(u16),
     /// Closes the connection.
     HangsUp,
-    /// Does nothing until it is told another manner.
+    /// Holds the request until the replica is given another manner.
     Holds,
 }
 
@@ -42,7 +42,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     manner: Manner,
-    /// The status of answers to checks; none: no answer.
+    /// Status of answers to health checks; `None` leaves checks unanswered.
     health: Option<u16>,
     is_dead: bool,
     requests: usize,
@@ -58,11 +58,11 @@ impl Replica {
         names.map(|name| Self::start(&name.to_string())).collect()
     }
 
-    /// Starts a replica, which is healthy.
+    /// Starts a healthy replica.
     pub fn start(name: &str) -> Self {
         let mut replica = Self {
             name: name.to_owned(),
-            // Nobody may take the port while it is dead.
+            // No other test is given this port while the replica is dead.
             address: free_address(),
             shared: Arc::default(),
             acceptor: None,
@@ -72,43 +72,43 @@ impl Replica {
         replica
     }
 
-    /// Returns the endpoint as gateway.toml writes it.
+    /// Returns the endpoint as written in gateway.toml.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Returns how many requests have come that are no checks.
+    /// Returns how many requests other than health checks have come.
     pub fn requests(&self) -> usize {
         self.shared.state().requests
     }
 
-    /// Returns how many requests it holds.
+    /// Returns how many requests the replica holds.
     pub fn holding(&self) -> usize {
         self.shared.state().holding
     }
 
-    /// Returns the heads of the checks that have come.
+    /// Returns the heads of the health checks that have come.
     pub fn checks(&self) -> Vec<Head> {
         self.shared.state().checks.clone()
     }
 
-    /// Does this with requests from now on, and with those that it holds.
+    /// Sets what the replica does with requests from now on, including those that it holds.
     pub fn behave(&self, manner: Manner) {
         self.shared.change(|state| state.manner = manner);
     }
 
-    /// Answers checks with that status from now on, or does not answer them.
+    /// Sets the status of answers to health checks from now on; `None` leaves checks unanswered.
     pub fn healthy_as(&self, status: Option<u16>) {
         self.shared.change(|state| state.health = status);
     }
 
-    /// Ends all connections and refuses others.
+    /// Ends all connections and refuses new ones.
     pub fn kill(&mut self) {
         let open = self.shared.change(|state| {
             state.is_dead = true;
             std::mem::take(&mut state.open)
         });
-        // The acceptor only looks when somebody knocks.
+        // The acceptor checks the flag only when a connection arrives.
         let _ = TcpStream::connect(self.address);
         if let Some(acceptor) = self.acceptor.take() {
             acceptor.join().expect("accepting does not panic");
@@ -119,7 +119,7 @@ impl Replica {
         }
     }
 
-    /// Accepts connections again, where it did before.
+    /// Accepts connections again, at the same address.
     pub fn revive(&mut self) {
         self.shared.change(|state| state.is_dead = false);
         let listener = TcpListener::bind(self.address).expect("a port that nobody else is given");
@@ -139,7 +139,7 @@ impl Replica {
                 let (shared, name) = (Arc::clone(&shared), name.clone());
                 thread::spawn(move || {
                     let mut wire = Wire::new(stream);
-                    // However a conversation ends, it has ended.
+                    // However the exchange ends, the connection is closed.
                     let _ = serve(&mut wire, &shared, &name);
                     wire.close();
                 });
@@ -154,7 +154,7 @@ impl Drop for Replica {
     }
 }
 
-/// Begins a file whose upstream `api` has these endpoints with these weights, and these lines; `/*` goes there.
+/// Begins a file with an upstream `replicas` of these endpoints with these weights, `lines`, and a route `/*` to it.
 pub fn balanced(replicas: &[Replica], weights: &[u32], lines: &str) -> Config {
     let endpoints = replicas.iter().zip(weights.iter().cycle());
     let endpoints = endpoints
@@ -180,7 +180,7 @@ impl Shared {
         changed
     }
 
-    /// Waits until it does something with requests, and returns what.
+    /// Waits while requests are held, and returns what to do with them then.
     fn manner(&self) -> Manner {
         let is_held = |state: &mut State| state.manner == Manner::Holds && !state.is_dead;
         let mut state = self.state();
@@ -225,5 +225,5 @@ fn serve(wire: &mut Wire, shared: &Shared, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Longest that a request is held: no test takes that long.
+/// Longest time that a request is held; no test takes that long.
 const HELD_MAX: Duration = Duration::from_mins(1);

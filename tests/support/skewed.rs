@@ -1,4 +1,4 @@
-//! Gateways whose clock is wrong: a library of a few lines stands in front of libc's clock.
+//! Gateways whose clock is wrong: a preloaded library of a few lines replaces libc's clock.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,10 +7,10 @@ use std::time::{Duration, SystemTime};
 use super::process::command;
 use super::{Config, Process, get};
 
-/// By how much an answer's `Date` may be off besides: it has whole seconds, and the machine is busy.
+/// Tolerance for an answer's `Date`, which has whole seconds and may come late on a busy machine.
 const TOLERANCE: Duration = Duration::from_mins(1);
 
-/// Starts a gateway whose clock is so many seconds ahead, or behind if that is negative.
+/// Starts a gateway whose clock is `seconds` ahead, or behind if negative, and checks that it is.
 #[track_caller]
 pub fn start_skewed(config: &Config, seconds: i64) -> Process {
     let process = Process::start_as(config, |file| skewed(file, seconds));
@@ -31,7 +31,7 @@ pub fn start_skewed(config: &Config, seconds: i64) -> Process {
     process
 }
 
-/// Returns the command that runs a gateway with that file, by such a clock.
+/// Returns the command that runs a gateway with that file and a skewed clock.
 fn skewed(file: &Path, seconds: i64) -> Command {
     let library = file.with_file_name("skewed.so");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/skewed.c");

@@ -1,4 +1,4 @@
-//! A gateway whose time passes in steps: after each, all that was due has been done.
+//! A gateway whose time passes in steps: after each step, everything that was due has been done.
 
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
@@ -8,22 +8,22 @@ use tollgate::clock::Micros;
 use super::gateway::{Config, Running, start};
 use super::{Client, Origin, get};
 
-/// A gateway of one worker that tells when it has caught up with its clients and its clock.
+/// A gateway with one worker that lets a test see when it has caught up with its clients and its clock.
 ///
-/// A test that nothing happens has to know when something would have. The worker does one thing
-/// after the other, so an answer to a later request shows that what was sent before has been read; and it looks
-/// at all its deadlines at once, so if one that is over has been noticed, any other has been too.
+/// A test that nothing happens must know when something would have happened. The worker does one thing after the other,
+/// so an answer to a later request shows that everything sent before it has been read. The worker also checks all its
+/// deadlines in one sweep, so if it has noticed one that is over, it has noticed all that are.
 #[derive(Debug)]
 pub struct Stepped {
     running: Running,
-    /// A listener for the requests that show this, beside the one under test.
+    /// Address of the listener for the requests that show this, beside the listener under test.
     beside: SocketAddr,
-    /// Never answers, so that requests to it are overdue.
+    /// An origin that never answers, so that requests to it become overdue.
     mute: Origin,
 }
 
 impl Stepped {
-    /// Starts the gateway, with routes of its own beside those of the file.
+    /// Starts the gateway, with additional routes for these requests.
     #[track_caller]
     pub fn start(config: &Config) -> Self {
         let mute = Origin::mute();
@@ -44,13 +44,13 @@ impl Stepped {
         }
     }
 
-    /// Waits until the gateway has read what it was sent before.
+    /// Waits until the gateway has read everything that was sent to it before.
     #[track_caller]
     pub fn settle(&self) {
         assert_eq!(get(self.beside, AT_ONCE, "").status, 200);
     }
 
-    /// Moves the clock on, by a millisecond at least, and waits until everything that is due has been done.
+    /// Moves the clock forward, by at least a millisecond, and waits until everything that is due has been done.
     #[track_caller]
     pub fn advance(&self, by: Micros) {
         let sent_before = self.mute.requests().len();

@@ -1,4 +1,4 @@
-//! HTTP/1.1 as bytes on a socket, read without the help of the library under test.
+//! HTTP/1.1 as bytes on a socket, read without the library under test.
 //!
 //! It is strict: anything a careful peer would stumble over (both framings at once, a short body,
 //! a chunk without its end) is an error, so that a test fails on it.
@@ -11,25 +11,25 @@ use socket2::SockRef;
 
 use super::PATIENCE;
 
-/// One side of a connection: the socket, or TLS over it, and what was read ahead from it.
+/// One side of a connection: the socket, or TLS over it, and the bytes that were read ahead.
 #[derive(Debug)]
 pub struct Wire<S = TcpStream> {
     pub stream: S,
     buffer: Vec<u8>,
 }
 
-/// Header fields in the order of the wire.
+/// Header fields, in their order on the wire.
 pub type Fields = Vec<(String, String)>;
 
 /// A request's or an answer's head.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// The first line, without its end.
+    /// The first line, without its CRLF.
     pub start: String,
     pub fields: Fields,
 }
 
-/// How a message's end is found.
+/// How the end of a message's body is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     Empty,
@@ -39,7 +39,7 @@ pub enum Framing {
     Close,
 }
 
-/// A body that was read to its end, or as far as it came.
+/// A body that was read to its end, or as far as it arrived.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Body {
     pub bytes: Vec<u8>,
@@ -49,7 +49,7 @@ pub struct Body {
 impl Wire {
     /// Takes a connected socket; reads and writes on it fail after [`PATIENCE`].
     pub fn new(stream: TcpStream) -> Self {
-        // A Unix socket, which is of this type here too, takes no option of TCP.
+        // A Unix socket, which also has this type here, has no such TCP option.
         let _ = stream.set_nodelay(true);
         stream
             .set_write_timeout(Some(PATIENCE))
@@ -66,27 +66,27 @@ impl Wire {
             .expect("a socket takes options");
     }
 
-    /// Sends FIN and keeps reading.
+    /// Sends FIN; reading remains possible.
     pub fn finish_writing(&self) {
-        // The peer may have closed first; then there is nothing left to finish.
+        // The peer may have closed first; there is then nothing left to finish.
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
     /// Ends the connection in both directions.
     pub fn close(&self) {
-        // The peer may have closed first; then there is nothing left to end.
+        // The peer may have closed first; there is then nothing left to end.
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 
-    /// Ends the connection with a reset instead of FIN.
+    /// Ends the connection with a reset (RST) instead of FIN.
     pub fn reset(self) {
         let set = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
         set.expect("a socket takes options");
     }
 
-    /// Writes of `bytes` what is taken until all that is in between is full, and returns how much that was.
+    /// Writes `bytes` until all buffers on the way are full, and returns how many were taken.
     ///
-    /// What is in between passes on what it can before `settle` returns: if no more is taken afterwards, it is full.
+    /// Whatever is in between passes on what it can before `settle` returns; if no more is taken then, it is full.
     pub fn write_until_full(&mut self, bytes: &[u8], settle: impl Fn()) -> usize {
         let set = |is_nonblocking| {
             let set = self.stream.set_nonblocking(is_nonblocking);
@@ -117,7 +117,7 @@ impl Wire {
         self.stream.try_clone().expect("a socket can be duplicated")
     }
 
-    /// Whether nothing has come by now, not even an end.
+    /// Whether nothing has arrived by now, not even the end of the connection.
     pub fn is_silent(&mut self) -> bool {
         self.patience(AT_ONCE);
         let silent =
@@ -128,7 +128,7 @@ impl Wire {
 }
 
 impl<S: Read + Write> Wire<S> {
-    /// Takes what a connection is read from and written to.
+    /// Wraps a stream on which a connection is read and written.
     pub fn over(stream: S) -> Self {
         Self {
             stream,
@@ -163,7 +163,7 @@ impl<S: Read + Write> Wire<S> {
         Ok(Some(Head { start, fields }))
     }
 
-    /// Reads a body into `body`, which keeps what came if the connection is cut.
+    /// Reads a body into `body`, which keeps what arrived if the connection is cut.
     pub fn read_body(&mut self, framing: Framing, body: &mut Body) -> Result<()> {
         match framing {
             Framing::Empty => Ok(()),
@@ -200,7 +200,7 @@ impl<S: Read + Write> Wire<S> {
         }
     }
 
-    /// Reads a line and returns it without its end.
+    /// Reads a line and returns it without its CRLF.
     pub fn read_line(&mut self) -> Result<String> {
         loop {
             if let Some(at) = find(&self.buffer, b"\r\n") {
@@ -236,7 +236,7 @@ impl<S: Read + Write> Wire<S> {
         }
     }
 
-    /// Reads raw bytes until `needle` has come and returns all up to its end.
+    /// Reads raw bytes until `needle` has arrived, and returns everything up to its end.
     pub fn read_until(&mut self, needle: &[u8]) -> Result<Vec<u8>> {
         loop {
             if let Some(at) = find(&self.buffer, needle) {
@@ -290,14 +290,14 @@ impl Head {
         values.map(|(_, value)| value.as_str()).collect()
     }
 
-    /// Returns all items of all fields of that name, a comma being the border.
+    /// Returns the comma-separated items of all fields of that name, in order.
     pub fn listed(&self, name: &str) -> Vec<String> {
         let joined = self.fields(name).join(",");
         let items = joined.split(',').map(str::trim);
         items.filter(|x| !x.is_empty()).map(str::to_owned).collect()
     }
 
-    /// Reads how long the body is (RFC 9112 section 6.3), `otherwise` if the head does not say.
+    /// Returns how the body's end is found (RFC 9112 section 6.3), or `otherwise` if the head does not say.
     pub fn framing(&self, otherwise: Framing) -> Result<Framing> {
         let lengths = self.fields("content-length");
         let codings = self.fields("transfer-encoding");
@@ -328,9 +328,9 @@ fn cut(what: &str) -> Error {
     Error::new(ErrorKind::UnexpectedEof, what)
 }
 
-/// As little as a read can wait: the kernel rounds it up to its next tick.
+/// The shortest wait for a read: the kernel rounds it up to its next tick.
 const AT_ONCE: Duration = Duration::from_micros(1);
-/// How often in a row nothing more is taken by what is full: once for each of the two kernels' buffers, and once more.
+/// How many refusals in a row mean that the buffers are full: one for each of the two kernels' buffers, and one more.
 const REFUSALS: usize = 3;
 
 /// Whether the peer ended the connection with a reset rather than FIN.
@@ -341,7 +341,7 @@ pub fn is_reset(error: &Error) -> bool {
     )
 }
 
-/// Whether a read or write gave up waiting.
+/// Whether a read or write timed out.
 pub fn is_timeout(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }

@@ -1,6 +1,6 @@
-//! Published advisories of this field, each as a test of its lesson.
+//! Published advisories about software of this kind, each with a test that its lesson was learned.
 //!
-//! Those whose lesson has a table of its own are tested there:
+//! Advisories whose lesson has a table of its own are tested there:
 //!
 //! | advisory | lesson | test |
 //! | --- | --- | --- |
@@ -22,7 +22,7 @@ use crate::support::{Client, Config, Origin, start};
 
 const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nHost: a.test\r\n\r\n";
 
-/// Pingora 2026-0034: a body of HTTP/1.0 that ends with its connection.
+/// Pingora 2026-0034: a body of HTTP/1.0 that ends with the connection.
 #[test]
 fn what_is_behind_an_http_1_0_head_without_a_length_is_neither_body_nor_request() {
     let origin = Origin::plain();
@@ -40,7 +40,7 @@ fn what_is_behind_an_http_1_0_head_without_a_length_is_neither_body_nor_request(
     assert_eq!(origin.requests().len(), 3);
 }
 
-/// Pingora 2026-0035: a key made from the path alone.
+/// Pingora 2026-0035: a cache key made from the path alone.
 #[test]
 fn same_path_of_two_hosts_is_two_routes_two_quotas_and_two_origins() {
     let (one, two) = (Origin::plain(), Origin::plain());
@@ -60,7 +60,7 @@ fn same_path_of_two_hosts_is_two_routes_two_quotas_and_two_origins() {
     assert_eq!((one.requests().len(), two.requests().len()), (3, 1));
 }
 
-/// Versions below which an advisory stands, of packages that the lock may name.
+/// First versions without a known advisory, for packages that the lock file may contain.
 const LEAST: &[(&str, [u64; 3])] = &[
     ("bytes", [1, 11, 1]),
     ("h2", [0, 4, 18]),
@@ -70,7 +70,7 @@ const LEAST: &[(&str, [u64; 3])] = &[
     ("rustls-webpki", [0, 103, 13]),
 ];
 
-/// Packages that nobody maintains.
+/// Packages that are no longer maintained.
 const NEVER: &[&str] = &["rustls-pemfile"];
 
 #[test]

@@ -1,4 +1,4 @@
-//! Held requests (leaky-bucket): never early, bounded, and let go at once when their client leaves.
+//! Held requests (leaky-bucket): never early, bounded, and dropped at once when their client leaves.
 
 use serde_json::Value;
 
@@ -8,11 +8,11 @@ use crate::support::{Client, Config, Metered, Origin, Process, eventually, get};
 /// How a client leaves.
 #[derive(Clone, Copy, Debug)]
 enum Departure {
-    /// It closes.
+    /// The client closes the connection.
     Closing,
-    /// It closes its sending side and would read on.
+    /// The client closes its sending side, and could go on reading.
     HalfClosing,
-    /// It resets the connection.
+    /// The client resets the connection.
     Resetting,
 }
 
@@ -32,13 +32,13 @@ impl Departure {
     }
 }
 
-/// What a client sends whose request is delayed: the rest of a head, and what comes behind it.
+/// What the client of a delayed request sends: the rest of the head, and the bytes after it.
 struct Sent {
     name: &'static str,
     method: &'static str,
     fields: &'static str,
     behind: Vec<u8>,
-    /// Whether it goes on sending until nothing is taken any more.
+    /// Whether the client goes on sending until no more bytes are taken.
     is_flooding: bool,
 }
 
@@ -52,7 +52,7 @@ fn sent(name: &'static str, method: &'static str, fields: &'static str, behind: 
     }
 }
 
-/// Every way of sending a request so that nobody reads what is behind its head.
+/// Returns every way of sending a request in which nobody reads the bytes after its head.
 fn ways_of_sending() -> Vec<Sent> {
     let flooding = |sent: Sent| Sent {
         is_flooding: true,
@@ -111,7 +111,7 @@ fn ways_of_sending() -> Vec<Sent> {
     ]
 }
 
-/// A minute and more is what a delayed request waits for.
+/// Starts a gateway whose delayed requests wait for up to nine hours.
 fn shaping(origin: &Origin) -> Process {
     let config = Config::to(origin.url())
         .listener("max_delayed = 1")
@@ -143,7 +143,7 @@ fn a_delayed_request_is_let_go_when_its_client_leaves_whatever_it_has_sent() {
         Departure::Resetting,
     ] {
         for way in ways_of_sending() {
-            // What waits in the client's kernel for room keeps its FIN back; nobody can see it.
+            // Bytes that wait in the client's kernel hold its FIN back, so the gateway cannot see it.
             if way.is_flooding && !matches!(leaving, Departure::Resetting) {
                 continue;
             }
@@ -166,7 +166,7 @@ fn a_delayed_request_is_let_go_when_its_client_leaves_whatever_it_has_sent() {
                 assert!(taken < flood.len(), "nobody reads it: {name}");
             }
             let left = leaving.leave(client);
-            // "At once" beside an hour.
+            // "At once", compared with a wait of an hour.
             eventually(&format!("let go: {name}"), || {
                 (delayed(&process) == 0).then_some(())
             });
@@ -174,7 +174,7 @@ fn a_delayed_request_is_let_go_when_its_client_leaves_whatever_it_has_sent() {
                 let answer = client.rest();
                 assert_eq!(String::from_utf8_lossy(&answer), "", "{name}");
             }
-            // Its place among the delayed is free, and its units stay spent: ten less two.
+            // Its place among the delayed requests is free; its units stay spent, which leaves eight of ten.
             let look = get(process.public, "/look", &key);
             assert_eq!((look.status, remaining(&look, "p")), (200, 8), "{name}");
         }

@@ -1,6 +1,6 @@
-//! The threat model (`docs/security.md`) as tables of tests: one row, one case.
+//! The threat model (`docs/security.md`) as tables of tests, with a row for each case.
 //!
-//! Everything goes over real sockets through the whole gateway, to an origin that records bytes.
+//! Every test goes over real sockets and through the whole gateway, to an origin that records bytes.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,18 +1,18 @@
-//! Answers of an origin that break the rules never reach the next client.
+//! Answers that break the rules of HTTP never reach the next client.
 //!
-//! Each case goes to a client that has a second request pipelined behind; then another
-//! client asks. One worker and one pool: a connection wrongly kept would be taken again at once,
-//! and what the origin had said too much would be the next client's answer.
+//! Each bad answer goes to a client that has pipelined a second request; after that, another client
+//! sends a request. With one worker and one pool, a connection that was wrongly kept would be used
+//! at once, and surplus bytes of the origin would be the next client's answer.
 
 use crate::support::{After, Answer, Client, Config, Metered, Origin, Running, start};
 
-/// What the client of a bad answer gets.
+/// What the client gets in place of a bad answer.
 enum Seen {
-    /// 502 in the origin's place; its own connection goes on.
+    /// A 502; the client's connection stays open.
     BadGateway,
-    /// What was meant for it and no byte more; its own connection goes on.
+    /// The answer that was meant for it, and no byte more; the client's connection stays open.
     Status(u16, &'static str),
-    /// A beginning that does not look complete, then the end of its connection.
+    /// A beginning that does not look complete, and then the end of the client's connection.
     Beginning,
 }
 
@@ -20,7 +20,7 @@ struct Case {
     name: &'static str,
     method: &'static str,
     answer: Vec<u8>,
-    /// Whether the origin closes after its answer, rather than waiting for another request.
+    /// What the origin does with the connection after its answer.
     after: After,
     seen: Seen,
 }
@@ -47,7 +47,7 @@ impl Case {
         Self { after, ..self }
     }
 
-    /// Runs the case and says what went wrong.
+    /// Runs the case; an error says what went wrong.
     fn check(&self) -> Result<(), String> {
         let (answer, after) = (self.answer.clone(), self.after);
         let origin = Origin::scripted(move |exchange| {
@@ -60,7 +60,7 @@ impl Case {
             Ok(after)
         });
         let config = Config::to(origin.url()).one_worker().admin("127.0.0.1:0");
-        // What is sent again is another test's matter.
+        // Retries are tested elsewhere.
         let running = start(&config.upstream("retries = 0").route("/*", ""));
         let mut client = Client::connect(running.public);
         client.send(format!(
@@ -346,7 +346,7 @@ fn an_answer_that_breaks_off_never_looks_complete() {
     ]);
 }
 
-/// What came with the head is looked at before the head is passed on.
+/// Because bytes that arrive with the head are checked before the head is passed on.
 #[test]
 fn a_head_whose_body_is_broken_already_is_a_502() {
     let broken = |name, chunks: &str| {

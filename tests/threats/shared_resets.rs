@@ -1,5 +1,5 @@
-//! Connections of HTTP/2 that clients share: some leave early or take nothing, another loses nothing, and
-//! nobody is blamed who did not do it.
+//! HTTP/2 connections that clients share: if some leave early or take nothing, the others lose nothing, and neither
+//! gateway nor origin is blamed.
 
 use std::net::SocketAddr;
 
@@ -11,23 +11,23 @@ use crate::support::{
     After, Client, Config, Exchange, Gate, Metered, Origin, Stepped, eventually, get, secs,
 };
 
-/// How a connection carries HTTP/2.
+/// Whether a connection carries HTTP/2 in clear text or over TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scheme {
     H2c,
     Https,
 }
 
-/// A gateway that forwards to another over one connection, and that to an origin.
+/// A gateway that forwards over one connection to a second one, which forwards to an origin.
 struct Chain {
     first: Stepped,
     second: Stepped,
     origin: Origin,
-    /// Lets the origin end its answers to `/kept`.
+    /// Gate that lets the origin end its answers to `/kept`.
     gate: Gate,
 }
 
-/// How long the answers to `/large` are: `h2` takes them whole.
+/// Length of the answers to `/large`, which `h2` buffers whole.
 const LARGE_BYTES: usize = 60_000;
 
 impl Chain {
@@ -57,7 +57,7 @@ impl Chain {
         }
     }
 
-    /// Fails the test if anybody was blamed, or a connection ended for its resets.
+    /// Fails the test if an endpoint was blamed for failures, or a connection was ended because of its resets.
     #[track_caller]
     fn assert_nobody_is_blamed(&self) {
         for name in ["endpoint_failures", "endpoint_ejections"] {
@@ -70,7 +70,7 @@ impl Chain {
     }
 }
 
-/// What the origin does with each target.
+/// Answers a request in the way that its target names.
 fn answer(exchange: &mut Exchange, gate: &Gate) -> std::io::Result<After> {
     let head = |length| format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
     match exchange.target() {
@@ -94,7 +94,7 @@ fn answer(exchange: &mut Exchange, gate: &Gate) -> std::io::Result<After> {
     Ok(After::Keep)
 }
 
-/// A listener's lines for that scheme.
+/// Returns the listener's lines for that scheme.
 fn listener(scheme: Scheme, certificate: &Certificate) -> String {
     let (file, key) = (certificate.file.display(), certificate.key.display());
     match scheme {
@@ -107,7 +107,7 @@ fn listener(scheme: Scheme, certificate: &Certificate) -> String {
 
 #[test]
 fn clients_that_leave_early_cost_their_neighbours_nothing_behind_another_gateway() {
-    // More than any connection may reset.
+    // More resets than a connection may have.
     const BATCHES: usize = 5;
     const AT_ONCE: usize = 60;
     let authority = Authority::new();
@@ -213,14 +213,14 @@ fn client_that_takes_back_its_room_keeps_no_place_from_others() {
     }
 }
 
-/// More answers than the kernels' buffers hold.
+/// Number of answers: together, more than the kernels' buffers hold.
 const ANSWERS: usize = 40;
 
-/// A client that takes in few bytes ahead.
+/// A client whose kernel takes in little ahead of what is read.
 struct Taker {
     peer: Peer,
     stream: u32,
-    /// Answers that have come to their end, and streams that were reset.
+    /// Number of answers that have arrived to their end; then, of streams that were reset.
     ended: usize,
     reset: usize,
 }
@@ -228,7 +228,7 @@ struct Taker {
 impl Taker {
     fn connect(address: SocketAddr, tls: Option<&Certificate>) -> Self {
         let tcp = Client::connect_narrow(address).wire.second_handle();
-        // A window of 2^24 bytes for each stream, and as much more for the connection.
+        // A window of 2^24 bytes for each stream, and as much in addition for the connection.
         let mut peer = Peer::over(tcp, tls, b"\0\x04\x01\0\0\0");
         peer.send(WINDOW_UPDATE, 0, 0, b"\x01\0\0\0");
         Self {
@@ -239,7 +239,7 @@ impl Taker {
         }
     }
 
-    /// Asks for a target, and returns the stream.
+    /// Sends a request for a target, and returns its stream.
     fn ask(&mut self, target: &str) -> u32 {
         let (stream, length) = (
             self.stream,
@@ -257,7 +257,7 @@ impl Taker {
         stream
     }
 
-    /// Asks for more than it takes, and then takes back the room that it has given.
+    /// Asks for more than the client takes, and then closes the windows that it has opened.
     fn ask_and_take_back(&mut self, running: &Stepped) {
         for _ in 0..ANSWERS {
             self.ask("/large");
@@ -274,14 +274,14 @@ impl Taker {
         assert!(self.ended < ANSWERS, "some are left");
     }
 
-    /// Reads to the answer of a PING, behind all that the gateway can send.
+    /// Reads up to the answer to a PING, which comes after everything that the gateway can send.
     #[track_caller]
     fn take(&mut self) {
         self.peer.send(PING, 0, 0, b"all sent");
         while self.next().expect("the connection goes on").kind != PING {}
     }
 
-    /// Has one request answered, and returns the answer's body.
+    /// Sends a request, reads its answer, and returns the body.
     #[track_caller]
     fn answered(&mut self) -> Vec<u8> {
         let (stream, ended) = (self.ask("/"), self.ended);
@@ -295,13 +295,13 @@ impl Taker {
         body
     }
 
-    /// Whether the gateway has closed the connection, or does so.
+    /// Reads until the gateway closes the connection; always returns true, because a connection that stays open fails.
     fn is_closed(&mut self) -> bool {
         while self.next().is_some() {}
         true
     }
 
-    /// Reads a frame; none at the connection's end.
+    /// Reads a frame; `None` at the end of the connection.
     fn next(&mut self) -> Option<Frame> {
         let frame = self.peer.next()?;
         self.ended += usize::from(frame.kind == DATA && frame.flags & END_STREAM != 0);

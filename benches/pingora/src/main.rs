@@ -1,5 +1,4 @@
-//! A proxy made with Pingora and pingora-limits: what Tollgate is compared with by `cargo bench
-//! --bench proxy`.
+//! A proxy made with Pingora and pingora-limits, with which `cargo bench --bench proxy` compares Tollgate.
 //!
 //! `tollgate-bench-pingora LISTEN ORIGIN`: one thread, connections kept on both sides. A client's
 //! address has a quota that is never used up for `/open`, and one request per hour for anything else.
@@ -21,7 +20,7 @@ use pingora_proxy::{ProxyHttp, Session, http_proxy_service};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// A quota, as the documentation of pingora-limits counts one.
+/// A quota, counted as in the documentation of pingora-limits.
 struct Quota {
     seen: Rate,
     units_max: isize,
@@ -68,7 +67,7 @@ impl ProxyHttp for Proxy {
 
     fn new_ctx(&self) -> Self::CTX {}
 
-    /// None: the one that is there unless told otherwise compresses.
+    /// Adds no modules: Pingora's default one compresses.
     fn init_downstream_modules(&self, _modules: &mut HttpModules) {}
 
     async fn request_filter(&self, session: &mut Session, _ctx: &mut ()) -> Result<bool> {
@@ -115,10 +114,10 @@ fn main() {
     };
     let conf = ServerConf {
         threads: 1,
-        // One thread has nobody to steal from, and the runtime without stealing is the cheaper one.
+        // A single thread has nobody to steal from, and the runtime without stealing is cheaper.
         work_stealing: false,
         upstream_keepalive_pool_size: 256,
-        // It is told to end when the benchmark does.
+        // The proxy is told to end when the benchmark ends.
         grace_period_seconds: Some(0),
         graceful_shutdown_timeout_seconds: Some(0),
         ..ServerConf::default()

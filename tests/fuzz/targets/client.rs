@@ -1,4 +1,4 @@
-//! Client addresses: nobody but a trusted proxy says who a client is, and the next gateway agrees.
+//! Client addresses: only a trusted proxy can say who a client is, and the next gateway agrees.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,8 +11,8 @@ use tollgate::request::{client_address, is_trusted_peer};
 
 use super::{header_map, lines, text};
 
-/// The input: the peer (an address, or `unix`), what is believed (`x-forwarded-for`, `forwarded`, `peer`, or a header's
-/// name), and the request's fields.
+/// The input: the peer (an address, or `unix`), what names clients (`x-forwarded-for`, `forwarded`, `peer`, or a
+/// header's name), and the request's fields.
 pub fn holds(data: &[u8]) {
     let mut lines = lines(data);
     let peer = match text(&mut lines) {
@@ -59,7 +59,7 @@ fn identity(source: AddressSource) -> ClientIdentity {
     }
 }
 
-/// Walks from the right past what is trusted; none if there is nothing, or nothing to be believed.
+/// Walks from the right past trusted entries; `None` if it ends at nothing, at an unreadable entry, or after too many.
 fn walk(entries: &[Option<IpAddr>], identity: &ClientIdentity) -> Option<IpAddr> {
     let trusted = |entry: &Option<IpAddr>| entry.is_some() && is_trusted_peer(*entry, identity);
     let past = entries
@@ -76,8 +76,8 @@ fn walk(entries: &[Option<IpAddr>], identity: &ClientIdentity) -> Option<IpAddr>
     }
 }
 
-/// The believed entries from left to right; none of them if the field breaks its grammar, when
-/// nothing but the nearest proxy's word counts.
+/// Returns the entries of the field that names clients, from left to right; `None` if the field breaks its grammar,
+/// because then only the nearest proxy's word counts.
 fn entries(headers: &HeaderMap, source: &AddressSource) -> Option<Vec<Option<IpAddr>>> {
     let name = match source {
         AddressSource::Peer => return Some(Vec::new()),
@@ -101,7 +101,7 @@ fn entries(headers: &HeaderMap, source: &AddressSource) -> Option<Vec<Option<IpA
     )
 }
 
-/// An address, perhaps with a port.
+/// Reads an address, perhaps with a port.
 fn address(text: &str) -> Option<IpAddr> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return Some(address.to_canonical());
@@ -125,7 +125,7 @@ fn address(text: &str) -> Option<IpAddr> {
     Some(address.to_canonical())
 }
 
-/// RFC 7239, section 6: a number, or a name that begins with `_`.
+/// Whether a text is a port (RFC 7239, section 6): a number, or a name that begins with `_`.
 fn is_port(text: &str) -> bool {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
@@ -139,8 +139,8 @@ fn number(digits: &str) -> u32 {
     digits.parse().unwrap_or(0)
 }
 
-/// Reads a line of Forwarded from the left, as RFC 7239 has it (with white space beside `;` and
-/// `,`); none if it is not well-formed. An element without a node that is an address is none.
+/// Reads a line of Forwarded from the left, by RFC 7239 (with white space beside `;` and `,`); `None` if it is not
+/// well-formed. An element without a single `for` that is an address is `None` in the list.
 fn forwarded(line: &[u8]) -> Option<Vec<Option<IpAddr>>> {
     let mut nodes = Vec::new();
     let mut rest = line.trim_ascii();
@@ -157,7 +157,7 @@ fn forwarded(line: &[u8]) -> Option<Vec<Option<IpAddr>>> {
                 }
                 rest = after.trim_ascii_start();
             } else if rest.starts_with(b";") {
-                // An element that says nothing but `;` is not this walk's to judge.
+                // An element of nothing but `;` counts as one; whether it may is not judged here.
                 pairs += 1;
             }
             match rest.strip_prefix(b";") {
@@ -179,14 +179,14 @@ fn forwarded(line: &[u8]) -> Option<Vec<Option<IpAddr>>> {
     }
 }
 
-/// `token "=" ( token | quoted-string )`, and what is behind it. Quotes are left out.
+/// Splits off `token "=" ( token | quoted-string )`; returns the name, the value without its quotes, and the rest.
 fn pair(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let length =
         |text: &[u8], of: fn(u8) -> bool| text.iter().take_while(|text| of(**text)).count();
     let (name, value) = text.split_at(length(text, is_token));
     let value = value.strip_prefix(b"=").filter(|_| !name.is_empty())?;
     let Some(quoted) = value.strip_prefix(b"\"") else {
-        // An address without the quotes that its `:` asks for is read all the same.
+        // An address is read even without the quotes that its `:` requires.
         let (value, after) = value.split_at(length(value, |value| {
             is_token(value) || b":[]".contains(&value)
         }));
@@ -202,12 +202,12 @@ fn pair(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     }
 }
 
-/// RFC 9110, section 5.6.2.
+/// Whether a byte may be in a token (RFC 9110, section 5.6.2).
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// Whatever a client wrote, the entry that a trusted proxy puts behind it is the client.
+/// Asserts that the entry which a trusted proxy appends is the client, whatever the client wrote.
 fn a_nearer_proxy_wins(peer: Option<IpAddr>, headers: &HeaderMap, identity: &ClientIdentity) {
     let (name, entries) = match &identity.source {
         AddressSource::Peer => return,
@@ -249,7 +249,7 @@ fn a_nearer_proxy_wins(peer: Option<IpAddr>, headers: &HeaderMap, identity: &Cli
     }
 }
 
-/// A gateway behind this one that trusts it, and whom it trusts, finds the same client in either field.
+/// Asserts that a next gateway, which trusts this one and the same proxies, finds the same client in either field.
 fn the_next_gateway_agrees(
     peer: Option<IpAddr>,
     client: Option<IpAddr>,
@@ -266,8 +266,8 @@ fn the_next_gateway_agrees(
     };
     annotate(&mut sent, &sender);
     let own: IpAddr = "10.255.255.254".parse().expect("an address");
-    // A client that is itself trusted may be a guess after an entry that nobody can read; and one
-    // hop more may be one too many.
+    // A client that is itself trusted may be a guess, made from entries beyond an unreadable one; and with so many
+    // entries, one hop more may be too many.
     if is_trusted_peer(client, identity) || entries_count(headers) >= HOPS_MAX - 2 {
         return;
     }
@@ -293,5 +293,5 @@ fn entries_count(headers: &HeaderMap) -> usize {
     headers.values().map(entries).sum()
 }
 
-/// What the gateway walks past before a list counts as unreadable.
+/// Entries that the gateway walks past before it takes a list as unreadable.
 const HOPS_MAX: usize = 32;

@@ -1,4 +1,4 @@
-//! The file: accepted whole, or every mistake lies in it, is shown, and gives no secret away.
+//! The file: it is accepted whole, or every mistake lies in it, is shown, and gives no secret away.
 
 use tollgate::cli::check::summary;
 use tollgate::config::changes::{Changes, changes, keep_until_restart};
@@ -14,7 +14,7 @@ pub fn holds(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else {
         return;
     };
-    // A variable may name any file of the machine, and reading some never ends.
+    // A variable may name any file of the machine, and reading some of them never ends.
     let names_a_file = text.contains("file:") && !text.contains("${file:/nonexistent}");
     if names_a_file || text.matches("file:").count() > 1 {
         return;
@@ -58,7 +58,7 @@ fn reported(text: &str, report: &Report) {
     let errors = plain.lines().filter(|line| line.starts_with("error: "));
     assert_eq!(errors.count(), lines.len(), "{plain}");
     report.render("gateway.toml", text, true);
-    // The patterns of tiers are no secrets, and a file of overrides may be named as theirs.
+    // The patterns of tiers are no secrets, nor is the name of a file of overrides, which may be the same.
     if !text.contains(SECRET) && !text.contains("overrides_by") {
         let said = lines.into_iter().find(|line| line.contains(SECRET));
         assert_eq!(said, None);
@@ -66,7 +66,7 @@ fn reported(text: &str, report: &Report) {
     }
 }
 
-/// A file that is accepted says the same when it is written anew from what it says.
+/// Asserts that an accepted file says the same when it is written anew from its tables.
 fn accepted(text: &str, loaded: &Loaded) {
     let said = summary("gateway.toml", loaded);
     let is_odd = |c: char| c.is_control() && c != '\n';
@@ -90,7 +90,7 @@ fn accepted(text: &str, loaded: &Loaded) {
     let location = &loaded.snapshot.store.location;
     if let Location::Redis(redis) = location {
         same_servers(redis, &display::store_url(&one.store.value.url));
-        // Said once and taken for a password, it is said nowhere else.
+        // A secret that the file has once, as a password, is shown nowhere else.
         let is_secret = |password: &Password| password.text().contains(SECRET);
         if redis.password.as_ref().is_some_and(is_secret)
             && text.matches("SECRET").count() == 1
@@ -106,7 +106,7 @@ fn accepted(text: &str, loaded: &Loaded) {
     assert_eq!(changes(one, &kept.file), Changes::default());
 }
 
-/// What is said of a store's servers names the same ones.
+/// Asserts that the display of a store's URL names the same servers.
 fn same_servers(redis: &RedisSettings, said: &str) {
     let Ok(StoreUrl::Redis(url)) = store_url(said) else {
         panic!("{said:?} names no servers");

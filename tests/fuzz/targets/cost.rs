@@ -1,4 +1,4 @@
-//! Numbers in bodies: however a body is cut, the reader tells what a full parser finds at its pointers.
+//! Numbers in bodies: however a body is cut, the reader finds what a full parser finds at its pointers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use tollgate::cost::{
 
 use super::text;
 
-/// The input: `json` or `events`, a line of pointers between spaces, and the body. `?` stands before the pointer to a
-/// member, of which the numbers are not looked at.
+/// The input: `json` or `events`, a line of pointers separated by spaces, and the body. A `?` before a pointer makes it
+/// one to a member, whose numbers are not compared.
 pub fn holds(data: &[u8]) {
     let mut parts = data.splitn(3, |&byte| byte == b'\n');
     let format = match parts.next() {
@@ -63,7 +63,7 @@ pub fn holds(data: &[u8]) {
     }
 }
 
-/// Compares with what a full parser finds in documents; none if it does not take them all.
+/// Compares with what a full parser finds in the documents; these are `None` if it does not accept them all.
 fn compare(reading: &BodyNumbers, pointers: &[&str], documents: Option<&[&RawValue]>) {
     let mut is_read = true;
     let all = |pointer: &&str| {
@@ -73,7 +73,7 @@ fn compare(reading: &BodyNumbers, pointers: &[&str], documents: Option<&[&RawVal
             .collect::<Option<Vec<_>>>()
     };
     let found: Option<Vec<_>> = pointers.iter().map(all).collect();
-    // A document whose keys are no text is one for a lenient parser only.
+    // Documents whose keys are not text are accepted by a lenient parser only.
     let (Some(documents), Some(found)) = (documents, found) else {
         return;
     };
@@ -89,7 +89,7 @@ fn compare(reading: &BodyNumbers, pointers: &[&str], documents: Option<&[&RawVal
     }
 }
 
-/// Compares with the data of all events, or, if one is no document, with those that are.
+/// Compares with the data of all events; if some are not documents, the others are a lower bound.
 fn compare_events(reading: &BodyNumbers, pointers: &[&str], body: &str) {
     let data = data(body);
     let data: Vec<_> = (data.iter().map(|data| data.trim_matches([' ', '\n', '\t'])))
@@ -113,7 +113,7 @@ fn compare_events(reading: &BodyNumbers, pointers: &[&str], body: &str) {
     }
 }
 
-/// The documents that a text has, each on lines of its own.
+/// Returns the documents of a text, each on lines of its own.
 fn documents(text: &str) -> Option<Vec<&RawValue>> {
     let mut parser = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
     let (mut documents, mut before) = (Vec::new(), 0);
@@ -130,7 +130,7 @@ fn documents(text: &str) -> Option<Vec<&RawValue>> {
     Some(documents)
 }
 
-/// The data of each event, which may be empty.
+/// Returns the data of each event, which may be empty.
 fn data(body: &str) -> Vec<String> {
     let body = body.replace("\r\n", "\n").replace('\r', "\n");
     let (mut events, mut lines) = (Vec::new(), Vec::new());
@@ -146,8 +146,8 @@ fn data(body: &str) -> Vec<String> {
     events
 }
 
-/// What a pointer tells of a document, and of each element, in columns; none if an object on the way cannot be read.
-/// A number that is too long makes `is_read` false.
+/// Returns the numbers at a pointer in a document and in each of its elements, as [`columns`]; `None` if an object on
+/// the way cannot be read. A number that is too long makes `is_read` false.
 fn numbers(document: &RawValue, pointer: &str, is_read: &mut bool) -> Option<Vec<String>> {
     let pointer = pointer.trim_start_matches('?');
     let keys: Vec<_> = (pointer.split('/').skip(1))
@@ -162,7 +162,7 @@ fn numbers(document: &RawValue, pointer: &str, is_read: &mut bool) -> Option<Vec
     Some(found)
 }
 
-/// The largest number of what a key leads to, or the sum of what `*` does; nothing if there is none.
+/// Returns the largest number under a key, or the sum of those under `*`; nothing if there is none.
 fn walk(value: &RawValue, keys: &[(bool, String)], is_read: &mut bool) -> Option<Vec<String>> {
     let text = value.get();
     let Some(((is_every, key), keys)) = keys.split_first() else {
@@ -201,8 +201,8 @@ fn largest<'n>(numbers: impl Iterator<Item = &'n String>) -> Option<String> {
     numbers.max().cloned()
 }
 
-/// Writes a number out, with as many digits before its point as the largest that is read has, so that the order of
-/// texts is that of numbers.
+/// Writes a number with as many digits before its point as the largest one that is read has, so that the order of texts
+/// is that of numbers.
 fn columns(number: &Decimal) -> String {
     let text = number.to_string();
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
@@ -210,7 +210,7 @@ fn columns(number: &Decimal) -> String {
     format!("{whole:0>WHOLE_DIGITS$}.{fraction}")
 }
 
-/// Adds as on paper, and holds the sum to the largest number.
+/// Adds digit by digit, and caps the sum at the largest number.
 fn sum(one: &str, other: &str) -> String {
     let length = one.len().max(other.len());
     let padded = |text: &str| format!("{text:0<length$}").into_bytes();
@@ -229,7 +229,7 @@ fn sum(one: &str, other: &str) -> String {
 /// Digits before the point of 1e40, the largest number.
 const WHOLE_DIGITS: usize = 41;
 
-/// The members of an object, in their order, with all duplicates.
+/// Members of an object, in their order, including duplicates.
 struct Members<'d>(Vec<(String, &'d RawValue)>);
 
 impl<'d> Deserialize<'d> for Members<'d> {

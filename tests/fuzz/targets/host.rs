@@ -1,4 +1,4 @@
-//! Hosts: one spelling for each, and nothing that is not one.
+//! Hosts: each has one spelling, and what is not a host is refused.
 
 use std::cell::RefCell;
 
@@ -9,7 +9,7 @@ use tollgate::request::{self, BadHost, LatestHost};
 use super::{lines, text};
 
 thread_local! {
-    /// The connection that all inputs come on.
+    /// The host cache of a connection on which all inputs arrive.
     static LATEST: RefCell<LatestHost> = RefCell::default();
 }
 
@@ -86,7 +86,7 @@ fn read(host: &str) -> Result<String, BadHost> {
     request::host(&target, &headers, Version::HTTP_11).map(|host| host.to_string())
 }
 
-/// Whether a host is in the one spelling: labels in lower case, none empty, or an address in brackets.
+/// Whether a host is in its one spelling: lower-case labels, none of them empty, or an address in brackets.
 fn is_name(host: &str) -> bool {
     if let Some(rest) = host.strip_prefix('[') {
         let address = rest.strip_suffix(']').map(str::parse::<std::net::Ipv6Addr>);

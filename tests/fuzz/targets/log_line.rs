@@ -9,7 +9,7 @@ use tollgate::fault::Reason;
 use tollgate::logging::LogFormat;
 use tollgate::metrics::PolicyOutcome;
 
-/// The input: a record's texts with the byte 0x1e between them, in the order of `TEXTS`.
+/// The input: a record's texts, separated by the byte 0x1e, in the order of `TEXTS`.
 pub fn holds(data: &[u8]) {
     let mut parts = data.split(|&byte| byte == 0x1e);
     let texts: BTreeMap<&str, &[u8]> = TEXTS
@@ -83,7 +83,7 @@ pub fn holds(data: &[u8]) {
             {
                 None
             }
-            // What has no method never became a request.
+            // Without a method, it never became a request.
             "method" | "host" | "path" if texts["method"].is_empty() => None,
             "path" => Some(redacted(sent, 1024)),
             "route" => Some(redacted(route.as_bytes(), 256)),
@@ -120,7 +120,7 @@ fn lists_have_an_item_for_each_policy(fields: &Map<String, Value>, number: u64) 
     assert_eq!(fields["charged"], json!([0, u64::MAX]));
 }
 
-/// Asserts that the line of text has the fields that the one of JSON has.
+/// Asserts that the line of text has the same fields as the line of JSON.
 fn text_has_the_same_fields(record: &AccessEntry<'_>, fields: &Map<String, Value>) {
     let text = line(record, LogFormat::Text);
     let rest = text.split_once(" access ").expect("a time and a target").1;
@@ -147,7 +147,7 @@ fn line(record: &AccessEntry<'_>, format: LogFormat) -> String {
     line
 }
 
-/// What of a text is logged.
+/// Returns what is logged of a text: at most `bytes_max` bytes.
 fn redacted(sent: &[u8], bytes_max: usize) -> String {
     let cut = &sent[..sent.len().min(bytes_max)];
     let more = if cut.len() < sent.len() { "…" } else { "" };

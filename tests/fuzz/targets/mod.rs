@@ -1,6 +1,6 @@
-//! One target per reader of strangers' bytes. A target takes any bytes and panics where a law of
-//! its module does not hold; what the law is stands in a slow reading of the same input, written
-//! here from the documents and not from the code.
+//! One target for each reader of strangers' bytes. A target takes any bytes, and panics if a law of
+//! its module does not hold. A law is a slow reading of the same input, written here from the
+//! documents and not from the code.
 
 pub mod client;
 pub mod config;
@@ -20,7 +20,7 @@ pub mod token;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// Reads `name: value` lines as a request's fields; what cannot be a field is left out.
+/// Reads lines of `name: value` as a request's fields; lines that cannot be fields are left out.
 fn header_map<'l>(lines: impl Iterator<Item = &'l [u8]>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for line in lines.take(FIELDS_MAX) {
@@ -28,7 +28,7 @@ fn header_map<'l>(lines: impl Iterator<Item = &'l [u8]>) -> HeaderMap {
             continue;
         };
         let name = HeaderName::from_bytes(&line[..colon]);
-        // The parser of requests trims values.
+        // The parser of requests trims values, too.
         let value = HeaderValue::from_bytes(line[colon + 1..].trim_ascii());
         if let (Ok(name), Ok(value)) = (name, value) {
             headers.append(name, value);
@@ -42,13 +42,13 @@ fn lines(data: &[u8]) -> impl Iterator<Item = &[u8]> {
     data.split(|&byte| byte == b'\n')
 }
 
-/// The next line as text.
+/// Returns the next line, if it is text.
 fn text<'l>(lines: &mut impl Iterator<Item = &'l [u8]>) -> Option<&'l str> {
     str::from_utf8(lines.next()?).ok()
 }
 
-/// The bytes of an escape-coded text: each with whether it came as an escape. None if a `%` is no
-/// escape.
+/// Returns the bytes of a text with escapes, each with whether it came as an escape; `None` if a
+/// `%` begins no escape.
 fn units(text: &str) -> Option<Vec<(u8, bool)>> {
     let mut units = Vec::new();
     let mut rest = text.as_bytes();
@@ -69,10 +69,10 @@ fn units(text: &str) -> Option<Vec<(u8, bool)>> {
     Some(units)
 }
 
-/// Most fields that the parser of requests takes, and that of responses.
+/// Most fields that the parsers of requests and of responses accept.
 const FIELDS_MAX: usize = 100;
 
-/// Decodes what most origins take for its escape.
+/// Decodes the escapes of those characters that most origins read alike in either form.
 fn compared(path: &str) -> String {
     let units = units(path).expect("a normal path has whole escapes");
     let spell = |(byte, escaped): (u8, bool)| {

@@ -1,4 +1,4 @@
-//! Cookies and query parameters: where one value is found, every kind of origin reads that value.
+//! Cookies and query parameters: if one value is found, every kind of origin reads that value.
 
 use http::HeaderMap;
 use http::header::{COOKIE, HeaderValue};
@@ -6,7 +6,7 @@ use tollgate::request::{Ambiguous, cookie_value, query_value};
 
 use super::{lines, text};
 
-/// All values that a kind of origin reads under a name.
+/// Returns all values that one kind of origin reads under a name.
 type Reader = fn(&[u8], &str) -> Vec<Vec<u8>>;
 
 /// The input: a name, a query, and any number of lines of cookies.
@@ -42,7 +42,7 @@ fn check(
     readers: &[Reader],
 ) {
     let Ok(found) = found else {
-        // Plain names and values are ambiguous only if the name comes twice.
+        // Texts of plain names and values are ambiguous only if the name comes twice.
         let closed_up = String::from_utf8_lossy(text).replace("; ", ";");
         let is_plain = |char: char| char.is_ascii_alphanumeric() || "=-".contains(char);
         let is_plain = closed_up
@@ -60,19 +60,19 @@ fn check(
 }
 
 const QUERY_READERS: &[Reader] = &[
-    // What the documents say.
+    // As the documents say.
     |query, name| values(query, b"&", |pair| named(&split(pair), name, decode)),
-    // Semicolons separate, too.
+    // Semicolons separate as well.
     |query, name| values(query, b"&;", |pair| named(&split(pair), name, decode)),
     // PHP.
     |query, name| values(query, b"&", |pair| named(&split(pair), &folded(name), php)),
-    // Lists and tables by brackets.
+    // Brackets in names make lists and tables.
     |query, name| {
         values(query, b"&", |pair| {
             named(&split(pair), name, before_bracket)
         })
     },
-    // Who decodes before splitting, and ends at a NUL.
+    // Pairs are decoded before they are split, and end at a NUL.
     |query, name| {
         let decoded = |pair: &[u8]| {
             let (left, right) = split(&decode(pair));
@@ -87,19 +87,19 @@ const QUERY_READERS: &[Reader] = &[
 ];
 
 const COOKIE_READERS: &[Reader] = &[
-    // RFC 6265, section 5.2, with white space and quotes taken off.
+    // RFC 6265, section 5.2, without white space and quotes.
     |cookies, name| {
         values(cookies, b";", |pair| {
             named(&trimmed(pair), name, <[u8]>::to_vec)
         })
     },
-    // Commas separate, too.
+    // Commas separate as well.
     |cookies, name| {
         values(cookies, b";,", |pair| {
             named(&trimmed(pair), name, <[u8]>::to_vec)
         })
     },
-    // Who decodes names.
+    // Names are decoded.
     |cookies, name| values(cookies, b";", |pair| named(&trimmed(pair), name, decode)),
     // PHP.
     |cookies, name| {
@@ -125,7 +125,7 @@ fn values(text: &[u8], separators: &[u8], read: impl Fn(&[u8]) -> Option<Vec<u8>
     pairs.filter_map(read).collect()
 }
 
-/// The decoded value, if the name is that one as `read` reads it.
+/// Returns the decoded value if the pair's name, as `read` reads it, is `name`.
 fn named(pair: &(Vec<u8>, Vec<u8>), name: &str, read: fn(&[u8]) -> Vec<u8>) -> Option<Vec<u8>> {
     (read(&pair.0) == name.as_bytes()).then(|| decode(&pair.1))
 }
@@ -167,7 +167,7 @@ fn decode(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A name as PHP registers it; of a list, that of the list.
+/// Returns a name as PHP registers it: for an element of a list, the name of the list.
 fn php(name: &[u8]) -> Vec<u8> {
     let name: Vec<u8> = name
         .iter()
@@ -203,7 +203,7 @@ fn before_bracket(name: &[u8]) -> Vec<u8> {
         .to_vec()
 }
 
-/// Where a cookie ends if semicolons in a quoted value do not end it.
+/// Returns where a cookie ends if semicolons in a quoted value do not end it.
 fn end_of_quoted(text: &[u8]) -> usize {
     let end = |from: usize| {
         let semicolon = text[from..].iter().position(|byte| *byte == b';');
@@ -222,5 +222,5 @@ fn end_of_quoted(text: &[u8]) -> usize {
     close.map_or(plain, |at| end(start + 1 + at))
 }
 
-/// More lines than a client sends.
+/// Lines of cookies that are read, which are more than a client sends.
 const LINES_MAX: usize = 8;

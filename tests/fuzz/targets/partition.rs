@@ -18,8 +18,8 @@ use tollgate::snapshot::Policy;
 use super::{compared, header_map, lines};
 
 /// The input: what a missing part means (`share`, `skip`, `refuse`) and, after a space, the
-/// partition's items with commas between them. Then two requests with a line `--` between them:
-/// address, method, host and path with its query in one line, and a field on each further one.
+/// partition's items, separated by commas. Then two requests, separated by a line `--`: address,
+/// method, host, and path with its query in one line, and a field on each further one.
 pub fn holds(data: &[u8]) {
     let all: Vec<&[u8]> = lines(data).collect();
     let Some((policy, requests)) = all.split_first() else {
@@ -51,7 +51,7 @@ enum Identity {
     Parts(Vec<(Part, Vec<u8>)>),
     Lacks(Choice),
     Skip,
-    /// Lacks the choice with this index.
+    /// No part of the choice with this index is present.
     Unidentified(usize),
 }
 
@@ -65,7 +65,7 @@ struct Request {
     headers: HeaderMap,
 }
 
-/// Asserts what holds of one request, and says what names it.
+/// Checks one request, and returns what names its client: as worked out here, and as the gateway says.
 fn look(router: &Router, policy: &Policy, request: &Request) -> (Identity, Identified) {
     let Lookup::Found(found) = router.find(
         &request.host,
@@ -109,7 +109,7 @@ fn look(router: &Router, policy: &Policy, request: &Request) -> (Identity, Ident
         _ => panic!("{identity:?} is {identified:?}"),
     }
     for names in [ClientNames::Short, ClientNames::Digest] {
-        // A choice of several parts names the one that was taken.
+        // If a choice has several parts, the text names the one that was taken.
         let text = redacted(&KEY, &policy.partition, &facts, names).to_string();
         let of_file = display::partition(&policy.partition).len();
         let of_client = policy.partition.0.len() * VALUE_BYTES_MAX;
@@ -123,7 +123,7 @@ fn look(router: &Router, policy: &Policy, request: &Request) -> (Identity, Ident
         check_shown(text, &identity, names);
     }
 
-    // What the origin sees names the same client, and one line says it.
+    // The fields that the origin sees name the same client, on a single line.
     let mut joined = request.headers.clone();
     let reads = Reads::of(policy.parts(), None);
     let filter = SeenNames::filter(reads.headers().iter());
@@ -180,7 +180,7 @@ fn check_shown(text: &str, identity: &Identity, names: ClientNames) {
     }
 }
 
-/// Names the client slowly: every part with its value in full.
+/// Identifies the client the slow way: every part with its value in full.
 fn identity(policy: &Policy, facts: &Facts<'_>) -> Identity {
     let mut parts = Vec::new();
     for (index, choice) in policy.partition.0.iter().enumerate() {
@@ -208,12 +208,12 @@ fn value(part: &Part, facts: &Facts<'_>) -> Option<Vec<u8>> {
         Part::Header(name) => {
             let lines = facts.headers.get_all(name).iter();
             let lines = lines.map(|line| line.as_bytes().trim_ascii());
-            // RFC 9110, section 5.6.1.2: empty lines say nothing.
+            // Empty lines mean nothing (RFC 9110, section 5.6.1.2).
             let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
             let is_cookie = name == "cookie";
             lines.join(if is_cookie { &b"; "[..] } else { b", " })
         }
-        // What these read is the law of `named_values`.
+        // How these two are read is tested in `named_values`.
         Part::Cookie(name) => cookie_value(facts.headers, name).ok()??.into_owned(),
         Part::Query(name) => query_value(facts.query?, name).ok()??.into_owned(),
         Part::Claim(_) => return None,
@@ -235,7 +235,7 @@ fn value(part: &Part, facts: &Facts<'_>) -> Option<Vec<u8>> {
     (!value.is_empty()).then_some(value)
 }
 
-/// In lower case where the route takes any.
+/// Returns the text in lower case if the route ignores case.
 fn in_case(text: &str, facts: &Facts<'_>) -> String {
     if ROUTES[usize::from(facts.found.route)].starts_with("/any-case") {
         text.to_ascii_lowercase()
@@ -244,7 +244,7 @@ fn in_case(text: &str, facts: &Facts<'_>) -> String {
     }
 }
 
-/// The segment that stands where the route's pattern has `{name}`.
+/// Returns the segment in the place of `{name}` in the route's pattern.
 fn param(found: &Found, path: &str, name: &str) -> Option<String> {
     let pattern = ROUTES[usize::from(found.route)].split('/');
     let index = pattern
@@ -320,11 +320,11 @@ thread_local! {
     };
 }
 
-/// The digest of a certificate, which half of the requests have.
+/// The digest of a certificate, which requests have whose path is of even length.
 const CLIENT_CERT: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 const ROUTES: &[&str] = &["/items/{id}", "/any-case/{id}", "/*"];
 const KEY: [u8; 32] = [7; 32];
 const IPV6_PREFIX: u8 = 64;
-/// More than any part's value takes where it is shown.
+/// More bytes than the value of any part has where it is shown.
 const VALUE_BYTES_MAX: usize = 280;
 const ITEMS_MAX: usize = 6;

@@ -1,4 +1,4 @@
-//! Digests: no two lists of parts are one.
+//! Digests: different lists of parts have different digests.
 
 use tollgate::limit::PartitionId;
 use tollgate::limit::partition_id::PartitionHasher;
@@ -7,7 +7,7 @@ use super::lines;
 
 type Parts = Vec<(String, Vec<u8>)>;
 
-/// The input: parts of one line each, name and value with a tab between them; `--` ends a list.
+/// The input: one part per line, its name and value separated by a tab; `--` ends a list.
 pub fn holds(data: &[u8]) {
     let mut lists: Vec<Parts> = lines(data)
         .collect::<Vec<_>>()
@@ -40,7 +40,7 @@ fn part(line: &[u8]) -> (String, Vec<u8>) {
     (String::from_utf8_lossy(name).into_owned(), value.to_vec())
 }
 
-/// The same bytes, divided otherwise: `a:b` and `c`, `a` and `b:c`.
+/// Returns the list reversed, and the same bytes divided differently: `a:b` and `c`, `a` and `b:c`.
 fn shifts(parts: &Parts) -> Vec<Parts> {
     let mut shifts = vec![parts.iter().rev().cloned().collect()];
     for index in 0..parts.len() {

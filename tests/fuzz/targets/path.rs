@@ -38,7 +38,7 @@ pub fn holds(data: &[u8]) {
     let is_borrowed = std::ptr::eq(text.as_ptr(), path.as_ptr());
     assert_eq!(is_borrowed, text == path, "borrowed iff unchanged");
 
-    // An origin that decodes everything once, takes `\` for `/` and cuts parameters off.
+    // This is an origin that decodes everything once, takes `\` for `/`, and cuts off parameters.
     let bytes = units(text).into_iter().flatten().map(|(byte, _)| byte);
     let decoded: Vec<u8> = bytes.collect();
     let upwards = decoded
@@ -48,7 +48,7 @@ pub fn holds(data: &[u8]) {
     assert!(!upwards, "{text}");
 }
 
-/// What is forwarded is a target, with the path that was matched and the query that came.
+/// Asserts that the matched path and the query that came make up a target that can be forwarded.
 fn target(data: &[u8]) {
     let Ok(target) = Uri::try_from(data) else {
         return;
@@ -67,7 +67,7 @@ fn holds_slash(path: &str) -> bool {
     lower.contains("%2f") || lower.contains("%5c")
 }
 
-/// The normal form, segment by segment; none if the path is refused.
+/// Returns the normal form, made segment by segment; `None` if the path is refused.
 fn reference(path: &str) -> Option<String> {
     let is_refused = |c: char| c <= ' ' || matches!(c, '\x7f' | '?' | '#' | '\\');
     if path.contains(is_refused) {
@@ -85,7 +85,7 @@ fn reference(path: &str) -> Option<String> {
         match spelled.as_str() {
             "." => {}
             ".." => drop(kept.pop()),
-            // Only what is left of these is merged.
+            // `..` may still remove an empty segment; only those that are left over are merged.
             "" => kept.push(spelled),
             _ if is_disguised(&units) => return None,
             _ => {
@@ -111,7 +111,7 @@ fn spell((byte, escaped): (u8, bool)) -> String {
     }
 }
 
-/// RFC 3986: `unreserved` always does, the rest of `pchar` where it came as it is.
+/// RFC 3986: `unreserved` always stands for itself, the rest of `pchar` only if it did not come as an escape.
 fn stands_for_itself(byte: u8, escaped: bool) -> bool {
     let is_unreserved = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     is_unreserved || (!escaped && b"!$&'()*+,;=:@".contains(&byte))

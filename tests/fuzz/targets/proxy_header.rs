@@ -1,11 +1,11 @@
-//! Headers of the PROXY protocol: none is read past its end, however it comes in.
+//! Headers of the PROXY protocol: none is read past its end, however its bytes arrive.
 
 use tollgate::proxy::wire::proxy_header::{BadProxyHeader, HEADER_BYTES_MAX, HeaderProgress, read};
 
-/// The input: what a connection begins with.
+/// The input: the first bytes of a connection.
 pub fn holds(data: &[u8]) {
     let at_once = outcome(data, |more| more);
-    // In pieces it is the same header, or is seen to be none no later.
+    // Byte by byte, it is read as the same header, or refused as well.
     let by_bytes = outcome(data, |_| 1);
     match (at_once, by_bytes) {
         (Err(_), Err(_)) => {}
@@ -13,7 +13,7 @@ pub fn holds(data: &[u8]) {
     }
     let Ok(Some((end, _))) = at_once else { return };
     assert!(end <= HEADER_BYTES_MAX);
-    // What follows a header says nothing about it.
+    // What follows a header does not change how it is read.
     let followed = [&data[..end], b"GET / HTTP/1.1\r\n\r\n"].concat();
     assert_eq!(outcome(&followed, |more| more), at_once);
     assert_eq!(outcome(&data[..end], |more| more), at_once);
@@ -21,7 +21,7 @@ pub fn holds(data: &[u8]) {
 }
 
 /// Reads as a connection does, which takes at most the bytes that are asked for. Returns where the
-/// header ends and whom it names, or none if there is more to come.
+/// header ends and whom it names, or `None` if more has to come.
 fn outcome(
     data: &[u8],
     taken: impl Fn(usize) -> usize,

@@ -1,5 +1,5 @@
-//! Responses: however an origin's bytes are cut, the gateway reads what a slow walk over all of them
-//! reads, and takes no byte behind the end.
+//! Responses: however an origin's bytes are cut, the gateway reads what a slow walk over all of
+//! them reads, and takes no byte after the end.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use tollgate::proxy::wire::body::BodyFraming;
 
 use super::fields::{is_of_one_hop, tokens};
 
-/// The input is a line with the request's method, and behind it what the origin sends.
+/// The input is a line with the request's method, followed by what the origin sends.
 pub fn holds(data: &[u8]) {
     let at = data.iter().position(|&byte| byte == b'\n');
     let (method, sent) = data.split_at(at.map_or(0, |at| at + 1));
@@ -28,7 +28,7 @@ pub fn holds(data: &[u8]) {
     }
 }
 
-/// What is read of a response.
+/// What has been read of a response.
 #[derive(Debug, Default, PartialEq)]
 struct Reading {
     head: Option<Head>,
@@ -45,7 +45,7 @@ struct Head {
     is_last: bool,
 }
 
-/// Values by name, in order.
+/// Values by their names, in order.
 type Fields = BTreeMap<String, Vec<Vec<u8>>>;
 
 /// Where reading ends.
@@ -55,14 +55,14 @@ enum End {
     #[default]
     More,
     Refused,
-    /// The response is whole, and this many bytes stand behind it.
+    /// The response is whole, and this many bytes follow it.
     Whole(usize),
 }
 
-/// Most bytes of a head, and of trailers.
+/// Most bytes of a head, or of trailers.
 const HEAD_BYTES_MAX: usize = 32 * 1024;
 
-/// What the gateway reads a response with.
+/// The gateway's readers of a response.
 struct Readers {
     head: HeadReader,
     lines: KnownLines,
@@ -97,7 +97,7 @@ impl Readers {
         }
     }
 
-    /// Reads a piece; returns whether the response is whole, and none if it is refused.
+    /// Reads a piece; returns whether the response is whole, or `None` if it is refused.
     fn take(&mut self, method: &Method, piece: &mut Bytes, reading: &mut Reading) -> Option<bool> {
         if self.body.is_none() {
             let mut headers = HeaderMap::new();
@@ -133,7 +133,7 @@ fn fields(headers: &HeaderMap) -> Fields {
     names.collect()
 }
 
-/// What has not been walked past yet. Each step is an error where the walk ends.
+/// The bytes that have not been walked past yet. A step returns an error where the walk ends.
 struct Walk<'s> {
     rest: &'s [u8],
 }
@@ -161,7 +161,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// Walks past lines and the empty one behind them.
+    /// Walks past lines and the empty line after them.
     fn section(&mut self, bytes_max: usize) -> Result<Vec<&'s [u8]>, End> {
         let (all, mut lines) = (self.rest, Vec::new());
         while let Some(at) = self.rest.iter().position(|&byte| byte == b'\n') {
@@ -247,7 +247,7 @@ impl<'s> Walk<'s> {
     }
 }
 
-/// Reads a version's last digit, and a status (RFC 9112, section 4).
+/// Reads a status line: the last digit of the version, and the status (RFC 9112, section 4).
 fn status_line(line: &[u8]) -> Result<(u8, u16), End> {
     let (version, behind) = line.split_at_checked(9).ok_or(End::Refused)?;
     let is_known = matches!(version, b"HTTP/1.0 " | b"HTTP/1.1 ");
@@ -277,7 +277,7 @@ fn field_lines(lines: &[&[u8]]) -> Result<HeaderMap, End> {
     Ok(headers)
 }
 
-/// Says where the body ends (RFC 9112, section 6.3), and whether the connection can go on (9.3).
+/// Returns a head that says where the body ends (RFC 9112, section 6.3), and whether the connection can go on (9.3).
 fn head(version: u8, status: u16, headers: &HeaderMap, method: &Method) -> Result<Head, End> {
     let values = |name| -> Vec<&[u8]> {
         let values = headers.get_all(name).iter();
@@ -323,7 +323,7 @@ fn head(version: u8, status: u16, headers: &HeaderMap, method: &Method) -> Resul
     })
 }
 
-/// Whether these bytes may stand in a reason, a value or an extension (RFC 9110, section 5.5).
+/// Whether these bytes may be in a reason, a value or an extension (RFC 9110, section 5.5).
 fn is_text(bytes: &[u8]) -> bool {
     let mut bytes = bytes.iter();
     bytes.all(|byte| matches!(byte, b'\t' | b' '..=b'~' | 0x80..))

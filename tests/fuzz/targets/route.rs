@@ -70,10 +70,10 @@ pub fn holds(data: &[u8]) {
     });
 }
 
-/// Host, method, path, and whether the path may be in any case; in the order of their rank.
+/// Host, method, path, and whether the path may be in any case; rows are in the order of their rank.
 type Row = (&'static str, &'static str, &'static str, bool);
 
-/// The one rule with a method.
+/// Index of the only rule with a method.
 const ONLY: usize = 4;
 
 const RULES: &[Row] = &[
@@ -106,7 +106,7 @@ thread_local! {
 struct Request<'r> {
     host: &'r str,
     method: &'r str,
-    /// Each as it is in the path, and as it is compared.
+    /// Each segment as it is in the path, and as it is compared.
     segments: Vec<(String, String)>,
 }
 
@@ -120,8 +120,8 @@ impl Request<'_> {
         host_matches && (method.is_empty() || self.method == method) && self.is_at(rule)
     }
 
-    /// Whether an origin that takes encoded slashes for slashes sees another route's path, which
-    /// that route does not take as it stands.
+    /// Whether an origin that takes encoded slashes for slashes sees the path of another route, which the path as it is
+    /// does not match.
     fn hides_another(&self, found: usize) -> bool {
         let raw = self.segments.iter().map(|(raw, _)| raw.as_str());
         let path = raw.collect::<Vec<_>>().join("/");
@@ -136,7 +136,7 @@ impl Request<'_> {
         is_method_case || other.is_some_and(|other| other != found && !self.is_at(&RULES[other]))
     }
 
-    /// Whether the path is the rule's.
+    /// Whether the path matches that of the rule.
     fn is_at(&self, &(_, _, path, any_case): &Row) -> bool {
         let pattern: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
         let fixed = pattern.len() - usize::from(pattern.last() == Some(&"*"));

@@ -1,4 +1,4 @@
-//! Scalars of the file: what is read is spelled so that it reads the same, and mistakes lie in their text.
+//! Scalars of the file: each can be displayed so that it reads the same, and mistakes lie within their text.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -9,7 +9,7 @@ use tollgate::request::Partition;
 use tollgate::request::path::normalise;
 use tollgate::request::route::{HostPattern, PathPattern, PatternError};
 
-/// The input is the scalar's text; every reader has a look at it.
+/// The input is the scalar's text, which every reader tries.
 pub fn holds(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else {
         return;
@@ -59,7 +59,7 @@ pub fn holds(data: &[u8]) {
     let path = PathPattern::parse(text);
     if let Ok(path) = &path {
         assert!(path.params().iter().all(|name| text.contains(&**name)));
-        // What has no parameter and no rest is a path, and one that a request can have.
+        // A pattern without parameters and without `*` at its end is a path that a request can have.
         if path.params().is_empty() && !text.ends_with('*') {
             assert!(normalise(text).is_ok(), "{text}");
         }
@@ -67,7 +67,7 @@ pub fn holds(data: &[u8]) {
     pattern(text, path.err());
 }
 
-/// Asserts that what `read` takes reads the same as it is spelled.
+/// Asserts that what `read` accepts can be spelled so that it is read as the same value.
 fn same<T: PartialEq + std::fmt::Debug>(
     text: &str,
     read: impl Fn(&str) -> Result<T, ValueError>,

@@ -1,4 +1,4 @@
-//! Tokens: what nobody signed never verifies, whatever it says.
+//! Tokens: one that nobody signed never verifies, whatever it says.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use http::header::{AUTHORIZATION, HeaderValue};
 use tollgate::clock::Timestamp;
 use tollgate::request::jwt::{TokenRules, TokenVerifier, VerifyingKey};
 
-/// The input: a header's value.
+/// The input: the value of Authorization.
 pub fn holds(data: &[u8]) {
     let Ok(value) = HeaderValue::from_bytes(data) else {
         return;

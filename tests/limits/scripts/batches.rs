@@ -14,7 +14,7 @@ fn one_of_each(limit: u64) -> Vec<(Quota, CheckMode)> {
     algorithms().into_iter().map(quota).collect()
 }
 
-/// Packs each quota as a plan of its own, of the same partition.
+/// Packs a plan for each quota alone, all of the same partition.
 fn packed_apart(scripted: &Scripted, cost: u64) -> Vec<Packed> {
     let plan = scripted.plan(&scripted.rows, cost);
     let pack = |ask| {
@@ -29,7 +29,7 @@ fn packed_apart(scripted: &Scripted, cost: u64) -> Vec<Packed> {
     plan.iter().map(pack).collect()
 }
 
-/// Reads what a script replied to one plan, as a decision and as a peek.
+/// Reads what a script replied to one plan, as a peek and as a decision; `None` if it is no reply.
 fn read(plan: &[Check<'_>], bytes: &[u8]) -> Option<Verdict> {
     let mut replies = Replies::read(bytes.to_vec()).ok()?;
     let reply = replies.next(plan.len()).ok()?;
@@ -46,7 +46,7 @@ fn batch_is_decided_as_one_by_one() {
     for (round, cost) in [1, 0, 2, 1, 3, 1, 2, 1].into_iter().enumerate() {
         let now = Some(START + Micros(20_000_000 * round as u64));
         let batch = packed_apart(&together, cost);
-        // Twice the same in one call: the second finds what the first has spent.
+        // The batch twice in one call: the second finds what the first has spent.
         let twice: Vec<_> = batch.iter().chain(&batch).cloned().collect();
         let replies = together.replies(now, &twice);
         let one_by_one = packed_apart(&apart, cost);
@@ -82,7 +82,7 @@ fn plan_with_a_foreign_key_fails_alone_and_spends_nothing() {
             "plan {index}: {reply:?}"
         );
     }
-    // What the plan of all five read before it failed is as the plans of one left it.
+    // The plan of all five fails after it has read some quotas, and leaves these as the plans of one left them.
     let peeks = scripted.replies(Some(START), &packed_apart(&scripted, 0));
     let again = packed_apart(&scripted, 1);
     for index in [0, 1, 3, 4] {
@@ -175,7 +175,7 @@ fn what_is_no_reply_is_an_error() {
         for length in 0..good.len() {
             assert_eq!(read(&plan, &good[..length]), None);
         }
-        // No byte makes it panic.
+        // No changed byte makes reading panic.
         for place in 0..good.len() {
             for byte in [0, 1, 2, 7, 127, 255] {
                 let mut bad = good.clone();

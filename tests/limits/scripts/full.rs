@@ -1,4 +1,4 @@
-//! A server whose memory is full: it goes on counting whom it counts, and nobody else.
+//! A server whose memory is full: it goes on counting the clients that it knows, and takes no new ones.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock};
@@ -33,8 +33,8 @@ enum Event {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// What has a key on a full server is decided and settled as the pure functions say, to the
-    /// microsecond, as if the plan were that alone; what has none stays without.
+    /// On a full server, quotas that have a key are decided and settled as the pure functions say, to the microsecond,
+    /// as if they were the whole plan; quotas without a key stay without one.
     #[test]
     fn full_server_decides_exactly_what_it_knows(
         rows in plans().prop_filter("what is without a key is left out", can_be_left_out),
@@ -104,7 +104,7 @@ fn agree(
     Ok(())
 }
 
-/// Says of each quota whether it has a key.
+/// Returns for each quota whether it has a key.
 fn known(lua: &mut Scripted) -> Vec<bool> {
     let keys: Vec<_> = (0..lua.rows.quotas.len())
         .map(|index| lua.key(index))
@@ -113,7 +113,7 @@ fn known(lua: &mut Scripted) -> Vec<bool> {
     keys.into_iter().map(exists).collect()
 }
 
-/// Returns the quotas that take part.
+/// Returns only the quotas that take part.
 fn part(rust: &Quotas, takes_part: &[bool]) -> Quotas {
     let kept: Vec<usize> = (0..takes_part.len())
         .filter(|&row| takes_part[row])
@@ -139,7 +139,7 @@ fn put_back(rust: &mut Quotas, part: Quotas, takes_part: &[bool]) {
     }
 }
 
-/// Gives quotas that take no part an answer without decision.
+/// Adds an answer without a decision for each quota that takes no part.
 fn spread(verdict: Verdict, takes_part: &[bool]) -> Verdict {
     let mut answers = verdict.answers.into_iter();
     let mut answer = |&takes_part: &bool| {
@@ -152,15 +152,15 @@ fn spread(verdict: Verdict, takes_part: &[bool]) -> Verdict {
     }
 }
 
-/// Says whether the rest of a plan is decided as if it were that alone: penalties are decided without a key, too, and
-/// what spills belongs together.
+/// Returns whether quotas without a key can be left out of these plans. A penalty cannot, because it is decided without
+/// a key, too; nor can credits, which belong to the quota that spills into them.
 fn can_be_left_out(rows: &Rows) -> bool {
     let is_alone =
         |(quota, mode): &(Quota, CheckMode)| !quota.is_penalty() && *mode != CheckMode::Spill;
     rows.quotas.iter().all(is_alone)
 }
 
-/// Known clients are decided exactly; a penalty for which there is no memory is none.
+/// Clients with a key are decided exactly; a penalty for which there is no memory does not begin.
 #[test]
 fn full_server_decides_a_plan_whose_penalty_it_cannot_keep() {
     let server = Server::start();
@@ -196,8 +196,8 @@ fn full_server_refuses_a_call_before_it_executes_anything() {
         known.decide(START, 3);
         set_full(&mut known, true);
         let aged = START + Micros(600_000_000);
-        // The first plan would delete its key, after which Redis lets a script without `#!lua` write
-        // what it likes.
+        // The first plan would delete its key, after which Redis would let a script without `#!lua` write whatever it
+        // likes.
         let decide = decide(Script::Decide, aged, &[(&known, 0), (&newcomer, 1)]);
         for call in [decide, spend(Script::Settle, &newcomer)] {
             let before = executed(&server);
@@ -226,7 +226,7 @@ fn plan_that_deletes_its_key_lets_no_newcomer_in() {
             panic!("no reply");
         };
         let mut replies = Replies::read(replies).expect("a time");
-        // A bucket that is full again is no change: its key stays until it expires.
+        // A bucket that is full again is not written, so its key stays until it expires.
         let stays = matches!(
             algorithm,
             Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. }
@@ -255,7 +255,7 @@ fn node_announces_itself_to_a_full_server() {
     }
 }
 
-/// Makes a call that decides a plan of a client's first quota each, with a cost.
+/// Makes a call that decides a plan of each client's quotas, each plan with its own cost.
 fn decide(script: Script, now: Timestamp, plans: &[(&Scripted, u64)]) -> Call {
     let packed = plans.iter().map(|(client, cost)| {
         wire::pack(
@@ -299,27 +299,27 @@ fn answer(client: &Scripted, cost: u64, reply: &Reply) -> CheckResult {
     verdict.answers[0]
 }
 
-/// Says how often the server has executed what scripts execute.
+/// Returns how often the server has executed each command that scripts execute.
 fn executed(server: &Server) -> BTreeMap<String, String> {
     let mut stats = server.info("commandstats");
     stats.retain(|name, _| name != "cmdstat_info" && !name.starts_with("cmdstat_eval"));
     stats
 }
 
-/// Makes the server full, or not any more.
+/// Makes the server full, or no longer full.
 fn set_full(client: &mut Scripted, is_full: bool) {
     let bytes = if is_full { "1" } else { "0" };
     client.command(&["CONFIG", "SET", "maxmemory", bytes]);
     client.is_full = is_full;
 }
 
-/// Returns the server that is filled again and again.
+/// Returns the server that the random cases fill again and again.
 fn server() -> &'static Mutex<Server> {
     static SERVER: OnceLock<Mutex<Server>> = OnceLock::new();
     SERVER.get_or_init(|| Mutex::new(Server::start()))
 }
 
-/// Says whether the server is full; mostly it is.
+/// Makes a server full in three of four cases.
 fn full() -> impl Strategy<Value = bool> {
     prop_oneof![3 => Just(true), 1 => Just(false)]
 }
@@ -335,7 +335,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// The answer of a check that takes no part.
+/// The answer to a check that takes no part.
 const UNDECIDED: CheckResult = CheckResult {
     decision: None,
     charged: None,

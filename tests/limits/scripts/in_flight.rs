@@ -15,7 +15,7 @@ use crate::support::redis::Value;
 use crate::traffic::START;
 
 const S: u64 = 1_000_000;
-/// How long what a gateway said counts.
+/// How long a grant or an announcement counts.
 const LEASE_US: u64 = 15 * S;
 
 /// What arrives at Redis.
@@ -23,9 +23,9 @@ const LEASE_US: u64 = 15 * S;
 enum Message {
     /// A request asks for units.
     Ask(u64),
-    /// As `Ask`, but another quota of its plan refuses.
+    /// As `Ask`, but another quota of the plan refuses.
     AskInVain(u64),
-    /// A gateway says how many units its requests hold.
+    /// A gateway announces how many units its requests hold.
     Announce(u64),
 }
 use Message::{Announce, Ask, AskInVain};
@@ -36,12 +36,12 @@ enum Reply {
     Admitted,
     Refused,
     Noted,
-    /// It is to be announced again.
+    /// A later message has arrived before, so the gateway is to announce again.
     Outdated,
 }
 use Reply::{Admitted, Noted, Outdated, Refused};
 
-/// One row of the value.
+/// What one gateway holds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Row {
     units: u64,
@@ -50,7 +50,7 @@ struct Row {
     ends_us: u64,
 }
 
-/// What Redis does, in the words of the contract.
+/// What Redis does by its contract: the rows of all gateways, by their ids.
 #[derive(Default)]
 struct Model(BTreeMap<u64, Row>);
 
@@ -68,14 +68,14 @@ impl Model {
         let latest_us = now_us + LEASE_US;
         let reply = match message {
             Announce(_) if sequence < row.highest => return Outdated,
-            // The announcement has it in its number.
+            // The announcement has already counted the units.
             Ask(_) | AskInVain(_) if sequence < row.announced && held <= quota => Admitted,
             Ask(_) | AskInVain(_) if sequence < row.announced => Refused,
             Ask(units) | AskInVain(units) if held + units > quota => Refused,
             Ask(_) | AskInVain(_) => Admitted,
             Announce(_) => Noted,
         };
-        // A lease of a clock that was ahead is no longer than any other.
+        // A lease from a clock that was ahead is cut to the length of all others.
         let is_cut = self.0.values().any(|row| row.ends_us > latest_us);
         match message {
             Announce(units) => {
@@ -103,7 +103,7 @@ impl Model {
     }
 }
 
-/// The scripts, and a quota of so many units beside one that admits nothing.
+/// The scripts, with this many units in flight beside a quota that refuses a cost of 2.
 struct Lua(Scripted);
 
 impl Lua {
@@ -165,7 +165,7 @@ impl Lua {
         }
     }
 
-    /// Returns how many units are held, and by whom.
+    /// Returns how many units are held in all, and how many by each gateway.
     fn held(&mut self, now: Timestamp) -> (u64, BTreeMap<u64, u64>) {
         let rows = self.0.rows.clone();
         let plan = [self.0.plan(&rows, 0)[0]];
@@ -187,10 +187,10 @@ fn in_flight(limit: u64) -> Quota {
     quota_of(Algorithm::InFlight, limit)
 }
 
-/// When, which gateway, its sequence number, what, the answer, and how many units are held then.
+/// Time in µs, gateway, its sequence number, message, reply, and how many units are held then.
 type Step = (u64, u64, u64, Message, Reply, u64);
 
-/// What a case is about, the quota, and what happens.
+/// What a case is about, its quota, and what happens.
 const CASES: &[(&str, u64, &[Step])] = &[
     (
         "gateways share the quota",

@@ -52,7 +52,7 @@ fn refused_plan_writes_nothing() {
 
 #[test]
 fn every_key_expires_when_its_state_stops_mattering() {
-    // A window of one bucket leaves for as long as it lasted.
+    // With one bucket, what was spent in a window ages out only during the whole next one.
     let classic = Algorithm::SlidingWindow {
         buckets: 1,
         oldest: OldestBucket::Weighted,
@@ -65,7 +65,7 @@ fn every_key_expires_when_its_state_stops_mattering() {
             scripted.decide(now, 5);
             let left_ms = i64::try_from(scripted.peek(now, 0)[0].reset.0 / 1000).expect("small");
             let alive_ms = lifetime_ms(&mut scripted);
-            // A second more. The test's time stands, the server's own has gone on a little.
+            // Keys live up to a bucket and a second longer. The test's clock stands still, the server's has gone on.
             let is_fit = (left_ms + 1..=left_ms + bucket_ms + 1_001).contains(&alive_ms);
             assert!(is_fit, "{algorithm:?}: {alive_ms} ms for {left_ms} ms");
             scripted.reset(now);
@@ -177,7 +177,7 @@ fn aged_entries_are_read_once_whoever_is_refused() {
     for step in 0..1000 {
         scripted.decide(START + Micros(step), 1);
     }
-    // The older half has aged; a cost of all is refused, again and again.
+    // The older half has aged out. The first request drops it; a cost of more than the rest is refused again and again.
     let later = START + Micros(60_000_000 + 499);
     scripted.decide(later, 1000);
     let before = commands(&server);
@@ -187,23 +187,23 @@ fn aged_entries_are_read_once_whoever_is_refused() {
     assert_eq!(commands(&server) - before, 10, "the head alone");
 }
 
-/// Counts the commands of logs that a server has executed.
+/// Counts the commands on logs that a server has executed.
 fn commands(server: &Server) -> u64 {
     let all = ["lindex", "lrange", "ltrim", "lset", "lrem", "rpush", "del"];
     all.map(|command| server.calls(command)).iter().sum()
 }
 
-/// What is done to a log at a time.
+/// A call on a log at a given time.
 type Step = fn(&mut Scripted, Timestamp);
 
-/// A call on a log touches a few blocks, however many there are.
+/// A call on a log touches only a few blocks, however many there are.
 #[test]
 fn no_call_on_a_long_log_touches_more_than_a_few_of_its_blocks() {
     const ENTRIES: u64 = 20_000;
     let server = Server::start();
     let quota = quota_of(Algorithm::SlidingLog, 2 * ENTRIES);
     let mut scripted = Scripted::on(&server, vec![(quota, CheckMode::Enforce)]);
-    // Of one and two units in turns, so that their number says nothing of their sum.
+    // Entries of one and two units in turns, so that their number says nothing about their sum.
     for entry in 0..ENTRIES {
         scripted.decide(START + Micros(entry * 1_000), 1 + entry % 2);
     }
@@ -233,7 +233,7 @@ fn no_call_on_a_long_log_touches_more_than_a_few_of_its_blocks() {
         ("the clock steps back", |log, at| {
             drop(log.decide(at - Micros(20_000_000), 1));
         }),
-        // By over a window: all entries become one of now.
+        // The clock has stepped back by more than a window, so all entries have become one of the current time.
         ("a look after that", |log, at| {
             let peek = log.peek(at - Micros(20_000_000), 40_000)[0];
             assert_eq!((peek.remaining, peek.admit), (24_998, false));
@@ -248,7 +248,7 @@ fn no_call_on_a_long_log_touches_more_than_a_few_of_its_blocks() {
         let before = commands(&server);
         step(&mut scripted, at);
         let commands = commands(&server) - before;
-        // At most this many times 8,176 bytes.
+        // At most this many elements of 8,176 bytes.
         assert!(commands <= 10, "{name}: {commands}");
     }
 }
@@ -308,7 +308,7 @@ fn only_a_fixed_set_of_scripts_is_ever_sent_and_cached() {
     }
 }
 
-/// What clients may call themselves.
+/// Values by which clients may be named.
 fn hostile() -> Vec<Vec<u8>> {
     vec![
         b"a:b".to_vec(),

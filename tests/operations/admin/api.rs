@@ -54,7 +54,7 @@ impl OfFile {
     }
 }
 
-/// Returns a file with an admin port, with or without a token.
+/// Returns a file with an admin port; `token` is a line of `[admin]`, or empty.
 pub(super) fn config(quota: &str, token: &str) -> String {
     let config = Config::limited("builtin:echo", &format!("quota = '{quota}'"));
     let text = config.admin("127.0.0.1:0").text();
@@ -81,7 +81,7 @@ pub(super) fn ask(
     client.answer()
 }
 
-/// Begins to read a stream of events.
+/// Opens a stream of events.
 #[track_caller]
 pub(super) fn follow(admin: SocketAddr, target: &str) -> Client {
     let mut stream = Client::connect(admin);
@@ -92,7 +92,7 @@ pub(super) fn follow(admin: SocketAddr, target: &str) -> Client {
     stream
 }
 
-/// Asks as the description's example of a call does.
+/// Makes a call with the description's example as its content, if there is one.
 #[track_caller]
 fn ask_example(address: SocketAddr, method: &str, path: &str, fields: &str) -> Answer {
     let of_call = &described()["paths"][path][method.to_lowercase()];
@@ -116,7 +116,7 @@ fn described() -> &'static Value {
     &DESCRIBED
 }
 
-/// Returns every method and path that the description has.
+/// Returns every method and path of the description.
 fn calls() -> Vec<(String, String)> {
     let paths = described()["paths"].as_object().expect("an object");
     let calls = paths.iter().flat_map(|(path, calls)| {
@@ -127,7 +127,7 @@ fn calls() -> Vec<(String, String)> {
     calls.collect()
 }
 
-/// Checks an answer against what the description says of it.
+/// Checks an answer against its description.
 #[track_caller]
 pub fn assert_described(method: &str, path: &str, answer: &Answer) {
     let of_call = &described()["paths"][path][method.to_lowercase()];
@@ -149,7 +149,7 @@ pub fn assert_described(method: &str, path: &str, answer: &Answer) {
     }
 }
 
-/// Checks what an event says against the description's schema of that name.
+/// Checks the content of an event against the description's schema of that name.
 #[track_caller]
 pub(super) fn assert_schema(name: &str, content: &Value) {
     let schema = json!({ "$ref": format!("#/components/schemas/{name}") });
@@ -179,15 +179,15 @@ fn the_description_has_every_call_and_no_other() {
     assert_eq!(known, described);
 }
 
-/// A policy that credits are granted under, as the example has it.
+/// A policy under which credits can be granted, as the description's example does.
 const CREDITS: &str = "[policies.c]\nquota = 'credits'\nallow_loss = true\n";
 
-/// The status of a good request: a gateway inside of a test cannot be started again.
+/// Returns the status of a good call; an upgrade fails, because a test cannot be started a second time.
 fn usual(path: &str) -> u16 {
     match path {
         "/api/upgrade" => 503,
         "/dashboard/{file}" => 404,
-        // It is a stream alone.
+        // It can only be had as a stream.
         "/api/trace" => 406,
         _ => 200,
     }
@@ -270,7 +270,7 @@ fn what_changes_state_or_names_clients_needs_the_token_that_is_set() {
         assert_eq!(answer.status, usual(&path), "{method} {path}");
         let lower = RIGHT.to_lowercase();
         let answer = ask_example(with.admin(), &method, &path, &lower);
-        // What was blocked is blocked no more.
+        // The client is no longer blocked, because the call before has unblocked it.
         let again = if path == "/api/keys/unblock" {
             404
         } else {
@@ -329,7 +329,7 @@ fn no_call_is_answered_for_another_site_or_through_a_gateway_whatever_its_token(
 fn nothing_of_the_api_is_reachable_through_a_public_listener() {
     let gateway = OfFile::start(&config("10000 per minute", TOKEN));
     for (method, path) in calls() {
-        // Here it is a path of the route `/*`, whose upstream echoes it.
+        // Through this listener it is a path of the route `/*`, whose upstream echoes it.
         let path = path.replace(['{', '}'], "");
         let echoed = ask(gateway.public(), &method, &path, RIGHT, "").json();
         assert_eq!([&echoed["method"], &echoed["path"]], [&*method, &*path]);
@@ -383,7 +383,7 @@ fn hostile_content_is_refused_and_reloads_nothing() {
         "POST /api/reload HTTP/1.1\r\nHost: localhost\r\n{typed}Transfer-Encoding: chunked\r\n\r\n"
     ));
     let piece = "a".repeat(1 << 16);
-    // It may close in the middle.
+    // The gateway may close the connection before all is sent.
     for _ in 0..17 {
         let _ = client
             .wire

@@ -8,7 +8,7 @@ use crate::support::{Client, Config, Process, eventually, get, process};
 
 const TOKEN: &str = "[admin]\ntoken = '0123456789abcdef'\n";
 
-/// Runs a command on a file; returns its exit status, and what it says on either stream.
+/// Runs a command on a file; returns its exit status, and what it prints to stdout and stderr.
 fn tollgate(file: &Path, arguments: &[&str]) -> (i32, String, String) {
     let path = file.to_str().expect("text");
     let ran = process::tollgate(&[arguments, &["--config", path]].concat(), Path::new("."));
@@ -27,7 +27,7 @@ fn config(quota: &str) -> Config {
     Config::limited("http://127.0.0.1:9", &format!("quota = '{quota}'"))
 }
 
-/// Puts the token into the file of a gateway.
+/// Adds the token to the file of a gateway.
 fn with_token(process: &Process) {
     let text = fs::read_to_string(process.file()).expect("a file");
     process.rewrite_text(&text.replace("[admin]\n", TOKEN));
@@ -41,7 +41,7 @@ fn reload_waits_and_prints_what_changed_or_what_is_wrong() {
                     changed through its port\ntollgate: to reload, send SIGHUP instead: `kill -HUP PID`, or `systemctl \
                     reload tollgate`\n";
     assert_eq!(tollgate(file, &["reload"]), said(1, "", no_token));
-    // It changes nothing, so it needs no token where there is none.
+    // The check changes nothing, so it needs no token if the gateway has none.
     let against = ["check", "--against", "running"];
     let nothing = "a reload would change nothing\n0 of 0 known clients would be refused now (0 with the running \
                    configuration)\n";
@@ -221,7 +221,7 @@ fn check_says_what_another_file_changes() {
     assert_eq!(tollgate(&old, &["check", "--against", bad]).0, 78);
 }
 
-/// Puts one text in the place of every time and every span of seconds.
+/// Replaces every time and every span of seconds by one word.
 fn timeless(text: &str) -> String {
     let words = text.split_inclusive([' ', '\n', ')']).map(|word| {
         let bare = word.trim_end_matches([' ', '\n', ')', ',', ';']);
@@ -307,7 +307,7 @@ fn keys_say_what_a_client_has_and_what_was_done() {
         transcript.extend(all);
     }
     insta::assert_snapshot!(transcript);
-    // The log names clients, and what is packed for others does not.
+    // The log names clients, but a support dump, which is meant for others, does not.
     process.wait_for_line(&["an operator acted on a client", "10.0.0.0/8"]);
     let mut client = Client::connect(process.admin);
     let fields = "Host: localhost\r\nAuthorization: Bearer 0123456789abcdef\r\n";
@@ -373,7 +373,7 @@ fn trace_shows_the_next_requests_step_by_step() {
     let arguments = ["trace", "--refused", "--policy", "p", "--count", "1"];
     let file = process.file().to_owned();
     let tracing = std::thread::spawn(move || tollgate(&file, &arguments));
-    // It is not known from outside when it watches.
+    // Nothing shows when the command begins to watch, so requests are sent until one is traced.
     eventually("a request is traced", || {
         get(process.public, "/items", "");
         tracing.is_finished().then_some(())

@@ -1,13 +1,13 @@
-//! The connections of the admin port: kept, full, slow.
+//! The connections of the admin port: kept open, at their maximum, and slow.
 
 use std::net::SocketAddr;
 
 use super::api::{OfFile, config};
 use crate::support::{Client, Config, Process, eventually};
 
-/// As many as there may be.
+/// Most connections that the admin port keeps open.
 const MOST: usize = 64;
-/// As many event streams as there may be.
+/// Most event streams that the admin port serves at once.
 const MOST_STREAMS: usize = 16;
 
 fn gateway() -> OfFile {
@@ -40,13 +40,13 @@ fn a_full_port_closes_the_connection_that_has_waited_longest() {
     for client in &mut clients {
         assert_eq!(live(client), 200);
     }
-    // The oldest is the one that has been answered most recently.
+    // The oldest connection is now the one that was answered most recently.
     assert_eq!(live(&mut clients[0]), 200);
     assert_eq!(live(&mut Client::connect(admin)), 200);
     clients[1].assert_closed();
     assert_eq!(live(&mut clients[0]), 200);
     assert_eq!(live(&mut clients[2]), 200);
-    // Nor do those stay that have sent no whole request.
+    // Connections that have sent no whole request do not stay either.
     let begun = |part: &&str| {
         let mut client = Client::connect(admin);
         client.send(part);
@@ -73,7 +73,7 @@ fn clients_that_send_or_read_nothing_keep_nobody_out() {
     ];
     let hold = |address: SocketAddr, part: &str| {
         let mut client = Client::connect_narrow(address);
-        // It may be closed already to make room.
+        // The connection may be closed already, to make room.
         let _ = client.wire.write(part.as_bytes());
         client
     };
@@ -115,7 +115,7 @@ fn event_streams_are_bounded_and_make_room_for_nobody() {
             (head.status, head.field("content-type")),
             (200, Some("text/event-stream"))
         );
-        // What was logged before it came.
+        // What was logged before the stream began.
         client.until("\"listening\"");
     }
     let mut one_more = Client::connect(admin);

@@ -1,4 +1,4 @@
-//! The page that the admin port serves to browsers: all of it is embedded, and it may do no more than it needs.
+//! The page that the admin port serves to browsers: all of it is embedded, and it may do only what it needs to.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use crate::support::Answer;
 
 const HTML: &str = "Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n";
 
-/// Asks for a file as a browser does.
+/// Requests a file as a browser does, and checks its fields for browsers.
 #[track_caller]
 fn page_file(admin: SocketAddr, path: &str) -> Answer {
     let fields = format!("{HTML}Sec-Fetch-Site: same-origin\r\n");
@@ -28,7 +28,7 @@ fn page_file(admin: SocketAddr, path: &str) -> Answer {
     answer
 }
 
-/// Returns what is quoted behind a word that has the quote.
+/// Returns the quoted texts that follow `word`, which includes their opening quote.
 fn quoted<'t>(text: &'t str, word: &str) -> Vec<&'t str> {
     let quote = if word.contains('"') { '"' } else { '\'' };
     let found = text.split(word).skip(1);

@@ -48,7 +48,7 @@ fn a_stream_begins_with_the_last_minutes_and_says_what_each_step_brings() {
         (&step["store"]["state"], &step["reload"]),
         (&"ok".into(), &Value::Null)
     );
-    // Who comes later sees what has been, by policy and route.
+    // A stream that begins later starts with what has been counted, by policy and route.
     let history = follow(admin, "/api/live").event("history");
     let of = |list: &str, name: &str| -> Value {
         let mut found = history[list].as_array().expect("a list").iter();

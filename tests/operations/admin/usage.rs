@@ -8,7 +8,7 @@ use tollgate::clock::Micros;
 use super::api::{OfFile, RIGHT, TOKEN, ask, assert_described, config};
 use crate::support::Client;
 
-/// Asks for what the API shows of clients.
+/// Returns what the API shows of clients.
 fn shown(admin: SocketAddr, query: &str) -> Value {
     let path = format!("/api/usage{query}");
     let answer = ask(admin, "GET", &path, RIGHT, "");
@@ -69,7 +69,7 @@ fn top_clients_are_found_and_can_be_blocked_by_what_is_shown_of_them() {
         assert_eq!(answer.status, status, "{query}");
         assert_described("GET", "/api/usage", &answer);
     }
-    // A reload keeps them.
+    // A reload keeps the counts.
     let reloaded = ask(admin, "POST", "/api/reload", RIGHT, "");
     assert_eq!(reloaded.status, 200, "{}", reloaded.text());
     assert_eq!(shown(admin, "")["policies"][0], *policy);

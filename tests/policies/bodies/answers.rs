@@ -1,11 +1,11 @@
-//! What an answer costs that tells, that does not, and that cannot be read.
+//! What answers cost: those that report a cost, those that do not, and those that cannot be read.
 
 use super::{POLICY, REPORTED, Reply, chunked, cut, json, left, of_type, origin, raw};
 use crate::stores::on_each_store;
 use crate::support::ratelimit::remaining;
 use crate::support::{Client, Config, eventually};
 
-/// Answers that tell what they cost.
+/// Answers that report what they cost.
 fn reported() -> Vec<(&'static str, Reply, i64)> {
     let stream = "text/event-stream";
     let event = "data: {\"usage\":{\"total_tokens\":40}}\n\n";
@@ -48,7 +48,7 @@ fn reported() -> Vec<(&'static str, Reply, i64)> {
     ]
 }
 
-/// Whole answers that do not.
+/// Whole answers that do not report a cost.
 fn unreported() -> Vec<(&'static str, Reply, i64)> {
     let stream = "text/event-stream";
     let done = "data: [DONE]\n\n";
@@ -76,7 +76,7 @@ fn unreported() -> Vec<(&'static str, Reply, i64)> {
     ]
 }
 
-/// Answers that cannot be read, or not to their end.
+/// Answers that cannot be read, or not to their end, and a counterpart that can.
 fn unreadable() -> Vec<(&'static str, Reply, i64)> {
     let with = |fields: &str, body: &str| {
         raw(
@@ -165,7 +165,7 @@ fn unreadable() -> Vec<(&'static str, Reply, i64)> {
     ]
 }
 
-/// Asks for each reply in turn, and looks at what it cost under a policy that reserves 10.
+/// Requests each reply in turn, and checks what it costs under a policy that reserves 10.
 pub(super) fn costs(policy: &str, table: &[(&str, Reply, i64)]) {
     let replies = (0..).zip(table);
     let replies: Vec<_> = replies
@@ -184,7 +184,7 @@ pub(super) fn costs(policy: &str, table: &[(&str, Reply, i64)]) {
                 before - 10,
                 "{what}: the reserve is reported"
             );
-            // Some are cut.
+            // Some answers are cut off.
             let _ = asking.finish(&mut answer);
             eventually(what, || (before - left(&mut client) == *cost).then_some(()));
             before -= cost;

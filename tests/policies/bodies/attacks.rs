@@ -19,12 +19,12 @@ fn config(origin: &Origin, policy: &str) -> Config {
     Config::limited(origin.url(), policy).one_worker()
 }
 
-/// Bytes of one text that must not be held.
+/// Bytes of one text, which the gateway must not hold.
 const GIGABYTE: usize = 1 << 30;
-/// Most that a gateway may take beside what it takes anyway.
+/// Most bytes of memory that a gateway may take on top of what it takes anyway.
 const MEMORY_MAX: u64 = 24 << 20;
 
-/// Writes a JSON document with a text of a gigabyte before what tells the cost.
+/// Writes a JSON document with a text of a gigabyte before the member that reports the cost.
 fn write_gigabyte(exchange: &mut Exchange) -> Result<()> {
     let (before, after) = ("{\"text\":\"", "\",\"usage\":{\"total_tokens\":25}}");
     let length = before.len() + GIGABYTE + after.len();
@@ -259,7 +259,7 @@ fn a_policy_that_marks_settles_as_one_that_refuses() {
         let left: Vec<_> = (0..3)
             .map(|_| remaining(&client.get("/", ""), "p"))
             .collect();
-        // The second takes 25 of 15, and the third finds nothing.
+        // The second costs 25 where 15 are left, and the third finds nothing.
         assert_eq!(left, [30, 5, 0]);
         let over = |request: &Recorded| !request.head.fields("tollgate-over").is_empty();
         let over: Vec<_> = origin.requests().iter().map(over).collect();
@@ -302,7 +302,7 @@ fn requests_that_are_forms_or_endless_reserve_what_cannot_be_read() {
     let fields = "Content-Type: multipart/form-data; boundary=a\r\n";
     let answer = client.post("/zero", fields, form);
     assert_eq!(1_000_000 - remaining(&answer, "p"), 5000);
-    // Far more than is held passes on, as it comes.
+    // A body far larger than what is held passes on, as it comes.
     let piece = "a".repeat(1 << 16);
     client.send("POST /zero HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n");
     for _ in 0..64 {

@@ -1,4 +1,4 @@
-//! Many conversations at once: what is counted in the end is what was told, and the most that can be said elsewhere.
+//! Many conversations at once: each costs what its answer reports, or the most that is known if it reports nothing.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use crate::support::http2::{self, Http2};
 use crate::support::ratelimit::remaining;
 use crate::support::{After, Client, Config, Exchange, Fleet, Gate, Origin, eventually, start};
 
-/// Larger than all of a test spends, in one window that is longer than any test.
+/// More than a test spends, in one window that is longer than any test.
 const QUOTA: i64 = 2_000_000_000;
 
 const POLICY: &str = "algorithm = 'fixed-window'\npartition = []\nmax_cost = 5000\n\
@@ -24,12 +24,12 @@ const POLICY: &str = "algorithm = 'fixed-window'\npartition = []\nmax_cost = 500
      reserve = 'request-json:/max_tokens'\nreserve_default = 300\n\
      refund_on = ['5xx', 'response-json:/error']";
 
-/// What becomes of one request.
+/// One request, and what becomes of it.
 #[derive(Clone, Copy, Debug)]
 struct Conversation {
     over_http2: bool,
     reserve: i64,
-    /// What the answer tells, if it does.
+    /// Units that the answer reports, if it reports any.
     reported: i64,
     turn: Turn,
 }
@@ -38,26 +38,26 @@ struct Conversation {
 enum Turn {
     Document,
     Stream,
-    /// A document that tells in steps.
+    /// A document that reports its units in steps.
     Steps,
-    /// A stream whose last event tells less than one before it.
+    /// A stream whose last event reports less than one before it.
     Falling,
     /// A document that ends with its connection.
     Closed,
     /// An error in place of an answer.
     Error,
-    /// A stream that tells, and then of an error.
+    /// A stream that reports its units, and then an error.
     ErrorTold,
-    /// A stream that tells of an error after a part.
+    /// A stream that reports an error after an event without units.
     ErrorUntold,
-    /// A stream that does not tell.
+    /// A stream that reports nothing.
     Silent,
     Compressed,
     NoContent,
     Failed,
-    /// The origin breaks off after it has told.
+    /// The origin breaks off after it has reported.
     Cut,
-    /// The client leaves after it was told.
+    /// The client leaves after the answer has reported.
     Left,
     /// The client leaves before its answer begins.
     LeftUnanswered,
@@ -66,7 +66,7 @@ enum Turn {
 }
 
 impl Conversation {
-    /// Returns what it must cost.
+    /// Returns the units that the conversation must cost.
     fn cost(self) -> i64 {
         match self.turn {
             Turn::Document
@@ -156,7 +156,7 @@ impl Conversation {
         }
     }
 
-    /// Waits until the origin has the whole request, which `told` tells from the others that are not answered.
+    /// Waits until the origin has the whole request; its `reported` differs from that of every other conversation.
     fn wait_until_asked(self, origin: &Origin) {
         let body = self.asks();
         eventually("the origin is asked", || {
@@ -169,7 +169,7 @@ impl Conversation {
     }
 }
 
-/// An origin that does what the request says.
+/// An origin that does what the request's body says.
 fn origin() -> Origin {
     Origin::scripted(|exchange| {
         exchange.read_body()?;
@@ -236,7 +236,7 @@ fn origin() -> Origin {
 
 const ERROR: &str = r#"{"error":{"code":529}}"#;
 
-/// A document that tells its units in three steps, and at its top the last alone.
+/// A document that reports its units in three steps, and at its top only those of the last one.
 fn steps(units: i64) -> String {
     let parts = [units / 3, units / 5, units - units / 3 - units / 5];
     let steps = parts.map(|part| json!({ "tokens": part }));
@@ -259,7 +259,7 @@ fn answer(
     exchange.write(bytes + "0\r\n\r\n")
 }
 
-/// Returns as many conversations, always the same.
+/// Returns this many conversations, the same ones each time.
 fn conversations(count: usize) -> Vec<Conversation> {
     let turn = prop::sample::select(vec![
         Turn::Document,
@@ -293,7 +293,7 @@ fn conversations(count: usize) -> Vec<Conversation> {
     conversations.collect()
 }
 
-/// Returns what is left of the quota, by a request that reserves and costs nothing.
+/// Returns what is left of the quota, as told to a request that reserves and costs nothing.
 fn left(gateway: SocketAddr) -> i64 {
     let zero = r#"{"turn":"Document","reported":0,"max_tokens":0}"#;
     remaining(&Client::connect(gateway).post("/", "", zero), "p")
@@ -304,7 +304,7 @@ fn config(endpoint: &str, quota: i64) -> Config {
     Config::limited(endpoint, &policy)
 }
 
-/// Holds all conversations through those gateways, eight at a time, and compares what they cost.
+/// Holds a thousand conversations through these gateways, eight at a time, and checks what they cost in all.
 fn converse(gateways: &[SocketAddr], origin: &Origin) {
     let conversations = conversations(1000);
     thread::scope(|scope| {
@@ -336,7 +336,7 @@ fn a_thousand_conversations_cost_what_they_told_to_the_unit() {
 #[test]
 fn a_thousand_conversations_over_http2_to_the_upstream_cost_what_they_told_to_the_unit() {
     let origin = origin();
-    // It speaks HTTP/2 on its listener, and passes everything on.
+    // The upstream is a gateway that speaks HTTP/2 on its listener, and passes everything on.
     let upstream = start(&Config::to(origin.url()).route("/*", ""));
     let endpoint = format!("h2c://{}", upstream.public);
     let running = start(&config(&endpoint, QUOTA));
@@ -350,7 +350,7 @@ fn a_thousand_conversations_with_a_fleet_cost_what_they_told_to_the_unit() {
     converse(&fleet.addresses(), &origin);
 }
 
-/// An origin that answers when the gate opens: a request costs what it says, or 1.
+/// An origin that answers when the gate opens: a request costs the `reported` of its body, or 1.
 fn gated() -> (Gate, Origin) {
     let gate = Gate::default();
     let origin = Origin::scripted({
@@ -368,10 +368,10 @@ fn gated() -> (Gate, Origin) {
     (gate, origin)
 }
 
-/// Has room for ten requests that reserve 1000 each.
+/// A quota with room for ten requests that reserve 1000 each, but not for eleven.
 const TEN: i64 = 10_999;
 
-/// Sends fifty requests at once, of which ten are admitted, and cost 1 each in the end.
+/// Sends fifty requests at once, of which ten are admitted; these cost 1 each in the end.
 fn ask_fifty_times(gateways: &[SocketAddr], gate: &Gate) {
     let addresses = gateways.iter().cycle().take(50);
     let mut clients: Vec<_> = addresses.map(|address| Client::connect(*address)).collect();

@@ -15,7 +15,7 @@ fn bodies_are_held_within_bounds() {
     for client in &mut waiting {
         client.send(format!("{head}{begun}"));
     }
-    // One that does not fit beside them.
+    // A third body does not fit beside the first two.
     let mut third = Client::connect(running.public);
     let full = eventually("the others are held", || {
         let answer = third.post("/zero", "", &"a".repeat(3000));
@@ -26,7 +26,7 @@ fn bodies_are_held_within_bounds() {
             .as_str()
             .is_some_and(|text| text.contains("being buffered"))
     );
-    // One that leaves spends nothing and gives its room back.
+    // A client that leaves spends nothing and gives its room back.
     drop(waiting.pop());
     let admitted = eventually("there is room again", || {
         let answer = Client::connect(running.public).post("/zero", "", &"a".repeat(3000));
@@ -138,7 +138,7 @@ fn only_what_a_policy_reads_itself_can_refuse_a_request() {
     let free = "overrides_by = 'header:x-plan'\noverrides = { free = 'unlimited' }";
     let small = RESERVING.replace("max_reserve_body = '4KiB'", "max_reserve_body = '1KiB'");
     let shadow = RESERVING.replace("\nmax_reserve_body = '4KiB'", "\nmode = 'shadow'");
-    // The length alone is enough for one policy, another never refuses, grants everything, or reads less.
+    // The enforced policy needs only the length, or little of the body; the other never refuses, or grants everything.
     for (enforced, other, fields, length, reserved) in [
         (bytes, &*shadow, "", 3000, 3000),
         (

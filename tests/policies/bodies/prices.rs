@@ -5,7 +5,7 @@ use crate::stores::on_each_store;
 use crate::support::ratelimit::remaining;
 use crate::support::{Client, Config, Origin};
 
-/// A policy whose response of 25 tokens costs 50 times a price, and that has 1000000.
+/// A policy of 1000000 units, under which a response of 25 tokens costs 50 times a price.
 const PRICED: &str = "quota = '1000000 per hour'\nalgorithm = 'fixed-window'\npartition = []\n\
      cost = [{ from = 'response-json:/usage/total_tokens', times = 2, price = 'token' }]\n\
      reserve = [{ from = 'request-json:/max_tokens', price = 'token', or = 100 }]\n\
@@ -13,8 +13,8 @@ const PRICED: &str = "quota = '1000000 per hour'\nalgorithm = 'fixed-window'\npa
      cost_unknown = [{ from = 'response-bytes', price = 'token' }]\ncost_by = 'request-json:/model'\n\
      prices = { 'a*' = { token = 1 }, ab = { token = 3 }, b = { token = 0.5 }OTHERS }";
 
-/// A request: its fields, its body, whether its model is known, what it reserves and costs if others have the dearest
-/// price.
+/// A request: its fields, its body, whether its model is known, and what it reserves and costs if other models have the
+/// dearest price.
 type Priced<'a> = (&'a str, &'a str, bool, i64, i64);
 
 fn upstream() -> Origin {
@@ -67,7 +67,7 @@ fn the_model_selects_the_prices_and_an_unknown_one_has_the_dearest() {
     for (others, mode) in [
         (", '*' = 'dearest'", "enforce"),
         (", '*' = { token = 3 }", "enforce"),
-        // Nothing is refused because of a policy that refuses nothing.
+        // A policy that only marks refuses nothing, not even a model without a price.
         ("", "mark"),
     ] {
         on_each_store(|start| {

@@ -15,7 +15,7 @@ use tollgate::snapshot::RouteBodies;
 use super::{Reply, cut, origin};
 use crate::support::{After, Client, Config, Process};
 
-/// `recorded/index.toml`.
+/// The file `recorded/index.toml`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Index {
@@ -30,12 +30,12 @@ struct Recorded {
     file: String,
     #[serde(rename = "type")]
     content_type: Option<String>,
-    /// A field besides.
+    /// A further field of the answer's head.
     field: Option<String>,
     #[serde(default)]
     framing: Framing,
     terms: Terms,
-    /// `response_format` and `stream_end`.
+    /// Lines of the route: `response_format` and `stream_end`.
     #[serde(default)]
     route: String,
     cost: u64,
@@ -48,7 +48,7 @@ enum Framing {
     #[default]
     Chunked,
     Length,
-    /// HTTP/1.1 and HTTP/1.0, ended by the connection's end.
+    /// The body ends with the connection, in HTTP/1.1; `Close10` is the same in HTTP/1.0.
     Close11,
     Close10,
 }
@@ -59,7 +59,7 @@ enum Terms {
     Chat,
     Responses,
     Messages,
-    /// The same, of whose inputs the last counts.
+    /// As `Messages`, but the last count of input tokens is taken, not the largest.
     MessagesLast,
     Gemini,
     Cohere,
@@ -119,7 +119,7 @@ impl Recorded {
         fs::read(format!("tests/policies/bodies/recorded/{}", self.file)).expect(&self.file)
     }
 
-    /// Returns the answer whose body comes in these pieces.
+    /// Returns the answer, with its body in these pieces.
     fn reply(&self, pieces: &[&[u8]]) -> Reply {
         let version = if self.framing == Framing::Close10 {
             "1.0"
@@ -214,7 +214,7 @@ fn each_recorded_answer_costs_what_it_told_in_pieces_of_any_size() {
     }
 }
 
-/// What reads and settles the answers of a row.
+/// The parts of a configuration that read and settle the answers of a row.
 struct Settling {
     bodies: Arc<RouteBodies>,
     cost: Arc<BodyCost<NumberIndex>>,
@@ -242,7 +242,7 @@ impl Settling {
         }
     }
 
-    /// Returns what is charged if these pieces have passed and the answer ended like this.
+    /// Returns what is charged if these pieces have passed and the answer ended in this way.
     fn charged(&self, pieces: &[&[u8]], end: Result<(), MissingCost>) -> u64 {
         let (pointers, last_event) = (
             Arc::clone(&self.bodies.response),
@@ -286,7 +286,7 @@ fn a_recorded_answer_costs_the_same_wherever_it_is_cut_in_two() {
     }
 }
 
-/// Only an event or document that says that the answer failed makes it cheaper, once it has come whole.
+/// Only an event or document that reports a failure makes an answer cheaper, and only once it has come whole.
 #[test]
 fn a_recorded_answer_costs_no_less_wherever_it_breaks_off() {
     for row in index().recorded {

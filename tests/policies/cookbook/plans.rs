@@ -1,4 +1,4 @@
-//! Recipes for plans: who may spend how much of what, from when on.
+//! Recipes for plans: who may spend how much of what, and from when.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ use crate::support::{
     Client, Flow, Gate, Origin, Recorded, Running, TOKEN, eventually, get, order, secs,
 };
 
-/// Returns a recipe that listens on a free port, with an upstream that is built in.
+/// Returns a recipe that listens on a free port, with a built-in upstream.
 fn built_in(name: &str) -> String {
     let text = fs::read_to_string(folder().join(format!("{name}.toml"))).expect("a recipe");
     let text = text.replace("127.0.0.1:8080", "127.0.0.1:0");
@@ -21,7 +21,7 @@ fn built_in(name: &str) -> String {
     format!("{text}\n[admin]\naddress = \"off\"\n")
 }
 
-/// The manual clock begins on 2023-11-15 at midnight UTC, an hour later in Berlin.
+/// The manual clock begins on 2023-11-15 at midnight UTC, which is 01:00 in Berlin.
 #[test]
 fn billing_day() {
     with_issuer(&built_in("billing-day"), |running, token| {
@@ -55,7 +55,7 @@ fn url_lists() {
         let mut client = Client::connect(running.public);
         assert_eq!(count(&mut client, "/search/a", "", 3, 200), 3);
         assert_eq!(count(&mut client, "/suggest", "", 3, 200), 2);
-        // Whoever goes on stays refused; a second's pause, and it passes.
+        // A client that goes on asking stays refused; after a second's pause it is admitted.
         for _ in 0..6 {
             running.clock.advance(Micros(500_000));
             assert_eq!(count(&mut client, "/search/b", "", 6, 200), 0);
@@ -186,7 +186,7 @@ fn allowance() {
         );
         assert_eq!(count(&mut client, "/", key, 2, 200), 1);
         assert_eq!(count(&mut client, "/", "X-Api-Key: b\r\n", 4, 200), 3);
-        // The next month is another quota, before what was bought.
+        // The next month begins another quota, which is spent before what was bought.
         running.clock.advance(secs(16 * 86_400));
         assert_eq!(order(admin, "grant", &grant).status, 200);
         let of_month = get(running.public, "/", key);
@@ -213,7 +213,7 @@ fn login_penalty() {
             )
         };
         let wait = |secs: &str| (429, Some(secs.to_owned()));
-        // On Redis a failure of before may be given back a little later than the next one is decided.
+        // On Redis, the unit of a success may come back a little after the next request is decided.
         (0..3).for_each(|_| assert_eq!(login("200").0, 200));
         (0..5).for_each(|_| assert_eq!(login("401").0, 401));
         assert_eq!(login("200"), wait("900"));
@@ -225,7 +225,7 @@ fn login_penalty() {
     });
 }
 
-/// Has so many requests in progress, with these fields.
+/// Begins this many requests with these fields, and leaves them in progress.
 fn begin(running: &Running, target: &str, fields: &str, count: usize) -> Vec<Client> {
     let begun = (0..count).map(|_| Client::asking(running.public, target, fields));
     begun.collect()
@@ -249,7 +249,7 @@ fn at_once() {
         for client in &mut held {
             assert_eq!(client.answer().status, 200);
         }
-        // Those that were refused are not of the hundred.
+        // The requests that were refused did not count towards the hundred per minute.
         let last = eventually("a unit has come back", || {
             let answer = client.get("/", alice);
             (answer.status == 200).then_some(answer)
@@ -274,7 +274,7 @@ fn busy_tenants() {
         let refused = client.get("/login", tenant);
         assert_eq!(refused.problem()["violated-policies"], json!(["login"]));
         (0..20).for_each(|_| assert_eq!(client.get("/", tenant).status, 200));
-        // What the login refused is not of the tenant's quota.
+        // Requests that `login` refused did not count towards the tenant's quota.
         assert!(remaining(&client.get("/", tenant), "tenant") >= 3000 - 26);
     });
 }
@@ -297,7 +297,7 @@ fn regions() {
         }
         let refused = client.get("/orders", key);
         assert_eq!(refused.problem()["violated-policies"], json!(["order"]));
-        // What the order refused is not of the key's quota.
+        // The request that `order` refused did not count towards the key's quota.
         assert_eq!(remaining(&client.get("/", key), "key"), 569);
     });
 }
@@ -335,7 +335,7 @@ fn tenants_at_once() {
     });
 }
 
-/// Runs a recipe on each store, with an origin that answers once the gate is open.
+/// Tests a recipe on each store, with an origin that answers once the gate is open.
 fn on_each_gated(name: &str, taste: impl Fn(&Running, &Origin, &Gate)) {
     for store in [String::new(), redis()] {
         println!("on {store:?}");

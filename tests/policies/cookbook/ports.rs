@@ -1,4 +1,4 @@
-//! Recipes about how clients come in, and which endpoints they come to.
+//! Recipes about how clients come in, and which endpoints their requests go to.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -8,7 +8,7 @@ use crate::support::gateway::start_text;
 use crate::support::ratelimit::remaining;
 use crate::support::{Client, Origin, eventually, get};
 
-/// Asks for a URL with curl at that address, and returns what curl writes of the answer.
+/// Requests a URL with curl from that address, and returns what curl prints of the answer in this format.
 fn curl(address: SocketAddr, url: &str, format: &str) -> String {
     let certificates = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/config/tls");
     let output = Command::new("curl")
@@ -54,7 +54,7 @@ fn https() {
         let answer = curl(running.public, "https://example.com/a?b", reported);
         assert_eq!(answer, "200 ");
     });
-    // Without the condition, what comes over TLS would be sent to where it comes from.
+    // Without the condition, requests over TLS would be redirected to their own URL.
     let (api, https) = text.split_once("[[routes]]").expect("two routes");
     let (_, https) = https.split_once("[[routes]]").expect("two routes");
     let https = https.replace("headers = { x-forwarded-proto = \"http\" }", "");
@@ -65,7 +65,7 @@ fn https() {
     );
 }
 
-/// Returns the recipe with two origins, and both of them.
+/// Returns a recipe with two origins, and the origins.
 fn with_two_origins(name: &str) -> (String, [Origin; 2]) {
     let origins = [obedient(), obedient()];
     let text = recipe(name, &origins[0]).replace("http://127.0.0.1:9001", &origins[1].url());
@@ -113,7 +113,7 @@ fn sticky() {
             "{sessions:?}"
         );
         assert!(sessions.contains(&[3, 0]) && sessions.contains(&[0, 3]));
-        // Which session is meant is not clear, so the address decides.
+        // Two cookies do not say which session is meant, so the address decides.
         let by_address = asked("");
         assert_eq!(asked("Cookie: session=1; session=2\r\n"), by_address);
     });

@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use crate::support::{After, Origin};
 
-/// What the model has read and written in every answer.
+/// Tokens that the model reads for every answer, and tokens that it writes.
 pub const PROMPT: i64 = 120;
 pub const ANSWER: i64 = 300;
 pub const TOTAL: i64 = PROMPT + ANSWER;
 
-/// A model's answer to that request, with its type: `stream` in the body asks for events, and `fail` for an error.
+/// Returns a model's answer to that request: `stream` in the body asks for events, and `fail` for an error.
 pub fn model(target: &str, body: &[u8]) -> (u16, &'static str, String) {
     let asked: Value = serde_json::from_slice(body).unwrap_or_default();
     if asked.get("fail").is_some() {
@@ -142,7 +142,7 @@ fn gemini(is_stream: bool, _: &Value) -> Vec<Value> {
     written.into_iter().map(message).collect()
 }
 
-/// An origin that answers as the model does, in chunks.
+/// An origin that answers as [`model`] does, in chunks.
 pub fn provider() -> Origin {
     Origin::scripted(|exchange| {
         exchange.read_body()?;

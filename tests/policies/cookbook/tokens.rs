@@ -7,18 +7,18 @@ use super::{on_each_store_text, with_issuer};
 use crate::support::ratelimit::remaining;
 use crate::support::{After, Answer, Client, Origin, Running, eventually};
 
-/// One of the recipes, and how its clients speak.
+/// One of the recipes, and how its clients speak to it.
 struct Recipe<'a> {
     name: &'a str,
     endpoint: &'a str,
-    /// The variable with the provider's key, and the field that the upstream finds it in.
+    /// The variable that holds the provider's key, and the field in which the upstream finds the key.
     secret: (&'a str, &'a str),
-    /// The field that says who a client is.
+    /// The field line that says who a client is.
     client: &'a str,
     policy: &'a str,
 }
 
-/// A request, what it reserves and what it costs.
+/// A request's target and body, what it reserves, and what it costs.
 type Call<'a> = (&'a str, &'a str, i64, i64);
 
 impl Recipe<'_> {
@@ -27,8 +27,8 @@ impl Recipe<'_> {
         text.replace(&format!("${{{}}}", self.secret.0), "the-real-key")
     }
 
-    /// Sends the calls one after the other on one connection, and looks at what is left of the quota. Returns the
-    /// connection: a request on another one may come before the last call is settled.
+    /// Sends the calls one after the other on one connection, and checks what is left of the quota. Returns the
+    /// connection, because a request on another one might come before the last call is settled.
     fn serves(&self, running: &Running, origin: &Origin, quota: i64, calls: &[Call]) -> Client {
         let mut client = Client::connect(running.public);
         let mut left = quota;
@@ -52,7 +52,7 @@ impl Recipe<'_> {
         client
     }
 
-    /// What is asked besides costs a unit each, and an error in place of an answer costs nothing.
+    /// Asserts that other requests cost a unit each, and that an error in place of an answer costs nothing.
     fn serves_besides(&self, mut client: Client, target: &str, others: &[(&str, &str)]) {
         let mut left = |method: &str, target: &str, body: &str| {
             let answer = match method {
@@ -71,7 +71,7 @@ impl Recipe<'_> {
         }
     }
 
-    /// What is not to be served is refused: another method or path, and whoever has no key.
+    /// Asserts that other methods, other paths, and clients without a known key are refused.
     fn refuses_strangers(&self, running: &Running, target: &str) {
         let mut client = Client::connect(running.public);
         assert_eq!(client.get(target, self.client).status, 404);
@@ -85,7 +85,7 @@ impl Recipe<'_> {
     }
 }
 
-/// Returns the refusal of a request that reserves all that its team has once something of it is spent.
+/// Returns the refusal of a request that reserves its team's whole quota, after another has spent some of it.
 fn refusal(running: &Running, recipe: &Recipe, target: &str, body: &str) -> Answer {
     let team = recipe.client.replace("team-a-7f3a9c", "team-b-51d0e2");
     let mut client = Client::connect(running.public);
@@ -189,7 +189,7 @@ fn anthropic_messages() {
         let calls = [
             (target, r#"{"max_tokens":1000}"#, 1005, TOTAL),
             (target, stream, 2000 + quarter(stream), TOTAL),
-            // The provider requires it, so what has none cannot be told.
+            // The provider requires `max_tokens`; a request without it reserves the default.
             (target, "{}", 250_000, TOTAL),
         ];
         let client = recipe.serves(running, &origin, 1_000_000, &calls);
@@ -284,7 +284,7 @@ fn gemini_generate_content() {
     .map(call);
     let origin = provider();
     let camel = r#"{"generationConfig":{"maxOutputTokens":1000}}"#;
-    // Google's servers take both spellings.
+    // Google's servers accept both spellings.
     let snake = r#"{"generation_config":{"max_output_tokens":2000}}"#;
     on_each_store_text(&recipe.text(&origin), |running| {
         let calls = [
@@ -316,7 +316,7 @@ fn prices_per_model() {
     };
     let target = "/openai/v1/chat/completions";
     let origin = provider();
-    // The bytes of the first 4 bodies times a quarter of the input's price, and 500 times that of the output.
+    // A request reserves its bytes times a quarter of the input's price, and its maximum of tokens times the output's.
     let large = r#"{"model":"gpt-5","max_tokens":500}"#;
     let dated = r#"{"model":"gpt-5-2025-08-07"}"#;
     let small = r#"{"model":"gpt-5-mini","max_tokens":500}"#;
@@ -355,7 +355,7 @@ fn prices_per_model() {
             ],
         );
         recipe.refuses_strangers(running, target);
-        // The most that one request may cost is all that the other team has.
+        // A request reserves at most what one may cost (`max_cost`), which is the other team's whole quota.
         let much = r#"{"model":"gpt-5","max_tokens":1999900}"#;
         let answer = refusal(running, &recipe, target, much);
         assert_eq!(answer.json()["error"]["code"], "429");
@@ -395,7 +395,7 @@ fn requests_and_tokens_and_a_budget() {
         let body = r#"{"max_tokens":994}"#;
         assert_eq!(left("u", "free", body), (200, [19, 39_001, 999_001]));
         assert_eq!(left("u", "free", body), (200, [18, 38_581, 998_581]));
-        // What one of them refuses costs the others nothing.
+        // A request that one of the quotas refuses costs the others nothing.
         let too_much = r#"{"max_tokens":39500}"#;
         assert_eq!(left("u", "free", too_much), (429, [18, 39_160, 999_160]));
         assert_eq!(left("u", "free", body), (200, [17, 38_161, 998_161]));

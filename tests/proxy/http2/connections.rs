@@ -1,4 +1,4 @@
-//! How a connection ends: deadlines, and the end of the gateway.
+//! How a connection ends: by deadlines, and when the gateway ends.
 
 use super::frames::{
     ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, Frames, GET, GOAWAY, HEADERS, NO_ERROR, PING,
@@ -6,10 +6,10 @@ use super::frames::{
 };
 use crate::support::{Client, Config, Gate, Origin, Process, Stepped, secs};
 
-/// A flag of DATA.
+/// The PADDED flag of DATA.
 const PADDED: u8 = 8;
 
-/// Begins a connection, and has one request answered on it.
+/// Opens a connection on which one request has been answered.
 fn answered(running: &Stepped) -> Frames {
     let mut client = Frames::connect(running.public, b"");
     client.send_all(&get(1));
@@ -40,7 +40,7 @@ fn a_head_that_is_not_completed_ends_its_connection_after_the_header_timeout() {
     client.send(HEADERS, END_STREAM, 3, &GET[..1]);
     running.advance(secs(9));
     assert!(client.client.is_silent(), "10 seconds are not over");
-    // What trickles in wins no time.
+    // A further piece of the head does not extend the deadline.
     client.send(CONTINUATION, 0, 3, &GET[1..2]);
     running.settle();
     assert!(client.client.is_silent(), "10 seconds are not over");
@@ -59,7 +59,7 @@ fn frames_without_a_byte_win_no_time_for_a_body() {
     client.send(HEADERS, END_HEADERS, 1, &post);
     origin.wait_for_requests(1);
     client.send(DATA, 0, 1, b"half");
-    // Nothing but padding is no byte either.
+    // Padding is no byte of the body either.
     for (flags, payload) in [(0, &b""[..]), (PADDED, b"\x03\0\0\0"), (0, b"")] {
         client.ping();
         running.advance(secs(2));
@@ -85,7 +85,7 @@ fn pings_keep_no_idle_connection() {
     assert_eq!(client.end(), NO_ERROR);
 }
 
-/// What a large head leaves in the decoder is freed with the connection.
+/// Because memory that a large head has taken in the decoder is freed only with the connection.
 #[test]
 fn a_connection_that_had_a_head_of_several_frames_is_idle_for_five_seconds_at_most() {
     let origin = Origin::plain();
@@ -104,7 +104,8 @@ fn a_connection_that_had_a_head_of_several_frames_is_idle_for_five_seconds_at_mo
 
 #[test]
 fn a_connection_is_idle_only_once_its_client_has_taken_all_answers() {
-    // What is the last part of some of them stays in the gateway, all else being in the kernels.
+    // For some of these sizes, the answer's last part is still in the gateway when all the rest is in the kernels'
+    // buffers.
     for bytes in [128, 160, 192, 224].map(|kib| kib * 1024) {
         let mut answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\n\r\n").into_bytes();
         answer.resize(answer.len() + bytes, b'x');
@@ -152,9 +153,9 @@ fn a_gateway_that_ends_answers_what_is_under_way_and_waits_for_no_ping() {
     let goaway = client.until(GOAWAY).payload;
     assert!(goaway[..4] >= [0, 0, 0, 3][..], "{goaway:?}");
     assert_eq!(goaway[4..], [0; 4]);
-    // It was on its way before its client knew.
+    // This request was on its way before its client knew of the GOAWAY.
     client.send_all(&get(3));
-    // This one's last stream is known once it answers the PING.
+    // The last stream of this connection is announced once its client answers the PING.
     let ping = polite.until(PING).payload;
     polite.send(PING, ACK, 0, &ping);
     assert_eq!(polite.until(GOAWAY).payload, [0, 0, 0, 1, 0, 0, 0, 0]);
@@ -184,7 +185,7 @@ fn a_head_that_a_client_has_begun_to_send_is_awaited_when_the_gateway_ends() {
         client.send_all(&head[..come]);
         (client, &head[come..])
     });
-    // One that has begun nothing shows when it would have been too late.
+    // A connection on which no head has begun is closed at once, so it shows that the gateway is ending.
     let mut idle = Frames::connect(process.public, b"");
     idle.ping();
     process.signal("TERM");

@@ -1,6 +1,6 @@
-//! HTTP/2 from clients: what streams carry, what becomes of a connection, and tunnels on streams.
+//! HTTP/2 from clients: what streams carry, how a connection ends, and tunnels on streams.
 //!
-//! `tests/edge` asks with clients that share no code with the gateway.
+//! `tests/edge` uses clients that share no code with the gateway.
 
 mod connections;
 mod frames;

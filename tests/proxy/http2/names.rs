@@ -1,4 +1,4 @@
-//! Names of fields, byte by byte.
+//! Names of fields, tested with every byte.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use super::frames::{DATA, END_HEADERS, END_STREAM, Frames, GOAWAY, HEADERS, RST_STREAM};
 use crate::support::{After, Client, Config, Origin, Running, start};
 
-/// Whether a byte may stand in a name (RFC 9110, section 5.6.2); HTTP/2 has no capitals there.
+/// Whether a byte is allowed in a name (RFC 9110, section 5.6.2); HTTP/2 allows no capitals there.
 fn may_stand(byte: u8, is_http2: bool) -> bool {
     byte.is_ascii_digit()
         || byte.is_ascii_lowercase()
@@ -15,14 +15,14 @@ fn may_stand(byte: u8, is_http2: bool) -> bool {
         || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// A field in HPACK, as a literal that is not indexed (RFC 7541, section 6.2.2).
+/// Encodes a field for HPACK, as a literal without indexing (RFC 7541, section 6.2.2).
 fn literal(name: &[u8]) -> Vec<u8> {
     let length = u8::try_from(name.len()).expect("a short name");
     [&[0, length], name, b"\x011"].concat()
 }
 
-/// Posts a body with a field of that name in its head or its trailers; returns the status, or none if the
-/// stream or the connection ended without one.
+/// Posts a body with a field of that name in its head or its trailers. Returns the status, or `None` if the stream or
+/// the connection ended without one.
 fn post_http2(running: &Running, name: &[u8], is_trailer: bool) -> Option<u16> {
     const POST: &[u8] = b"\x83\x86\x84\x01\x06a.test";
     let mut client = Frames::connect(running.public, &[]);
@@ -38,7 +38,7 @@ fn post_http2(running: &Running, name: &[u8], is_trailer: bool) -> Option<u16> {
     loop {
         let frame = client.next()?;
         match frame.kind {
-            // The status comes first: indexed, or as a literal of three digits.
+            // The status comes first, here always as an index of the static table.
             HEADERS => {
                 return Some(match frame.payload[0] {
                     0x88 => 200,
@@ -85,7 +85,7 @@ fn a_field_whose_name_is_no_token_reaches_no_origin() {
                 let post = if is_http2 { post_http2 } else { post_http1 };
                 let status = post(&running, &name, is_trailer);
                 let seen = origin.requests().split_off(before);
-                // A colon ends a name of HTTP/1.1.
+                // In HTTP/1.1, a colon ends the name.
                 if may_stand(byte, is_http2) || byte == b':' && !is_http2 {
                     assert_eq!(status, Some(200), "{case}");
                     continue;
@@ -132,7 +132,7 @@ fn an_answer_of_http_1_1_with_a_name_that_is_no_token_is_refused_or_breaks_off()
     let running = start(&Config::to(origin.url()).route("/*", ""));
     for sent in 0..=u8::MAX {
         byte.store(sent, SeqCst);
-        // A colon ends a name.
+        // A colon ends the name.
         let is_token = may_stand(sent, false) || sent == b':';
         for target in ["/head", "/trailers"] {
             let mut client = Client::asking(running.public, target, "");

@@ -1,4 +1,4 @@
-//! How many requests a client may reset, and which the gateway resets.
+//! How many requests a client may reset, and which ones the gateway resets.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use super::frames::{
 };
 use crate::support::{Config, Metered, Origin, Stepped, eventually, secs};
 
-/// A gateway with `/*` at an origin that never answers, with its log in a file.
+/// A gateway whose `/*` is an origin that never answers, and PUTs to `/` are answered; its log is in a file.
 fn beside_mute(origin: &Origin, log: &std::path::Path, listener: &str) -> Stepped {
     let config = Config::to(origin.url())
         .admin("127.0.0.1:0")
@@ -24,11 +24,11 @@ fn beside_mute(origin: &Origin, log: &std::path::Path, listener: &str) -> Steppe
     Stepped::start(&config)
 }
 
-/// A policy that reads a request before it is decided.
+/// A policy whose costs are in the bodies, so that a request is read before it is decided.
 const COSTLY: &str = "quota = '1000 per hour'\npartition = []\n\
      cost = 'response-json:/n'\nreserve = 'request-json:/n'\nreserve_default = 1";
 
-/// Begins that many requests, and cancels them once they are under way.
+/// Begins `count` requests, at most 100 at a time, and cancels them once they are under way.
 fn cancel(client: &mut Frames, streams: &mut impl Iterator<Item = u32>, count: usize) {
     for _ in 0..count / 100 {
         cancel_at_once(client, streams, 100, get);
@@ -36,7 +36,7 @@ fn cancel(client: &mut Frames, streams: &mut impl Iterator<Item = u32>, count: u
     cancel_at_once(client, streams, count % 100, get);
 }
 
-/// The same with requests that a connection may have at once.
+/// Begins `count` requests at once, as many as a connection allows, and cancels them once they are under way.
 fn cancel_at_once(
     client: &mut Frames,
     streams: &mut impl Iterator<Item = u32>,
@@ -63,7 +63,7 @@ fn reset(stream: u32) -> Vec<u8> {
     frame(RST_STREAM, 0, stream, b"\0\0\0\x08")
 }
 
-/// The head of a request of that method, whose index is in HPACK's static table, or which is a literal.
+/// Returns the head of a request; `method` is in HPACK, as an index of the static table or as a literal.
 fn head(method: &[u8], flags: u8, stream: u32) -> Vec<u8> {
     let fields = [method, &GET[1..]].concat();
     frame(HEADERS, END_HEADERS | flags, stream, &fields)
@@ -72,7 +72,7 @@ fn head(method: &[u8], flags: u8, stream: u32) -> Vec<u8> {
 const POST: &[u8] = b"\x83";
 const PUT: &[u8] = b"\x02\x03PUT";
 
-/// Moves time on, once everything before has been done.
+/// Waits until everything before has been done, and then moves the clock on.
 fn pass(running: &Stepped, pause: Micros) {
     running.settle();
     if pause > Micros(0) {
@@ -82,7 +82,8 @@ fn pass(running: &Stepped, pause: Micros) {
 
 #[test]
 fn client_may_reset_200_requests_at_once_more_than_are_answered_and_200_more_a_second() {
-    // How many are answered, then when how many are reset; the first of the last ones is too many.
+    // How many requests are answered first; then pauses, and how many resets follow each. The very last reset is too
+    // many.
     const HALF: Micros = Micros(500_000);
     let table: [(usize, &[(Micros, usize)]); 5] = [
         (0, &[(secs(0), 201)]),
@@ -97,7 +98,7 @@ fn client_may_reset_200_requests_at_once_more_than_are_answered_and_200_more_a_s
                 (HALF, 101),
             ],
         ),
-        // What was answered before the first is forgotten.
+        // Answers before the first reset do not count.
         (50, &[(secs(0), 201)]),
         (0, &[(secs(0), 150), (secs(9), 200), (secs(1), 201)]),
     ];
@@ -163,7 +164,7 @@ fn resets_relayed_by_a_trusted_proxy_count_only_before_their_request_is_decided(
     running.settle();
     client.ping();
     assert_told(&running, 0, &log);
-    // Not decided before their bodies have been read.
+    // These requests are not decided before their bodies have been read.
     for _ in 0..2 {
         cancel_at_once(&mut client, &mut streams, 100, |stream| {
             head(POST, 0, stream)
@@ -175,7 +176,7 @@ fn resets_relayed_by_a_trusted_proxy_count_only_before_their_request_is_decided(
     cancel_at_once(&mut client, &mut streams, 1, |stream| head(POST, 0, stream));
     assert_eq!(client.end(), ENHANCE_YOUR_CALM);
     assert_told(&running, 1, &log);
-    // Not read before they are reset.
+    // These requests are reset before the gateway reads them.
     let mut client = Frames::connect(running.public, b"");
     let pair = |stream| [get(stream), reset(stream)].concat();
     let pairs = (1..).step_by(2).take(300).flat_map(pair);
@@ -207,7 +208,7 @@ fn resets_of_heads_that_are_not_read_yet_count_as_others_do() {
     }
 }
 
-/// A target that no request has costs its own stream, and is told like a malformed head of HTTP/1.1.
+/// A request with an invalid target loses only its own stream, and is counted like a malformed head of HTTP/1.1.
 #[test]
 fn a_target_with_a_character_that_no_url_may_hold_is_reset_and_counted() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -233,7 +234,7 @@ fn a_target_with_a_character_that_no_url_may_hold_is_reset_and_counted() {
     assert_told_of(&running, "syntax", targets.len(), &log);
 }
 
-/// A client learns only later that the rest of its upload is not wanted.
+/// A client learns only later that the rest of its upload is not wanted, so that rest is no offence.
 #[test]
 fn data_that_was_under_way_when_its_request_was_answered_ends_no_connection() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -252,13 +253,13 @@ fn data_that_was_under_way_when_its_request_was_answered_ends_no_connection() {
     assert_told(&running, 0, &log);
 }
 
-/// Waits until log and metrics tell of that many connections that were ended for their resets.
+/// Waits until log and metrics report that `times` connections were ended because of their resets.
 #[track_caller]
 fn assert_told(running: &Stepped, times: usize, log: &std::path::Path) {
     assert_told_of(running, "too_many_resets", times, log);
 }
 
-/// Waits until log and metrics tell of this reason that many times.
+/// Waits until log and metrics report `reason` `times` times.
 #[track_caller]
 fn assert_told_of(running: &Stepped, reason: &str, times: usize, log: &std::path::Path) {
     let counted = format!("tollgate_errors_total{{reason={reason:?}");

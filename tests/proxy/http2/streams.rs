@@ -1,4 +1,4 @@
-//! What a stream carries: lengths, trailers, and bodies beside others that stand still.
+//! What a stream carries: lengths, trailers, and bodies next to others that stall.
 
 use http::{HeaderMap, HeaderValue, Method};
 
@@ -125,7 +125,7 @@ fn trailers_pass_in_both_directions() {
     assert_eq!(seen.trailers, [("x-own".to_owned(), "7".to_owned())]);
 }
 
-/// A gateway with `/stuck`, which never connects, and `/` that is answered.
+/// A gateway with `/stuck`, whose origin never accepts a connection, and with `/`, which is answered.
 fn beside_stuck(origin: &Origin, stuck: &Unreachable) -> Stepped {
     let config = Config::to(origin.url())
         .listener("body_timeout = '5s'")
@@ -138,7 +138,7 @@ fn beside_stuck(origin: &Origin, stuck: &Unreachable) -> Stepped {
     Stepped::start(&config)
 }
 
-/// All the other streams that there may be stand still with as much as they have room for.
+/// All other streams that the connection may have are stalled, each with as much data as its window takes.
 #[test]
 fn uploads_that_stand_still_leave_room_for_another() {
     let (origin, stuck) = (Origin::plain(), Unreachable::new());
@@ -217,7 +217,7 @@ fn a_body_that_the_client_withholds_is_asked_for() {
     assert_eq!(origin.only_request().body, b"hello");
 }
 
-/// Over HTTP/1.1 and over HTTP/2, which the second gateway asks the first one in.
+/// With an origin over HTTP/1.1, and with one over HTTP/2: the first gateway is the origin of the second.
 #[test]
 fn interim_answers_of_an_origin_pass_to_clients_of_http2_and_to_no_other() {
     let hint = |fields: &str| format!("HTTP/1.1 103 Early Hints\r\n{fields}\r\n");
@@ -257,7 +257,7 @@ fn interim_answers_of_an_origin_pass_to_clients_of_http2_and_to_no_other() {
         assert_eq!((status, told), (200, vec![(103, links), (102, vec![])]));
         let links = interim[0].headers().get_all("link").iter();
         assert!(links.eq(["</a>", "</b>"]));
-        // There is a bound on their number, and on their bytes.
+        // The number of interim answers is bounded, and so are their bytes.
         for (path, most) in [("/many", 64), ("/large", 3)] {
             let (status, interim) = ask(path);
             assert_eq!((status, interim.len()), (502, most), "{path}");
@@ -267,7 +267,7 @@ fn interim_answers_of_an_origin_pass_to_clients_of_http2_and_to_no_other() {
     }
 }
 
-/// What a client sends after the answer it has got goes nowhere, and harms nobody.
+/// What a client sends after it has got its answer is dropped, and harms no other stream.
 #[test]
 fn an_early_answer_ends_an_upload_and_nothing_else() {
     let read = Gate::default();
@@ -275,7 +275,7 @@ fn an_early_answer_ends_an_upload_and_nothing_else() {
         let read = read.clone();
         move |exchange| {
             if exchange.head.start.contains("/early") {
-                // Its client may not send any more once it has the answer.
+                // The client may send nothing more once it has the answer.
                 exchange.wire.take(1)?;
                 exchange.write("HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\nno")?;
                 read.wait();
@@ -308,7 +308,7 @@ fn a_redirect_to_https_is_the_same_over_http2() {
     assert_eq!(answer.headers()["location"], "https://a.test/a?b");
 }
 
-/// Some clients take the reset of a stream for a failure, and do not show its answer.
+/// Because some clients take a reset stream for a failure, and do not show the answer.
 #[test]
 fn a_refused_request_with_a_short_body_is_answered_and_not_reset() {
     let policy = "quota = '1 per hour'\npartition = []";
@@ -316,7 +316,7 @@ fn a_refused_request_with_a_short_body_is_answered_and_not_reset() {
     let mut frames = Frames::connect(running.public, b"");
     frames.send_all(&get(1));
     frames.until(DATA);
-    // `content-length: 1`, behind what a GET has.
+    // `content-length: 1`, after the fields of a GET.
     let post = [b"\x83", &GET[1..], b"\x0f\x0d\x011"].concat();
     frames.send(HEADERS, END_HEADERS, 3, &post);
     frames.ping();

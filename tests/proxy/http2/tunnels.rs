@@ -13,7 +13,7 @@ use crate::tunnels::Tunnels;
 const WINDOW: u32 = 1 << 20;
 const DEADLINES: &str = "tunnel_timeout = '5s'\nbody_timeout = '1s'\nidle_timeout = '1s'";
 
-/// Opens a tunnel through that gateway, and returns both of its ends.
+/// Opens a tunnel through the gateway, and returns both of its ends.
 fn open(running: &Stepped, sides: &Receiver<Wire>) -> (Http2, Stream, Wire) {
     let mut client = Http2::connect(running.public, WINDOW);
     let mut stream = client.ask_for("websocket", "/");
@@ -204,7 +204,7 @@ fn a_client_that_opens_no_window_is_ended_by_tunnel_timeout_alone() {
     );
     running.settle();
     side.write_until_full(&flood, || running.settle());
-    // What is on its way may still move for a while.
+    // Bytes in buffers may still move for a while, so the test does not know when the timeout starts.
     let _flow = Flow::of(&running.clock, secs(1));
     assert_eq!(side.read_to_end().expect("an end"), b"");
 }

@@ -1,4 +1,4 @@
-//! Answers that their client does not take to the end, whatever else it sends meanwhile.
+//! Answers that a client does not take to their end, whatever else it sends in the meantime.
 
 use std::collections::HashMap;
 
@@ -8,11 +8,11 @@ use super::frames::{
 };
 use crate::support::{After, Client, Config, Origin, Process, Stepped, get as get_once, secs};
 
-/// How long each answer is: `h2` takes it whole.
+/// Length of each answer, which `h2` buffers whole.
 const ANSWER_BYTES: usize = 60_000;
-/// More answers than the kernels' buffers hold.
+/// Number of answers: together, more than the kernels' buffers hold.
 const ANSWERS: u32 = 40;
-/// SETTINGS_INITIAL_WINDOW_SIZE.
+/// SETTINGS_INITIAL_WINDOW_SIZE of 16 MiB, and of 0.
 const WINDOW_OPEN: &[u8] = b"\0\x04\x01\0\0\0";
 const WINDOW_CLOSED: &[u8] = b"\0\x04\0\0\0\0";
 
@@ -23,18 +23,18 @@ fn origin() -> Origin {
     Origin::answering(answer)
 }
 
-/// A client that asks for more than it takes, and then takes back the room that it has given.
+/// A client that asks for more than it takes, and then closes the windows that it has opened.
 struct Taker {
     frames: Frames,
-    /// Bytes of data that have come, by stream.
+    /// Bytes of DATA that have arrived, by stream.
     taken: HashMap<u32, usize>,
-    /// Answers that have come to their end, and streams that were reset.
+    /// Number of answers that have arrived to their end; then, of streams that were reset.
     ended: usize,
     reset: usize,
 }
 
 impl Taker {
-    /// Asks for the answers; `is_queued` returns once the gateway has all of them.
+    /// Asks for all answers; `is_queued` returns once the gateway has all of them.
     fn ask(address: std::net::SocketAddr, is_queued: impl Fn()) -> Self {
         let mut frames = Frames::on(Client::connect_narrow(address), WINDOW_OPEN);
         frames.send(WINDOW_UPDATE, 0, 0, b"\x01\0\0\0");
@@ -51,7 +51,7 @@ impl Taker {
         }
     }
 
-    /// Reads to the answer of a PING, behind all that the gateway can send.
+    /// Reads up to the answer to a PING, which comes after everything that the gateway can send.
     #[track_caller]
     fn take(&mut self) {
         self.frames.send(PING, 0, 0, b"all sent");
@@ -73,7 +73,7 @@ impl Taker {
     }
 }
 
-/// A gateway of that listener, and a client to which it has sent all that it may.
+/// Starts a gateway with these lines of its listener, and a client to which it has sent everything that it can.
 fn stuck(origin: &Origin, listener: &str) -> (Stepped, Taker) {
     let config = Config::to(origin.url()).listener(listener).route("/*", "");
     let config = config.upstream("body_timeout = '24h'");
@@ -82,7 +82,7 @@ fn stuck(origin: &Origin, listener: &str) -> (Stepped, Taker) {
         origin.wait_for_requests(ANSWERS as usize);
         running.settle();
     });
-    // The first takes it as far as it had gone when the room was taken back, the second as far as it goes.
+    // The first round reads what was sent before the windows closed, the others what the gateway can still send.
     for _ in 0..3 {
         taker.take();
         running.settle();
@@ -110,7 +110,7 @@ fn answers_whose_room_is_taken_back_are_reset_in_time_whatever_their_client_send
     running.advance(secs(2));
     taker.take();
     assert_eq!(taker.ended + taker.reset, ANSWERS as usize);
-    // The connection goes on, until it is idle for too long.
+    // The connection stays open until it has been idle for too long.
     taker.frames.send_all(&get(1001));
     taker.frames.send(WINDOW_UPDATE, 0, 1001, b"\0\x01\0\0");
     let mut come = 0;
@@ -123,7 +123,7 @@ fn answers_whose_room_is_taken_back_are_reset_in_time_whatever_their_client_send
     assert_eq!(taker.frames.end(), NO_ERROR);
 }
 
-/// Each has sent all that there is for the time being.
+/// Each origin has sent all the events that it has for now.
 #[test]
 fn streams_of_events_whose_room_is_taken_back_are_reset_in_time_and_those_that_wait_are_not() {
     let chunk = format!("{ANSWER_BYTES:x}\r\n{}\r\n", "x".repeat(ANSWER_BYTES));
@@ -147,7 +147,7 @@ fn streams_of_events_whose_room_is_taken_back_are_reset_in_time_and_those_that_w
     assert_eq!(taker.reset, before, "they owe nothing to their client");
 }
 
-/// The turn of each comes less often than their client may take nothing.
+/// With this many answers, each stream waits longer for its turn than a client may go without taking anything.
 #[test]
 fn client_that_takes_many_answers_slowly_but_steadily_gets_all_of_them() {
     const STEP_BYTES: usize = 128 * 1024;
@@ -207,7 +207,7 @@ fn eviction_frees_the_place_of_a_client_that_hardly_reads_what_its_pings_are_ans
         let wire = &mut slow.client.wire;
         sent += wire.write_until_full(&pings[sent..], || running.settle());
         running.advance(secs(3));
-        // Enough that the gateway can write on.
+        // Enough for the gateway to go on writing.
         if wire.take(256 * 1024).is_err() {
             break;
         }
@@ -222,12 +222,12 @@ fn gateway_that_ends_waits_for_no_client_that_takes_nothing() {
     let mut process = Process::start(&config.route("/*", ""));
     let mut taker = Taker::ask(process.public, || {
         origin.wait_for_requests(ANSWERS as usize);
-        // Answered behind all that was asked before, by the same workers.
+        // The same workers answer this after everything that was asked before.
         assert_eq!(get_once(process.public, "/", "").status, 200);
     });
     taker.take();
     process.signal("TERM");
-    // The grace is 30 seconds.
+    // The shutdown grace is 30 seconds, and PINGs keep the connection busy.
     let pinging = std::thread::spawn(move || {
         let mut frames = taker.frames;
         let ping = frame(PING, 0, 0, b"is alive");

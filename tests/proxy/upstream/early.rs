@@ -1,4 +1,4 @@
-//! Answers that come before the upload has been sent, and what remains of them when the upload fails.
+//! Answers that arrive before the upload has been sent, and how much of them survives when the upload fails.
 
 use http_body_util::{BodyExt, Full};
 use tokio::join;
@@ -7,7 +7,7 @@ use super::harness::{
     Answer, BoxError, Gateway, OK, Origin, TestBody, Wire, get, read, request, worker,
 };
 
-/// More than the buffers of both sockets hold, so that writing fails while the answer waits to be read.
+/// More than both sockets' buffers hold, so that writing fails while the answer waits to be read.
 const UPLOAD_BYTES: usize = 16 << 20;
 
 fn upload() -> TestBody {
@@ -15,14 +15,14 @@ fn upload() -> TestBody {
     body.map_err(BoxError::from).boxed_unsync()
 }
 
-/// Answers a request of which only the head has been read, and resets the connection.
+/// Answers a request after reading only its head, and resets the connection.
 async fn answer_and_reset(mut wire: Wire, answer: &str) {
     wire.head().await;
     wire.say(answer).await;
     wire.reset();
 }
 
-/// Sends an upload that is answered early, on a connection that was used before or on a fresh one.
+/// Sends an upload that is answered early, on a used connection or on a fresh one.
 async fn answered_early(
     gateway: &Gateway,
     origin: &Origin,

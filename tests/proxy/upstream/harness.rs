@@ -1,4 +1,4 @@
-//! A worker's upstream side between a test and an origin whose every byte the test writes.
+//! A worker's upstream side, between a test and an origin whose every byte the test writes.
 
 use std::cell::RefCell;
 use std::error::Error;
@@ -34,7 +34,7 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 pub type TestBody = UnsyncBoxBody<Bytes, BoxError>;
 pub type Answer = Result<Response<UpstreamBody>, ForwardError>;
 
-/// Runs a test as a worker runs.
+/// Runs a test the way a worker runs: on one thread, with local tasks.
 pub fn worker<T>(test: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -44,14 +44,14 @@ pub fn worker<T>(test: impl Future<Output = T>) -> T {
         .expect("a test that ends")
 }
 
-/// The upstream side of a worker, its clock in the test's hand.
+/// The upstream side of a worker, with a clock that the test moves.
 pub struct Gateway {
     pub pools: Pools,
     pub upstream: Arc<Upstream>,
     pub terms: ForwardOptions,
     pub metrics: Arc<Metrics>,
     pub endpoints: Arc<Endpoints>,
-    /// Those of the latest request.
+    /// Attempts of the latest request.
     pub attempts: RefCell<Rc<Attempts>>,
     sweep: Rc<Sweep>,
     clock: Clock,
@@ -91,13 +91,13 @@ impl Gateway {
         }
     }
 
-    /// Puts the upstream in force, unless it is.
+    /// Puts the upstream into force, if it is not yet.
     pub fn adopt(&self) -> Arc<UpstreamState> {
         let mut states = self.endpoints.adopt(&[Arc::clone(&self.upstream)]);
         states.pop().flatten().expect("tests have origins")
     }
 
-    /// Moves time on.
+    /// Moves the clock on, and sweeps.
     pub fn pass(&self, span: Duration) {
         self.clock.advance(Micros::from(span));
         self.sweep.sweep();
@@ -111,7 +111,7 @@ impl Gateway {
         sent.map_err(|failure| failure.error)
     }
 
-    /// As [`send`](Self::send); a failure says which endpoint failed, and why.
+    /// Like [`send`](Self::send), but a failure says which endpoint failed, and why.
     pub async fn try_send(
         &self,
         request: Request<impl UploadBody>,
@@ -135,7 +135,7 @@ impl Gateway {
         })
     }
 
-    /// Why there is no answer to a request.
+    /// Returns why there is no answer to a request.
     pub async fn cause(&self, request: Request<impl UploadBody>) -> String {
         match self.try_send(request).await {
             Ok(answer) => panic!("an answer: {}", answer.status()),
@@ -143,7 +143,7 @@ impl Gateway {
         }
     }
 
-    /// Whether a series of the upstream's has this value: `tls_failures{reason="expired"} 1`.
+    /// Whether a counter of the upstream has this value, for example `tls_failures{reason="expired"} 1`.
     pub fn counts(&self, series: &str) -> bool {
         let (name, value) = series.split_once(' ').expect("a value");
         let (name, labels) = name.split_once('{').unwrap_or((name, "}"));
@@ -181,7 +181,7 @@ pub fn upstream(addresses: &[SocketAddr], change: impl FnOnce(&mut HttpUpstream)
     })
 }
 
-/// An origin that does what the test says.
+/// An origin that does exactly what the test says.
 pub struct Origin {
     listener: TcpListener,
     pub address: SocketAddr,
@@ -192,7 +192,7 @@ impl Origin {
         Self::on(TcpListener::bind("127.0.0.1:0").await.expect("a port"))
     }
 
-    /// An origin, and a gateway before it.
+    /// Returns an origin, and a gateway in front of it.
     pub async fn with_gateway() -> (Self, Gateway) {
         let origin = Self::new().await;
         let gateway = Gateway::new(&[&origin]);
@@ -216,7 +216,7 @@ impl Origin {
     }
 }
 
-/// One end of a connection, raw.
+/// One end of a connection, as raw bytes.
 pub struct Wire<S = TcpStream>(pub S);
 
 impl Wire {
@@ -237,7 +237,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         String::from_utf8(text).expect("text")
     }
 
-    /// Reads a head; none if the other end closes before one.
+    /// Reads a head; `None` if the other end closes before it is complete.
     pub async fn try_head(&mut self) -> Option<String> {
         let mut text = Vec::new();
         while !text.ends_with(b"\r\n\r\n") {
@@ -250,7 +250,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         self.read_to("\r\n\r\n").await
     }
 
-    /// Reads all until the other end closes.
+    /// Reads everything until the other end closes.
     pub async fn rest(&mut self) -> String {
         let mut text = String::new();
         self.0.read_to_string(&mut text).await.expect("text");
@@ -291,10 +291,10 @@ where
     body.map_err(Into::into).boxed_unsync()
 }
 
-/// What a test makes of a body, frame by frame; dropped, the body ends.
+/// Sends the frames of a body; when it is dropped, the body ends.
 pub type Frames = mpsc::Sender<Result<Frame<Bytes>, BoxError>>;
 
-/// A body of unknown length.
+/// Returns a body of unknown length.
 pub fn stream() -> (Frames, TestBody) {
     let (frames, mut receiver) = mpsc::channel(1);
     let stream = futures_util::stream::poll_fn(move |cx| receiver.poll_recv(cx));

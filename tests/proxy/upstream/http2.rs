@@ -1,4 +1,4 @@
-//! Origins over HTTP/2: what they see, what of it is shared, and how it fails.
+//! Origins over HTTP/2: what they see, which connections requests share, and how origins fail.
 
 mod bodies;
 mod ending;

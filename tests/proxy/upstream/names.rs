@@ -1,4 +1,4 @@
-//! Endpoints that are named: what a name resolves to, and what happens while it does not.
+//! Endpoints given by name: which addresses a name resolves to, and what happens while it does not resolve.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ fn api(port: u16, change: impl FnOnce(&mut HttpUpstream)) -> Arc<Upstream> {
     })
 }
 
-/// A gateway with that upstream.
+/// A gateway with that upstream, and the table of names that it resolves by.
 fn named(port: u16) -> (Gateway, NameTable) {
     let names = NameTable::default();
     let mut gateway = Gateway::new(&[]);
@@ -43,7 +43,7 @@ fn named(port: u16) -> (Gateway, NameTable) {
     (gateway, names)
 }
 
-/// Lets names be looked up that are due.
+/// Looks up the names that are due.
 async fn look_up(gateway: &Gateway) {
     gateway.endpoints.tick();
     for _ in 0..3 {
@@ -56,7 +56,7 @@ async fn at(address: IpAddr, port: u16) -> Origin {
     Origin::on(TcpListener::bind(address).await.expect("a free port"))
 }
 
-/// Sends a request that one of two origins answers; returns which.
+/// Sends a request that either of two origins answers, and returns which one did.
 async fn turn(gateway: &Gateway, origins: [&Origin; 2]) -> usize {
     let (answer, (at, head)) = join!(gateway.send(get("/")), async {
         let (at, mut wire) = select! {
@@ -168,7 +168,7 @@ fn address_that_is_slow_to_accept_is_not_waited_for_alone() {
         let (mut gateway, names) = named(port);
         names.set("api.test", &[FIRST]);
         look_up(&gateway).await;
-        // They are of one name, however their weights came about.
+        // Both addresses belong to one name, even if they got their weights at different times.
         gateway.upstream = api(port, |http| http.endpoints[0].weight = 2);
         gateway.adopt();
         names.set("api.test", &[FIRST, SECOND]);

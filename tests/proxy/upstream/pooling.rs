@@ -10,10 +10,10 @@ use super::harness::{
     Gateway, OK, Origin, Wire, data, get, read, request, stream, upstream, worker,
 };
 
-/// How an origin ends a connection that it may have written to.
+/// How an origin ends a connection, to which it may have written before.
 #[derive(Clone, Copy, Debug)]
 enum End {
-    /// Not at all.
+    /// The connection stays open.
     Open,
     Close,
     HalfClose,
@@ -21,7 +21,7 @@ enum End {
 }
 
 impl End {
-    /// Ends the connection; what must stay open is returned.
+    /// Ends the connection; returns it if it must stay open.
     async fn of(self, mut wire: Wire) -> Option<Wire> {
         match self {
             Self::Open => {}
@@ -36,8 +36,8 @@ impl End {
     }
 }
 
-/// Has a used connection ended, or only written to, which the gateway may notice in time, and then sends a request
-/// of which nothing may be lost.
+/// Ends a used connection or only writes to it, lets the gateway notice that if `is_noticed`, and then sends a request
+/// that must not be lost.
 async fn send_after_end(unasked: &str, end: End, is_noticed: bool) {
     let origin = Origin::new().await;
     let gateway = Gateway::with(&[origin.address], |http| http.retries = 0);
@@ -47,7 +47,7 @@ async fn send_after_end(unasked: &str, end: End, is_noticed: bool) {
     let written = wire.0.try_write(unasked.as_bytes());
     assert_eq!(written.expect("room"), unasked.len());
     let _held = end.of(wire).await;
-    // Otherwise nothing else runs before the request is sent, so the pool cannot know.
+    // Unless the test yields below, nothing runs before the request is sent, so the pool cannot know.
     assert_eq!(gateway.pools.idle(), 1);
     if is_noticed {
         for _ in 0..10 {
@@ -94,7 +94,7 @@ fn connection_is_kept_only_if_the_response_lets_it() {
             "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
             1,
         ),
-        // Here it is the length of what a GET would have been answered.
+        // The length is that of the body which the answer to a plain GET would have.
         ("HTTP/1.1 304 Not Modified\r\ncontent-length: 2\r\n\r\n", 1),
         (
             "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nkeep-alive: timeout=5\r\n\r\n",

@@ -1,4 +1,4 @@
-//! Bodies in both directions: whose time it is that they take.
+//! Bodies in both directions: which side's time they take.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn body_that_stalls_times_out_only_while_it_is_waited_for() {
         let (answer, mut wire) = join!(gateway.send(get("/")), origin.answer(half));
         let mut body = answer.expect("a response").into_body();
         body.frame().await.expect("a frame").expect("data");
-        // The client is busy with what it has.
+        // The client is busy with the part that it has.
         gateway.pass(Duration::from_mins(5));
         let (frame, ()) = join!(body.frame(), async {
             gateway.pass(Duration::from_secs(59));

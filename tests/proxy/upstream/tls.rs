@@ -1,4 +1,4 @@
-//! Origins over TLS: who is spoken to, in which protocol, and what a failure is called.
+//! Origins over TLS: which certificates are accepted, which protocol is spoken, and how failures are named.
 
 mod handshakes;
 pub mod origin;

@@ -1,4 +1,4 @@
-//! An origin that fails in one way, between a client and a log.
+//! An origin that fails in one way, and the check of what the client and the log see of it.
 
 use std::any::Any;
 use std::fs;
@@ -18,27 +18,27 @@ use crate::support::{
 pub struct Fault {
     name: &'static str,
     url: String,
-    /// What keeps it as it is.
+    /// Keeps the origin running.
     _origin: Box<dyn Any>,
-    /// Lines of its upstream.
+    /// Additional lines of its upstream.
     upstream: String,
     time: Time,
-    /// Whether it answers the next request well.
+    /// Whether the origin fails only once and answers the next request well.
     is_once: bool,
-    /// Opened when the client has the beginning of the body; none if that is of no interest.
+    /// Gate that is opened once the client has the beginning of the body; `None` if the origin does not wait.
     begun: Option<Gate>,
-    /// What the client sees; then what the access log says (reason, fault, cause), and in brackets the metric's
-    /// cause.
+    /// What the client sees; then the reason, fault and cause in the access log, and in brackets the cause in the
+    /// metrics.
     told: &'static str,
 }
 
-/// What time does while the request is under way.
+/// How time passes while the request is under way.
 enum Time {
-    /// It stands still.
+    /// Time stands still.
     Stands,
-    /// It passes, a second at a time.
+    /// Time passes, a second at a time.
     Passes,
-    /// It passes, and the origin sends a piece each second.
+    /// Time passes, and the origin sends a piece each second.
     Paces(Pace),
 }
 
@@ -50,7 +50,7 @@ struct Pace {
 
 impl Pace {
     fn next(&self) {
-        // It may have no more to send, or nobody to send it to.
+        // The origin may have nothing more to send, or no connection to send it on.
         if self.next.send(()).is_ok() {
             let _ = self.sent.recv_timeout(PATIENCE);
         }
@@ -71,7 +71,7 @@ impl Fault {
         }
     }
 
-    /// An origin whose first answer is `script`'s, and whose others are good.
+    /// An origin whose first answer is given by `script`, and whose others are good.
     pub fn once(
         name: &'static str,
         script: impl Fn(&mut Exchange) -> Result<After> + Send + Sync + 'static,
@@ -85,7 +85,7 @@ impl Fault {
         fault
     }
 
-    /// An origin that first answers with these bytes, and keeps the connection.
+    /// An origin whose first answer is these bytes, after which it keeps the connection.
     pub fn saying(name: &'static str, answer: &str) -> Self {
         let answer = answer.to_owned();
         Self::once(name, move |exchange| {
@@ -95,7 +95,7 @@ impl Fault {
         })
     }
 
-    /// An origin that answers with a piece each second.
+    /// An origin whose first answer comes in pieces, one each second.
     pub fn pacing(name: &'static str, pieces: &[&'static str]) -> Self {
         let pieces = pieces.to_vec();
         let ((next, wanted), (sent, told_sent)) = (channel(), channel());
@@ -123,7 +123,7 @@ impl Fault {
         }
     }
 
-    /// An origin that sends this beginning, and does the rest once the client has it.
+    /// An origin that sends `beginning`, and calls `rest` once the client has it.
     pub fn breaking(
         name: &'static str,
         beginning: &'static str,
@@ -142,24 +142,24 @@ impl Fault {
         }
     }
 
-    /// Says what must be seen.
+    /// Sets what the client, log and metrics must show.
     pub fn told(self, told: &'static str) -> Self {
         Self { told, ..self }
     }
 
-    /// Fails only after two seconds.
+    /// Has the failure come only after a timeout of two seconds.
     pub fn overdue(self) -> Self {
         let time = Time::Passes;
         Self { time, ..self }
     }
 
-    /// Adds lines to its upstream.
+    /// Adds lines to the upstream.
     pub fn with(self, upstream: &str) -> Self {
         let upstream = upstream.to_owned();
         Self { upstream, ..self }
     }
 
-    /// Runs the case and says what went wrong.
+    /// Runs the case; an error says what is wrong.
     fn check(&self) -> std::result::Result<(), String> {
         let folder = tempfile::tempdir().expect("a folder");
         let log = folder.path().join("log");
@@ -202,7 +202,7 @@ impl Fault {
         Ok(())
     }
 
-    /// Lets time pass until the request is over, if it takes time.
+    /// Lets time pass until the request is over, unless time stands still.
     fn wait(&self, running: &Stepped, log: &Path) {
         for _ in 0..SECONDS_MAX {
             match &self.time {
@@ -217,13 +217,13 @@ impl Fault {
         }
     }
 
-    /// What the access log says of the first request, if it went wrong.
+    /// Returns what the access log says about the first request; empty if nothing went wrong.
     fn recorded(&self, log: &Path) -> std::result::Result<String, String> {
         let record = eventually("a line of the access log", || record(log));
         let seconds = record["duration_us"].as_u64().map(|us| us / 1_000_000);
         let is_in_time = match self.time {
             Time::Stands => seconds == Some(0),
-            // Not before the time is over, nor long after it.
+            // Not before the timeout is over, nor long after it.
             Time::Passes | Time::Paces(_) => {
                 seconds.is_some_and(|second| (2..=5).contains(&second))
             }
@@ -243,7 +243,7 @@ impl Fault {
     }
 }
 
-/// Answers with the target that was asked for.
+/// Answers with the request's target.
 fn echo(exchange: &mut Exchange) -> Result<After> {
     let target = exchange.target();
     let length = target.len();
@@ -252,7 +252,7 @@ fn echo(exchange: &mut Exchange) -> Result<After> {
     Ok(After::Keep)
 }
 
-/// Reads an answer, and says how it looks and whether it was cut.
+/// Reads an answer; returns a description of it, and whether it was cut.
 fn shown(client: &mut Client) -> (String, bool) {
     let mut answer = match client.head() {
         Ok(answer) => answer,
@@ -274,7 +274,7 @@ fn shown(client: &mut Client) -> (String, bool) {
     }
 }
 
-/// How the metrics call the failure of the only endpoint that fails, and that of its handshake.
+/// Returns how the metrics name the failure of the only failing endpoint, and of its handshake.
 fn counted(running: &Stepped) -> String {
     let metrics = running.metrics();
     let counted = |name: &str, label: &str| {
@@ -302,7 +302,7 @@ fn counted(running: &Stepped) -> String {
     }
 }
 
-/// Reads what follows the beginning of a body, and says how it looks.
+/// Reads what follows the beginning of a body, and returns a description of it.
 fn cut(client: &mut Client) -> String {
     match client.wire.read_to_end() {
         Ok(rest) if rest.is_empty() || rest == b"\r\n" => "cut".into(),
@@ -311,7 +311,7 @@ fn cut(client: &mut Client) -> String {
     }
 }
 
-/// Returns the log's line of the first request, once there is one.
+/// Returns the access log's line of the first request, once there is one.
 fn record(log: &Path) -> Option<Value> {
     let text = fs::read_to_string(log).unwrap_or_default();
     let line = text.lines().find(|line| line.contains("\"/bad/first\""))?;
@@ -325,7 +325,7 @@ fn expect(found: &str, expected: &str) -> std::result::Result<(), String> {
     Err(format!("{found} instead of {expected}"))
 }
 
-/// Runs all of the cases.
+/// Runs all cases, and fails the test with all that went wrong.
 #[track_caller]
 pub fn check(faults: &[Fault]) {
     let failed: Vec<_> = faults

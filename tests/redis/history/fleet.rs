@@ -1,6 +1,6 @@
-//! A whole fleet, and everything at once: a gateway has other numbers than the rest, clocks are wrong, replies
-//! come late, Redis is away while costs are told, and a gateway ends before its requests do. In the end Redis
-//! has counted what was admitted, to the unit.
+//! A whole fleet with all troubles at once: one gateway has other numbers than the rest, clocks are wrong, replies are
+//! late, Redis is away while costs are reported, and a gateway ends before its requests do. In the end, Redis has
+//! counted exactly what was admitted.
 
 mod asking;
 mod ledger;
@@ -21,45 +21,45 @@ use super::recording::Watch;
 use crate::support::Draws;
 use crate::support::redis::Fault;
 
-/// Threads that ask at the same time.
+/// Number of threads that send requests at the same time.
 const THREADS: usize = 6;
-/// Requests of each of them in a phase.
+/// Number of requests of each thread in a phase.
 const TURNS: usize = 10;
-/// Requests whose answers are awaited when Redis goes away, and as many that are decided meanwhile.
+/// Number of requests whose answers are still awaited when Redis goes away, and of those decided while it is away.
 const AWAITED: usize = 6;
-/// Requests that are decided just before a gateway ends.
+/// Number of requests that are decided just before a gateway ends.
 const LAST: usize = 12;
-/// How often a fleet is tried on a machine that is too busy to tell anything.
+/// How many times a fleet is tried if the machine is too busy for a verdict.
 const TRIES: usize = 3;
-/// Later than a gateway waits, and sooner than it gives its connection up.
+/// Later than a gateway's timeout, but sooner than it gives up the connection.
 const LATE: Fault = Fault::Latency {
     by: Duration::from_millis(400),
     jitter: Duration::ZERO,
 };
-/// Some replies are late, and others are not.
+/// Some replies are late, others are not.
 const UNSTEADY: Fault = Fault::Latency {
     by: Duration::from_millis(60),
     jitter: Duration::from_millis(300),
 };
 
-/// Why a fleet did not come to the end.
+/// Why a run did not come to its end.
 enum Stop {
-    /// A gateway could not ask Redis, though nothing was in its way.
+    /// A gateway could not use Redis, though nothing was in its way.
     Busy,
-    /// What was counted or decided is wrong.
+    /// Something was counted or decided wrongly.
     Wrong(String),
 }
 
-/// One fleet, from its beginning to its end.
+/// One fleet, from its start to its end.
 struct Run {
     rig: Rig,
     draws: Draws,
     seed: u64,
-    /// Counts the phases so far; each has a gate of the origin.
+    /// Number of phases so far, which is also the index of the phase's gate at the origin.
     phase: usize,
-    /// How many requests were decided while Redis was away.
+    /// Number of requests that were decided while Redis was away.
     elsewhere: u64,
-    /// How many decisions the gateways that have ended could not ask for.
+    /// Number of decisions for which the gateways that have ended could not use Redis.
     unasked: u64,
     story: String,
 }
@@ -93,23 +93,23 @@ impl Run {
         self.end()
     }
 
-    /// Nothing is wrong but numbers and clocks.
+    /// A phase in which nothing is wrong except numbers and clocks.
     fn be_calm(&mut self) -> Result<(), Stop> {
         let held = self.traffic(&self.rig.gateways());
         self.let_go(held);
         self.settle("a calm time")
     }
 
-    /// Replies reach one gateway after it has decided without them.
+    /// A phase in which replies reach one gateway after it has decided without them.
     fn be_late(&mut self) -> Result<(), Stop> {
         let gateway = self.draw_gateway();
         let fault = [LATE, UNSTEADY][self.draws.below(2)];
         self.rig.proxies[gateway].set(fault);
-        // It is asked as often as all others.
+        // This gateway gets as many requests as all others together.
         let mut asked = vec![gateway; GATEWAYS - 1];
         asked.extend(self.rig.gateways());
         let held = self.traffic(&asked);
-        // What was charged is known when the costs are told, or not yet.
+        // The gateway knows what was charged when it learns the costs, or it does not know it yet.
         let is_known = self.draws.below(2) == 0;
         if is_known {
             self.rig.proxies[gateway].set(Fault::None);
@@ -123,9 +123,9 @@ impl Run {
         ))
     }
 
-    /// One gateway loses Redis while answers are awaited, and is told their costs before it is back.
+    /// A phase in which one gateway loses Redis while answers are awaited, and learns their costs before Redis is back.
     fn be_away(&mut self) -> Result<(), Stop> {
-        // Often the one by whose clock all charges are old.
+        // Often the gateway by whose clock all charges are old.
         let gateways = [self.draw_gateway(), self.rig.furthest_ahead()];
         let gateway = gateways[self.draws.below(2)];
         let mut held = Vec::new();
@@ -133,7 +133,7 @@ impl Run {
             let request = self.draw_request(gateway, false, Some(self.phase));
             held.extend(self.rig.hold(request));
         }
-        // Nothing is under way when its connections end, or nobody could tell what became of it.
+        // Nothing may be under way when the connections end, because nobody could tell what became of it.
         self.settle_while_held(&format!("answers awaited at gateway {gateway}"))?;
         let proxy = &self.rig.proxies[gateway];
         proxy.set(Fault::Refuse);
@@ -154,7 +154,7 @@ impl Run {
         self.settle(&format!("Redis away from gateway {gateway}"))
     }
 
-    /// One gateway ends before its requests do.
+    /// A phase in which one gateway ends before its requests do.
     fn leave(&mut self) -> Result<(), Stop> {
         let gateway = self.draw_gateway();
         let mut open = Vec::new();
@@ -167,7 +167,7 @@ impl Run {
         paced.route = self.rig.paced_route();
         self.rig.ask(paced);
         open.extend(self.rig.leave_waiting(gateway, paced.client));
-        // Some of the last answers of Redis may be late, and come after the gateway was told to end.
+        // Some of Redis' last replies may be late, and arrive after the gateway was told to end.
         let is_late = self.draws.below(2) == 0;
         if is_late {
             self.rig.proxies[gateway].set(LATE);
@@ -191,7 +191,7 @@ impl Run {
         self.settle(&format!("the end of gateway {gateway}{late}"))
     }
 
-    /// Many clients ask a gateway once, at the same time.
+    /// Sends many requests to a gateway at the same time.
     #[track_caller]
     fn ask_last(&mut self, gateway: usize) {
         let last: Vec<_> = (0..LAST)
@@ -205,7 +205,7 @@ impl Run {
         }
     }
 
-    /// All others end, and nothing changes any more.
+    /// Ends all gateways, and checks that Redis' counts are right and that no request was misjudged.
     fn end(&mut self) -> Result<(), Stop> {
         self.check_busy()?;
         for gateway in self.rig.gateways() {
@@ -237,7 +237,7 @@ impl Run {
         );
     }
 
-    /// Lets many clients ask those gateways; returns the requests whose answers the origin keeps back.
+    /// Lets many clients send requests to these gateways; returns the requests whose answers the origin holds back.
     #[track_caller]
     fn traffic(&self, gateways: &[usize]) -> Vec<Held> {
         thread::scope(|scope| {
@@ -272,7 +272,7 @@ impl Run {
         held
     }
 
-    /// Draws a request; `is_local` says that its gateway must not refuse it without Redis.
+    /// Draws a request; with `is_local`, its gateway must not refuse it while Redis is away.
     fn draw_request(&mut self, gateway: usize, is_local: bool, gate: Option<usize>) -> Request {
         Request {
             gateway,
@@ -287,7 +287,7 @@ impl Run {
         all[self.draws.below(all.len())]
     }
 
-    /// Has the origin answer what it has kept back in this phase.
+    /// Has the origin send the answers that it has held back in this phase.
     #[track_caller]
     fn let_go(&self, held: Vec<Held>) {
         self.rig.script.open(self.phase);
@@ -296,7 +296,7 @@ impl Run {
         }
     }
 
-    /// Waits until Redis has counted what was admitted so far, and ends the phase.
+    /// Ends the phase, and waits until Redis has counted everything admitted so far.
     fn settle(&mut self, after: &str) -> Result<(), Stop> {
         self.phase += 1;
         self.settle_while_held(after)
@@ -312,7 +312,7 @@ impl Run {
         Err(self.wrong(after, &differences))
     }
 
-    /// Stops if a gateway could not ask Redis, though nothing was in its way.
+    /// Stops if a gateway could not use Redis, though nothing was in its way.
     fn check_busy(&self) -> Result<(), Stop> {
         let running = self.rig.gateways().into_iter();
         let unasked: u64 = running.map(|gateway| self.rig.unasked(gateway)).sum();
@@ -331,7 +331,7 @@ impl Run {
     }
 }
 
-/// Fails unless Redis counts what a fleet admits.
+/// Fails unless Redis counts exactly what a fleet admits.
 #[track_caller]
 fn count_what_is_admitted(seed: u64) {
     for _ in 0..TRIES {

@@ -1,6 +1,6 @@
-//! Whatever a nemesis does, a fleet that counts locally meanwhile keeps its laws: at most one more quota
-//! per window while Redis fails and one each time it loses its data, none while all is well, and nobody
-//! is refused early but by a charge that lost its race.
+//! Whatever a nemesis does, a fleet that counts locally in the meantime keeps its laws: it admits at most one more
+//! quota per window while Redis fails, one more each time Redis loses its data, and nothing more while all is well. No
+//! client is refused early, except by a charge that lost its race.
 
 use std::fmt;
 use std::thread;
@@ -14,28 +14,28 @@ use super::recording::{Watch, lacks_answers, record};
 use crate::support::redis::{Cluster, Encryption, Proxy, Sentinels, Server};
 use crate::support::{Fleet, fleet};
 
-/// Units of each quota: a gateway's share is more than one.
+/// Units of each quota, chosen so that a gateway's share is more than one.
 const LIMIT: u64 = 6;
-/// Units of the quota of a long window, in which every failure of a test lies.
+/// Units of the quota with a long window, into which all failures of a test fall.
 const LONG: u64 = 30;
-/// Units of the quota that all clients have in common.
+/// Units of the quota that all clients share.
 const COMMON: u64 = 12;
 const WINDOW: Micros = Micros(400_000);
 const HOUR: Micros = Micros::from_secs(3_600);
 const GATEWAYS: usize = 2;
 /// How long a gateway remembers a refusal, in microseconds.
 const REMEMBERED: i64 = 100_000;
-/// How much longer than the refusal that a charge met it may take until what it spent is back.
+/// Longest time from the refusal that a charge met until its units are back, in microseconds.
 const RETURN: i64 = 100_000;
-/// Which path has plans over two partitions: each client's own, and what they have in common.
+/// Index of the path whose plans have two partitions: each client's own, and one that all clients share.
 const PLAN: usize = 5;
 
-/// What became of one seed.
+/// Counts of one seed's decisions.
 #[derive(Debug, Default)]
 struct Tally {
     admitted: usize,
     refused: usize,
-    /// Refused early by a charge that lost its race.
+    /// Requests refused early by a charge that lost its race.
     early: usize,
     undecided: u64,
 }
@@ -56,7 +56,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// What each path is limited by; the last is each client's own quota in plans.
+/// Returns the quota of each path; the last one is each client's own quota in the plans.
 fn quotas() -> [Quota; PLAN + 1] {
     let whole = Algorithm::SlidingWindow {
         buckets: 5,
@@ -104,7 +104,7 @@ fn start(realm: &Realm) -> Fleet {
     Fleet::of(GATEWAYS, &config)
 }
 
-/// Records what clients see while the nemesis of that seed is about, and judges it.
+/// Records what clients see while the nemesis of that seed is at work, and judges it.
 #[track_caller]
 fn keep_the_laws(seed: u64, realm: &Realm, bursts: u32) {
     let fleet = start(realm);
@@ -147,7 +147,7 @@ fn judge(histories: Vec<History>, trace: &Trace, is_one_step: bool) -> Result<Ta
     Ok(tally)
 }
 
-/// Says what was admitted beyond a quota, and beyond what failures allow.
+/// Fails if more was admitted than the quota and the failures allow.
 fn check_excess(history: &History, quota: &Quota, trace: &Trace) -> Result<(), String> {
     let losses = trace.events.iter().filter(|event| event.deed.is_loss());
     let losses = losses.map(|event| Loss {
@@ -175,8 +175,8 @@ fn outages(trace: &Trace) -> Vec<Outage> {
         .collect()
 }
 
-/// Returns the history without what was told while Redis failed: that may have been spent in Redis or
-/// not, and as late as the end of the failure.
+/// Returns the history with the answers during failures turned into unknown ones, because their units may have been
+/// spent in Redis or not, and as late as the end of the failure.
 fn calmed(history: &History, trace: &Trace) -> History {
     let mut calm = history.clone();
     let outages = outages(trace);
@@ -191,15 +191,15 @@ fn calmed(history: &History, trace: &Trace) -> History {
     calm
 }
 
-/// Returns the history of the quota that all clients have in common.
+/// Returns the history of the quota that all clients share.
 fn together(history: &History) -> History {
     let mut all = history.clone();
     all.requests.iter_mut().for_each(|request| request.key = 0);
     all
 }
 
-/// Counts the plans that were refused though both quotas had room, and fails if those that were refused
-/// at the same time, and may have been charged for a moment, do not explain it.
+/// Counts the plans that were refused though both quotas had room. Fails if this is not explained by plans that were
+/// refused at the same time, and that may have been charged for a moment.
 fn early_refusals(
     history: &History,
     of_own: &[(Request, u64)],
@@ -248,7 +248,7 @@ fn cluster(replicas: usize) -> Realm {
     Realm::Cluster(cluster)
 }
 
-/// Bursts of requests in a test that must be quick, and in a drill.
+/// Number of bursts of requests in a quick test, and in a drill.
 const FEW: u32 = 6;
 const MANY: u32 = 12;
 

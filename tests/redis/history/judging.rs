@@ -1,4 +1,4 @@
-//! The judge itself: it never accuses a correct limiter, and it finds out broken ones.
+//! The judge itself: it never accuses a correct limiter, and it finds the broken ones.
 
 use proptest::prelude::*;
 use tollgate::limit::{Algorithm, Count, OldestBucket, Quota};
@@ -7,10 +7,10 @@ use super::law::{Answer, History, Loss, Outage, Request, Violation, violations};
 use super::limiter::{Flaw, Load, WINDOW, history, quota};
 use crate::support::fleet::algorithms;
 
-/// Histories that a broken limiter may look sound in, one after the other, until it is found out.
+/// How many histories a broken limiter gets until one of them must show that it is broken.
 const HISTORIES: u64 = 20;
 
-/// Whether a history tells that its limiter is broken.
+/// Whether some history shows that the limiter is broken.
 fn is_found_out(quota: &Quota, flaw: Flaw) -> bool {
     let mut seeds = 0..HISTORIES;
     seeds.any(|seed| {
@@ -19,14 +19,14 @@ fn is_found_out(quota: &Quota, flaw: Flaw) -> bool {
             burst: quota.limit * 2,
             spread: WINDOW * 3 / 2,
             delay: 10_000,
-            // A refused request that costs more says nothing of one that costs less.
+            // The refusal of a larger cost proves nothing about a smaller one.
             max_cost: 1 + seed % 2,
         };
         !violations(&history(quota, flaw, &load, seed), quota).is_empty()
     })
 }
 
-/// A request of one unit that is admitted.
+/// Returns a request of one unit that was admitted.
 fn admitted(sent: i64) -> Request {
     Request {
         key: 0,
@@ -67,7 +67,7 @@ proptest! {
         }
     }
 
-    /// Nor is one whose clock differs from the clients' by what the history tolerates.
+    /// The same for a limiter whose clock differs from the clients' by what the history tolerates.
     #[test]
     fn correct_limiter_with_another_clock_is_never_accused(
         seed: u64,
@@ -163,7 +163,7 @@ fn what_was_lost_excuses_as_much_and_only_around_its_time() {
     assert_eq!(judged(&[later, later + 100, later + 200], 1), 1);
 }
 
-/// While one server takes over from another, both decide.
+/// Because both servers decide while one takes over from the other.
 #[test]
 fn each_of_two_servers_rounds_down_its_part_of_a_leaving_bucket() {
     let weighted = Algorithm::SlidingWindow {
@@ -173,7 +173,7 @@ fn each_of_two_servers_rounds_down_its_part_of_a_leaving_bucket() {
     let quota = quota(weighted, 6, Count::Admitted);
     let judged = |later: i64| {
         let first = (0..12).map(|n| admitted(n * 100));
-        // 93 % of 6 are 5, of 12 they are 11.
+        // 93 % of 6 is 5 (rounded down), and of 12 it is 11.
         let then = (0..later).map(|n| admitted(WINDOW * 107 / 100 + n * 100));
         let history = History {
             requests: first.chain(then).collect(),

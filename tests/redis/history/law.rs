@@ -1,35 +1,35 @@
-//! Judges what clients saw: did the limiter admit more than it may, or refuse what it must admit?
+//! Judges what clients saw: did the limiter admit more than it may, or refuse what it had to admit?
 //!
-//! A client knows that its request was decided between sending and receiving, and no more. So a law
-//! is broken only if *every* choice of times within those intervals breaks it:
+//! A client knows only that its request was decided between sending and receiving. So a law is
+//! broken only if *every* choice of times within those intervals breaks it:
 //!
-//! - too many were admitted if those that were certainly decided within a stretch (sent after its
+//! - too many units were admitted if the requests that were certainly decided within a stretch (sent after its
 //!   beginning, answered before its end) sum to more than the law allows there;
-//! - one was wrongly refused if there was room for it although everything counts that may have been
-//!   spent before, and may still count.
+//! - a request was wrongly refused if there was room for it even when everything counts that may have been spent
+//!   before it, and that may still count.
 //!
-//! A correct limiter is therefore never accused, however slow the answers are; a broken one may get
+//! So a correct limiter is never accused, however slow the answers are, but a broken one may get
 //! away. Requests without an answer may have been spent: they excuse refusals and accuse nobody.
 
 use std::collections::BTreeMap;
 
 use tollgate::limit::{Algorithm, Count, OldestBucket, Quota};
 
-/// What clients saw of a limiter.
+/// What the clients of a limiter saw.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     pub requests: Vec<Request>,
-    /// By how much the clients' clock and the limiter's may differ, in microseconds.
+    /// How much the clients' clock and the limiter's may differ, in microseconds.
     pub tolerance: i64,
-    /// When the limiter may have forgotten something.
+    /// Times in which the limiter may have forgotten units.
     pub losses: Vec<Loss>,
-    /// When others may have decided in the limiter's place: all together on as much again, and no more
-    /// however often (`on_store_failure = "local"`).
+    /// Times in which others may have decided in place of the limiter: all together admit as much again, however many
+    /// outages there are (`on_store_failure = "local"`).
     pub outages: Vec<Outage>,
 }
 
 impl History {
-    /// How many requests were admitted, refused, and without an answer.
+    /// Returns how many requests were admitted, were refused, and had no answer.
     pub fn counts(&self) -> [usize; 3] {
         let count = |answer| {
             let requests = self.requests.iter();
@@ -49,16 +49,16 @@ pub struct Request {
     pub answer: Answer,
 }
 
-/// What the client was told.
+/// The answer that a client got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     Admitted,
     Refused,
-    /// Nothing that says whether it was spent.
+    /// No answer, so the units may have been spent or not.
     Unknown,
 }
 
-/// A time in which the limiter may have forgotten so many units of each key.
+/// A time in which the limiter may have forgotten `units` of each key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loss {
     pub since: i64,
@@ -66,14 +66,14 @@ pub struct Loss {
     pub units: u64,
 }
 
-/// A time in which the limiter may have been out of reach.
+/// A time in which the limiter may have been unreachable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
     pub since: i64,
     pub until: i64,
 }
 
-/// What a limiter cannot be excused for.
+/// A decision for which the limiter has no excuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
     /// More was admitted within a stretch than the law allows.
@@ -84,15 +84,15 @@ pub enum Violation {
         admitted: u64,
         allowed: u64,
     },
-    /// A request was refused although at most so much was spent of the quota.
+    /// A request was refused although at most `spent_at_most` units of the quota were spent.
     Refusal {
         request: Request,
         spent_at_most: u64,
     },
 }
 
-/// Returns what a limiter of that quota cannot be excused for: at most one excess and one refusal of
-/// each key.
+/// Returns violations for which a limiter with that quota has no excuse: at most one excess and one refusal for each
+/// key.
 pub fn violations(history: &History, quota: &Quota) -> Vec<Violation> {
     let judged = cases(history, quota).into_iter().flat_map(|case| {
         let refusal = case.refusals().next();
@@ -101,13 +101,13 @@ pub fn violations(history: &History, quota: &Quota) -> Vec<Violation> {
     judged.flatten().collect()
 }
 
-/// Returns what was admitted and cannot be excused: at most one excess of each key.
+/// Returns the excesses for which there is no excuse: at most one for each key.
 pub fn excesses(history: &History, quota: &Quota) -> Vec<Violation> {
     let cases = cases(history, quota).into_iter();
     cases.filter_map(|case| case.excess()).collect()
 }
 
-/// Returns every request that was refused although that quota had room, and the most that was spent.
+/// Returns every request that was refused although the quota had room, with the most that may have been spent.
 pub fn refusals(history: &History, quota: &Quota) -> Vec<(Request, u64)> {
     let cases = cases(history, quota);
     let refusals = cases.iter().flat_map(Case::refusals);
@@ -139,14 +139,14 @@ struct Case<'a> {
     quota: &'a Quota,
     history: &'a History,
     tolerance: i64,
-    /// Those that were admitted, in the order of their answers.
+    /// Requests that were admitted, in the order of their answers.
     admitted: Vec<Request>,
     refused: Vec<Request>,
-    /// Those that may have spent something: costs in the order of sending, and of answers, each
-    /// with the sum up to and with it.
+    /// Requests that may have spent something: times of sending, in order, each with the sum of the
+    /// costs so far.
     by_sent: Vec<(i64, u64)>,
     by_received: Vec<(i64, u64)>,
-    /// When each of those was sent and answered.
+    /// Times of sending and answering of the requests that may have spent something.
     spending: Vec<(i64, i64)>,
 }
 
@@ -175,7 +175,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// Finds a stretch in which more was admitted than may be.
+    /// Finds a stretch in which more was admitted than the law allows.
     fn excess(&self) -> Option<Violation> {
         let window = micros(self.quota.window.0);
         let sent = self.admitted.iter().map(|request| request.sent);
@@ -207,7 +207,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// Law: at most the quota in `run` neighbouring parts of a time that is cut at multiples of `part`.
+    /// Law: at most the quota in `run` consecutive parts of the time, which is cut at multiples of `part`.
     fn excess_of_runs(&self, part: i64, run: i64) -> Option<Violation> {
         let parts = self.admitted.iter().map(|x| self.earliest_part(x, part));
         let mut parts: Vec<i64> = parts.collect();
@@ -219,7 +219,7 @@ impl<'a> Case<'a> {
         }))
     }
 
-    /// Law: at most the quota in each of those stretches, whose beginnings and ends both rise.
+    /// Law: at most the quota in each of these stretches, whose beginnings and ends both increase.
     fn excess_of(&self, stretches: impl Iterator<Item = (i64, i64)>) -> Option<Violation> {
         let mut by_sent = self.admitted.clone();
         by_sent.sort_by_key(|request| request.sent);
@@ -227,7 +227,7 @@ impl<'a> Case<'a> {
         let (mut units, mut last_until) = (0, i64::MIN);
         for (since, until) in stretches {
             while let Some(gone) = oldest.next_if(|request| request.sent < since) {
-                // It was counted only if it lay in an earlier stretch.
+                // It was counted only if it was within an earlier stretch.
                 let was_counted = gone.received <= last_until;
                 units -= if was_counted { gone.cost } else { 0 };
             }
@@ -243,7 +243,7 @@ impl<'a> Case<'a> {
         None
     }
 
-    /// Law: at most `burst` and one more for each whole interval, in any stretch.
+    /// Law: at most `burst` units, plus one for each whole interval, in any stretch.
     fn excess_of_rate(&self, burst: u64) -> Option<Violation> {
         let interval = self.interval();
         for first in &self.admitted {
@@ -262,7 +262,7 @@ impl<'a> Case<'a> {
         None
     }
 
-    /// Law: a request is admitted only beside what is left of the leaving part, as if spread evenly.
+    /// Law: a request must fit in addition to what is left of the leaving part, whose units count as spread evenly.
     fn excess_beside_leaving(&self, part: i64, run: i64) -> Option<Violation> {
         self.admitted.iter().find_map(|request| {
             let at = self.earliest_part(request, part);
@@ -282,7 +282,7 @@ impl<'a> Case<'a> {
             let left = u64::try_from((at + 1) * part - latest).expect("it is in that part");
             let part = u64::try_from(part).expect("a positive length");
             let oldest = spent_within(at - run, at - run + 1) * left / part;
-            // Of two servers that decide at the same time, while one takes over, each rounds down what leaves of its own.
+            // While one server takes over from another, both may decide, and each rounds down what is left of its part.
             let rounded = u64::from(self.lost(since, until) > 0);
             let oldest = oldest.saturating_sub(rounded);
             let units = spent_within(at - run + 1, at + 1) + oldest + request.cost;
@@ -304,10 +304,10 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// The most that losses let be admitted beyond the law in a stretch.
+    /// Returns the most units beyond the law that losses excuse in a stretch.
     fn lost(&self, since: i64, until: i64) -> u64 {
         let reach = micros(self.quota.capacity()) * self.interval() * 2;
-        // What was lost may have been spent before the stretch, and would have counted in it.
+        // The lost units may have been spent before the stretch, and would still have counted in it.
         let losses = self.history.losses.iter();
         let losses = losses.filter(|x| since - reach <= x.until && until >= x.since);
         losses
@@ -315,8 +315,8 @@ impl<'a> Case<'a> {
             .sum()
     }
 
-    /// The most that a loss lets be admitted beyond the law in a stretch: as much as is lost, and what two
-    /// servers that decide at the same time, while one takes over, work off twice.
+    /// Returns the most units beyond the law that a loss excuses in a stretch: the lost units, and those that two
+    /// servers work off twice while one takes over from the other.
     fn units_of_loss(&self, loss: &Loss, since: i64, until: i64) -> u64 {
         let is_rate = matches!(
             self.quota.algorithm,
@@ -349,11 +349,11 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// The most that a window may have held when that request was decided.
+    /// Returns the most units that a window may have held when the request was decided.
     fn spent_at_most(&self, request: &Request) -> u64 {
         let window = micros(self.quota.window.0);
         let earliest = request.sent - self.tolerance;
-        // Whatever was answered before that time counts no more.
+        // Units answered before that time no longer count.
         let since = match self.quota.algorithm {
             Algorithm::FixedWindow => earliest.div_euclid(window) * window,
             Algorithm::SlidingWindow { buckets, .. } => {
@@ -366,10 +366,10 @@ impl<'a> Case<'a> {
         spent - sum_up_to(&self.by_received, since - self.tolerance - 1)
     }
 
-    /// The most units that gcra may still have had to work off when that request was decided.
+    /// Returns the most units that gcra may still have had to work off when the request was decided.
     ///
-    /// It works off one unit an interval while there are any. Whichever request was the last to find
-    /// none: what is left is at most what came from it on, less what was worked off since.
+    /// It works off one unit an interval while there are any. If a given request was the last to find none, at most the
+    /// units from that request on are left, minus those worked off since.
     fn backlog(&self, request: &Request) -> u64 {
         let interval = self.interval();
         let spent = sum_up_to(&self.by_sent, request.received + self.tolerance);
@@ -378,7 +378,7 @@ impl<'a> Case<'a> {
         let left = before.map(|(sent, received)| {
             let since = spent - sum_up_to(&self.by_received, sent - self.tolerance - 1);
             let passed = (request.sent - received - self.tolerance).max(0);
-            // Rounded up: a part of a unit may be what is missing.
+            // Rounded up, because part of a unit may be what is missing.
             (micros(since) * interval - passed + interval - 1).div_euclid(interval)
         });
         units_of(left.max().unwrap_or(0).max(0))
@@ -404,7 +404,7 @@ fn sums(requests: &[Request], time: impl Fn(&Request) -> i64) -> Vec<(i64, u64)>
     sums
 }
 
-/// The sum of what came at that time or before.
+/// Returns the last sum at or before `time`.
 fn sum_up_to(sums: &[(i64, u64)], time: i64) -> u64 {
     let count = sums.partition_point(|(at, _)| *at <= time);
     count.checked_sub(1).map_or(0, |last| sums[last].1)

@@ -1,4 +1,4 @@
-//! Limiters by the letter of their definition, sound and broken, and histories of what they decide.
+//! Limiters written to the letter of their definition, correct or broken, and histories of their decisions.
 
 use tollgate::clock::Micros;
 use tollgate::limit::{Algorithm, Count, OldestBucket, Quota};
@@ -6,28 +6,28 @@ use tollgate::limit::{Algorithm, Count, OldestBucket, Quota};
 use super::law::{Answer, History, Request};
 use crate::support::Draws;
 
-/// The window of every quota here: a second.
+/// Window of all quotas here: a second, in microseconds.
 pub const WINDOW: i64 = 1_000_000;
-/// A midnight.
+/// Start of histories: a midnight, in microseconds since 1970.
 const START: i64 = 1_700_006_400_000_000;
 
-/// What is wrong with a limiter.
+/// The way in which a limiter is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
     None,
-    /// It looks first and charges later: others slip in between.
+    /// It checks first and charges later, so others can slip in between.
     ChecksThenCharges,
-    /// It forgets everything now and then.
+    /// It forgets all charges now and then.
     Forgets,
-    /// State lives for half a window.
+    /// Its state lives for half a window.
     ExpiresEarly,
-    /// State lives for a window and a half.
+    /// Its state lives for a window and a half.
     ExpiresLate,
     /// It charges some requests twice.
     ChargesTwice,
     /// It charges requests that it refuses.
     ChargesRefused,
-    /// It admits while less than the quota is spent, and so one too many.
+    /// It admits while less than the quota is spent, so one unit too many.
     OneTooMany,
     /// It refuses the last unit.
     OneTooFew,
@@ -40,16 +40,16 @@ struct Limiter {
     charged: Vec<(i64, u64)>,
 }
 
-/// How clients ask.
+/// The requests that clients send.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// So many bursts, with up to two windows between them.
+    /// Number of bursts, with up to two windows between them.
     pub bursts: u64,
-    /// Requests of each burst.
+    /// Number of requests in each burst.
     pub burst: u64,
-    /// Over how long a burst is spread, at most.
+    /// Longest time over which a burst is spread, in microseconds.
     pub spread: i64,
-    /// Longest that a request or its answer is under way.
+    /// Longest time that a request, or its answer, is under way, in microseconds.
     pub delay: i64,
     pub max_cost: u64,
 }
@@ -61,7 +61,7 @@ pub fn quota(algorithm: Algorithm, limit: u64, count: Count) -> Quota {
     }
 }
 
-/// Returns what clients see of a limiter under that load.
+/// Returns what clients see of a limiter under the given load.
 pub fn history(quota: &Quota, flaw: Flaw, load: &Load, seed: u64) -> History {
     let mut draws = Draws(seed);
     let mut limiter = Limiter {
@@ -175,10 +175,10 @@ impl Limiter {
         spent + cost <= most
     }
 
-    /// Whether the theoretical arrival time, by the charges so far, lets this one pass.
+    /// Whether the theoretical arrival time, according to the charges so far, lets this request pass.
     fn is_in_time(&self, charged: &[(i64, u64)], now: i64, cost: u64, most: u64) -> bool {
         let interval = i64::try_from(self.quota.interval_us()).expect("small");
-        // A clock that runs too fast or too slow is what an early or a late expiry is here.
+        // For this algorithm, an early or late expiry is a clock that runs too fast or too slow.
         let interval = match self.flaw {
             Flaw::ExpiresEarly => interval / 2,
             Flaw::ExpiresLate => interval * 3 / 2,

@@ -1,4 +1,4 @@
-//! Histories of requests, judged: what clients saw is what the limits' laws allow.
+//! Histories of requests, and judgements on them: clients see only what the limits' laws allow.
 
 mod law;
 mod limiter;

@@ -1,5 +1,5 @@
-//! A nemesis: it makes real servers and their network fail, in an order that a seed decides, heals them,
-//! and says when what happened.
+//! A nemesis: it makes real servers and their network fail, in an order that a seed decides, heals them, and records
+//! when it did what.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -10,7 +10,7 @@ use super::recording::Watch;
 use crate::support::redis::{Cluster, Fault, Proxy, Sentinels, Server, Value, listed};
 use crate::support::{Client, Draws, Fleet, Metered, Process, eventually, fleet};
 
-/// Where a fleet keeps its counters.
+/// The Redis deployment in which a fleet keeps its counters.
 #[expect(clippy::large_enum_variant, reason = "a test has one")]
 pub enum Realm {
     Single { server: Server, proxy: Proxy },
@@ -18,28 +18,28 @@ pub enum Realm {
     Cluster(Cluster),
 }
 
-/// What the nemesis can do.
+/// A failure that the nemesis can cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
-    /// The server ends and comes back empty.
+    /// The server is killed, and comes back empty.
     Kill,
-    /// The server is stopped and continued.
+    /// The server is stopped, and continued later.
     Stop,
-    /// The network swallows what is sent, and delivers it in the end.
+    /// The network holds back what is sent, and delivers it in the end.
     BlackHole,
     /// Every connection is reset, and new ones are refused for a while.
     Refuse,
     /// One connection is closed by the server.
     KillClient,
-    /// The server has no memory for new keys.
+    /// The server has no memory left for new keys.
     Fill,
     /// Another server takes a primary's place.
     FailOver,
-    /// Slots move, keys and all.
+    /// Slots move together with their keys.
     Reshard,
 }
 
-/// One deed, from before it until all is well.
+/// One failure, from just before it until everything is well again.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
     pub deed: Deed,
@@ -47,38 +47,38 @@ pub struct Event {
     pub until: i64,
 }
 
-/// What happened to a fleet.
+/// Record of what happened to a fleet.
 #[derive(Debug, Default)]
 pub struct Trace {
     pub began: i64,
     pub events: Vec<Event>,
-    /// Quiet times in which a busy machine answered too late, from and until.
+    /// Beginnings and ends of quiet times in which a busy machine answered too late.
     pub busy: Vec<(i64, i64)>,
 }
 
-/// Asks every gateway whether it decides in Redis, on connections of its own.
+/// Checks whether every gateway decides in Redis, on connections of its own.
 pub struct Prober<'a> {
     fleet: &'a Fleet,
     realm: &'a Realm,
     clients: RefCell<Vec<Client>>,
-    /// How many connections each gateway has to a primary that it asks.
+    /// Connections that each gateway has to each primary that the prober uses.
     connections: Vec<u64>,
 }
 
-/// Connections to each gateway: enough that each worker has one.
+/// Number of connections to each gateway: enough that each worker has one.
 const CONNECTIONS: usize = 4;
-/// Names that are asked for: enough that each primary has one.
+/// Number of names to send requests for: enough that each primary has one.
 const NAMES: usize = 16;
-/// How long a fault lasts, and how long there is none, in microseconds, from and to below.
+/// Shortest and longest (exclusive) time for a fault, and for the quiet between faults, in microseconds.
 const FAULT: (i64, i64) = (20_000, 700_000);
 const QUIET: (i64, i64) = (200_000, 800_000);
-/// Until what was under way to a server that is back has been executed, by real time.
+/// Time after which a server that is back has executed everything that was under way to it.
 const AFTERMATH: Duration = Duration::from_millis(50);
-/// Slots that move in one go.
+/// Number of slots that move at a time.
 const MOVES: usize = 5;
 
 impl Realm {
-    /// Returns what `[store]` calls it.
+    /// Returns the URL of the deployment in `[store]`.
     pub fn url(&self) -> String {
         match self {
             Self::Single { proxy, .. } => format!("redis://{}", proxy.address()),
@@ -89,12 +89,12 @@ impl Realm {
         }
     }
 
-    /// Whether a plan over several partitions is one step.
+    /// Whether a plan over several partitions is decided in one step.
     pub fn is_one_server(&self) -> bool {
         !matches!(self, Self::Cluster(_))
     }
 
-    /// How many primaries have a name that the prober asks for: a reshard may take a primary its last one.
+    /// Returns how many primaries have keys of the prober; a reshard may take away a primary's last one.
     fn asked(&self) -> u64 {
         let Self::Cluster(cluster) = self else {
             return 1;
@@ -116,7 +116,7 @@ impl Realm {
         }
     }
 
-    /// Returns a server that serves, and what stands in front of it.
+    /// Returns a serving primary, and the proxy in front of it, if there is one.
     fn primary(&self, draws: &mut Draws) -> (&Server, Option<&Proxy>) {
         match self {
             Self::Single { server, proxy } => (server, Some(proxy)),
@@ -137,7 +137,7 @@ impl Realm {
         }
     }
 
-    /// Does it, and undoes it.
+    /// Causes the failure, and ends it.
     fn suffer(&self, deed: Deed, draws: &mut Draws) {
         let span = draw_span(draws, FAULT);
         let (server, proxy) = self.primary(draws);
@@ -170,7 +170,7 @@ impl Realm {
                     of_gateways.filter_map(|line| line.split(' ').next()?.strip_prefix("id="));
                 let ids: Vec<&str> = ids.collect();
                 if !ids.is_empty() {
-                    // It may have gone by itself.
+                    // The connection may have ended by itself.
                     let _ = server.ask(&["CLIENT", "KILL", "ID", ids[draws.below(ids.len())]]);
                 }
             }
@@ -205,7 +205,7 @@ impl Realm {
         let Self::Cluster(cluster) = self else { return };
         let mut nodes: Vec<&Server> = cluster.nodes.iter().collect();
         nodes.retain(|node| node.role() == "master");
-        // In one direction, as `redis-cli --cluster reshard` does.
+        // In one direction, like `redis-cli --cluster reshard`.
         let from = draws.below(nodes.len());
         let to = (from + 1 + draws.below(nodes.len() - 1)) % nodes.len();
         for _ in 0..MOVES {
@@ -218,7 +218,7 @@ impl Realm {
 }
 
 impl Deed {
-    /// Whether gateways may decide without Redis meanwhile.
+    /// Whether gateways may decide without Redis in the meantime.
     pub fn is_outage(self) -> bool {
         self != Self::Reshard
     }
@@ -229,7 +229,7 @@ impl Deed {
     }
 }
 
-/// Does deeds until `is_over`; the first is done in any case.
+/// Causes failures until `is_over`, but at least one.
 pub fn haunt(
     realm: &Realm,
     prober: &Prober<'_>,
@@ -265,7 +265,7 @@ pub fn haunt(
     }
 }
 
-/// Notes a time in which nothing failed; only a machine that is too busy has decisions without Redis then.
+/// Records a time in which nothing failed; only if the machine is too busy are there decisions without Redis then.
 #[track_caller]
 fn note_quiet(trace: &mut Trace, time: (i64, i64), before: [u64; 4], after: [u64; 4]) {
     if after[0] > before[0] {
@@ -291,12 +291,12 @@ impl fmt::Display for Trace {
 }
 
 impl<'a> Prober<'a> {
-    /// What `[policies.probe]` and its route say.
+    /// Lines of `[policies.probe]`; next, the path of its route.
     pub const POLICY: &'static str = "quota = '1000000 per hour'\non_store_failure = 'closed'\n\
         partition = ['header:X-Api-Key']";
     pub const ROUTE: &'static str = "/probe";
 
-    /// Asks until each gateway decides in Redis, whatever is asked.
+    /// Sends requests until each gateway decides in Redis, whichever primary has the key.
     #[track_caller]
     pub fn start(fleet: &'a Fleet, realm: &'a Realm) -> Self {
         let gateways = fleet.addresses().into_iter();
@@ -309,7 +309,7 @@ impl<'a> Prober<'a> {
             connections: vec![0; fleet.gateways.len()],
         };
         prober.wait_until_well();
-        // By now each worker has asked each primary that has a name.
+        // By now, each worker has used each primary that has a name.
         let (all, primaries) = (prober.numbers("tollgate_store_connections"), realm.asked());
         prober.connections = all.map(|all| all / primaries).collect();
         prober
@@ -335,7 +335,7 @@ impl<'a> Prober<'a> {
         });
     }
 
-    /// Returns how many decisions of the fleet were late, and how many had no answer for other reasons.
+    /// Returns how many decisions of the fleet were late, and how many failed for each of three other reasons.
     pub fn undecided(&self) -> [u64; 4] {
         ["late", "failed", "unsent", "unasked"].map(|result| {
             let name = format!("tollgate_store_decisions_total{{result=\"{result}\"}}");
@@ -343,14 +343,14 @@ impl<'a> Prober<'a> {
         })
     }
 
-    /// Returns that metric of each gateway.
+    /// Returns the value of that metric for each gateway.
     fn numbers(&self, name: &str) -> impl Iterator<Item = u64> {
         let gateways = self.fleet.gateways.iter();
         gateways.map(move |gateway| gateway.series(name).unwrap_or(0))
     }
 }
 
-/// Asks as that name, and says whether Redis decided.
+/// Sends a request for that name, and returns whether Redis decided it.
 #[track_caller]
 fn is_decided(gateway: &Process, client: &mut Client, name: usize) -> bool {
     let (route, field) = (Prober::ROUTE, fleet::CLIENT);

@@ -1,4 +1,4 @@
-//! Clients that ask gateways and write down when they asked, when they heard, and what.
+//! Clients that send requests to gateways, and record when they sent them, when they were answered, and how.
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -11,13 +11,13 @@ use super::law::{Answer, History, Request};
 use crate::support::fleet::CLIENT;
 use crate::support::{Client, Draws};
 
-/// Clients that ask at the same time.
+/// Number of clients that send requests at the same time.
 const THREADS: u64 = 12;
-/// Most bursts besides those that are asked for.
+/// Most bursts in addition to those that are asked for.
 const BURSTS_MORE: u32 = 40;
-/// Names that they go by.
+/// Number of names that the clients use.
 const KEYS: u32 = 3;
-/// What a clock that is disciplined may be off by, besides what is measured.
+/// Largest error of a disciplined clock, in addition to what is measured.
 const TOLERANCE: Duration = Duration::from_millis(1);
 
 /// A clock that never steps, in microseconds since 1970.
@@ -27,11 +27,11 @@ pub struct Watch {
     began: Instant,
 }
 
-/// Asks `gateways` about every quota, in bursts with enough quiet between them for the quotas with the
+/// Sends requests for every quota to `gateways`, in bursts with enough quiet between them for the quotas with the
 /// shortest window to be whole again, and returns a history of each quota.
 ///
-/// On a busy machine so many bursts may be too few requests to tell anything: quotas whose history
-/// lacks something are then asked about in further bursts, one quota in each.
+/// On a busy machine, that many bursts may have too few requests for a verdict. Quotas whose
+/// history lacks something then get further bursts, one quota in each.
 pub fn record(
     gateways: &[SocketAddr],
     quotas: &[Quota],
@@ -73,12 +73,12 @@ pub fn record(
     histories
 }
 
-/// Whether a history has not seen both answers yet.
+/// Whether a history lacks either an admitted or a refused request.
 pub fn lacks_answers(history: &History, _: &Quota) -> bool {
     history.counts()[..2].contains(&0)
 }
 
-/// Asks about some of those paths, again and again until the end.
+/// Sends requests for random ones of these paths until the end.
 fn burst_of(asker: &mut Asker<'_>, paths: Range<usize>, end: Duration) -> Vec<(usize, Request)> {
     let mut requests = Vec::new();
     while asker.watch.elapsed() < end {
@@ -107,7 +107,7 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// Asks some gateway, as one of the clients.
+    /// Sends a request to a random gateway, with a random name.
     fn ask(&mut self, path: usize) -> Request {
         let gateway = self.draws.below(self.gateways.len());
         let key = self.draws.below(KEYS);
@@ -127,7 +127,7 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// Sends a request and returns the status; none if the connection fails.
+    /// Sends a request and returns the status; `None` if the connection fails.
     fn exchange(&mut self, gateway: usize, bytes: &str) -> Option<u16> {
         let mut client = match self.connections[gateway].take() {
             Some(client) => client,
@@ -141,7 +141,7 @@ impl<'a> Asker<'a> {
         Some(answer.status)
     }
 
-    /// Lets up now and then, so that requests come at all distances.
+    /// Pauses now and then, so that requests come at all distances.
     fn pause(&mut self) {
         if self.draws.below(4) == 0 {
             thread::sleep(Duration::from_micros(self.draws.below(20_000)));
@@ -165,7 +165,7 @@ impl Watch {
         self.began.elapsed()
     }
 
-    /// By how much the machine's clock, which Redis goes by, has moved away from this one.
+    /// Returns how far the machine's clock, which Redis uses, has moved away from this one, in microseconds.
     fn drift(&self) -> i64 {
         (epoch_us() - self.now()).abs()
     }

@@ -1,4 +1,4 @@
-//! Every store keeps the laws, whichever gateway is asked.
+//! Every store keeps the laws, whichever gateway gets the requests.
 
 use std::sync::OnceLock;
 use std::thread;
@@ -13,25 +13,25 @@ use crate::support::fleet::algorithms;
 use crate::support::redis::{Cluster, Sentinels, Server, Value, listed};
 use crate::support::{Fleet, Metered, Process, eventually};
 
-/// Small, so that clients on a busy machine reach it too.
+/// Small, so that clients reach it on a busy machine, too.
 const LIMIT: u64 = 6;
 const BURSTS: u32 = 4;
-/// So many that some usually come after a failover has ended.
+/// Enough bursts that some usually come after a failover has ended.
 const BURSTS_AROUND: u32 = 10;
-/// Slots that move to one primary before others move to the next.
+/// Number of slots that move to one primary before others move to the next.
 const MOVES_IN_A_ROW: usize = 50;
-/// Gateways that share one store.
+/// Number of gateways that share one store.
 const GATEWAYS: usize = 3;
-/// How old what a replica lacks may be, in microseconds.
+/// How much of the latest writes a replica may lack, in microseconds.
 const REPLICATION_LAG: i64 = 1_000_000;
-/// Time enough to decide on a busy machine.
+/// Long enough for a busy machine to decide.
 const PATIENT: &str = "timeout = '5s'";
-/// How much each gateway has decided before its store fails.
+/// Number of decisions that each gateway has made before its store fails.
 const DECISIONS: u64 = 100;
-/// Nothing is decided but by the store.
+/// Only the store decides: without it, requests are refused.
 const CLOSED: &str = "on_store_failure = 'closed'";
 
-/// A quota of each algorithm and shape, and two that count refused requests too.
+/// Returns a quota of each algorithm and shape, and two that also count refused requests.
 fn quotas() -> Vec<Quota> {
     let quota = |algorithm, count| Quota {
         count,
@@ -40,7 +40,7 @@ fn quotas() -> Vec<Quota> {
     let each = algorithms(LIMIT)
         .into_iter()
         .map(|algorithm| match algorithm {
-            // Few may be held, or all clients are, and nobody is left to be refused.
+            // If all clients were held, no client would be left to be refused.
             Algorithm::LeakyBucket { .. } => Algorithm::LeakyBucket { queue: 2 },
             other => other,
         });
@@ -51,7 +51,7 @@ fn quotas() -> Vec<Quota> {
     quotas
 }
 
-/// Fails unless every history has seen both answers and no law broken.
+/// Fails unless every history has both answers, and breaks no law.
 #[track_caller]
 fn assert_lawful(histories: &[History], quotas: &[Quota]) {
     for (history, quota) in histories.iter().zip(quotas) {
@@ -83,7 +83,7 @@ fn three_gateways_keep_the_laws_on_one_redis() {
     assert_lawful(&histories, &quotas);
 }
 
-/// Slots move all the time, keys and all, and no request is lost or counted twice.
+/// Slots keep moving together with their keys, and no request is lost or counted twice.
 #[test]
 fn three_gateways_keep_the_laws_while_a_cluster_is_resharded() {
     let cluster = Cluster::start(3, 0);
@@ -100,7 +100,7 @@ fn three_gateways_keep_the_laws_while_a_cluster_is_resharded() {
         let recording = scope.spawn(|| record(&gateways, &quotas, BURSTS_AROUND, lacks_answers));
         let mut moves = 0;
         while !recording.is_finished() {
-            // In one direction for a while, as `redis-cli --cluster reshard` does.
+            // In one direction for a while, like `redis-cli --cluster reshard`.
             let to = moves / MOVES_IN_A_ROW % 3;
             let from = &cluster.nodes[(to + 1 + moves % 2) % 3];
             if let Value::Bytes(key) = from.command(&["RANDOMKEY"]) {
@@ -116,7 +116,7 @@ fn three_gateways_keep_the_laws_while_a_cluster_is_resharded() {
     assert_lawful(&histories, &quotas);
 }
 
-/// A failover may forget a quota of each key, and what is decided while it lasts may have no answer.
+/// A failover may forget a quota for each key, and requests that are decided while it lasts may have no answer.
 #[test]
 fn three_gateways_keep_the_laws_across_a_failover() {
     let group = Sentinels::start();
@@ -126,7 +126,7 @@ fn three_gateways_keep_the_laws_across_a_failover() {
     });
 }
 
-/// The same where a primary of a Cluster is killed.
+/// The same if a primary of a Cluster is killed.
 #[test]
 fn three_gateways_keep_the_laws_across_the_loss_of_a_primary() {
     let cluster = Cluster::start(3, 1);
@@ -139,7 +139,7 @@ fn three_gateways_keep_the_laws_across_the_loss_of_a_primary() {
     });
 }
 
-/// Fails unless three gateways on that store keep every law before, while and after it fails over.
+/// Fails unless three gateways on that store keep every law before, during and after its failover.
 #[track_caller]
 fn keep_the_laws_across(url: &str, fail_over: impl FnOnce()) {
     let quotas = quotas();

@@ -1,4 +1,4 @@
-//! Certificates for tests: an authority and what it signs, made by the `openssl` command.
+//! Certificates for tests: an authority and the certificates that it signs, made by the `openssl` command.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,25 +7,25 @@ use tempfile::TempDir;
 
 use super::host::run;
 
-/// Signs certificates; its files are gone when it is dropped.
+/// An authority that signs certificates; its files are deleted when it is dropped.
 #[derive(Debug)]
 pub struct Authority {
     directory: TempDir,
 }
 
-/// The files of a certificate, PEM all.
+/// Paths of a certificate's files, all of them PEM.
 #[derive(Clone, Debug)]
 pub struct Certificate {
     /// The certificate.
     pub file: PathBuf,
     /// Its private key.
     pub key: PathBuf,
-    /// The certificate of who signed it.
+    /// The certificate of the authority that signed it.
     pub authority: PathBuf,
 }
 
 impl Authority {
-    /// Makes an authority.
+    /// Makes an authority with a certificate of its own.
     #[track_caller]
     pub fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory for certificates");
@@ -38,12 +38,12 @@ impl Authority {
         authority
     }
 
-    /// Returns its certificate, PEM.
+    /// Returns the path of the authority's certificate.
     pub fn file(&self) -> PathBuf {
         self.path("authority.pem")
     }
 
-    /// Signs a certificate for those names (`DNS:localhost`, `IP:127.0.0.1`), valid as long as any test runs.
+    /// Signs a certificate for those names (`DNS:localhost`, `IP:127.0.0.1`), valid for two days.
     #[track_caller]
     pub fn sign(&self, name: &str, names: &[&str]) -> Certificate {
         self.sign_for_days(name, names, 2)
@@ -55,7 +55,7 @@ impl Authority {
         self.sign_for_days(name, names, -1)
     }
 
-    /// Signs a certificate of a server on this machine, by name and by address.
+    /// Signs a certificate for a server on this machine, by name and by address.
     #[track_caller]
     pub fn sign_local(&self) -> Certificate {
         self.sign("server", &["DNS:localhost", "IP:127.0.0.1"])
@@ -66,7 +66,7 @@ impl Authority {
         let mut request = self.request(name);
         let listed = format!("subjectAltName={}", names.join(","));
         request.args(["-addext", &listed]);
-        // One may be both: a Cluster's nodes and replicas are each other's clients.
+        // A Cluster's nodes are both: server to their clients, and clients of each other.
         request.args(["-addext", "extendedKeyUsage=serverAuth,clientAuth"]);
         request.args(["-addext", "basicConstraints=critical,CA:FALSE"]);
         request.arg("-out").arg(&asked);
@@ -85,7 +85,7 @@ impl Authority {
         }
     }
 
-    /// Returns a command that makes a key and a request for it, not yet told where to.
+    /// Returns a command that makes a key and a request to sign it, still without the path of the request.
     fn request(&self, name: &str) -> Command {
         let mut request = Command::new("openssl");
         request.args(["req", "-nodes", "-newkey", "ec"]);

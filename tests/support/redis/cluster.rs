@@ -8,33 +8,33 @@ use super::proxy::Proxy;
 use super::server::{Encryption, HARNESS, Server};
 use super::wait_for;
 
-/// How long a node must be silent until the others call it dead, where a replica is to take its place.
-/// Shorter would find dead nodes on a busy machine.
+/// How long a node must be silent until the others call it dead, in a Cluster with replicas. With a shorter time, a
+/// busy machine would get nodes called dead.
 const NODE_TIMEOUT_MS: u32 = 2_000;
-/// The same where nobody could: nothing waits for it, and a crowd of clients may hold a node up.
+/// The same in a Cluster without replicas, where no test waits for it and many clients may slow a node down.
 const NODE_TIMEOUT_ALONE_MS: u32 = 15_000;
-/// How many looks at a replica's role until it is asked again to take over: about a second.
+/// How many times a replica's role is polled until it is asked again to take over: about a second.
 const POLLS_PER_QUESTION: u32 = 100;
 const SLOTS: u32 = 16_384;
 
 /// A running Cluster; its nodes are killed when it is dropped.
 #[derive(Debug)]
 pub struct Cluster {
-    /// The nodes: those that began as primaries, in the order of their slots, then the replicas, in
-    /// the order of their primaries.
+    /// The nodes: first those that began as primaries, in the order of their slots, then the
+    /// replicas, in the order of their primaries.
     pub nodes: Vec<Server>,
-    /// What stands between each node and its clients, if something does, in the order of the nodes.
+    /// The proxies in front of the nodes, in the order of the nodes; empty if clients reach the nodes directly.
     pub proxies: Vec<Proxy>,
 }
 
 impl Cluster {
-    /// Starts a Cluster with so many primaries and so many replicas of each.
+    /// Starts a Cluster with this many primaries, and this many replicas of each.
     #[track_caller]
     pub fn start(primaries: usize, replicas: usize) -> Self {
         Self::start_with(primaries, replicas, Encryption::None, &[])
     }
 
-    /// Starts a Cluster whose ports speak that, with those lines of configuration in every node.
+    /// Starts a Cluster whose ports use `encryption`, with these lines of configuration in every node.
     #[track_caller]
     pub fn start_with(
         primaries: usize,
@@ -75,8 +75,8 @@ impl Cluster {
             let knows = |node| cluster.knows_replicas(node, primaries);
             cluster.nodes.iter().all(knows).then_some(())
         });
-        // Until then Valkey 8.0 has a replica under a shard of its own. A node that is killed meanwhile does not start
-        // again: "corrupted cluster config file".
+        // Before that, Valkey 8.0 lists a replica under a shard of its own, and a node that is killed in the meantime
+        // does not start again: "corrupted cluster config file".
         wait_for("every node has each replica in its primary's shard", || {
             let shards = |node: &Server| node.command(&["CLUSTER", "SHARDS"]).list().len();
             let mut nodes = cluster.nodes.iter();
@@ -85,7 +85,7 @@ impl Cluster {
         cluster
     }
 
-    /// Puts a proxy in front of each node; from now on clients are sent to the proxies.
+    /// Puts a proxy in front of each node; from then on, the nodes send clients to the proxies.
     #[track_caller]
     pub fn put_behind_proxies(&mut self) {
         let proxies = self.nodes.iter().map(|node| Proxy::to(node.address()));
@@ -101,7 +101,7 @@ impl Cluster {
         });
     }
 
-    /// Has each node name the proxy in front of it as its own address; a node that restarts has forgotten that.
+    /// Has each node announce its proxy's port as its own; a node that restarts has forgotten that.
     pub fn name_proxies(&self) {
         for (node, proxy) in self.nodes.iter().zip(&self.proxies) {
             let port = proxy.address().port().to_string();
@@ -109,7 +109,7 @@ impl Cluster {
         }
     }
 
-    /// Whether a node has the others in the roles that they began with.
+    /// Whether a node knows each replica as the replica of the primary that it began with.
     fn knows_replicas(&self, node: &Server, primaries: usize) -> bool {
         let seen = node.command(&["CLUSTER", "NODES"]).text();
         let mut replicas = self.nodes[primaries..].iter().enumerate();
@@ -127,12 +127,12 @@ impl Cluster {
             let last = SLOTS * (index + 1) / count - 1;
             let (first, last) = (first.to_string(), last.to_string());
             node.command(&["CLUSTER", "ADDSLOTSRANGE", &first, &last]);
-            // Ranks that differ from the start need not be settled by vote.
+            // Epochs that differ from the start need not be settled by vote.
             node.command(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]);
         }
     }
 
-    /// Waits until every node that runs sees every slot served and every replica in step.
+    /// Waits until every running node sees all slots served and all replicas in step.
     #[track_caller]
     pub fn wait_until_whole(&self) {
         wait_for("the Cluster is whole", || {
@@ -141,7 +141,7 @@ impl Cluster {
         });
     }
 
-    /// Returns the addresses of all nodes, as clients are to know them.
+    /// Returns the addresses of all nodes, as clients are to use them.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         if self.proxies.is_empty() {
             self.nodes.iter().map(Server::address).collect()
@@ -158,7 +158,7 @@ impl Cluster {
         u16::try_from(slot).expect("a slot")
     }
 
-    /// Returns the primary that serves a slot, as the nodes that run see it.
+    /// Returns the primary that serves a slot, as the running nodes see it.
     #[track_caller]
     pub fn primary_of(&self, slot: u16) -> &Server {
         let primary = self.primary_seen_by(self.any(), slot);
@@ -174,7 +174,7 @@ impl Cluster {
         Some(self.at(range.list()[2].list()[1].integer()))
     }
 
-    /// Returns the node on a port, or behind the proxy on it.
+    /// Returns the node with that port, its own or its proxy's.
     #[track_caller]
     pub fn at(&self, port: i64) -> &Server {
         let mut ports = self
@@ -185,7 +185,7 @@ impl Cluster {
         &self.nodes[index.unwrap_or_else(|| panic!("no node on port {port}"))]
     }
 
-    /// Returns the nodes that are replicas of that one.
+    /// Returns the replicas of `primary`.
     #[track_caller]
     pub fn replicas_of(&self, primary: &Server) -> Vec<&Server> {
         let replicas = primary.command(&["CLUSTER", "REPLICAS", &primary.id()]);
@@ -198,10 +198,10 @@ impl Cluster {
         replicas.collect()
     }
 
-    /// Has a replica take its primary's place in agreement with it, and waits until it has.
+    /// Has a replica take over from its primary by agreement (CLUSTER FAILOVER), and waits until it has.
     #[track_caller]
     pub fn hand_over(&self, replica: &Server) {
-        // A node that has just come back as the primary it was is not one for long.
+        // A node that has just restarted still takes itself for the primary that it was, for a moment.
         wait_for("the replica is one", || {
             (replica.role() == "slave").then_some(())
         });
@@ -210,7 +210,7 @@ impl Cluster {
             if replica.role() == "master" {
                 return Some(());
             }
-            // The question is lost where one of the two has just come back.
+            // The request is lost if one of the two has just restarted.
             if polls.is_multiple_of(POLLS_PER_QUESTION) {
                 replica.ask(&["CLUSTER", "FAILOVER"]).ok()?;
             }
@@ -221,7 +221,7 @@ impl Cluster {
         self.wait_until_whole();
     }
 
-    /// Waits until that node is a primary, and every node that runs knows.
+    /// Waits until `node` is a primary and every running node knows it.
     #[track_caller]
     pub fn wait_for_primary(&self, node: &Server) {
         let id = node.id();
@@ -246,9 +246,9 @@ impl Cluster {
         from.command(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to.id()]);
     }
 
-    /// Gives a node the newest epoch, and waits until all know, unless it has it already.
+    /// Gives a node the newest epoch, unless it has it already, and waits until all nodes know that epoch.
     ///
-    /// What it is given is then not taken from it by a message of its former owner that was under way.
+    /// So a delayed message of a slot's former owner cannot take the slot away from the node again.
     #[track_caller]
     fn put_ahead(&self, node: &Server) {
         let answer = node.command(&["CLUSTER", "BUMPEPOCH"]).text();
@@ -264,7 +264,7 @@ impl Cluster {
         });
     }
 
-    /// Moves up to so many keys of a slot; returns how many there were to move.
+    /// Moves up to `count` keys of a slot; returns how many were found.
     #[track_caller]
     pub fn move_keys(&self, slot: u16, to: &Server, count: usize) -> usize {
         let (from, port) = (self.primary_of(slot), to.port().to_string());
@@ -280,13 +280,13 @@ impl Cluster {
         keys.len()
     }
 
-    /// Moves the keys that are left, gives the slot to its new primary, and waits until all nodes say so.
+    /// Moves the remaining keys, gives the slot to its new primary, and waits until all nodes agree.
     #[track_caller]
     pub fn finish_move(&self, slot: u16, to: &Server) {
         let from = self.primary_of(slot);
         while self.move_keys(slot, to, 100) > 0 {}
         let (number, slot, id) = (slot, slot.to_string(), to.id());
-        // The new primary first, so that nobody sends clients to one that does not know yet.
+        // The new primary first, so that no client is sent to a node that does not know of its slot yet.
         for node in [to, from] {
             node.command(&["CLUSTER", "SETSLOT", &slot, "NODE", &id]);
         }
@@ -304,7 +304,7 @@ impl Cluster {
         });
     }
 
-    /// Moves a slot, keys and all.
+    /// Moves a slot together with its keys.
     #[track_caller]
     pub fn move_slot(&self, slot: u16, to: &Server) {
         self.begin_move(slot, to);

@@ -1,4 +1,4 @@
-//! A connection that speaks RESP2, one question at a time: the tests' own way to a server.
+//! A RESP2 connection, one command at a time, on which the tests themselves talk to a server.
 
 use std::io::{self, BufRead, BufReader, Error, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -30,7 +30,7 @@ enum Stream {
 }
 
 impl Connection {
-    /// Connects by TCP; no answer is waited for longer than `patience`.
+    /// Connects by TCP; no read waits longer than `patience`.
     pub fn tcp(address: SocketAddr, patience: Duration) -> io::Result<Self> {
         let stream = TcpStream::connect_timeout(&address, patience)?;
         stream.set_nodelay(true)?;
@@ -40,7 +40,7 @@ impl Connection {
         Ok(Self { stream })
     }
 
-    /// Connects to a Unix socket; no answer is waited for longer than `patience`.
+    /// Connects to a Unix socket; no read waits longer than `patience`.
     pub fn unix(path: &Path, patience: Duration) -> io::Result<Self> {
         let stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(patience))?;
@@ -137,7 +137,7 @@ impl Value {
         }
     }
 
-    /// Returns the value that stands behind that name, in a list of names and values.
+    /// Returns the value that follows `name` in a list of alternating names and values.
     #[track_caller]
     pub fn named(&self, name: &str) -> &Value {
         let mut pairs = self.list().chunks_exact(2);
@@ -145,7 +145,7 @@ impl Value {
         &pair.unwrap_or_else(|| panic!("no {name} in {self:?}"))[1]
     }
 
-    /// Returns the error that this is, if it is one.
+    /// Returns the error's text if this is an error.
     pub fn error(&self) -> Option<&str> {
         match self {
             Self::Error(error) => Some(error),

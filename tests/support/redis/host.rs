@@ -1,4 +1,4 @@
-//! What this machine gives a server: a process that cannot outlive the tests, and ports of its own.
+//! Resources that a server needs from this machine: a process that cannot outlive the tests, and reserved ports.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -12,22 +12,22 @@ use std::thread;
 
 use socket2::{Domain, Socket, Type};
 
-/// Ports of servers: below those that the kernel hands out to clients, and not those of gateways.
+/// Ports of servers: below those that the kernel gives to clients, and outside the range that gateways use.
 const PORTS: std::ops::Range<u16> = 10_500..20_000;
 
 type Order = (Command, Sender<io::Result<Child>>);
 
-/// Returns a command that the kernel kills when this process ends.
+/// Returns a command that runs a program which the kernel kills when this process ends.
 pub fn dependent(program: &str) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", program]);
     command
 }
 
-/// Starts a [`dependent`] program; a missing one fails the test and names its Debian package.
+/// Starts a [`dependent`] program; if it is missing, the test fails with the name of its Debian package.
 ///
-/// The signal comes when the *thread* that started the program ends, so one thread starts them all
-/// and never ends.
+/// The kernel kills the program when the *thread* that started it ends, so one thread starts all of
+/// them and never ends.
 #[track_caller]
 pub fn spawn(command: Command, program: &str, package: &str) -> Child {
     static SPAWNER: OnceLock<Sender<Order>> = OnceLock::new();
@@ -37,7 +37,7 @@ pub fn spawn(command: Command, program: &str, package: &str) -> Child {
         let (orders, ordered) = channel::<Order>();
         thread::spawn(move || {
             for (mut command, reply) in ordered {
-                // Whoever ordered waits for it.
+                // The thread that sent the order waits for the reply.
                 let _ = reply.send(command.spawn());
             }
         });
@@ -49,7 +49,7 @@ pub fn spawn(command: Command, program: &str, package: &str) -> Child {
     child.unwrap_or_else(|error| panic!("{program} does not start: {error}"))
 }
 
-/// Runs a program to its end; a missing one or a failure fails the test.
+/// Runs a program to its end; the test fails if the program is missing or fails.
 #[track_caller]
 pub fn run(command: &mut Command, package: &str) -> Output {
     let program = command.get_program().to_string_lossy().into_owned();
@@ -69,10 +69,10 @@ fn assert_installed(program: &str, package: &str) {
     );
 }
 
-/// A port that no other test takes as long as this is held, whether or not a server listens on it.
+/// A port that no other test takes while this is held, whether or not a server listens on it.
 ///
-/// The socket that holds it is bound and does not listen: a listener that may reuse addresses binds
-/// beside it, and [`Port::reserve`], which may not, does not.
+/// The socket that holds the port is bound but does not listen. A listener with SO_REUSEADDR can
+/// bind to the same port; [`Port::reserve`] binds without that option, so it cannot.
 #[derive(Debug)]
 pub struct Port {
     pub address: SocketAddr,
@@ -80,12 +80,12 @@ pub struct Port {
 }
 
 impl Port {
-    /// Takes a port that nobody has.
+    /// Reserves a free port.
     pub fn reserve() -> Self {
         static NEXT: AtomicU16 = AtomicU16::new(0);
         static FIRST: OnceLock<u16> = OnceLock::new();
         let ports = PORTS.end - PORTS.start;
-        // Drawn, so that test processes side by side do not try the same ports.
+        // Random, so that test processes that run side by side do not try the same ports.
         let first = *FIRST.get_or_init(|| {
             let drawn = RandomState::new().hash_one(std::process::id()) % u64::from(ports);
             u16::try_from(drawn).expect("below the number of ports")

@@ -27,7 +27,7 @@ use std::net::SocketAddr;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The line of `docs/redis.md` that makes the gateway's user.
+/// Returns the line of `docs/redis.md` that creates the gateway's user, as words.
 pub fn documented_user() -> Vec<&'static str> {
     let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/redis.md"));
     let line = text.lines().find(|line| line.starts_with("ACL SETUSER"));
@@ -35,17 +35,17 @@ pub fn documented_user() -> Vec<&'static str> {
     line.split_whitespace().collect()
 }
 
-/// What that user may do, on whatever keys.
+/// Returns the rights of the documented user, without the keys that it may use.
 pub fn documented_rights() -> Vec<&'static str> {
     let rights = documented_user().into_iter();
     rights.skip_while(|word| *word != "-@all").collect()
 }
 
-/// Longest that anything here is waited for; reaching it fails the test. A sentinel that a busy machine
-/// has held up does nothing for half a minute, since it no longer trusts its clock.
+/// Longest wait for anything here; after it, the test fails. It is long because a sentinel that a busy machine has held
+/// up does nothing for half a minute, since it no longer trusts its clock.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Tries until `attempt` returns something, or fails after [`PATIENCE`].
+/// Calls `attempt` until it returns something; fails the test after [`PATIENCE`].
 #[track_caller]
 fn wait_for<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
@@ -58,7 +58,7 @@ fn wait_for<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Writes addresses as a URL lists them.
+/// Joins addresses by commas, as in a URL.
 pub fn listed(addresses: &[SocketAddr]) -> String {
     let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     addresses.join(",")

@@ -1,4 +1,4 @@
-//! A TCP proxy in the test process whose network fails on demand.
+//! A TCP proxy in the test process that simulates a faulty network.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -19,22 +19,22 @@ use tokio::time::{Instant, sleep_until};
 use super::host::Port;
 use super::wait_for;
 
-/// What the network between a client and its server does, from now on, to new connections and old.
+/// Fault of the network between a client and its server; it applies to new and existing connections alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing.
+    /// No fault.
     #[default]
     None,
-    /// Every byte arrives later, half of it on each way, by this and up to `jitter` more, in order.
+    /// Every byte is late by `by` plus up to `jitter`, half of that in each direction; the order stays.
     Latency { by: Duration, jitter: Duration },
-    /// Nothing arrives, either way, and nobody is told: what is sent meanwhile arrives when the fault
-    /// has gone.
+    /// Nothing arrives in either direction, without an error; what is sent in the meantime arrives when the fault is
+    /// over.
     BlackHole,
-    /// New connections are refused; those that stand work.
+    /// New connections are refused; existing ones work.
     Refuse,
-    /// A connection ends after so many more bytes of answers.
+    /// Each connection ends after this many more bytes of answers.
     Cut { after: usize },
-    /// Bytes arrive one at a time, either way.
+    /// Bytes arrive one at a time, in both directions.
     Slices,
 }
 
@@ -48,33 +48,33 @@ pub struct Proxy {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What is wanted of the proxy.
+/// State that the test wants the proxy to be in.
 #[derive(Clone, Copy, Debug)]
 struct State {
     target: SocketAddr,
     fault: Fault,
-    /// How often a fault was set: a cut counts anew.
+    /// How many times a fault was set, so that `Cut` starts counting again each time.
     changes: u64,
-    /// How often all connections were reset.
+    /// How many times all connections were reset.
     resets: u64,
     ended: bool,
 }
 
-/// Which way bytes go.
+/// Direction of bytes on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Questions,
     Answers,
 }
 
-/// Bytes and when they are to arrive.
+/// Bytes, and the time at which they are to arrive.
 type Parcel = (Instant, Vec<u8>);
 
-/// Most parcels under way on one connection and one way.
+/// Most parcels under way on one connection in one direction.
 const UNDER_WAY_MAX: usize = 1_024;
 
 impl Proxy {
-    /// Starts a proxy without a fault in front of a server.
+    /// Starts a proxy in front of a server, without a fault.
     #[track_caller]
     pub fn to(target: SocketAddr) -> Self {
         let port = Port::reserve();
@@ -105,7 +105,7 @@ impl Proxy {
         }
     }
 
-    /// Returns where it listens.
+    /// Returns the proxy's address.
     pub fn address(&self) -> SocketAddr {
         self.port.address
     }
@@ -118,17 +118,17 @@ impl Proxy {
         });
     }
 
-    /// Resets every connection there is (RST), to both sides.
+    /// Resets every open connection (RST), towards both sides.
     pub fn reset_all(&self) {
         self.state.send_modify(|state| state.resets += 1);
     }
 
-    /// Returns how many connections stand.
+    /// Returns the number of open connections.
     pub fn open(&self) -> usize {
         self.open.load(Ordering::SeqCst)
     }
 
-    /// Returns how many connections were accepted so far, its own first one included.
+    /// Returns how many connections were accepted so far, including the one by which [`Proxy::to`] tests the listener.
     pub fn accepted(&self) -> usize {
         self.accepted.load(Ordering::SeqCst)
     }
@@ -138,7 +138,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.state.send_modify(|state| state.ended = true);
         if let Some(thread) = self.thread.take() {
-            // What went wrong on that thread has been printed.
+            // If that thread panicked, the panic has been printed.
             let _ = thread.join();
         }
     }
@@ -157,7 +157,7 @@ fn run(
     LocalSet::new().block_on(&runtime, accept(address, wanted, open, accepted));
 }
 
-/// Accepts connections until the end, and has no listener while they are to be refused.
+/// Accepts connections until the proxy ends; has no listener while connections are to be refused.
 async fn accept(
     address: SocketAddr,
     mut wanted: watch::Receiver<State>,
@@ -191,7 +191,7 @@ async fn accept(
                 let (wanted, open) = (wanted.clone(), Arc::clone(open));
                 connections.spawn_local(async move {
                     open.fetch_add(1, Ordering::SeqCst);
-                    // A connection that fails is what this is for.
+                    // A failing connection is what this proxy is for.
                     let _ = relay(client, wanted).await;
                     open.fetch_sub(1, Ordering::SeqCst);
                 });
@@ -200,7 +200,7 @@ async fn accept(
     }
 }
 
-/// Carries one connection to its end, or resets it.
+/// Carries one connection to its end, or resets it on request.
 async fn relay(mut client: TcpStream, mut wanted: watch::Receiver<State>) -> io::Result<()> {
     let resets = wanted.borrow().resets;
     let passable = |state: &State| state.fault != Fault::BlackHole;
@@ -208,7 +208,7 @@ async fn relay(mut client: TcpStream, mut wanted: watch::Receiver<State>) -> io:
     let mut server = TcpStream::connect(state.target).await?;
     for stream in [&client, &server] {
         stream.set_nodelay(true)?;
-        // Closed early, it is reset; at its end it has been shut down before.
+        // Dropped before its end, a stream sends RST; at its regular end it has been shut down already.
         stream.set_zero_linger()?;
     }
     let (client_reader, client_writer) = client.split();
@@ -221,7 +221,7 @@ async fn relay(mut client: TcpStream, mut wanted: watch::Receiver<State>) -> io:
     }
 }
 
-/// Carries one way of a connection to its end.
+/// Carries one direction of a connection to its end.
 async fn carry(
     from: ReadHalf<'_>,
     to: WriteHalf<'_>,
@@ -234,7 +234,7 @@ async fn carry(
     tokio::try_join!(taken, delivered).map(|_| ())
 }
 
-/// Reads bytes, unless they vanish, and says when they are to arrive.
+/// Reads bytes, unless the network is a black hole, and sets the time at which they are to arrive.
 async fn take(
     mut from: ReadHalf<'_>,
     parcels: mpsc::Sender<Parcel>,
@@ -265,7 +265,7 @@ async fn take(
     Ok(())
 }
 
-/// Writes bytes when they are due, as the fault of that time has it.
+/// Writes bytes when they are due, subject to the fault at that time.
 async fn deliver(
     mut to: WriteHalf<'_>,
     mut parcels: mpsc::Receiver<Parcel>,

@@ -8,30 +8,30 @@ use super::wait_for;
 /// How long a server must be silent until a sentinel calls it dead.
 const DOWN_AFTER_MS: u32 = 1_000;
 
-/// How often a sentinel asks servers and tells the others: by itself it waits 10 and 2 s, and four times as long
-/// as the latter before it makes an old primary a replica.
+/// Debug settings: how often a sentinel polls servers and publishes what it knows. By default it does so every 10 and 2
+/// s, and waits four times the latter before it makes an old primary a replica.
 const PERIODS_MS: [&str; 4] = ["info-period", "500", "publish-period", "200"];
 
 /// Three servers under three sentinels; all are killed when it is dropped.
 #[derive(Debug)]
 pub struct Sentinels {
-    /// The servers; the first began as the primary.
+    /// The Redis servers; the first began as the primary.
     pub servers: Vec<Server>,
-    /// The sentinels.
+    /// The sentinels that watch the servers.
     pub sentinels: Vec<Server>,
 }
 
 impl Sentinels {
-    /// What the sentinels call the primary.
+    /// Name of the primary in the sentinels' configuration.
     pub const NAME: &str = "main";
 
-    /// Starts them and waits until everybody knows everybody.
+    /// Starts the servers and sentinels, and waits until every sentinel knows all the others.
     #[track_caller]
     pub fn start() -> Self {
         Self::start_with(&[], &[])
     }
 
-    /// Starts them with those lines of configuration in every server and in every sentinel.
+    /// Starts them with these lines of configuration in every server, and these in every sentinel.
     #[track_caller]
     pub fn start_with(lines: &[&str], sentinel_lines: &[&str]) -> Self {
         let primary = Server::start_with(lines);
@@ -78,12 +78,12 @@ impl Sentinels {
         });
     }
 
-    /// Returns where the sentinels listen.
+    /// Returns the addresses of the sentinels.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.sentinels.iter().map(Server::address).collect()
     }
 
-    /// Returns the primary that the sentinels agree on; none while they do not.
+    /// Returns the primary that the sentinels agree on; `None` while they disagree.
     pub fn primary(&self) -> Option<&Server> {
         let named = |sentinel: &Server| {
             let words = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", Self::NAME];
@@ -98,13 +98,13 @@ impl Sentinels {
         servers.find(|server| i64::from(server.port()) == port)
     }
 
-    /// Has the sentinels put another server in the primary's place, and returns it once it is a
-    /// primary that all of them name, and the old one has become its replica.
+    /// Has the sentinels promote another server, and waits until all of them name it, it is a
+    /// primary, and the old one, if it runs, is a replica. Returns the new primary.
     #[track_caller]
     pub fn fail_over(&self) -> &Server {
         let old = wait_for("the sentinels agree", || self.primary());
         wait_for("a sentinel begins", || {
-            // "NOGOODSLAVE" until it has heard of the replicas' state.
+            // The answer is "NOGOODSLAVE" until the sentinel has heard of the replicas' state.
             let answer = self.sentinels[0].ask(&["SENTINEL", "FAILOVER", Self::NAME]);
             answer.ok()?.error().is_none().then_some(())
         });
@@ -117,7 +117,7 @@ impl Sentinels {
         new
     }
 
-    /// Waits until the sentinels agree on another primary than `old`, which serves as one.
+    /// Waits until the sentinels agree on a primary other than `old` that serves as one, and returns it.
     #[track_caller]
     pub fn wait_for_another_than(&self, old: &Server) -> &Server {
         wait_for("the sentinels report another primary", || {
@@ -126,7 +126,7 @@ impl Sentinels {
         })
     }
 
-    /// Keeps the primary that there is: no sentinel calls it dead because the machine was busy.
+    /// Keeps the current primary: a sentinel calls it dead only after an hour, so never because the machine is busy.
     #[track_caller]
     pub fn keep_primary(&self) {
         for sentinel in &self.sentinels {
@@ -139,13 +139,13 @@ impl Sentinels {
 }
 
 impl Server {
-    /// Returns what it is at the moment: `master`, `slave` or `sentinel`.
+    /// Returns the current role: `master`, `slave` or `sentinel`.
     #[track_caller]
     pub fn role(&self) -> String {
         self.command(&["ROLE"]).list()[0].text()
     }
 
-    /// Whether it is a replica that has all of its primary's data and is linked to it.
+    /// Whether this is a replica that has all of its primary's data and is linked to it.
     #[track_caller]
     pub fn is_in_step(&self) -> bool {
         let role = self.command(&["ROLE"]);

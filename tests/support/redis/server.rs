@@ -1,4 +1,4 @@
-//! One Redis server, which a test can kill, stop, continue, restart and ask.
+//! One Redis server, which a test can kill, stop, continue, restart and query.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,16 +16,16 @@ use super::connection::{Connection, Value};
 use super::host::{Port, dependent, run, spawn};
 use super::{PATIENCE, documented_rights, wait_for};
 
-/// Who the tests are to the server, whatever they do to the default user and its password.
+/// Name and password of the tests' own user, which keeps its access whatever tests do to the default user.
 pub const HARNESS: (&str, &str) = ("harness", "a-password-of-the-tests");
-/// Names another program that serves, `valkey-server` for example.
+/// Environment variable that names another program to run as the server, for example `valkey-server`.
 const PROGRAM: &str = "TOLLGATE_TEST_REDIS";
-/// What a server is told that a sentinel does not understand.
+/// Configuration of a server that a sentinel does not understand.
 const SERVER_LINES: &str =
     "save \"\"\nappendonly no\nrepl-diskless-sync-delay 0\nenable-debug-command yes\n";
-/// Starts on other ports, where something else took those.
+/// How many times a server is started, each time on other ports, while the ports turn out to be taken.
 const STARTS_MAX: usize = 5;
-/// How a connection fails that its server has closed.
+/// Errors by which a connection fails that its server has closed.
 const CLOSED: [ErrorKind; 3] = [
     ErrorKind::BrokenPipe,
     ErrorKind::ConnectionReset,
@@ -34,13 +34,13 @@ const CLOSED: [ErrorKind; 3] = [
 
 /// A running server; it is killed when dropped.
 ///
-/// It listens on a port and on a Unix socket, keeps nothing on disk, and lets the tests in as a user
-/// of their own, by the Unix socket, so that no change of passwords or of TLS locks them out. Everybody
-/// else, gateways without a name among them, may do what the documentation has them allowed, no more.
+/// It listens on a port and on a Unix socket, and keeps nothing on disk. The tests connect by the Unix socket, as a
+/// user of their own, so that no change of passwords or TLS locks them out. All other clients, including gateways
+/// without a user name, have exactly the rights that the documentation gives the gateway's user.
 #[derive(Debug)]
 pub struct Server {
     port: Port,
-    /// Where the node of a Cluster speaks with the others.
+    /// Port on which the node of a Cluster talks to the other nodes.
     pub(super) bus: Option<Port>,
     directory: TempDir,
     sentinel: bool,
@@ -48,7 +48,7 @@ pub struct Server {
     control: Mutex<Option<Connection>>,
 }
 
-/// What the port of a server speaks.
+/// Protocol on the port of a server.
 #[derive(Clone, Copy, Debug)]
 pub enum Encryption<'a> {
     /// Plain RESP.
@@ -64,13 +64,13 @@ impl Server {
         Self::start_with(&[])
     }
 
-    /// Starts a server with those lines of configuration besides its own.
+    /// Starts a server with these lines of configuration in addition to its usual ones.
     #[track_caller]
     pub fn start_with(lines: &[&str]) -> Self {
         Self::start_encrypted(Encryption::None, lines)
     }
 
-    /// Starts a server whose port speaks that, with those lines of configuration besides its own.
+    /// Starts a server whose port uses `encryption`, with these lines of configuration in addition to its usual ones.
     #[track_caller]
     pub fn start_encrypted(encryption: Encryption<'_>, lines: &[&str]) -> Self {
         for _ in 1..STARTS_MAX {
@@ -84,7 +84,7 @@ impl Server {
         panic!("{STARTS_MAX} times the ports were taken");
     }
 
-    /// Starts a sentinel with those lines of configuration.
+    /// Starts a sentinel with these lines of configuration.
     #[track_caller]
     pub(super) fn start_sentinel(lines: &[&str]) -> Self {
         let server = Self::on(Port::reserve(), true, Encryption::None, lines);
@@ -121,7 +121,7 @@ impl Server {
         let of_servers = if self.sentinel {
             String::new()
         } else {
-            // So that replicas are let in.
+            // Replicas log in to their primary as the tests' user.
             format!("{SERVER_LINES}masteruser {user}\nmasterauth {password}\n")
         };
         format!(
@@ -135,7 +135,7 @@ impl Server {
         self.directory.path().join("redis.conf")
     }
 
-    /// Starts the process and waits until it serves; returns its log if it ends at once.
+    /// Starts the process and waits until it answers; returns its log as the error if it ends at once.
     fn launch(&self) -> Result<(), String> {
         let program = program();
         let mut command = dependent(&program);
@@ -144,7 +144,7 @@ impl Server {
         if self.sentinel {
             command.arg("--sentinel");
         }
-        // Its Debian package has the same name.
+        // The program's Debian package has the same name.
         let mut child = spawn(command, &program, &program);
         let began = wait_for("the server answers PING", || {
             if child
@@ -166,43 +166,43 @@ impl Server {
         began
     }
 
-    /// Returns where it listens.
+    /// Returns the address of the server's port.
     pub fn address(&self) -> SocketAddr {
         self.port.address
     }
 
-    /// Returns its port.
+    /// Returns the server's port.
     pub fn port(&self) -> u16 {
         self.port.address.port()
     }
 
-    /// Returns the path of its Unix socket.
+    /// Returns the path of the server's Unix socket.
     pub fn socket(&self) -> PathBuf {
         self.directory.path().join("socket")
     }
 
-    /// Returns its own directory.
+    /// Returns the server's working directory.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Returns what it has logged.
+    /// Returns the server's log.
     pub fn log(&self) -> String {
         fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
     }
 
-    /// Returns the id of its process.
+    /// Returns the id of the server's process.
     #[track_caller]
     pub fn pid(&self) -> u32 {
         self.child().as_ref().expect("the server runs").id()
     }
 
-    /// Whether its process has not been killed.
+    /// Whether the process is there, that is, has not been killed by [`Server::kill`].
     pub fn is_running(&self) -> bool {
         self.child().is_some()
     }
 
-    /// Kills it (SIGKILL): what it held is gone, connections are reset.
+    /// Kills the server (SIGKILL): its data is lost, and its connections are reset.
     pub fn kill(&self) {
         if let Some(mut child) = self.child().take() {
             child.kill().expect("a child can be killed");
@@ -211,17 +211,17 @@ impl Server {
         *self.control() = None;
     }
 
-    /// Stops it (SIGSTOP): it keeps its connections, accepts new ones and answers none.
+    /// Stops the server (SIGSTOP): it keeps its connections, and the kernel accepts new ones, but it answers none.
     pub fn stop(&self) {
         self.signal("STOP");
     }
 
-    /// Continues it (SIGCONT).
+    /// Continues a stopped server (SIGCONT).
     pub fn resume(&self) {
         self.signal("CONT");
     }
 
-    /// Kills it if it runs, and starts it again, empty, on the same port.
+    /// Kills the server if it runs, and starts it again, empty, on the same port.
     #[track_caller]
     pub fn restart(&self) {
         self.kill();
@@ -245,7 +245,7 @@ impl Server {
     /// Sends a command and returns its answer, which may be an error of the server.
     pub fn ask(&self, words: &[&str]) -> io::Result<Value> {
         let mut control = self.control();
-        // A server closes its connections when it changes its role.
+        // A server closes its connections when its role changes.
         let kept = control.take().and_then(|mut connection| {
             let answer = connection.ask(words);
             let is_closed = answer
@@ -265,17 +265,17 @@ impl Server {
         Ok(answer)
     }
 
-    /// Waits until so many replicas have all that was written so far.
+    /// Waits until `count` replicas have everything that was written so far.
     #[track_caller]
     pub fn wait_for_replicas(&self, count: i64) {
-        // WAIT is about what was written on its own connection.
+        // WAIT covers only what was written on its own connection, so this one writes something first.
         self.command(&["EVAL", "redis.call('PUBLISH', 'none', '')", "0"]);
         let milliseconds = PATIENCE.as_millis().to_string();
         let replicas = self.command(&["WAIT", &count.to_string(), &milliseconds]);
         assert!(replicas.integer() >= count, "replicas that keep up");
     }
 
-    /// Opens another connection as the tests' own user.
+    /// Opens another connection, logged in as the tests' own user.
     pub fn connect(&self) -> io::Result<Connection> {
         let mut connection = Connection::unix(&self.socket(), PATIENCE)?;
         let admitted = connection.ask(&["AUTH", HARNESS.0, HARNESS.1])?;
@@ -295,7 +295,7 @@ impl Server {
             .collect()
     }
 
-    /// Returns a number of a section of INFO.
+    /// Returns the value of a numeric field in a section of INFO.
     #[track_caller]
     pub fn figure(&self, section: &str, name: &str) -> i64 {
         let info = self.info(section);
@@ -303,7 +303,7 @@ impl Server {
         value.unwrap_or_else(|| panic!("no number {name} in {info:?}"))
     }
 
-    /// Returns how often it has executed a command.
+    /// Returns how many times the server has executed a command.
     #[track_caller]
     pub fn calls(&self, command: &str) -> u64 {
         let stats = self.info("commandstats");
@@ -327,14 +327,14 @@ impl Drop for Server {
     fn drop(&mut self) {
         let child = self.child.get_mut().ok().and_then(Option::take);
         if let Some(mut child) = child {
-            // It may have ended by itself.
+            // The process may have ended by itself.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 }
 
-/// Returns the program that serves.
+/// Returns the program to run as the server.
 fn program() -> String {
     std::env::var(PROGRAM).unwrap_or_else(|_| "redis-server".to_owned())
 }

@@ -1,4 +1,4 @@
-//! The bounds of what an early answer costs: draining, and lingering behind it.
+//! Bounds on the costs of an early answer: reading the rest of the body, and lingering after the answer.
 
 use crate::support::wire::is_reset;
 use crate::support::{
@@ -14,7 +14,7 @@ fn refusing(listener: &str) -> Stepped {
     running
 }
 
-/// Begins an upload that is refused, and reads the refusal and the end behind it.
+/// Begins an upload that is refused, and reads the refusal and the FIN after it.
 fn lingering(running: &Stepped) -> Client {
     let mut client = Client::connect(running.public);
     let answer = client.ask(UPLOAD);
@@ -25,9 +25,9 @@ fn lingering(running: &Stepped) -> Client {
     client
 }
 
-/// Whether the gateway still takes what the client sends.
+/// Whether the gateway still accepts what the client sends.
 fn is_taken(client: &mut Client) -> bool {
-    // A reset is seen by the write after the one that brought it about.
+    // The write that causes a reset succeeds; only the next one fails.
     (0..2).all(|_| match client.wire.write(b"more") {
         Ok(()) => true,
         Err(error) if is_reset(&error) => false,
@@ -117,7 +117,7 @@ fn a_short_body_that_never_ends_delays_its_refusal_but_does_not_prevent_it() {
     let running = refusing("");
     let mut client = Client::connect(running.public);
     client.send("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 60000\r\n\r\n");
-    // The gateway's clock stands still, so no deadline of the listener's helps.
+    // The gateway's clock stands still, so no deadline of the listener can help.
     eventually("it is answered", || {
         client.send("x");
         (!client.is_silent()).then_some(())
@@ -145,7 +145,7 @@ fn what_comes_behind_a_timed_out_head_does_not_reset_its_408() {
     assert!(is_taken(&mut client), "it is read and thrown away");
 }
 
-/// Sends bytes behind requests that end their connection, and tells what was not as it should be.
+/// Sends bytes after requests that end their connection, and returns what went wrong.
 fn failures_behind(running: &Stepped, name: &str, requests: &str, statuses: &[u16]) -> Vec<String> {
     let mut failures = Vec::new();
     for behind in [0, 20_000, 300_000] {
@@ -161,7 +161,7 @@ fn failures_behind(running: &Stepped, name: &str, requests: &str, statuses: &[u1
             (Ok(seen), Ok(rest)) if seen == statuses && rest.is_empty()
         );
         running.settle();
-        // Behind its end a connection can be reset without this client's kernel telling.
+        // After its FIN, a connection may be reset without `read_to_fin` seeing that.
         if !is_whole || behind > 0 && !is_taken(&mut client) {
             failures.push(format!(
                 "{name}, {behind} bytes behind {requests:?}: {answers:?}, {end:?}"
@@ -211,7 +211,7 @@ fn bytes_behind_the_last_answer_of_a_connection_do_not_reset_it() {
 
 #[test]
 fn a_connection_that_was_never_switched_to_the_protocol_it_asked_for_ends_like_any_other() {
-    // More than the kernels take, so that some of it is written after the last request has ended.
+    // More than the kernels' buffers take, so that some of it is written after the last request has ended.
     let body = "x".repeat(8 << 20);
     let head = format!(
         "HTTP/1.1 413 Content Too Large\r\nContent-Length: {}\r\n\r\n",
@@ -275,7 +275,7 @@ fn a_malformed_head_is_counted_while_its_client_lingers() {
     let running = Stepped::start(&config.route("/*", ""));
     let mut client = Client::connect(running.public);
     assert_eq!(client.ask("GET /a b HTTP/1.1\r\n\r\n").status, 400);
-    // The clock stands still, so the goodbye does not end.
+    // The clock stands still, so the lingering close does not end.
     running.wait_for_metric("tollgate_malformed_total{reason=\"syntax\"} 1\n");
     assert!(is_taken(&mut client), "its connection lingers");
 }

@@ -1,5 +1,5 @@
-//! Early answers: a client that uploads reads the whole of an answer that does not wait
-//! for its body, and afterwards its connection is usable or ends in FIN, never in a reset.
+//! Early answers: a client that uploads can read the whole of an answer that does not wait for the
+//! upload. Afterwards its connection is usable, or ends in FIN, never in a reset.
 
 mod lingering;
 mod origins;
@@ -8,7 +8,7 @@ mod uploading;
 use crate::support::{Client, Config, Origin, Refusing, Running, get, start};
 use uploading::{Framed, Manner, Size, Upload};
 
-/// Sizes around every bound: none, within one buffer, the most that is drained, beyond.
+/// Sizes around every bound: none, within one buffer, the most that is drained, one byte more, and beyond.
 const SIZES: [Size; 6] = [
     Size::Of(0),
     Size::Of(1024),
@@ -24,7 +24,7 @@ const MANNERS: [Manner; 3] = [
     Manner::Trickling,
 ];
 
-/// A gateway with a way to every refusal; `/open` is answered by the origin.
+/// A gateway whose routes lead to every kind of refusal; `/open` is answered by the origin.
 fn refusing_everything(origin: &Origin, down: &Refusing) -> Running {
     let config = Config::to(origin.url())
         .listener("max_delayed = 0")
@@ -56,7 +56,7 @@ fn refusing_everything(origin: &Origin, down: &Refusing) -> Running {
     running
 }
 
-/// Tries every upload and tells of each that was not answered by that status as it should be.
+/// Tries every upload, and fails the test with each that is not answered properly and with its status.
 fn check(running: &Running, origin: &Origin, uploads: &[(Upload, u16)]) {
     let mut failures = Vec::new();
     for (upload, status) in uploads {
@@ -72,7 +72,8 @@ fn check(running: &Running, origin: &Origin, uploads: &[(Upload, u16)]) {
     assert_eq!(smuggled, None, "a body was taken for a request");
 }
 
-/// Every size in every framing and manner; an endless body is never sent first.
+/// Returns uploads of every size in every framing and manner, except endless ones that are not read along, and long
+/// ones that trickle.
 fn all_of(target: &str) -> Vec<Upload> {
     let mut uploads = Vec::new();
     for bytes in SIZES {
@@ -116,7 +117,7 @@ fn an_expectation_that_is_refused_is_not_told_to_continue() {
             client.send(format!(
                 "POST {target} HTTP/1.1\r\nHost: a.test\r\nExpect: {expectation}\r\n{framing}\r\n\r\n"
             ));
-            // The body is not sent, since nobody asks for it.
+            // The body is not sent, because the gateway does not ask for it.
             let answer = client.answer();
             if (answer.status, answer.says_close()) != (status, true) {
                 failures.push(format!("{target}, {expectation}, {framing}: {answer:?}"));

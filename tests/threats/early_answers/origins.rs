@@ -1,20 +1,20 @@
-//! An origin's own answer to a request that it has not read to its end.
+//! Answers of an origin to a request that it has not read to the end.
 
 use crate::support::{After, Config, Exchange, Gate, Origin, start};
 
 use super::uploading::{Manner, Size, Upload};
 use super::{FRAMINGS, check};
 
-/// What the origin does behind its answer.
+/// What the origin does after its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Behind {
-    /// Reads the body to its end.
+    /// It reads the body to its end.
     ReadsOn,
-    /// Says that it closes, and reads on until the gateway does.
+    /// It announces the close, sends FIN, and reads on until the gateway closes.
     Closes,
-    /// Closes at once, with bytes unread: a reset.
+    /// It closes at once with bytes unread, which causes a reset.
     Resets,
-    /// Neither reads nor closes.
+    /// It neither reads nor closes.
     Stands,
 }
 
@@ -54,7 +54,7 @@ fn an_origins_early_answer_is_read_whole_by_a_client_that_uploads() {
             let over = over.clone();
             move |exchange| answer(exchange, behind, &over)
         });
-        // A connection of its own for each, so that none meets what the one before left behind.
+        // Each upload has its own connection to the origin, so that none meets leftovers of another.
         let config = Config::to(origin.url()).upstream("pool = { max_idle = 0 }");
         let config = config.with("[log]\naccess = 'off'");
         let running = start(

@@ -1,4 +1,4 @@
-//! A client that uploads while it is answered, in every manner that clients have.
+//! A client that is answered while it uploads, in every manner in which clients behave.
 
 use std::io::Result;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use crate::support::{Answer, Client};
 pub struct Upload {
     /// The request line.
     pub line: String,
-    /// Field lines, each with its end; the framing's own come by themselves.
+    /// Field lines, each with its CRLF, except those of the framing.
     pub fields: String,
     pub framing: Framed,
     pub bytes: Size,
@@ -30,22 +30,22 @@ pub enum Framed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     Of(usize),
-    /// More than is ever sent.
+    /// Longer than any test sends.
     Endless,
 }
 
-/// When the client looks at its answer.
+/// When the client reads its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
     /// After it has sent everything.
     SendingFirst,
     /// While it sends.
     ReadingAlong,
-    /// After it has sent everything, a little at a time.
+    /// After it has sent everything, in small pieces.
     Trickling,
 }
 
-/// What a body is made of: should any of it be taken for a request, the origin tells.
+/// Content of bodies: if any of it is taken for a request, the origin sees that.
 const SMUGGLED: &[u8] = b"GET /smuggled HTTP/1.1\r\nHost: a.test\r\n\r\n";
 const PIECE_BYTES: usize = 16 * 1024;
 
@@ -75,7 +75,7 @@ impl Upload {
         format!("{line}\r\nHost: a.test\r\n{fields}{framing}\r\n\r\n")
     }
 
-    /// Writes the body until it ends, or, being endless, until `stopped`.
+    /// Writes the body to its end, or until `stopped`.
     fn send_body(&self, stream: &mut impl std::io::Write, stopped: &AtomicBool) -> Result<()> {
         let (piece_bytes, pause) = match self.manner {
             Manner::Trickling => (1024, Duration::from_millis(1)),
@@ -106,8 +106,8 @@ impl Upload {
         Ok(())
     }
 
-    /// Uploads and reads the whole answer; then the connection serves another request, or ends
-    /// in FIN while the client is sending still. Says what went otherwise.
+    /// Uploads the body and reads the whole answer. After that, the connection must serve another request, or
+    /// end in FIN even while the client is still sending. An error says what went wrong.
     pub fn answered(
         &self,
         address: SocketAddr,
@@ -149,7 +149,7 @@ impl Upload {
                 return Err(format!("{} afterwards", next.status));
             }
         } else {
-            // The sender, if it is not done, is still at it.
+            // If the sender is not done yet, it is still sending.
             let rest = client.wire.read_to_fin();
             let rest = rest.map_err(|error| format!("no end but {error}"))?;
             if !rest.is_empty() {

@@ -1,5 +1,5 @@
-//! A gateway between a recording origin and whoever asks for its log and metrics, and the
-//! checkers of the two outcomes that a message may have.
+//! A gateway in front of a recording origin, with its log and metrics, and the checks for the two
+//! allowed outcomes of a message.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use super::{Row, SMUGGLED, assert_none, canonical, shown};
 use crate::support::ratelimit::remaining;
 use crate::support::{Answer, Client, Config, Metered, Origin, Recorded, Running, get, start};
 
-/// A gateway whose only route has a policy for everyone, its origin and its log.
+/// A gateway whose only route has a policy that all clients share, with its origin and its log.
 pub struct Bench {
     pub origin: Origin,
     pub running: Running,
@@ -22,21 +22,21 @@ pub struct Bench {
     _directory: TempDir,
 }
 
-/// Every series of the metrics.
+/// Values of all series of the metrics, by name and labels.
 type Series = BTreeMap<String, i64>;
 
 impl Bench {
-    /// Starts in front of an origin that reads bodies strictly and answers 200.
+    /// Starts a gateway in front of an origin that reads bodies strictly and answers 200.
     pub fn new() -> Self {
         Self::before(Origin::plain(), |config| config)
     }
 
-    /// Starts in front of `origin`, with a file changed by `change`.
+    /// Starts a gateway in front of `origin`, with a file changed by `change`.
     pub fn before(origin: Origin, change: impl FnOnce(Config) -> Config) -> Self {
         let directory = tempfile::tempdir().expect("a directory for the log");
         let log = directory.path().join("access.log");
         let policy = format!("quota = '{QUOTA} per hour'\npartition = []");
-        // One worker, so that lines of the log come in the order of the requests.
+        // One worker, so that the log's lines are in the order of the requests.
         let config = Config::limited(origin.url(), &policy)
             .one_worker()
             .admin("127.0.0.1:0")
@@ -58,7 +58,7 @@ impl Bench {
         Client::connect(self.running.public)
     }
 
-    /// Sends `message` with [`SMUGGLED`] behind it, and expects that it is refused.
+    /// Sends `message`, followed by [`SMUGGLED`], and expects that it is refused.
     pub fn reject(&self, message: &[u8], status: u16, reason: &str) -> Result<(), String> {
         let (before, connections) = (self.series(), self.origin.connections());
         let mut client = self.client();
@@ -66,11 +66,11 @@ impl Bench {
         let answer = client.try_answer().map_err(|error| error.to_string())?;
         expect("status", answer.status, status)?;
         expect("says close", answer.says_close(), true)?;
-        // No clock moves: a close that waited for a deadline would never come.
+        // The clock stands still, so a close that waited for a deadline would never come.
         let rest = client.wire.read_to_fin();
         let rest = rest.map_err(|error| format!("no FIN behind the answer: {error}"))?;
         expect("bytes behind the answer", &*shown(&rest), "")?;
-        // The gateway reads on for a while, so that the answer arrives; now it need not.
+        // The gateway would read on for a while so that the answer arrives; this ends the wait.
         drop(client);
         let mut moved = Series::from([
             (
@@ -103,7 +103,7 @@ impl Bench {
         )
     }
 
-    /// Sends `message` with `behind` behind it, and expects one request, for which the connection closes.
+    /// Sends `message`, followed by `behind`, and expects one request, after which the connection closes.
     pub fn one_and_close(&self, message: &[u8], behind: &[u8]) -> Result<Recorded, String> {
         let (mut client, seen) = self.one(message, behind)?;
         let rest = client.wire.read_to_fin();
@@ -113,8 +113,8 @@ impl Bench {
         Ok(seen)
     }
 
-    /// Sends `message` with `behind` behind it; returns the connection behind its one answer, and
-    /// the one request that the origin saw.
+    /// Sends `message`, followed by `behind`, and reads one answer; returns the client's
+    /// connection, and the first request that the origin saw.
     pub fn one(&self, message: &[u8], behind: &[u8]) -> Result<(Client, Recorded), String> {
         let mut client = self.client();
         client.send([message, behind].concat());
@@ -128,14 +128,14 @@ impl Bench {
         Ok((client, seen))
     }
 
-    /// Asks for a path of no message here, and returns the answer.
+    /// Sends a request that no message of the tests resembles, and returns the answer.
     pub fn probe(&self) -> Answer {
         get(self.running.public, PROBE, "")
     }
 
     /// Returns the lines of the access log so far.
     pub fn log(&self) -> Vec<Value> {
-        // Its line is the last, so all others are there when it is.
+        // This request has the last line, so all others are written once that is there.
         get(self.running.public, LAST, "");
         let lines = settled(|| {
             let text = fs::read_to_string(&self.log).map_err(|error| error.to_string())?;
@@ -151,7 +151,7 @@ impl Bench {
         lines.expect("the log is written")
     }
 
-    /// Returns what the metrics say now, but for what is measured of time and of the process.
+    /// Returns the metrics, except those that measure time or the process.
     pub fn series(&self) -> Series {
         const MEASURED: [&str; 3] = ["#", "process_", "tollgate_request_duration_"];
         let page = self.running.metrics();
@@ -165,7 +165,7 @@ impl Bench {
     }
 }
 
-/// Expects that every message is refused: each moves its own counters and no other, leaves one line in the
+/// Expects that every message is refused: each one increases its own counters and no others, leaves one line in the
 /// log, reaches no origin and spends nothing.
 #[track_caller]
 pub fn rejected(rows: &[Row]) {
@@ -187,7 +187,7 @@ pub fn rejected(rows: &[Row]) {
     assert_eq!(left, QUOTA - 2, "only what was well-formed is spent");
 }
 
-/// Says which series moved from `before` to `after`, and by how much.
+/// Returns which series changed from `before` to `after`, and by how much.
 pub fn moves(before: &Series, after: &Series) -> Series {
     let moved = after.iter().filter_map(|(name, value)| {
         let by = value - before.get(name).unwrap_or(&0);
@@ -196,7 +196,7 @@ pub fn moves(before: &Series, after: &Series) -> Series {
     moved.collect()
 }
 
-/// Tries until `attempt` succeeds, and returns its last failure if it never does.
+/// Repeats `attempt` until it succeeds; if it never does, returns its last failure.
 pub fn settled<T>(mut attempt: impl FnMut() -> Result<T, String>) -> Result<T, String> {
     for _ in 0..TRIES {
         if let Ok(done) = attempt() {
@@ -207,7 +207,7 @@ pub fn settled<T>(mut attempt: impl FnMut() -> Result<T, String>) -> Result<T, S
     attempt()
 }
 
-/// Compares without panicking.
+/// Compares two values, and returns an error if they differ.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "most of what is compared is made for it"
@@ -229,12 +229,12 @@ fn told(line: &Value) -> String {
     format!("{} {reason}", line["status"])
 }
 
-/// Units of the policy `p`.
+/// Quota of the policy `p`.
 pub const QUOTA: i64 = 100_000;
 
 const PROBE: &str = "/probe";
 const LAST: &str = "/last";
 const TRIES: usize = 2_000;
 
-/// Reasons of heads that never become a request.
+/// Reasons of heads that never become a request, because hyper refuses them.
 const OF_HYPER: &[&str] = &["syntax", "too_large", "incomplete", "timeout"];

@@ -1,13 +1,13 @@
-//! Bodies where nobody expects one: what looks like a request in them is never read as one.
+//! Bodies where none is expected: bytes in them that look like a request are never read as one.
 
 use super::bench::{Bench, expect};
 use super::{SMUGGLED, assert_none};
 use crate::support::{After, Client, Config, Origin, Recorded, get, start};
 
-/// Methods whose requests seldom have a body, and servers that forget to read it.
+/// Methods whose requests seldom have a body, which servers then may forget to read, and two that often have one.
 const METHODS: &[&str] = &["GET", "HEAD", "DELETE", "OPTIONS", "PUT", "POST", "QUERY"];
 
-/// Makes messages to `target` whose body is [`SMUGGLED`], in both framings.
+/// Returns messages to `target` whose body is [`SMUGGLED`], in both framings.
 fn messages(method: &str, target: &str, fields: &str) -> [String; 2] {
     let head = format!("{method} {target} HTTP/1.1\r\nHost: a.test\r\n{fields}");
     let bytes = SMUGGLED.len();
@@ -17,7 +17,7 @@ fn messages(method: &str, target: &str, fields: &str) -> [String; 2] {
     ]
 }
 
-/// Says which request an answer answers: its own target is the body of each.
+/// An origin whose answers show which request they belong to: the body is the request's target.
 fn telling() -> Origin {
     Origin::scripted(|exchange| {
         exchange.read_body()?;
@@ -26,7 +26,7 @@ fn telling() -> Origin {
     })
 }
 
-/// Makes an answer of the target of a request line.
+/// Returns an answer whose body is the target of the request line.
 fn own_target(line: &str) -> String {
     let mut words = line.split(' ');
     let (method, target) = (words.next(), words.next().unwrap_or_default());
@@ -40,8 +40,8 @@ fn own_target(line: &str) -> String {
     }
 }
 
-/// Sends `message` and a request behind it, and expects that each gets its own answer, or that the
-/// connection closes between them.
+/// Sends `message` and another request after it, and expects that each gets its own answer, or that
+/// the connection closes between them.
 fn each_its_own(client: &mut Client, message: &str, status: u16) -> Result<(), String> {
     client.send(format!(
         "{message}GET /next HTTP/1.1\r\nHost: a.test\r\n\r\n"
@@ -74,7 +74,7 @@ fn a_body_is_forwarded_as_one_whatever_the_method_and_behind_that_of_a_get_nothi
                 let requests = bench.origin.requests();
                 let targets: Vec<_> = requests.iter().map(Recorded::target).collect();
                 expect("targets", targets.as_slice(), &["/", "/next"])?;
-                // This origin reads every body, and does not mind being told to close.
+                // This origin reads every body, and keeps the connection even if it is told to close.
                 if ["GET", "HEAD", "DELETE"].contains(method) {
                     let used = [0, 1].map(|at| requests[at].connection);
                     expect("connections", used, [0, 1])?;
@@ -96,7 +96,7 @@ fn a_body_that_nobody_reads_is_never_read_as_a_request() {
         ("builtin:status/200", 200, ""),
         ("builtin:status/204", 204, ""),
         ("builtin:echo", 200, ""),
-        // Refused, as its quota is spent.
+        // Refused because the quota is spent.
         ("builtin:echo", 429, ""),
         ("builtin:echo", 429, "Expect: 100-continue\r\n"),
     ] {
@@ -124,7 +124,7 @@ fn a_body_that_nobody_reads_is_never_read_as_a_request() {
     assert_none(&failures);
 }
 
-/// A connection drops what a large head has left in its buffers, once it waits for the next request.
+/// Because a connection drops a large head's leftovers from its buffers when it waits for the next request.
 #[test]
 fn a_body_that_its_answer_did_not_wait_for_is_no_request_behind_a_large_head() {
     let early = Origin::scripted(move |exchange| {
@@ -148,7 +148,7 @@ fn a_body_that_its_answer_did_not_wait_for_is_no_request_behind_a_large_head() {
             for message in [field, expecting].map(|fields| messages("POST", target, &fields)) {
                 for message in message {
                     let head = message.find("\r\n\r\n").expect("a head") + 4;
-                    // With all of its body, most of it, and none.
+                    // With the whole body, with most of it, and with none.
                     for end in [message.len(), message.len() - 6, head] {
                         let rest = message.len() - end;
                         let name = format!("{target}, {field_bytes}, {rest} left");
@@ -187,7 +187,7 @@ fn an_origin_that_never_reads_bodies_takes_none_of_a_get_for_a_request() {
     for method in ["GET", "HEAD", "DELETE"] {
         for fields in ["", "TE: trailers\r\n"] {
             for message in messages(method, "/", fields) {
-                // What comes behind a head is the next request, unless it was told that none does.
+                // This origin takes bytes after a head for the next request, unless it was told that there is none.
                 let origin = Origin::scripted(|exchange| {
                     exchange.write(own_target(&exchange.head.start))?;
                     let options = exchange.head.listed("connection");

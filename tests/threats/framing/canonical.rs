@@ -1,10 +1,10 @@
-//! Whatever is forwarded reads alike everywhere: one line end, one host, one framing.
+//! Every forwarded request has only one reading: one kind of line end, one host, one framing.
 
 use super::bench::{Bench, expect};
 use super::{assert_none, post, shown};
 use crate::support::{Framing, Recorded};
 
-/// Says what in a request at the origin two servers could read differently.
+/// Returns an error if two servers could read a request at the origin in different ways.
 pub fn check(seen: &Recorded) -> Result<(), String> {
     let start: Vec<&str> = seen.head.start.split(' ').collect();
     let [method, target, version] = start.as_slice() else {
@@ -15,7 +15,7 @@ pub fn check(seen: &Recorded) -> Result<(), String> {
     let is_plain = target.starts_with('/') && target.bytes().all(|byte| byte.is_ascii_graphic());
     expect("target is a path", is_plain || *target == "*", true)?;
     for (name, value) in &seen.head.fields {
-        // The wire splits lines at CRLF alone: a bare line end or a fold would show here.
+        // The wire splits lines only at CRLF, so a bare line end or a fold would show here.
         let is_name = !name.is_empty() && name.bytes().all(is_token);
         let is_value = value.bytes().all(|byte| byte == b'\t' || byte >= b' ');
         if !is_name || !is_value || value.contains('\u{7f}') {
@@ -38,10 +38,10 @@ fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// Method, target, framing and body of a message as the origin is to see it.
+/// Method and target, framing and body of a message, as the origin must see it.
 pub type Seen = (&'static str, Framing, &'static str);
 
-/// Messages that pass, and how the origin sees each.
+/// Returns messages that pass, and how the origin must see each of them.
 pub fn accepted() -> Vec<(Vec<u8>, Seen)> {
     let chunked = |chunks: &str| {
         let mut message = post("Transfer-Encoding: chunked");

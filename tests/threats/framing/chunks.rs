@@ -1,4 +1,4 @@
-//! Chunks that are broken: the head may be with the origin already, the body never completes there.
+//! Broken chunks: the origin may have the head already, but the body never completes there.
 
 use serde_json::Value;
 
@@ -6,8 +6,8 @@ use super::bench::{Bench, expect, moves, settled};
 use super::{SMUGGLED, assert_none, post, shown};
 use crate::support::{After, Client, Config, Framing, Origin, start};
 
-/// Sends each body in chunks with [`SMUGGLED`] behind it, and expects 400 and a close, an origin
-/// whose request stays incomplete, and its connection closed rather than used again.
+/// Sends each body in chunks, followed by [`SMUGGLED`], and expects a 400 and a close; at the
+/// origin, the request must stay incomplete, and its connection must not be used again.
 #[track_caller]
 fn broken<B: AsRef<[u8]>>(bodies: &[B]) {
     let bench = Bench::new();
@@ -53,7 +53,7 @@ fn broken_off(bench: &Bench, message: &[u8]) -> Result<(), String> {
         let moved = moves(&before, &bench.series());
         expect("malformed", moved.get(malformed), Some(&1))
     })?;
-    // It may find the connection in the pool that the message was sent on.
+    // The probe may find the message's connection in the pool.
     expect("status of the probe", bench.probe().status, 200)
 }
 
@@ -90,7 +90,7 @@ fn chunk_sizes_that_are_no_hex_number_are_broken_off() {
         b"\xb3\r\nabc\r\n0\r\n\r\n".into(),
         b"3\nabc\r\n0\r\n\r\n".into(),
         b"3\rabc\r\n0\r\n\r\n".into(),
-        // Behind a good chunk, which the origin has already.
+        // These come after a good chunk, which the origin has already.
         b"3\r\nabc\r\n0x3\r\nabc\r\n0\r\n\r\n".into(),
         b"3\r\nabc\r\n\r\n".into(),
         b"3\r\nabc\r\n 0\r\n\r\n".into(),
@@ -165,7 +165,7 @@ fn trailers_that_are_no_fields_are_broken_off() {
     broken(&bodies);
 }
 
-/// An origin may merge trailers with the fields of the head, by which the request was decided.
+/// Because an origin may merge trailers into the head's fields, by which the request was decided.
 #[test]
 fn trailers_cannot_say_who_asks_or_for_what() {
     let origin = Origin::plain();
@@ -272,7 +272,7 @@ fn chunks_that_the_builtin_upstreams_are_sent_broken_never_end_well() {
         client.send(SMUGGLED);
         let answer = client.try_answer();
         if let Ok(answer) = answer {
-            // Only what needs no body may answer, and says that nothing comes after it.
+            // Only an upstream that needs no body may answer, with an answer that is complete.
             assert_eq!((upstream, answer.body.len()), ("builtin:status/200", 0));
             assert_ne!(answer.framing, Framing::Chunked);
         }

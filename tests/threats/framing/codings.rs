@@ -1,4 +1,4 @@
-//! Lengths and transfer codings: what could be framed in two ways.
+//! Lengths and transfer codings: messages that could be framed in two ways.
 
 use super::bench::{Bench, expect};
 use super::{Row, SMUGGLED, assert_none, post, rejected, rows, shown};
@@ -23,7 +23,7 @@ fn both_framings_in_one_message_are_one_request_in_chunks_and_a_close() {
         for (chunks, body, behind) in bodies {
             let bench = Bench::new();
             let message = [post(fields), chunks.into()].concat();
-            // `G` is the first letter of what a reader of the length would take for a request.
+            // A reader that goes by the length would take `G` for the first letter of the next request.
             let behind = [behind, SMUGGLED.as_bytes()].concat();
             let checked = bench.one_and_close(&message, &behind).and_then(|seen| {
                 let framing = seen.head.framing(Framing::Empty);
@@ -41,7 +41,7 @@ fn both_framings_in_one_message_are_one_request_in_chunks_and_a_close() {
 
 #[test]
 fn transfer_codings_other_than_one_chunked_are_refused() {
-    // What hyper refuses: chunked is not the last coding, or the field is no field.
+    // hyper refuses these: chunked is not the last coding, or the field is malformed.
     let mut table: Vec<Row> = rows(
         &[
             post("Transfer-Encoding: xchunked"),
@@ -63,7 +63,7 @@ fn transfer_codings_other_than_one_chunked_are_refused() {
         400,
         "syntax",
     );
-    // What hyper takes, going by the last coding alone.
+    // hyper accepts these, because it checks only the last coding.
     let taken = [
         "chunked, chunked",
         "gzip, chunked",
@@ -96,7 +96,7 @@ fn a_coding_spelled_with_an_underscore_is_no_coding_and_does_not_reach_the_origi
         for (field, _) in &seen.head.fields {
             assert!(!field.to_lowercase().starts_with("transfer"), "{field}");
         }
-        // The chunk is where the next request should be, and is none.
+        // The chunk is where the next request should be, but it is not a request.
         let answer = client.answer();
         assert_eq!((answer.status, answer.says_close()), (400, true), "{name}");
         client.assert_closed();
@@ -181,7 +181,7 @@ fn lengths_that_are_not_digits_are_refused() {
     messages.push(post("Content-Length: 5\x00"));
     messages.push(post("Content-Length: 5\x0b"));
     let mut table = rows(&messages, 400, "syntax");
-    // hyper has other uses for the two largest numbers, and must not take them for a length.
+    // hyper uses the two largest numbers for other purposes, and must not take them for a length.
     let largest = ["18446744073709551614", "18446744073709551615"];
     let largest = largest.map(|length| post(format!("Content-Length: {length}")));
     table.extend(rows(&largest, 431, "too_large"));

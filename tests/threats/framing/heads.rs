@@ -1,14 +1,14 @@
-//! Lines and bytes of a head: what is no field, no name, no value, no host.
+//! Lines and bytes of a head that are no field, no name, no value or no host.
 
 use super::bench::Bench;
 use super::{Row, SMUGGLED, post, rejected, rows};
 
-/// Makes a GET whose host is `host`, byte for byte.
+/// Returns a GET whose host is `host`, byte for byte.
 fn hosted(host: &[u8]) -> Vec<u8> {
     [b"GET / HTTP/1.1\r\nHost:", host, b"\r\n\r\n"].concat()
 }
 
-/// The bytes that no text of HTTP has: controls, but for the tab and line ends.
+/// Returns the control characters, except tab and line ends: no text of HTTP may have them.
 fn controls() -> impl Iterator<Item = u8> {
     let all = (0..=0x1f).chain([0x7f]);
     all.filter(|byte| !b"\t\r\n".contains(byte))
@@ -63,7 +63,7 @@ fn a_line_feed_without_its_carriage_return_is_refused_behind_good_requests_too()
     for (good, body) in [
         ("GET /1 HTTP/1.1\r\nHost: a.test\r\n\r\n".to_owned(), ""),
         (
-            // Line feeds of a body are its own business.
+            // Line feeds are allowed in a body.
             "POST /1 HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\n\na\n\r\n".to_owned(),
             "\na\n\r\n",
         ),
@@ -105,7 +105,7 @@ fn what_follows_a_refused_head_that_came_with_a_request_resets_nothing() {
         assert_eq!(client.answer().status, 200);
         assert_eq!(client.answer().status, 400);
         client.assert_closed();
-        // A gateway that ends such connections at once has done so before it is asked something else.
+        // If the gateway closed such a connection without lingering, it would have done so by the time it answers this.
         bench.series();
         for _ in 0..3 {
             client.send(SMUGGLED);
@@ -166,7 +166,7 @@ fn bytes_that_a_value_cannot_have_are_refused() {
 fn bytes_that_a_host_cannot_have_are_refused() {
     let hosts = controls().map(|byte| hosted(&[b" a", &[byte][..], b"b"].concat()));
     let mut table: Vec<Row> = rows(&hosts.collect::<Vec<_>>(), 400, "syntax");
-    // A value may have these, a host may not.
+    // A value may contain these, but a host may not.
     let others = b"\t \"#%<>?@[\\]^`{|}!$&'()*+,;=\x80\x85\xa0\xff".iter();
     let others = others.map(|byte| hosted(&[b" a", &[*byte][..], b"b"].concat()));
     table.extend(rows(&others.collect::<Vec<_>>(), 400, "bad_host"));

@@ -1,5 +1,5 @@
-//! Fields that Connection names: gone for the origin, but never the gateway's own, nor one that says whose
-//! request it is or where it goes.
+//! Fields that Connection names do not reach the origin. The gateway's own fields stay, and naming a field that
+//! identifies the client or selects the route is refused.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use super::assert_none;
 use super::bench::{Bench, expect};
 use crate::support::{Client, Config, Haproxy, Head, Origin, Running, eventually, get, start};
 
-/// What the gateway says of itself and its client, which no client can name away.
+/// Checks the fields that the gateway sets about itself and its client, which no client can have removed.
 fn own_fields(head: &Head, client: &str) -> Result<(), String> {
     expect("host", head.fields("host"), vec!["a.test"])?;
     expect(
@@ -30,12 +30,12 @@ fn own_fields(head: &Head, client: &str) -> Result<(), String> {
     expect("forwarded", forwarded.contains(client), true)
 }
 
-/// A gateway that goes by a field, and a request that has it.
+/// A gateway that decides by a field, and a request that has it.
 struct Case {
-    /// What reads the field.
+    /// The part of the configuration that reads the field.
     reader: &'static str,
     config: fn(Config) -> Config,
-    /// The field, and a value with which requests are answered 200.
+    /// Name of the field, and a value with which requests are answered 200.
     field: (&'static str, &'static str),
 }
 
@@ -123,7 +123,7 @@ const READERS: [Case; 12] = [
     },
 ];
 
-/// Spellings of a Connection that names NAME.
+/// Spellings of a Connection that names the field NAME.
 const SPELLINGS: [&str; 6] = [
     "Connection: NAME",
     "connection:close, name",
@@ -141,7 +141,7 @@ fn limited(config: Config, policy: &str) -> Config {
         .route("/*", "policies = ['p']")
 }
 
-/// Returns `connection` with the field in the place of NAME, and in lower case in that of `name`.
+/// Returns `connection` with `field` in the place of NAME, and with its lower case in the place of `name`.
 fn naming(connection: &str, field: &str) -> String {
     let lower = field.to_lowercase();
     connection.replace("NAME", field).replace("name", &lower)
@@ -175,7 +175,7 @@ fn connection_cannot_name_a_field_that_the_route_goes_by() {
                 expect("status", refused.status, 400)?;
                 expect("requests", origin.requests().len(), before)?;
                 if version == "1.1" && !connection.contains("close") {
-                    // It concerns a field, and leaves no doubt where the next request begins.
+                    // Only a field was wrong, so it is still clear where the next request begins.
                     expect("the next", ask(field, "Connection: close").status, 200)?;
                 }
                 Ok(())
@@ -193,7 +193,7 @@ fn connection_cannot_name_a_field_that_the_route_goes_by() {
 fn what_connection_names_and_nobody_reads_is_gone_for_the_origin_alone() {
     let origin = Origin::plain();
     let config = limited(Config::to(origin.url()), "partition = ['header:x-api-key']");
-    // Not the request's route.
+    // This field selects another route than the request's.
     let config = config.route("/other", "headers = { x-plan = '*' }");
     let running = start(&config);
     let mut failures = Vec::new();
@@ -225,7 +225,7 @@ fn what_connection_names_and_nobody_reads_is_gone_for_the_origin_alone() {
     assert_none(&failures);
 }
 
-/// The fields in which trusted peers are believed, by `client_address`.
+/// Fields in which trusted peers are trusted, by `client_address`.
 const BELIEVED: [(&str, &[&str]); 4] = [
     (
         "x-forwarded-for",
@@ -265,7 +265,7 @@ fn connection_cannot_name_what_the_listener_believes() {
                 failures.push(format!("{source}, {connection:?}: {failure}"));
             }
         }
-        // What it never means to remove.
+        // Names that do not make the gateway remove any field that it trusts.
         let harmless =
             "Connection: close, TE, HTTP2-Settings, Upgrade, Host, Content-Length, Keep-Alive\r\n";
         assert_eq!(get(believing.public, "/", harmless).status, 200);
@@ -273,7 +273,7 @@ fn connection_cannot_name_what_the_listener_believes() {
     assert_none(&failures);
 }
 
-/// HAProxy passes on what its client wrote in Connection, beside the address that it adds itself.
+/// HAProxy passes on what its client wrote in Connection, together with the address that it adds.
 #[test]
 fn a_client_behind_haproxy_cannot_erase_its_address() {
     let directory = tempfile::tempdir().expect("a directory for the log");
@@ -305,10 +305,10 @@ fn a_client_behind_haproxy_cannot_erase_its_address() {
             assert_eq!(ask(source, &connection), 400, "{connection:?}");
         }
     }
-    // What it does not erase, it is counted by.
+    // An address that the client cannot erase is the one it is counted by.
     assert_eq!(ask(blocked, "Connection: X-Other\r\n"), 403);
     assert_eq!(origin.requests().len(), 1);
-    // And the log says whose the refused ones are.
+    // And the log names the client of each refused request.
     let told = |client: &str| {
         let told = format!("\"client\":\"{client}\"");
         let text = fs::read_to_string(&log).unwrap_or_default();

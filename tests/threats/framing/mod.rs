@@ -1,9 +1,9 @@
-//! Requests that are not HTTP, or could be read in two ways: nothing is ever smuggled behind them.
+//! Requests that are not HTTP, or that could be read in two ways: nothing is ever smuggled after them.
 //!
-//! Two outcomes are allowed, and each has its checker. A message is refused ([`rejected`]): the
-//! gateway answers by itself, closes, and leaves a trace in log and metrics only. Or it is one
-//! request ([`bench::Bench::one`]): canonical at the origin, and answered once. Behind every message
-//! waits `GET /smuggled`, which an origin may see only where the test says so.
+//! Two outcomes are allowed, and each has its check. Either a message is refused ([`rejected`]): the gateway answers by
+//! itself, closes, and leaves traces only in log and metrics. Or it is one request ([`bench::Bench::one`]): canonical
+//! at the origin, and answered once. Every message is followed by `GET /smuggled`, which an origin may see only if the
+//! test says so.
 
 mod bench;
 mod bodies;
@@ -18,25 +18,25 @@ mod targets;
 
 use bench::rejected;
 
-/// What waits behind every message.
+/// The request that follows every message.
 const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nHost: a.test\r\n\r\n";
 
-/// A message that is refused: its bytes, the status, the reason in log and metrics.
+/// A message that is refused: its bytes, the status, and the reason in log and metrics.
 type Row = (Vec<u8>, u16, &'static str);
 
-/// Makes the head of a POST with a host and those field lines.
+/// Returns the head of a POST with a host and these field lines.
 fn post(lines: impl AsRef<[u8]>) -> Vec<u8> {
     let start = b"POST / HTTP/1.1\r\nHost: a.test\r\n";
     [start, lines.as_ref(), b"\r\n\r\n"].concat()
 }
 
-/// Makes rows that end alike.
+/// Returns rows with the same status and reason.
 fn rows<M: AsRef<[u8]>>(messages: &[M], status: u16, reason: &'static str) -> Vec<Row> {
     let row = |message: &M| (message.as_ref().to_vec(), status, reason);
     messages.iter().map(row).collect()
 }
 
-/// Shows a message in a failure: one line, and not all of a long one.
+/// Formats a message for a failure: on one line, and shortened if it is long.
 fn shown(message: &[u8]) -> String {
     let text = message.escape_ascii().to_string();
     match text.char_indices().nth(200) {
@@ -45,7 +45,7 @@ fn shown(message: &[u8]) -> String {
     }
 }
 
-/// Fails the test with every failing case, not the first only.
+/// Fails the test with all failures, not only the first one.
 #[track_caller]
 fn assert_none(failures: &[String]) {
     assert!(failures.is_empty(), "\n{}", failures.join("\n"));

@@ -1,5 +1,5 @@
-//! Where the gateway writes one message, every server reads one: the bytes that an origin was sent, sent again to others
-//! with another request behind them.
+//! Where the gateway writes one message, every server reads one: the bytes that the gateway sent to an origin are
+//! replayed to other servers, with another request after them.
 
 use std::io::{self, Read, Result, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -12,10 +12,10 @@ use crate::support::{Client, Config, Framing, Origin, start};
 
 /// A request as a client sends it.
 struct Sent {
-    /// What every server is to read as its method and target.
+    /// Method and target that every server must read.
     line: String,
     message: String,
-    /// What every server is to read as its body.
+    /// Body that every server must read.
     body: &'static str,
 }
 
@@ -25,14 +25,14 @@ impl Sent {
     }
 }
 
-/// What waits behind every message: after it, the connection ends.
+/// The request that follows every message; after it, the connection ends.
 const MARKER: &str = "GET /marker HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n";
 
 const METHODS: [&str; 8] = [
     "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PURGE",
 ];
 
-/// Framing and content, and what is to be read of them.
+/// Framing and content, and the body that must be read from them.
 const BODIES: [(&str, &str); 12] = [
     ("\r\n", ""),
     ("Content-Length: 0\r\n\r\n", ""),
@@ -70,7 +70,7 @@ const BODIES: [(&str, &str); 12] = [
     ),
 ];
 
-/// Every method with every body, what else clients send, and every other spelling that passes.
+/// Returns every method with every body, other things that clients send, and every other spelling that passes.
 fn sent() -> Vec<Sent> {
     let mut sent = Vec::new();
     for method in METHODS {
@@ -115,12 +115,12 @@ fn accepted((message, (line, _, body)): (Vec<u8>, canonical::Seen)) -> Sent {
     }
 }
 
-/// Sends each request through a gateway, and returns the bytes that an origin was sent of it.
+/// Sends each request through a gateway, and returns the bytes that the gateway sent to the origin for it.
 fn written(sent: &[Sent], in_pieces: bool) -> Vec<Vec<u8>> {
     let origin = Origin::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("a bound socket");
-    // A connection of its own for each.
+    // Each request has its own connection to the origin.
     let config = Config::to(format!("http://{address}")).upstream("pool = { max_idle = 0 }");
     let running = start(&config.route("/*", ""));
     let recording = thread::spawn({
@@ -153,7 +153,7 @@ fn written(sent: &[Sent], in_pieces: bool) -> Vec<Vec<u8>> {
     recording.join().expect("a recorder that ends")
 }
 
-/// Passes on what comes from the gateway and from the origin, until the gateway closes; returns what it sent.
+/// Relays between the gateway and the origin until the gateway closes; returns the bytes that the gateway sent.
 fn record(mut gateway: TcpStream, origin: SocketAddr) -> Result<Vec<u8>> {
     let mut origin = TcpStream::connect(origin)?;
     let (mut answers, mut back) = (origin.try_clone()?, gateway.try_clone()?);
@@ -172,12 +172,12 @@ fn record(mut gateway: TcpStream, origin: SocketAddr) -> Result<Vec<u8>> {
     Ok(written)
 }
 
-/// Sends `bytes` to a server; returns every request that it read until it closed.
+/// Sends `bytes` to a server; returns every request that the server read until it closed.
 fn read_by(server: SocketAddr, bytes: &[u8], method: &str) -> Result<Vec<String>> {
     let mut client = Client::connect(server);
     client.send(bytes);
     let mut read = Vec::new();
-    // All answers but the first are to a GET.
+    // All answers but the first belong to a GET.
     let mut method = method;
     while let Some(head) = client.wire.read_head()? {
         let framing = match method {
@@ -192,14 +192,14 @@ fn read_by(server: SocketAddr, bytes: &[u8], method: &str) -> Result<Vec<String>
     Ok(read)
 }
 
-/// Whether a message is the last on its connection.
+/// Whether a message announces that it is the last on its connection.
 fn is_last(message: &[u8]) -> bool {
     let text = String::from_utf8_lossy(message);
     let mut lines = text.split("\r\n").take_while(|line| !line.is_empty());
     lines.any(|line| line == "connection: close")
 }
 
-/// Reads what an echo says that it read.
+/// Decodes the hex in which an echo reports what it read.
 pub fn unhex(hex: &str) -> String {
     let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex digits");
     let bytes = (0..hex.len()).step_by(2).map(byte).collect();
@@ -217,7 +217,7 @@ fn every_server_reads_one_message_where_the_gateway_wrote_one() {
                 let Sent { line, body, .. } = sent;
                 let mut message = bytes.clone();
                 let mut expected = vec![format!("{line}\na.test\n{body}")];
-                // Node refuses the last message on a connection if anything follows it.
+                // Node refuses a message that is the last on its connection if anything follows it.
                 if !is_last(&bytes) {
                     message.extend_from_slice(MARKER.as_bytes());
                     expected.push("GET /marker\na.test\n".to_owned());

@@ -1,12 +1,11 @@
-//! What asks for another protocol, or for leave to send a body.
+//! Requests for another protocol, or for permission to send a body.
 
 use super::bench::{Bench, QUOTA, expect};
 use super::{SMUGGLED, assert_none, rejected, rows};
 use crate::support::ratelimit::remaining;
 use crate::support::{After, Gate, Origin, get};
 
-/// Ways to ask for another protocol, and whether the origin gets to hear of it; all end with a whole
-/// head.
+/// Returns ways to ask for another protocol, each a whole head, and whether the origin is told of it.
 fn upgrades() -> Vec<(String, bool)> {
     let websocket = "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
     let head = |line: &str, fields: &str| format!("{line}\r\nHost: a.test\r\n{fields}\r\n");
@@ -72,10 +71,10 @@ fn nothing_behind_a_wish_to_upgrade_reaches_the_origin_before_its_answer() {
             config.beside("echo", "builtin:echo", "/echo", "")
         });
         let mut client = bench.client();
-        // What would be tunnelled is a request of its own here, and counted as one.
+        // Bytes that would be tunnelled are a request of their own here, and are counted as one.
         client.send(format!("{message}{SMUGGLED}"));
         bench.origin.wait_for_requests(1);
-        // The only worker has done what it was to do with what it was sent before.
+        // The only worker has handled everything that was sent to it before.
         assert_eq!(get(bench.running.public, "/echo", "").status, 200);
         forwarded.open();
         heard.wait();
@@ -115,7 +114,7 @@ fn nothing_behind_a_wish_to_upgrade_reaches_the_origin_before_its_answer() {
     assert_none(&failures);
 }
 
-/// What follows such a request is read as soon as it is answered, whatever becomes of the wish.
+/// Because what follows such a request is read as soon as that is answered, whether the protocol was switched or not.
 #[test]
 fn requests_behind_a_refused_wish_to_upgrade_are_answered() {
     let wish = "Host: a.test\r\nConnection: upgrade\r\nUpgrade: websocket\r\n";
@@ -157,7 +156,7 @@ fn an_origin_that_switches_protocols_unasked_is_a_502_and_gets_nothing_more() {
                 "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\
                  Upgrade: websocket\r\n\r\n",
             )?;
-            // Whatever comes now would be the tunnel's.
+            // Any bytes that come now would be those of a tunnel.
             let tunnelled = exchange.wire.read_to_end()?;
             assert_eq!(String::from_utf8_lossy(&tunnelled), "");
             Ok(After::Close)

@@ -6,7 +6,7 @@ use super::{Row, SMUGGLED, assert_none, rejected, rows};
 use crate::support::ratelimit::remaining;
 use crate::support::{Client, Config, Garden, Origin, get, start};
 
-/// Makes a message of that request line and a host.
+/// Returns a message with that request line and a host.
 fn line(line: impl AsRef<[u8]>) -> Vec<u8> {
     [line.as_ref(), b"\r\nHost: a.test\r\n\r\n"].concat()
 }
@@ -53,7 +53,7 @@ fn methods_and_versions_that_are_none_are_refused() {
         .iter()
         .map(|text| (line(text), 400, "syntax"))
         .collect();
-    // HTTP/0.9, which knows neither fields nor an empty line.
+    // HTTP/0.9 has no fields and no empty line.
     table.extend(rows(&["GET /\n", "GET /\r\n", "GET / \r\n"], 400, "syntax"));
     rejected(&table);
 }
@@ -80,7 +80,7 @@ fn targets_that_name_no_resource_here_are_refused() {
         ("GET ws://a.test/ HTTP/1.1", 400, "bad_path"),
         ("GET * HTTP/1.1", 400, "bad_path"),
         ("POST * HTTP/1.1", 400, "bad_path"),
-        // No route could match the server as a whole, so no policy could.
+        // `*` is the server as a whole, which no route and so no policy could match.
         ("OPTIONS * HTTP/1.1", 400, "bad_path"),
         ("GET ?x HTTP/1.1", 400, "syntax"),
         ("GET #x HTTP/1.1", 400, "syntax"),
@@ -92,7 +92,7 @@ fn targets_that_name_no_resource_here_are_refused() {
     .into_iter()
     .map(|(it, status, reason)| (line(it), status, reason))
     .collect();
-    // The field that an authority replaces must be good all the same.
+    // A Host that an authority replaces must be valid all the same.
     for host in ["a b", "a@b", "", "a,b", "b\r\nHost: b"] {
         let head = format!("GET http://a.test/ HTTP/1.1\r\nHost: {host}\r\n\r\n");
         table.push((head.into(), 400, "bad_host"));
@@ -102,7 +102,7 @@ fn targets_that_name_no_resource_here_are_refused() {
     rejected(&table);
 }
 
-/// URLs as Prometheus, Solr, CouchDB and others are asked for, and what every server reads instead.
+/// URLs as clients of Prometheus, Solr, CouchDB and others send them, and what every server must read.
 const RAW: &[(&[u8], &str)] = &[
     (
         b"/api/v1/query?query=up{job=\"a\"}>0",

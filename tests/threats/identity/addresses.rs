@@ -1,10 +1,10 @@
-//! Whose address a client's is. The peer's, or what one source says of it that a
-//! trusted peer sent; and nobody spends another's quota by saying that they are them.
+//! Which address a client has: the peer's, or what one source says about it, if a trusted peer sent
+//! that. No client spends another's quota by claiming its address.
 
 use super::{AGAIN, Cases, FIRST, ONCE};
 use crate::support::{Client, Config, Head, Origin, start};
 
-/// Fields in which proxies say the client's address, and how they write it.
+/// Fields in which proxies name the client's address, and the prefix that each has before it.
 const CLAIMS: [(&str, &str); 8] = [
     ("X-Forwarded-For", ""),
     ("Forwarded", "for="),
@@ -16,17 +16,17 @@ const CLAIMS: [(&str, &str); 8] = [
     ("X-Cluster-Client-IP", ""),
 ];
 
-/// What `client_address` can be.
+/// Values of `client_address`.
 const SOURCES: [&str; 4] = ["x-forwarded-for", "forwarded", "header:x-real-ip", "peer"];
 
-/// One request per hour and address; the listener trusts `proxies`.
+/// A file that allows one request per hour and address, with a listener that trusts `proxies`.
 fn once(endpoint: &str, proxies: &str, source: &str) -> Config {
     Config::limited(endpoint, &format!("{ONCE}\npartition = ['ip']")).listener(&format!(
         "trusted_proxies = [{proxies}]\nclient_address = '{source}'"
     ))
 }
 
-/// The clients that the origin is told of: the nodes of Forwarded, which is made anew.
+/// Returns the addresses that the origin is told: the nodes of Forwarded, which the gateway builds anew.
 fn told(head: &Head) -> Vec<String> {
     let element = |element: &String| {
         let node = element.split(';').next().unwrap_or_default();
@@ -68,7 +68,7 @@ fn origin_is_told_the_peer_and_nothing_that_an_untrusted_peer_says_of_itself() {
         for (at, (name, prefix)) in (1..).zip(CLAIMS) {
             let peer = format!("127.0.1.{at}");
             let mut client = Client::connect_from([127, 0, 1, at], running.public);
-            // Twice, and as an origin would read it that does not tell `_` from `-`.
+            // Twice, and in the spelling of an origin that takes `_` for `-`.
             let disguised = name.replace('-', "_");
             let fields = format!(
                 "{name}: {prefix}203.0.113.1\r\n{name}: {prefix}203.0.113.2\r\n\
@@ -97,7 +97,7 @@ fn origin_is_told_the_peer_and_nothing_that_an_untrusted_peer_says_of_itself() {
     cases.end();
 }
 
-/// What a trusted peer's X-Forwarded-For means: lines, and the client; none is the peer.
+/// Returns lines of X-Forwarded-For from a trusted peer, and the client that they mean; `None` is the peer itself.
 fn forwarded_for() -> Vec<(&'static str, Vec<String>, Option<&'static str>)> {
     let client = Some("203.0.113.9");
     let thousand = |entry: &str| [entry].repeat(1_000).join(",");
@@ -173,7 +173,7 @@ fn forwarded_for() -> Vec<(&'static str, Vec<String>, Option<&'static str>)> {
         )
     };
     let mut table: Vec<_> = table.iter().map(owned).collect();
-    // 32 trusted entries are walked past at most.
+    // At most 32 entries are read: 31 trusted ones, and the client's.
     table.push(("past 31 trusted", past(31), client));
     table.push(("past 32 trusted", past(32), None));
     table.push(("1,000 trusted", vec![thousand("10.1.1.1")], None));
@@ -200,7 +200,7 @@ fn trusted_peer_speaks_for_the_rightmost_untrusted_entry_or_for_itself() {
             None => vec!["127.0.0.1".into()],
         };
         cases.expect(&format!("{case}, as told"), told(&head), expected);
-        // Its bucket is that client's, whoever else is unreadable has none in common with it.
+        // The request counted for that client; a client that cannot be read shares no quota with others.
         let again = client.map_or(String::new(), |ip| format!("X-Forwarded-For: {ip}\r\n"));
         let other = client.map_or("X-Forwarded-For: 198.51.100.1\r\n", |_| "");
         cases.expect(
@@ -269,7 +269,7 @@ fn only_the_configured_source_of_a_trusted_peer_is_believed() {
         chain.dedup();
         cases.expect(source, head.listed("x-forwarded-for"), strings(&chain));
         cases.expect(source, told(&head), strings(&chain));
-        // What it says besides passes: it is trusted not to pass on what clients invent.
+        // Its other fields pass, because a trusted peer does not pass on what clients invent.
         cases.expect(source, head.listed("x-real-ip"), strings(&["203.0.113.3"]));
         cases.expect(
             source,
@@ -307,7 +307,7 @@ fn untrusted_peer_cannot_spend_the_quota_of_an_address_it_claims() {
     cases.end();
 }
 
-/// The field that names clients on another listener is one like any other.
+/// A field that names clients on another listener is not special on this one.
 #[test]
 fn each_listener_removes_its_own_field_of_clients_in_every_spelling() {
     let own = |name| format!("trusted_proxies = ['10.0.0.0/8']\nclient_address = 'header:{name}'");
@@ -335,7 +335,7 @@ fn each_listener_removes_its_own_field_of_clients_in_every_spelling() {
     }
 }
 
-/// What the origin will not see, no limit and no route goes by.
+/// What the origin will not see is read by no limit and no route, either.
 #[test]
 fn no_policy_counts_by_what_an_untrusted_peer_claims() {
     for name in ["x-real-ip", "x-forwarded-host", "x-client"] {

@@ -1,5 +1,5 @@
-//! A flood of keys never seen before. The short form of `scripts/drill/cardinality`, which sends ten
-//! million of them to the binary and looks at its resident memory too.
+//! A flood of keys that were never seen before. This is the short form of `scripts/drill/cardinality`, which sends ten
+//! million of them to the binary and also checks its resident memory.
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -10,16 +10,16 @@ use crate::support::{Client, Config, Metered, Running, eventually, get, secs, st
 const LIMIT: usize = 3;
 const WINDOW_S: u64 = 3_600;
 const MEMORY_MAX: u64 = 1 << 20;
-/// What an overflow partition takes beyond the bound, for each of the five policies.
+/// What the overflow partitions of the five policies may take beyond the bound, together.
 const OVERFLOW_BYTES_MAX: u64 = 5 * 2_048;
 const ADMITTED: u16 = 204;
 
-/// A policy per algorithm, all by key.
+/// A gateway with a policy for each algorithm, all of them by key.
 fn limited() -> Running {
     let mut config = Config::limited("builtin:status/204", &policy("sliding-log"))
         .admin("127.0.0.1:0")
         .with("[store]\nmax_memory = '1MiB'\n[log]\naccess = 'off'");
-    // What a leaky bucket holds would not be answered before the clock is moved; its shadow is.
+    // Requests that a leaky bucket holds would not be answered before the clock is moved, so it runs in shadow mode.
     let leaky = format!("leaky-bucket'\nqueue = {}\nmode = 'shadow", LIMIT - 1);
     let others = ["fixed-window", "sliding-window", "gcra", &leaky];
     for (name, algorithm) in ["a", "b", "c", "d"].iter().zip(others) {
@@ -39,7 +39,7 @@ fn ask(running: &Running, key: &str) -> u16 {
     get(running.public, "/", &format!("X-Api-Key: {key}\r\n")).status
 }
 
-/// Sends a request of each key, some at a time, and returns how many were admitted.
+/// Sends one request for each key, in batches, and returns how many were admitted.
 fn flood(address: SocketAddr, keys: Range<usize>) -> usize {
     const BATCH: usize = 250;
     let mut client = Client::connect(address);
@@ -55,7 +55,7 @@ fn flood(address: SocketAddr, keys: Range<usize>) -> usize {
     admitted
 }
 
-/// A metric of the store, by what comes after `tollgate_store_`.
+/// Returns a metric of the store; `name` comes after `tollgate_store_`.
 fn store(running: &Running, name: &str) -> u64 {
     let series = running.series(&format!("tollgate_store_{name}"));
     series.expect("a metric of the store")
@@ -83,7 +83,7 @@ fn flood_of_keys_stays_in_its_memory_and_changes_nothing_for_clients_that_are_kn
         );
         assert!(sent < 100_000, "the store never gets full");
     }
-    // Tables double, each at its own time: until the last one would, some newcomers find room.
+    // Each table doubles at its own time, so some newcomers find room until the last table is full.
     let last = flood(running.public, sent..sent + 1_000);
     cases.expect(
         &format!("{last} of the last 1,000 are few"),

@@ -1,4 +1,4 @@
-//! Keys of clients, byte for byte as the origin sees them, hashed under a secret.
+//! Keys of clients: counted byte for byte as the origin sees them, and hashed with a secret.
 
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use super::{AGAIN, Cases, FIRST, ONCE};
 use crate::support::wire::Wire;
 use crate::support::{Client, Config, Process, get, ratelimit, start};
 
-/// An origin that keeps the heads it reads as bytes; it answers 200 with no body.
+/// An origin that records heads as bytes, and answers 200 without a body.
 #[derive(Clone)]
 struct Raw {
     url: String,
@@ -29,7 +29,7 @@ impl Raw {
             for stream in listener.incoming().flatten() {
                 let (heads, mut wire) = (Arc::clone(&heads), Wire::new(stream));
                 thread::spawn(move || {
-                    // How the connection ends is not what is tested.
+                    // How the connection ends does not matter here.
                     while let Ok(head) = wire.read_until(b"\r\n\r\n") {
                         heads.lock().expect("nothing panics with it").push(head);
                         let _ = wire.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
@@ -40,8 +40,8 @@ impl Raw {
         raw
     }
 
-    /// Returns what the last request's field lines of that name hold, `_` read as `-`, and how many
-    /// requests there were.
+    /// Returns the values of the last request's fields with that name, where `_` counts as `-`, and
+    /// the number of requests so far.
     fn last(&self, name: &str) -> (Vec<Vec<u8>>, usize) {
         let heads = self.heads.lock().expect("nothing panics with it");
         let head = heads.last().map_or(&b""[..], |head| head);
@@ -56,7 +56,7 @@ impl Raw {
     }
 }
 
-/// Field lines, and the one value that names the client; none where nothing does.
+/// A case: its name, field lines, and the one value that names the client; `None` if nothing does.
 type Row<'t> = (&'static str, &'t [u8], Option<&'t [u8]>);
 
 const KEYS: &[Row<'static>] = &[
@@ -153,10 +153,10 @@ const KEYS: &[Row<'static>] = &[
     ("plain again", b"X-Api-Key: alpha\r\n", Some(b"alpha")),
 ];
 
-/// A row that owns its bytes.
+/// A [`Row`] that owns its bytes.
 type Case = (&'static str, Vec<u8>, Option<Vec<u8>>);
 
-/// [`KEYS`], and some that are long.
+/// Returns [`KEYS`], and some long keys.
 fn table() -> Vec<Case> {
     const LONG: usize = 16 * 1024;
     let owned = |&(case, lines, key): &Row<'_>| (case, lines.to_vec(), key.map(<[u8]>::to_vec));
@@ -176,11 +176,11 @@ fn table() -> Vec<Case> {
     table
 }
 
-/// Takes all cases through one gateway and compares, for each, the key at the origin, and how many
-/// requests of its quota came before it: those whose key at the origin was the same.
+/// Takes all cases through one gateway. Compares for each the key at the origin, and the number of
+/// earlier requests with the same quota, which must be those with the same key at the origin.
 ///
-/// `Ok` says how requests without a key are counted: together, or not at all; `Err` how they are
-/// refused.
+/// `keyless` says how requests without a key are counted (`Ok`), or with which status they are
+/// refused (`Err`).
 fn check(cases: &mut Cases, policy: &str, keyless: Result<Keyless, u16>) {
     const LIMIT: i64 = 100;
     let origin = Raw::start();
@@ -199,7 +199,7 @@ fn check(cases: &mut Cases, policy: &str, keyless: Result<Keyless, u16>) {
             continue;
         }
         cases.expect(&name, (answer.status, after), (FIRST, before + 1));
-        // An origin may see the empty line that it was sent: it says nothing.
+        // The origin may see an empty field line that the client sent; it names nobody.
         let told: Vec<_> = told.into_iter().filter(|line| !line.is_empty()).collect();
         cases.expect(
             &format!("{name}, at the origin"),
@@ -221,7 +221,7 @@ fn check(cases: &mut Cases, policy: &str, keyless: Result<Keyless, u16>) {
     }
 }
 
-/// What becomes of requests without a key.
+/// How requests without a key are counted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Keyless {
     Together,
@@ -252,7 +252,7 @@ fn empty_key_does_not_hide_the_address_that_is_asked_for_instead() {
         ([127, 0, 0, 2], "X-Api-Key:\r\n", FIRST),
         ([127, 0, 0, 1], "X-Api-Key:\r\nX-Api-Key: \t\r\n", AGAIN),
         ([127, 0, 0, 2], "X_Api_Key: k\r\n", AGAIN),
-        // The text of an address is a key like any other, not the address.
+        // A key that looks like an address is a key like any other, not that address.
         ([127, 0, 0, 3], "X-Api-Key: 127.0.0.1\r\n", FIRST),
         ([127, 0, 0, 1], "X-Api-Key: 127.0.0.1\r\n", AGAIN),
     ] {
@@ -280,14 +280,14 @@ fn key_of_64_kib_is_431_unless_the_listener_takes_such_heads() {
     cases.end();
 }
 
-/// The partition id of a partition is its hash in the store's tables, and what the log shows of a key comes
-/// from the same keyed digest: so nobody outside can choose keys that fall together.
+/// The partition id is the partition's hash in the store's tables, and the log shows keys by the same keyed digest, so
+/// no outsider can choose keys that collide.
 #[test]
 fn keys_are_hashed_under_a_secret_that_each_process_draws_anew() {
     let policy = format!("{ONCE}\npartition = ['header:x-api-key']");
     let digests = || {
         let process = Process::start(&Config::limited("builtin:status/204", &policy));
-        // On one connection, for its worker logs in order.
+        // On one connection, because its worker logs in order.
         let mut client = Client::connect(process.public);
         for key in ["alpha", "beta", "alpha"] {
             client.get("/", &format!("X-Api-Key: {key}\r\n"));
@@ -303,8 +303,8 @@ fn keys_are_hashed_under_a_secret_that_each_process_draws_anew() {
     assert_ne!(one[1], other[1], "two processes");
 }
 
-/// One row: what follows `Authorization: `, and the status of the request where `Bearer k1` has spent the
-/// quota of `k1`, `Basic YTpiYw==` that of its password, and `k3` is blocked.
+/// Each row has the value of `Authorization`, and the status that it gets; earlier rows have spent the quotas of
+/// `Bearer k1` and of the password in `Basic YTpiYw==`, and `k3` is blocked.
 #[test]
 fn spellings_of_one_credential_are_one_client() {
     const UNREAD: u16 = 400;

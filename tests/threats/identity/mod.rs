@@ -8,19 +8,19 @@ mod prefixes;
 mod token_keys;
 mod tokens;
 
-/// What a request is to a quota of one per hour: the first of its client, or one too many.
+/// Status under a quota of one per hour: the first request of a client, and one too many.
 const FIRST: u16 = 200;
 const AGAIN: u16 = 429;
 
 /// A quota of one per hour.
 const ONCE: &str = "quota = '1 per hour'\nalgorithm = 'fixed-window'";
 
-/// The cases of a row that did not go as it says; all of them are reported, not the first only.
+/// Cases that did not go as expected; all of them are reported, not only the first one.
 #[derive(Debug, Default)]
 struct Cases(Vec<String>);
 
 impl Cases {
-    /// Notes a case unless it went as expected.
+    /// Records a case if it did not go as expected.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "cases read better without borrowing"
@@ -32,7 +32,7 @@ impl Cases {
         }
     }
 
-    /// Fails the test if a case did.
+    /// Fails the test if any case was recorded.
     #[track_caller]
     fn end(self) {
         assert!(self.0.is_empty(), "{}", self.0.join("\n"));

@@ -1,10 +1,10 @@
-//! Cookies, query parameters and `Authorization`, where origins could read another client than the
-//! gateway.
+//! Cookies, query parameters and `Authorization` in which origins could read another client than
+//! the gateway does.
 
 use super::{AGAIN, Cases, FIRST, ONCE};
 use crate::support::{Client, Config, Origin, start};
 
-/// What is read, and a target and fields in which some origin reads something else.
+/// The part that is read, and a target and fields in which some origin could read another value.
 const AMBIGUOUS: &[(&str, &str, &str)] = &[
     ("cookie:key", "/", "Cookie: key=1; key=2\r\n"),
     ("cookie:key", "/", "Cookie: key=1; key=1\r\n"),
@@ -52,7 +52,7 @@ const AMBIGUOUS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// A gateway whose route `/*` is limited by that part, and `/free` by the address.
+/// A file whose route `/*` is limited by that part, and `/free` by the address.
 fn config(origin: &Origin, part: &str) -> Config {
     let policy = format!("{ONCE}\npartition = ['{part}']");
     Config::limited(origin.url(), &policy)
@@ -74,7 +74,7 @@ fn what_origins_could_read_differently_is_refused_where_a_policy_reads_it_and_sp
         ));
         cases.expect(&name, (answer.status, answer.says_close()), (400, false));
         cases.expect(&name, origin.requests().len(), 0);
-        // The quota of whom it may have named is whole, on the same connection.
+        // The clients that it might have named still have their whole quota, on the same connection.
         for (target, fields) in [
             (
                 "/?key=1&a_key=1",
@@ -95,7 +95,7 @@ fn what_origins_could_read_differently_is_refused_where_a_policy_reads_it_and_sp
                 expected,
             );
         }
-        // What no policy of the route reads is none of the gateway's business.
+        // The gateway does not check what no policy of the route reads.
         let target = target.replacen("/?", "/free?", 1);
         let target = if target == "/" { "/free" } else { &*target };
         let answer = client.ask(format!(
@@ -110,7 +110,7 @@ fn what_origins_could_read_differently_is_refused_where_a_policy_reads_it_and_sp
     cases.end();
 }
 
-/// What one client may spell in two ways is one client.
+/// If a client may spell a value in two ways, both are the same client.
 #[test]
 fn spellings_of_one_value_are_one_client() {
     let mut cases = Cases::default();

@@ -1,10 +1,10 @@
-//! Who has a whole IPv6 network has one quota.
+//! A client with a whole IPv6 network has one quota.
 
 use super::Cases;
 use crate::support::{Client, Config, Running, start};
 
 const LIMIT: usize = 3;
-/// Addresses of one network that ask, and how many are sent at once.
+/// Numbers of addresses of one network that send a request, and how many send theirs at once.
 const MANY: u64 = 5_000;
 const FEW: u64 = 10;
 const BATCH: u64 = 500;
@@ -21,7 +21,7 @@ fn limited(listener: &str) -> Running {
     )
 }
 
-/// Sends a request of each of so many addresses, a batch at a time, and returns how many were admitted.
+/// Sends one request for each of `addresses` addresses, in batches, and returns how many were admitted.
 fn admitted(running: &Running, addresses: u64, address: impl Fn(u64) -> String) -> usize {
     let mut proxy = Client::connect(running.public);
     let mut admitted = 0;
@@ -45,7 +45,7 @@ fn rotation_within_a_prefix_is_one_client() {
     let mut cases = Cases::default();
     for (listener, prefix) in [("", 64), ("ipv6_prefix = 56", 56), ("ipv6_prefix = 48", 48)] {
         let running = limited(listener);
-        // Bits that the prefix leaves free, counted up from both of their ends.
+        // Bits that the prefix leaves free, counted up from both ends.
         let free = 128 - prefix;
         let within = |network: u128, number: u64| {
             let number = u128::from(number) | u128::from(number).reverse_bits() >> prefix;
@@ -76,7 +76,7 @@ fn ipv4_address_is_one_client_however_it_is_written() {
     let spelling =
         |number: u64| spellings[usize::try_from(number % 4).expect("it fits")].to_owned();
     assert_eq!(admitted(&running, FEW, spelling), LIMIT);
-    // The mapped addresses are one /64, but as many clients as the IPv4 addresses they are.
+    // All mapped addresses are in one /64, but each is the client of its IPv4 address.
     let neighbour = |_| "::ffff:203.0.113.10".to_owned();
     assert_eq!(admitted(&running, FEW, neighbour), LIMIT);
 }

@@ -1,4 +1,4 @@
-//! Files of keys, and files that are none.
+//! Files of keys, and files that contain none.
 
 use serde_json::json;
 use tollgate::request::jwt::{KeyFault, VerifyingKey};
@@ -7,7 +7,7 @@ use super::Cases;
 use crate::support::issuer::{encoded, pem};
 use crate::support::{Issuer, jwks};
 
-/// A file, and how many keys it gives, or why none.
+/// A file, and the number of its keys, or why it has none.
 type Row = (&'static str, String, Result<usize, KeyFault>);
 
 fn check(rows: impl IntoIterator<Item = Row>) {
@@ -19,7 +19,7 @@ fn check(rows: impl IntoIterator<Item = Row>) {
     cases.end();
 }
 
-/// Only what verifies a signature is a key.
+/// Only a key that verifies signatures is accepted.
 #[test]
 fn files_that_hold_no_public_key_say_so() {
     let (rsa, ec) = (Issuer::rsa(), Issuer::ec());
@@ -130,7 +130,7 @@ fn a_set_gives_the_keys_that_can_be_used() {
     ]);
 }
 
-/// A public RSA key with that modulus, whose first bit must be set, in DER (RFC 8017, appendix A.1.1).
+/// Returns a public RSA key with that modulus, whose first bit must be set, as PEM (RFC 8017, appendix A.1.1).
 fn spki_of_rsa(modulus: &[u8]) -> String {
     let der = |tag: u8, content: &[u8]| {
         let length = u16::try_from(content.len()).expect("short").to_be_bytes();

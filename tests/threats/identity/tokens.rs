@@ -1,4 +1,4 @@
-//! Hostile tokens, and files that are no keys: a claim that is not verified names nobody.
+//! Hostile tokens: a claim that is not verified names nobody.
 
 use std::fs;
 
@@ -12,10 +12,10 @@ use crate::support::gateway::START;
 use crate::support::issuer::encoded;
 use crate::support::{Client, Config, Issuer, Origin, jwks, start};
 
-/// What a request without a verified token gets.
+/// Status of a request without a verified token.
 const NOBODY: u16 = 401;
 
-/// An issuer of each kind, and a file with all their keys.
+/// An issuer of each kind, and a file with the keys of all of them.
 struct Bench {
     rsa: Issuer,
     ec: Issuer,
@@ -53,7 +53,7 @@ impl Bench {
             .with(&format!("[jwt]\nkeys = ['{keys}']"))
     }
 
-    /// Tokens that must not verify, each of whom may pose as `alice`.
+    /// Returns tokens that must not verify, each of which claims to be of `alice`.
     fn hostile(&self) -> Vec<(&'static str, String)> {
         let mut tokens = self.of_other_algorithms();
         tokens.extend(self.of_other_shapes());
@@ -242,7 +242,7 @@ fn hostile_tokens_name_nobody_and_share_one_quota_where_they_may() {
         }
         let forwarded = usize::from(first == FIRST);
         cases.expect("at the origin", origin.requests().len(), forwarded);
-        // Nothing of alice's is spent, whoever signs.
+        // Nothing of alice's quota is spent, and her tokens from any issuer share it.
         let alice = json!({"sub": "alice"});
         for (issuer, expected) in [
             (&bench.ec, FIRST),
@@ -261,7 +261,7 @@ fn two_tokens_are_refused_where_a_policy_reads_them() {
     let bench = Bench::new();
     let origin = Origin::plain();
     let config = bench.config(&origin, "refuse").route("/free", "");
-    // A route that asks for the header joins its lines.
+    // A route that matches by the header joins the field's lines.
     let config = config.route(
         "/asked",
         "headers = { authorization = '*' }\npolicies = ['p']",

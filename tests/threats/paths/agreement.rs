@@ -1,4 +1,4 @@
-//! Whatever target a client thinks of: the gateway matched what the origins read.
+//! Whatever target a client sends, the gateway matches the path that the origins read.
 
 use std::sync::{Arc, Mutex, Weak};
 
@@ -11,7 +11,7 @@ use super::{planted, quiet};
 use crate::support::ratelimit::state;
 use crate::support::{Answer, Client, Garden, Reading, Running, start};
 
-/// Paths that have routes of their own: as they are forwarded, and decoded.
+/// Paths that have routes of their own: as they are forwarded, and as they are decoded.
 const RESOURCES: [(&str, &str); 7] = [
     ("/login", "/login"),
     ("/a/b", "/a/b"),
@@ -22,7 +22,7 @@ const RESOURCES: [(&str, &str); 7] = [
     ("/.a/..b", "/.a/..b"),
 ];
 
-/// What hostile paths are made of.
+/// Pieces of hostile paths.
 const PIECES: [&str; 62] = [
     "/",
     "/",
@@ -88,7 +88,7 @@ const PIECES: [&str; 62] = [
     "%7e",
 ];
 
-/// A mix of pieces, or one of the resources with its spelling changed here and there.
+/// Generates a mix of pieces, or one of the resources with some of its bytes spelled differently.
 fn target() -> impl Strategy<Value = String> {
     let mix = prop::collection::vec(select(PIECES.to_vec()), 0..9);
     let mix = mix.prop_map(|pieces| format!("/{}", pieces.concat()));
@@ -100,12 +100,12 @@ fn target() -> impl Strategy<Value = String> {
         ]),
     )
         .prop_map(|(resource, dice, end)| disguised(resource, &dice) + end);
-    // To an origin that parses a target as a URL, a host.
+    // An origin that parses the target as a URL reads a host here.
     let host = select(vec!["", "", "", "", "//garden.test", "/.//a"]);
     (host, prop_oneof![mix, disguise]).prop_map(|(host, path)| host.to_owned() + &path)
 }
 
-/// Spells a path anew: each die says what becomes of one of its bytes.
+/// Spells a path differently: each die decides on one of its bytes.
 fn disguised(path: &str, dice: &[u8]) -> String {
     let bytes = path.bytes().zip(dice.iter().cycle());
     let spelled: Vec<_> = bytes.map(|(byte, &die)| spelled(byte, die)).collect();
@@ -131,7 +131,7 @@ fn spelled(byte: u8, die: u8) -> String {
     }
 }
 
-/// Asks one origin after the other for each target, and hands what they read to `check`.
+/// Sends all targets to one origin after the other, and passes what each reads to `check`.
 fn compare(
     garden: &Garden,
     running: &Running,
@@ -150,7 +150,7 @@ fn compare(
                 continue;
             }
             let readings = garden.readings(name, &answer.body);
-            // What cuts parameters off is told to the gateway in another way.
+            // Origins that cut off parameters have to be declared to the gateway in another way.
             for reading in readings
                 .iter()
                 .filter(|reading| reading.by != "python-urlparse")
@@ -162,7 +162,7 @@ fn compare(
     Ok(())
 }
 
-/// Returns the path that the gateway's route is for, if it is one of the resources.
+/// Returns the path of the route that matched, if it is one of the resources.
 fn matched(answer: &Answer) -> Option<&'static str> {
     let items = state(answer);
     let number = items.first()?.0.strip_prefix("resource-")?;
@@ -170,7 +170,7 @@ fn matched(answer: &Answer) -> Option<&'static str> {
     Some(RESOURCES[number].0)
 }
 
-/// Finds the resource that an origin means by a path which it has read like that.
+/// Returns the resource that an origin means by `path`, if it reads paths as in `reading`.
 fn meant(reading: &Reading, path: &str) -> Option<&'static str> {
     let path = path.strip_suffix('/').unwrap_or(path);
     let is_it = |(written, decoded): &&(&str, &str)| {
@@ -184,7 +184,7 @@ fn meant(reading: &Reading, path: &str) -> Option<&'static str> {
     resource.map(|(written, _)| *written)
 }
 
-/// Starts a gateway whose routes are the resources, each told by its policy, and one for the rest.
+/// Starts a gateway whose routes are the resources, each with a policy that identifies it, and one for the rest.
 fn gateway(garden: &Garden, rest: &str) -> Running {
     let mut config = quiet("builtin:echo");
     let mut routes = vec![("/*", rest.to_owned())];
@@ -200,7 +200,7 @@ fn gateway(garden: &Garden, rest: &str) -> Running {
     start(&planted(config, garden, &routes))
 }
 
-/// Runs as many cases of 32 targets as `PROPTEST_CASES` says; 16 if it does not.
+/// Runs a sixteenth of the cases that proptest is set to (`PROPTEST_CASES`, 256 by default), each with 32 targets.
 fn run(check: impl Fn(&[String]) -> Result<(), TestCaseError>) {
     let settings = Settings::default();
     let mut runner = TestRunner::new(Settings {
@@ -213,7 +213,7 @@ fn run(check: impl Fn(&[String]) -> Result<(), TestCaseError>) {
     result.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// Returns one garden for all tests that run at once: each starts four servers.
+/// Returns one garden for all tests that run at the same time, because each garden starts four servers.
 fn garden() -> Arc<Garden> {
     static SHARED: Mutex<Weak<Garden>> = Mutex::new(Weak::new());
     let mut shared = SHARED.lock().expect("a garden that starts");
@@ -225,8 +225,8 @@ fn garden() -> Arc<Garden> {
     })
 }
 
-/// If an origin takes what is forwarded for a resource, the gateway matched that resource's route;
-/// what is forwarded is normal, and decoded by whichever origin has nothing left that leads elsewhere.
+/// If an origin takes a forwarded path for a resource, the gateway matched that resource's route. Forwarded paths are
+/// normalised, and decoding one never yields segments that lead elsewhere.
 #[test]
 fn what_was_matched_is_what_every_origin_reads() {
     let garden = garden();
@@ -256,8 +256,8 @@ fn what_was_matched_is_what_every_origin_reads() {
     });
 }
 
-/// The same where the rest keeps encoded slashes, for origins that take them, and backslashes, for
-/// slashes.
+/// The same if the other routes keep encoded slashes, even for origins that decode them, and that
+/// take backslashes for slashes.
 #[test]
 fn kept_slashes_hide_no_route_from_any_origin() {
     let garden = garden();
@@ -281,8 +281,8 @@ fn kept_slashes_hide_no_route_from_any_origin() {
     });
 }
 
-/// The same where the rest is forwarded as it was sent, for origins that resolve dot segments or merge slashes
-/// themselves, in whatever order.
+/// The same if the other routes forward paths as they were sent, for origins that resolve dot segments or merge slashes
+/// themselves, in either order.
 #[test]
 fn what_is_forwarded_as_it_was_sent_is_no_resource_to_any_origin() {
     let garden = garden();

@@ -1,4 +1,4 @@
-//! Paths that are forwarded as they were sent.
+//! Paths that are forwarded as the client sent them.
 
 use super::{check, quiet};
 use crate::support::http2::{Http2, request};
@@ -8,7 +8,7 @@ use http::Method;
 
 const AS_SENT: &str = "forward_path = 'as-sent'\nencoded_slash = 'keep'";
 
-/// A store of objects, with a part that is limited.
+/// A file for a store of objects, one part of which is limited.
 fn store(origin: &Origin) -> Config {
     quiet(&origin.url())
         .policy("p", "quota = '3 per minute'\npartition = ['path:bucket']")
@@ -90,7 +90,7 @@ fn a_path_that_could_be_another_to_its_origin_is_refused() {
         b"/b/a%",
         b"/b/a%zz",
         b"/b/a%u0061",
-        // What no target may hold is not escaped here.
+        // Characters that no target may contain are not escaped on these routes.
         b"/b/a\"b",
         b"/b/<a>",
         b"/b/a`b",
@@ -104,7 +104,7 @@ fn a_path_that_could_be_another_to_its_origin_is_refused() {
         b"/b/a?x=`\xff",
     ];
     let refused = refused.iter().map(|&target| (target, Err(400)));
-    // These are another route's, which forwards them as it matched them.
+    // These belong to another route, which forwards them as they were matched.
     let others: [&[u8]; 3] = [b"/b/../admin/x", b"/b/../../admin/x", b"/b/%2e%2e/admin/x"];
     let others = others.iter().map(|&target| (target, Ok("/admin/x")));
     let nobodys = [(&b"/b/.."[..], Err(404))];
@@ -112,7 +112,7 @@ fn a_path_that_could_be_another_to_its_origin_is_refused() {
     check(&store(&origin), &origin, &rows);
 }
 
-/// To an origin that parses the target as a URL, what follows `//` is a host, and the path begins behind it.
+/// An origin that parses the target as a URL reads a host after `//`, and the path only after that.
 #[test]
 fn a_path_behind_what_could_be_a_host_is_no_other_routes() {
     let origin = Origin::plain();
@@ -168,7 +168,7 @@ fn what_is_no_path_is_refused_whatever_the_route_wants() {
     }
 }
 
-/// Escaped is only what was escaped: other requests of the connection are as they were sent.
+/// Only the escaped target counts as escaped: other requests on the connection are forwarded as they were sent.
 #[test]
 fn an_escaped_target_refuses_its_own_request_alone() {
     let origin = Origin::plain();
@@ -176,7 +176,7 @@ fn an_escaped_target_refuses_its_own_request_alone() {
     let running = start(&config);
     let one = |target: &str| format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n\r\n");
     let mut client = Client::connect(running.public);
-    // All at once, and so that several targets are escaped before the first is answered.
+    // All at once, so that several targets are escaped before the first request is answered.
     let targets = [
         "/a?<1>",
         "/b//2?%3C",
@@ -191,7 +191,7 @@ fn an_escaped_target_refuses_its_own_request_alone() {
     client.assert_closed();
     let expected = ["/a?%3C1%3E", "/b//2?%3C", "/a?%3C3%3E", "/a%22", "/b/%3c/5"];
     assert_eq!(origin.targets(), expected);
-    // With a body in between, and one after the other.
+    // One after the other, with bodies in between.
     let mut client = Client::connect(running.public);
     for _ in 0..3 {
         assert_eq!(client.get("/a?<1>", "").status, 200);
@@ -264,7 +264,7 @@ fn http2_has_the_same_rules() {
     }
 }
 
-/// A preflight is routed as the request that it announces, and so is its path as sent.
+/// A preflight has the route of the request that it announces, and its path is forwarded as it was sent, too.
 #[test]
 fn a_preflight_is_decided_as_the_request_that_it_announces() {
     let origin = Origin::plain();

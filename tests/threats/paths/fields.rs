@@ -1,4 +1,4 @@
-//! Methods, and the fields that some origins go by instead of the target or the method.
+//! Methods, and fields that some origins read in place of the target or the method.
 
 use super::Fate::{Bad, Limited, Other};
 use super::{assert_none, limited, quiet, send_many};
@@ -43,7 +43,7 @@ fn no_spelling_of_a_method_slips_past_a_route_that_names_it() {
             if found != fate.outcome() {
                 failures.push(format!("{named}, {method}: {found:?}, expected {fate:?}"));
             }
-            // Another method is another resource only as long as the origin gets to see it.
+            // Another method is another resource only if the origin sees that method.
             let line = format!("{method} /login HTTP/1.1");
             for seen in &origin.requests()[before..] {
                 if seen.head.start != line {
@@ -75,7 +75,7 @@ fn a_route_without_methods_counts_every_method() {
     assert_none(&failures);
 }
 
-/// Fields that name another target or method than the request line.
+/// Fields that name a target or a method other than the request line's.
 const OVERRIDES: [&str; 7] = [
     "X-Original-URL: /login",
     "X-Rewrite-URL: /login",
@@ -116,7 +116,7 @@ fn no_field_of_an_untrusted_peer_leads_an_origin_to_another_path() {
             let (name, value) = field.split_once(": ").expect("a field");
             let request = origin.requests().pop().expect("it was admitted");
             let seen = request.head.field(name);
-            // A method may be told by a field: what limits one must limit the path, whatever the method.
+            // A field may name a method, because a policy that limits a method must limit the path for all methods.
             let is_expected = is_kept || name.contains("Method");
             if seen != is_expected.then_some(value) {
                 failures.push(format!(

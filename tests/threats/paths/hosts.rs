@@ -1,10 +1,10 @@
-//! The spellings of a limited host.
+//! Spellings of a limited host.
 
 use super::Fate::{Bad, Limited, Other};
 use super::{Fate, assert_none, quiet, send_many};
 use crate::support::{Client, Config, Garden, Origin, get, secs, start};
 
-/// Values of Host, as bytes on the wire.
+/// Values of Host, as bytes on the wire, and what must become of each.
 const SPELLINGS: &[(&[u8], Fate)] = &[
     (b"a.test", Limited("")),
     (b"A.TEST", Limited("")),
@@ -42,7 +42,7 @@ const SPELLINGS: &[(&[u8], Fate)] = &[
     (b"http://a.test", Bad),
     (b"[a.test]", Bad),
     (b"", Bad),
-    // What international names are mapped from: a wide letter, another full stop, a soft hyphen.
+    // Characters that are mapped in international names: a wide letter, another full stop, a soft hyphen.
     ("ａ.test".as_bytes(), Bad),
     ("a。test".as_bytes(), Bad),
     ("a\u{ad}.test".as_bytes(), Bad),
@@ -54,7 +54,7 @@ const SPELLINGS: &[(&[u8], Fate)] = &[
     (b"127.0.0.1", Other("")),
 ];
 
-/// A host with three a minute, beside a route for every other host.
+/// A file that limits one host to three requests a minute, with a route for all other hosts.
 fn limited(origin: &Origin, host: &str) -> Config {
     quiet(&origin.url())
         .policy("p", "quota = '3 per minute'\npartition = []")
@@ -198,7 +198,7 @@ fn an_address_is_one_host_in_every_spelling_that_is_an_address() {
                 ("127.0.0.1", Limited("")),
                 ("127.0.0.1.:80", Limited("")),
                 ("127.0.0.1:", Limited("")),
-                // Names to an origin, which compares text.
+                // To an origin that compares text, these are names.
                 ("127.1", Other("")),
                 ("2130706433", Other("")),
                 ("0x7f.0.0.1", Other("")),
@@ -219,8 +219,8 @@ fn an_address_is_one_host_in_every_spelling_that_is_an_address() {
     assert_none(&failures);
 }
 
-/// HTTP/1.0 lets a request name no host: it takes the routes for every host, and the origin sees that
-/// it is asked by its own address.
+/// A request of HTTP/1.0 may name no host. It takes the routes for all hosts, and the origin sees its own address as
+/// the host.
 #[test]
 fn a_request_without_a_host_is_of_no_host_to_the_origin_either() {
     let origin = Origin::plain();

@@ -1,4 +1,4 @@
-//! Encoded slashes that a route keeps, and prefixes that it strips.
+//! Encoded slashes that a route keeps, and prefixes that a route strips.
 
 use super::{ask, assert_none, check, planted, quiet};
 use crate::support::{Client, Garden, Origin, start};
@@ -21,7 +21,7 @@ fn an_encoded_slash_is_kept_where_the_route_says_so_and_hides_no_other_route() {
         ("/files/a%252Fb", Ok("/files/a%252Fb")),
         ("/other/a%2fb", Err(400)),
         ("/a%2fb", Err(400)),
-        // Nothing climbs, whoever decodes.
+        // No origin that decodes these finds a way up.
         ("/files/a%2f..", Err(400)),
         ("/files/..%2fv1%2flogin", Err(400)),
         ("/files/%2e%2e%2fv1%2flogin", Err(400)),
@@ -30,7 +30,7 @@ fn an_encoded_slash_is_kept_where_the_route_says_so_and_hides_no_other_route() {
         ("/files/a%2f.%3bx", Err(400)),
         ("/files/a\\b", Err(400)),
         ("/files/a%2f%00", Err(400)),
-        // What is another route's once slashes are decoded.
+        // These are another route's path once slashes are decoded.
         ("/files/a%2Fmeta", Err(400)),
         ("/files/a%2Fmeta/", Err(400)),
         ("/files/a%5Cmeta", Err(400)),

@@ -1,7 +1,7 @@
 //! No spelling of a path or a host slips past a route's policies.
 //!
-//! The rule under test is `/login` with three a minute for all, beside a route for everything else
-//! that has no policy. Whatever is not limited or refused must be another resource, as seen by every
+//! The rule under test limits `/login` to three requests a minute for all clients together, next to a route for
+//! everything else, which has no policy. Whatever is neither limited nor refused must be another resource for every
 //! origin of the mini garden.
 
 mod agreement;
@@ -13,10 +13,10 @@ mod spellings;
 
 use crate::support::{Answer, Client, Config, Garden, Origin, Running, secs, start};
 
-/// What may become of another spelling of what a rule limits.
+/// What the gateway does with a spelling that resembles a limited path or host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
-    /// It is what the rule limits, and forwarded as this target.
+    /// It is the limited resource, forwarded as this target.
     Limited(&'static str),
     /// It is refused with 400.
     Bad,
@@ -24,7 +24,7 @@ enum Fate {
     Other(&'static str),
 }
 
-/// What became of many requests that were spelled alike.
+/// How many requests with the same spelling were answered in each way.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcome {
     admitted: usize,
@@ -34,12 +34,12 @@ struct Outcome {
     strange: Vec<u16>,
 }
 
-/// How often each spelling is sent.
+/// How many times each spelling is sent.
 const TIMES: usize = 50;
-/// What the rule admits of them.
+/// How many requests the rule admits.
 const QUOTA: usize = 3;
 
-/// Sends a request many times, on one connection for as long as it lasts.
+/// Sends a request [`TIMES`] times, on one connection as long as that stays open.
 fn send_many(running: &Running, request: &[u8]) -> Outcome {
     let mut outcome = Outcome::default();
     let mut client = Client::connect(running.public);
@@ -65,7 +65,7 @@ fn send_many(running: &Running, request: &[u8]) -> Outcome {
 }
 
 impl Fate {
-    /// What many requests of this fate come to.
+    /// Returns the outcome that many requests of this fate must have.
     fn outcome(self) -> Outcome {
         let mut outcome = Outcome::default();
         match self {
@@ -76,7 +76,7 @@ impl Fate {
         outcome
     }
 
-    /// The target that an origin gets to see, if it gets to see one.
+    /// Returns the target that an origin sees; `None` if the request is refused.
     fn forwarded(self) -> Option<&'static str> {
         match self {
             Self::Limited(target) | Self::Other(target) => Some(target),
@@ -85,12 +85,12 @@ impl Fate {
     }
 }
 
-/// A file without routes, for a gateway that does not log thousands of requests.
+/// A file without routes, and without an access log, because tests send thousands of requests.
 fn quiet(upstream: &str) -> Config {
     Config::to(upstream).with("[log]\naccess = 'off'")
 }
 
-/// The rule under test, and a route without a policy beside it.
+/// A file with the rule under test, and a route without a policy.
 fn limited(upstream: &str, lines: &str) -> Config {
     quiet(upstream)
         .policy("p", "quota = '3 per minute'\npartition = []")
@@ -98,7 +98,7 @@ fn limited(upstream: &str, lines: &str) -> Config {
         .route("/*", "")
 }
 
-/// Adds every origin of the garden under the host of its name, with these routes.
+/// Adds a host for each origin of the garden, with these routes to that origin.
 fn planted(config: Config, garden: &Garden, routes: &[(&str, &str)]) -> Config {
     let mut config = config.with(&garden.upstreams());
     for (name, _) in &garden.origins {
@@ -111,7 +111,7 @@ fn planted(config: Config, garden: &Garden, routes: &[(&str, &str)]) -> Config {
     config
 }
 
-/// Sends each target on a connection of its own, and compares its status and what is forwarded.
+/// Sends each target, in one piece and byte by byte, and compares the status and the forwarded target.
 #[track_caller]
 fn check<T: AsRef<[u8]>>(config: &Config, origin: &Origin, rows: &[(T, Result<&str, u16>)]) {
     let running = start(config);
@@ -147,14 +147,14 @@ fn check<T: AsRef<[u8]>>(config: &Config, origin: &Origin, rows: &[(T, Result<&s
     assert_none(&failures);
 }
 
-/// Asks for a target at the host of that name.
+/// Sends a request for `target` to the origin `name` of the garden.
 fn ask(client: &mut Client, name: &str, target: &str) -> Answer {
     client.ask(format!(
         "GET {target} HTTP/1.1\r\nHost: {name}.test\r\n\r\n"
     ))
 }
 
-/// Fails the test with every line, not the first alone.
+/// Fails the test with all failures, not only the first one.
 #[track_caller]
 fn assert_none(failures: &[String]) {
     assert!(failures.is_empty(), "\n{}", failures.join("\n"));

@@ -1,10 +1,10 @@
-//! The spellings of a limited path, one by one.
+//! Spellings of a limited path, one by one.
 
 use super::Fate::{Bad, Limited, Other};
 use super::{Fate, assert_none, limited, planted, quiet, send_many};
 use crate::support::{Client, Garden, Origin, get, secs, start};
 
-/// Targets as bytes on the wire.
+/// Targets, as bytes on the wire, and what must become of each.
 const SPELLINGS: &[(&[u8], Fate)] = &[
     // Slashes and dots.
     (b"/login", Limited("/login")),
@@ -13,7 +13,7 @@ const SPELLINGS: &[(&[u8], Fate)] = &[
     (b"/./login", Limited("/login")),
     (b"/x/../login", Limited("/login")),
     (b"/../login", Limited("/login")),
-    // Dot segments come before slashes (RFC 3986), so what is behind them is another resource.
+    // Dot segments are resolved before slashes are merged (RFC 3986), so this is another resource.
     (b"/x//../login", Other("/x/login")),
     (b"/x//../../login", Limited("/login")),
     (b"//../login", Limited("/login")),
@@ -32,7 +32,7 @@ const SPELLINGS: &[(&[u8], Fate)] = &[
     (b"/x/%2e%2e/login", Limited("/login")),
     (b"/x/.%2e/login", Limited("/login")),
     (b"/.%2e/login", Limited("/login")),
-    // Decoded once, not twice.
+    // Escapes are decoded once, not twice.
     (b"/%252e%252e/login", Other("/%252e%252e/login")),
     (b"/x/%252e%252e/login", Other("/x/%252e%252e/login")),
     (b"/%256cogin", Other("/%256cogin")),
@@ -84,7 +84,7 @@ const SPELLINGS: &[(&[u8], Fate)] = &[
     (b"/login%23", Other("/login%23")),
     (b"/free%3f/../login", Limited("/login")),
     (b"/free%23/../login", Limited("/login")),
-    // Bytes that are not ASCII, and what is no escape.
+    // Bytes that are not ASCII, and malformed escapes.
     ("/ｌogin".as_bytes(), Other("/%EF%BD%8Cogin")),
     (b"/%ef%bd%8cogin", Other("/%EF%BD%8Cogin")),
     (b"/%c0%aflogin", Other("/%C0%AFlogin")),
@@ -99,14 +99,14 @@ const SPELLINGS: &[(&[u8], Fate)] = &[
     (b"/login%zz", Bad),
     (b"/login%+1", Bad),
     (b"/logi%6e%", Bad),
-    // Names beside it.
+    // Similar names.
     (b"/LOGIN", Other("/LOGIN")),
     (b"/%4cogin", Other("/Login")),
     (b"/login.json", Other("/login.json")),
     (b"/login.", Other("/login.")),
     (b"/login/x", Other("/login/x")),
     (b"/login|", Other("/login%7C")),
-    // Characters that no URL may hold.
+    // Characters that no URL may contain.
     (b"/login<", Other("/login%3C")),
     (b"/login>", Other("/login%3E")),
     (b"/login`", Other("/login%60")),
@@ -154,7 +154,7 @@ fn no_spelling_of_a_path_slips_past_its_policy() {
         if outcome != fate.outcome() {
             failures.push(format!("{shown}: {outcome:?}, expected {fate:?}"));
         }
-        // The spelling spends what the plain one spends.
+        // The spelling must spend the same quota as the plain path.
         let is_spent = matches!(fate, Limited(_));
         if (plain == 429) != is_spent {
             failures.push(format!("/login after {shown}: {plain}"));
@@ -195,7 +195,7 @@ fn what_is_not_limited_is_another_resource_at_every_origin() {
             }
             for reading in garden.readings(name, &answer.body) {
                 let is_login = matches!(reading.text().as_str(), "/login" | "/login/");
-                // What takes parameters off must be told to the gateway: see the test below.
+                // Origins that cut off parameters have to be declared to the gateway: see the test below.
                 let is_known = reading.by == "python-urlparse" && target == b"/login;a=b";
                 if is_login != (matches!(fate, Limited(_)) || is_known) {
                     failures.push(format!(
@@ -242,7 +242,7 @@ fn a_route_that_ignores_case_counts_every_case() {
         }
         running.clock.advance(secs(120));
     }
-    // Beyond ASCII no two letters are one: this is no I.
+    // Beyond ASCII, no two letters are the same: this one is not an `i`.
     let outcome = send_many(&running, &request("/logın".as_bytes()));
     assert_eq!(outcome, Other("").outcome());
     assert_none(&failures);

@@ -1,4 +1,4 @@
-//! The admin port: not reached through the gateway, by no header, by no loop, and not shut out.
+//! The admin port: no header and no loop reaches it through the gateway, and it stays reachable directly.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use crate::support::{Client, Config, Metered, Origin, get, start};
 fn nothing_that_a_client_sends_reaches_the_admin_port() {
     let origin = Origin::plain();
     let config = Config::to(origin.url()).admin("127.0.0.1:0");
-    // Only `/api` is routed: what else is answered is the gateway's own.
+    // Only `/api` has a route, so any other answer is the gateway's own.
     let running = start(&config.route("/api/*", ""));
     let admin = running.admin();
     let hosts = [
@@ -48,7 +48,7 @@ fn nothing_that_a_client_sends_reaches_the_admin_port() {
     assert_eq!(origin.targets(), Vec::<String>::new());
 }
 
-/// A gateway at that address with that upstream, which is a gateway, too, and would be waited for when it stops.
+/// A file for a gateway at `address`; it stops soon, because its upstream is a gateway, too, for which it would wait.
 fn gateway(address: SocketAddr, upstream: SocketAddr) -> Config {
     Config::to(format!("http://{upstream}"))
         .top("shutdown_grace = '1s'")
@@ -62,12 +62,12 @@ fn a_gateway_that_is_its_own_upstream_is_a_508() {
     let address = free_address();
     let running = start(&gateway(address, address));
     assert_eq!(get(running.public, "/", "").status, 508);
-    // A client that knows of CDN-Loop cannot have it taken out.
+    // Not even a client that knows of CDN-Loop can have it removed.
     let names_it = "Connection: cdn-loop\r\nCDN-Loop: x\r\n";
     assert_eq!(get(running.public, "/", names_it).status, 508);
 }
 
-/// A service may call through the gateway that it is called by.
+/// Because a service may send requests through the same gateway that its own requests came through.
 #[test]
 fn up_to_ten_passes_are_no_circle_and_via_is_left_alone() {
     let origin = Origin::plain();

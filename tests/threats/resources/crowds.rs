@@ -1,4 +1,4 @@
-//! A listener that is full: who gives way to newcomers, and who does not.
+//! A full listener: which connections are evicted for newcomers, and which ones are not.
 
 use crate::support::{
     Client, Config, Flow, Metered, Origin, PATIENCE, Running, Stepped, secs, start,
@@ -6,7 +6,7 @@ use crate::support::{
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
 
-/// That many connections at most, on one worker, with deadlines far away.
+/// Starts a gateway for at most that many connections, with one worker and with deadlines far away.
 fn full_at(connections: usize, endpoint: &str) -> Stepped {
     let config = Config::to(endpoint)
         .admin("127.0.0.1:0")
@@ -17,7 +17,7 @@ fn full_at(connections: usize, endpoint: &str) -> Stepped {
     Stepped::start(&config)
 }
 
-/// How many of the clients have not been told that their connection ends.
+/// Returns how many of the clients have not been told that their connection ends.
 fn open(clients: &mut [Client]) -> usize {
     let open = clients
         .iter_mut()
@@ -25,7 +25,7 @@ fn open(clients: &mut [Client]) -> usize {
     open.count()
 }
 
-/// Connects and has one request answered.
+/// Connects, and has one request answered.
 #[track_caller]
 fn served(running: &Running) -> Client {
     let mut client = Client::connect(running.public);
@@ -40,7 +40,7 @@ fn newcomer_takes_the_place_of_the_connection_that_waited_longest() {
     running.clock.advance(secs(2));
     let mut second = served(&running);
     running.clock.advance(secs(2));
-    // What waits is the time since its latest request, not since its first.
+    // The time since the latest request counts, not since the first one.
     assert_eq!(first.ask(GET).status, 200);
     running.clock.advance(secs(2));
     let mut third = served(&running);
@@ -65,7 +65,7 @@ fn whoever_has_just_been_answered_is_not_evicted() {
 #[test]
 fn thousands_that_only_connect_keep_nobody_out() {
     const MOST: usize = 400;
-    // One end each of the crowd, and the gateway's of those that it accepts.
+    // A descriptor for the client's end of each connection, and one for the gateway's end of those that it accepts.
     let descriptors = rlimit::increase_nofile_limit(u64::MAX).expect("a limit");
     assert!(descriptors > 4_000, "too few descriptors");
     let running = full_at(MOST, "builtin:status/200");
@@ -73,14 +73,14 @@ fn thousands_that_only_connect_keep_nobody_out() {
         .map(|_| Client::connect(running.public))
         .collect();
     let mut good = Client::connect(running.public);
-    // A busy machine accepts so many more slowly than it answers one.
+    // A busy machine takes longer to accept thousands than to answer one.
     good.wire.patience(6 * PATIENCE);
     good.send(GET);
     {
         let _time = Flow::of(&running.clock, secs(1));
         assert_eq!(good.answer().status, 200);
     }
-    // The good client's own place is one of them, so somebody of a full house has ended for it.
+    // The good client takes one of the places, so one of the crowd was evicted for it.
     assert!(open(&mut silent) < MOST, "more are open than may be");
 }
 

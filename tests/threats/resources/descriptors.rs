@@ -1,4 +1,4 @@
-//! A process with few descriptors, and clients that want more of them than there are.
+//! A process with few descriptors, and clients that want more of them than it has.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::support::{After, Client, Config, Gate, Metered, Origin, Process, even
 
 const DESCRIPTORS: usize = 256;
 
-/// Three upstreams and a log file; the quota is there to be changed by a reload.
+/// A file with three upstreams and a log file; reloads change the quota.
 fn config(origins: &[Origin; 3], log: &Path, quota: u64) -> Config {
     let [first, second, third] = origins;
     let upstreams = [("second", second), ("third", third)].map(|(name, origin)| {
@@ -48,7 +48,7 @@ fn clients_that_take_all_descriptors_leave_enough_for_requests_admin_reload_and_
         (log.exists() && holds(&log, told) > 0).then_some(())
     });
 
-    // More than there is room for; they say nothing.
+    // More connections than there is room for, all of them silent.
     let silent: Vec<_> = (0..150).map(|_| Client::connect(process.public)).collect();
     for _ in 0..5 {
         assert_eq!(get(process.admin, "/livez", "").status, 200);
@@ -74,14 +74,14 @@ fn clients_that_take_all_descriptors_leave_enough_for_requests_admin_reload_and_
     }
 }
 
-/// As many clients at once as there is room for, towards one upstream after another: connections
-/// that one left idle must not be missing for the next.
+/// As many clients at once as there is room for use one upstream after another: idle connections to
+/// one must give way to those that the next one needs.
 #[test]
 fn idle_upstream_connections_give_way_to_those_that_are_needed() {
     const CLIENTS: usize = 70;
     let directory = tempfile::tempdir().expect("a directory for the log");
     let log = directory.path().join("log");
-    // Each waits for all the others, so that each needs a connection of its own.
+    // Each request waits for all the others, so each needs its own connection.
     let origins = [(); 3].map(|()| {
         let all = Barrier::new(CLIENTS);
         Origin::scripted(move |exchange| {
@@ -109,8 +109,8 @@ fn idle_upstream_connections_give_way_to_those_that_are_needed() {
     }
 }
 
-/// Three clients of HTTP/2 that have a hundred requests each at an origin that does not answer, a third
-/// of them tunnels, and a process with 300 descriptors.
+/// Three clients of HTTP/2 with a hundred requests each, a third of them tunnels, at an origin that does not answer,
+/// and a process with 300 descriptors.
 #[test]
 fn sockets_towards_origins_are_bounded_by_descriptors_and_nobody_is_blamed_for_it() {
     const STREAMS: usize = 100;
@@ -169,7 +169,7 @@ fn sockets_towards_origins_are_bounded_by_descriptors_and_nobody_is_blamed_for_i
     eventually("every request is refused or at the origin", || {
         (at_origin() + refused() == 3 * STREAMS && refused() > 0).then_some(())
     });
-    // More than half of the descriptors, which is what clients leave.
+    // More than half of the descriptors, which is what connections of clients leave.
     assert!(at_origin() > 150, "{}", at_origin());
 
     let checks = || origin.targets().len() - at_origin();
@@ -204,7 +204,7 @@ fn sockets_towards_origins_are_bounded_by_descriptors_and_nobody_is_blamed_for_i
     assert_eq!(holds(&log, "cannot accept"), 0);
 }
 
-/// A process with too few descriptors for what is set aside, and whoever asks its admin port takes the rest.
+/// The process has fewer descriptors than it sets aside, and connections to its admin port take the rest.
 #[test]
 fn admin_port_that_cannot_accept_says_so_at_most_once_a_second() {
     let origin = Origin::plain();
@@ -224,7 +224,7 @@ fn admin_port_that_cannot_accept_says_so_at_most_once_a_second() {
     assert!(between.iter().all(|between| *between >= 0.9), "{between:?}");
 }
 
-/// Returns when an event was logged, in seconds since midnight.
+/// Returns the time at which an event was logged, in seconds since midnight.
 fn second_of_day(line: &str) -> f64 {
     let event: serde_json::Value = serde_json::from_str(line).expect("an event is JSON");
     let time = event["timestamp"].as_str().expect("a time");

@@ -1,8 +1,8 @@
-//! What the gateway says of itself and of a request when it refuses, and when its file is wrong.
+//! What the gateway reveals about itself and the request when it refuses, and about its file when that is wrong.
 
 use crate::support::{Client, Config, Process, Refusing, eventually, start};
 
-/// What a client sends and must not read again: half of it is markup.
+/// Text in requests that must not come back in answers; part of it is markup.
 const MARK: &str = "MARK<script>";
 
 #[test]
@@ -65,7 +65,7 @@ fn refusals_reflect_nothing_and_say_nothing_of_the_gateway() {
         client.send(&request);
         let answer = client.answer();
         let told = format!("{:?} {}", answer.head, answer.text()).to_ascii_lowercase();
-        // The realm of a 401 is documented, and says no more.
+        // The realm of a 401 is documented, and is the only mention of the name.
         let told = told.replace(r#"apikey realm=\"tollgate\""#, "");
         let is_clean = [
             "mark", "script", "hyper", "tollgate", "server\"", "panick", ".rs:",
@@ -79,7 +79,7 @@ fn refusals_reflect_nothing_and_say_nothing_of_the_gateway() {
     assert_eq!(wrong, Vec::<String>::new());
 }
 
-/// A file with a secret beside each mistake.
+/// A file with several mistakes, and a secret close to each of them.
 const SECRETS: &str = "\
 [listeners.public]
 address = \"127.0.0.1:0\"

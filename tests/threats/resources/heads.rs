@@ -1,8 +1,8 @@
-//! Heads and bodies beyond their bounds: refused, closed, and never seen by the origin.
+//! Heads and bodies beyond their limits: refused with a close, and never seen by the origin.
 
 use crate::support::{Client, Config, Metered, Origin, Process, get, start};
 
-/// A GET whose target and field lines are these.
+/// Returns a GET with this target and these field lines.
 fn head(target: &str, fields: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n{fields}\r\n")
 }
@@ -87,12 +87,12 @@ fn heads_beyond_their_bounds_are_refused_closed_and_counted() {
             .listener(&format!("max_header_bytes = '{bytes_max}'"));
         let running = start(&config.route("/*", ""));
         let mut client = Client::connect(running.public);
-        // It may be refused before all of it is sent.
+        // The gateway may refuse it before all of it is sent.
         let _ = client.wire.write(bytes.as_bytes());
         let answer = client.try_answer();
         let status = answer.as_ref().map_or(0, |answer| answer.status);
         let rest = client.wire.read_to_fin();
-        // Counted when the connection is over on both sides.
+        // It is counted once the connection is over on both sides.
         drop(client);
         let reason = if status == 400 { "syntax" } else { "too_large" };
         let counted = format!("tollgate_malformed_total{{reason=\"{reason}\"}} 1\n");
@@ -150,7 +150,7 @@ fn a_body_over_the_maximum_is_a_413() {
             assert_eq!(answer.json()["status"], 413);
         }
     }
-    // Nobody need send what is refused by its announced length, however large.
+    // A body that is refused for its announced length need not be sent, however large it is.
     let mut client = Client::connect(running.public);
     let announced = "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1099511627776\r\n\r\n";
     assert_eq!(client.ask(announced).status, 413);
@@ -181,14 +181,14 @@ fn idle_connection_keeps_no_buffer_of_its_largest_head() {
         .beside("here", "builtin:status/200", "/here", "")
         .route("/*", "");
     let small = head("/here", "");
-    // What an idle connection takes in any case is 20 KiB.
+    // An idle connection takes 20 KiB in any case.
     for (name, head, count) in [
         ("a small request", small.clone(), 500),
         ("a large answer", head("/", ""), 500),
         (
             "a large request",
             head("/here", &format!("X: {}\r\n", long(1000))),
-            // So many that what a thread takes which starts meanwhile makes no difference.
+            // Enough connections that the memory of a thread which starts in the meantime makes no difference.
             500,
         ),
     ] {
@@ -198,7 +198,7 @@ fn idle_connection_keeps_no_buffer_of_its_largest_head() {
             assert_eq!(client.ask(&head).status, 200, "{name}");
             client
         };
-        // What is allocated once has been.
+        // These make the allocations that happen only once.
         let _first: Vec<_> = (0..5).map(|_| asked()).collect();
         let before = process.memory();
         let _idle: Vec<_> = (0..count).map(|_| asked()).collect();
@@ -217,7 +217,7 @@ fn connection_that_has_sent_nothing_has_no_buffer() {
         let silent: Vec<_> = (0..count)
             .map(|_| Client::connect(process.public))
             .collect();
-        // Connections are served in the order in which they came.
+        // Connections are served in the order in which they came, so all others are accepted now.
         let mut last = Client::connect(process.public);
         assert_eq!(last.ask(head("/", "")).status, 200);
         (silent, last)
@@ -227,6 +227,6 @@ fn connection_that_has_sent_nothing_has_no_buffer() {
     let count = 500;
     let _silent = connected(count);
     let each = process.memory().saturating_sub(before) / count;
-    // hyper's buffers would take 8 KiB and more.
+    // With hyper's buffers, it would be more than 8 KiB.
     assert!(each <= 8 * 1024, "{each} bytes each");
 }

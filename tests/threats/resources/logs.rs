@@ -1,13 +1,13 @@
-//! Bytes of a client that are meant for whoever reads the log or the metrics.
+//! Bytes by which a client tries to mislead readers of the log or the metrics.
 
 use serde_json::Value;
 
 use crate::support::{Client, Config, Metered, Process, eventually, get};
 
-/// Most bytes that a line of the access log has, whatever its client sent.
+/// Longest line of the access log, whatever its client sent, in bytes.
 const LINE_BYTES_MAX: usize = 8 * 1024;
 
-/// A policy by key, host and path, so that all three show in the log.
+/// A file with a policy by key, host and path, so that all three show in the log.
 fn keyed(format: &str) -> Config {
     Config::to("builtin:echo")
         .one_worker()
@@ -20,7 +20,7 @@ fn keyed(format: &str) -> Config {
         .with(&format!("[log]\nformat = '{format}'"))
 }
 
-/// Requests that are HTTP, so that each has its line, with bytes that are not for a line.
+/// Returns requests that are valid HTTP, so that each is logged, with bytes that do not belong in a log.
 fn hostile() -> Vec<Vec<u8>> {
     let request = |target: &[u8], fields: &[u8]| -> Vec<u8> {
         let parts = [b"GET ", target, b" HTTP/1.1\r\n", fields, b"\r\n"];
@@ -72,7 +72,7 @@ fn hostile() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Sends each on a connection of its own; returns how many.
+/// Sends each hostile request on its own connection; returns how many there were.
 fn send_all(process: &Process) -> usize {
     let requests = hostile();
     for request in &requests {
@@ -83,7 +83,7 @@ fn send_all(process: &Process) -> usize {
     requests.len()
 }
 
-/// Returns the lines of the access log once there are so many, and a last one that ends them.
+/// Returns the lines of the access log, which must be `count`; a request for `/last` shows when all are written.
 #[track_caller]
 fn access_lines(process: &Process, count: usize) -> Vec<String> {
     get(process.public, "/last", "");
@@ -102,7 +102,7 @@ fn access_lines(process: &Process, count: usize) -> Vec<String> {
     access
 }
 
-/// Fails on what a terminal would act on, or show elsewhere than it stands.
+/// Fails on characters that a terminal acts on or that reorder its text, and on lines that are too long.
 #[track_caller]
 fn check_printable(line: &str) {
     let is_bad = |c: char| c.is_control() || "\u{202e}\u{2028}\u{2029}\u{feff}".contains(c);
@@ -121,7 +121,7 @@ fn no_client_can_break_or_forge_a_line_of_json() {
         assert!(!record.contains_key("forged"), "{line}");
         let status = record["status"].as_u64().expect("a status");
         assert!(matches!(status, 200 | 400 | 404), "{line}");
-        // A key that is there twice is read by parsers as either.
+        // If a key occurs twice, parsers differ in which one they take.
         let names = [
             "\"status\":",
             "\"path\":",
@@ -142,7 +142,7 @@ fn no_client_can_break_or_forge_a_line_of_text() {
     let count = send_all(&process);
     for line in access_lines(&process, count) {
         check_printable(&line);
-        // What is outside quotes is the gateway's own, or plain.
+        // Text outside quotes is written by the gateway, or harmless.
         let mut bare = String::new();
         for (index, part) in line.replace("\\\"", "").split('"').enumerate() {
             if index % 2 == 0 {
@@ -176,7 +176,7 @@ fn no_byte_of_a_client_becomes_a_label() {
             get(process.public, &format!("/unrouted/{number}"), &fields);
         }
     };
-    // Refusals have a series for each status and reason that there was.
+    // A refusal's series appears with the first refusal of that status and reason.
     send(0..1);
     let before = series(&process);
     send(1..51);

@@ -1,7 +1,7 @@
-//! Slow clients, many clients, large heads, bytes meant for logs and for the admin port.
+//! Slow clients, many clients, large heads, and bytes aimed at logs and at the admin port.
 //!
-//! What depends on the machine's speed is measured by `scripts/drill`; these tests assert errors
-//! and bounds.
+//! Behaviour that depends on the machine's speed is measured by `scripts/drill`; these tests check
+//! for errors and bounds.
 
 mod admin;
 mod crowds;

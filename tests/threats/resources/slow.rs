@@ -1,4 +1,4 @@
-//! Clients that send or read next to nothing beside one that behaves.
+//! Clients that send or read next to nothing, and one that behaves well.
 
 use crate::support::wire::is_reset;
 use crate::support::{
@@ -6,7 +6,7 @@ use crate::support::{
 };
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
-/// A third each sends its head, sends its body and reads its answer slowly.
+/// Number of slow clients: a third of them send their heads slowly, a third their bodies, and a third read slowly.
 const SLOW: usize = 201;
 
 fn connect(running: &Running, request: &str) -> Vec<Client> {
@@ -18,7 +18,7 @@ fn connect(running: &Running, request: &str) -> Vec<Client> {
     clients.collect()
 }
 
-/// Has each send one byte more; some may have been cut already, which is not this step's claim.
+/// Sends one more byte from each client; some may have been cut already, which is not checked here.
 fn trickle(clients: &mut [Client]) {
     for client in clients {
         let _ = client.wire.write(b"x");
@@ -58,13 +58,13 @@ fn slow_clients_are_ended_by_their_deadlines_and_keep_nobody_waiting() {
         client.assert_closed();
     }
     let timeouts = "tollgate_malformed_total{reason=\"timeout\"}";
-    // A head is counted once its connection has ended for the gateway, which its client may see before.
+    // A slow head is counted once the gateway has ended its connection, which its client may notice earlier.
     eventually("each slow head is counted", || {
         (running.metric(timeouts) == SLOW as u64 / 3).then_some(())
     });
-    // Until they close too, what they send is read, so that they can read their answers.
+    // Until the clients close, too, the gateway reads what they send, so that they can read their answers.
     drop(heads);
-    // Bodies that progress, however slowly, are not cut; those that fall silent are.
+    // Bodies that progress, however slowly, are not cut; those that stop are.
     eventually("only slow heads are gone", || {
         (running.metric("tollgate_connections_open") == open - SLOW as u64 / 3).then_some(())
     });

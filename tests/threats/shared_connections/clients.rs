@@ -15,20 +15,20 @@ const FRAME_SIZE_ERROR: u8 = 6;
 const ENHANCE_YOUR_CALM: u8 = 11;
 /// `:method: POST`, `:scheme: http`, `:path: /` and an authority.
 const POST: &[u8] = b"\x83\x86\x84\x01\x06a.test";
-/// A reference to the entry that came before the latest one.
+/// An index of HPACK's dynamic table: the entry before the latest one.
 const SECOND_NEWEST: u8 = 0xbf;
 
-/// A gateway, and a connection to it on which an answer is awaited.
+/// A gateway, and a connection to it on which one answer, the neighbour's, is still awaited.
 struct Shared {
     process: Process,
     client: Peer,
     next: u32,
-    /// Lets the neighbour's answer go.
+    /// Gate that lets the neighbour's answer go.
     gate: Gate,
     _origin: Origin,
 }
 
-/// What becomes of a request.
+/// How a request ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Seen {
     Status(u16),
@@ -90,7 +90,7 @@ impl Shared {
         self.next - 2
     }
 
-    /// Sends frames on a new stream, and says what comes of it; the connection must go on.
+    /// Sends frames on a new stream, and returns how it ends; the connection must stay open.
     #[track_caller]
     fn seen(&mut self, frames: &[u8]) -> Seen {
         let stream = self.stream();
@@ -103,7 +103,7 @@ impl Shared {
         }
     }
 
-    /// The connection goes on, and the gateway reads its heads as its client means them.
+    /// Checks that the connection is still open, and that the gateway decodes further heads as the client means them.
     #[track_caller]
     fn finish(mut self, what: &str) {
         let stream = self.stream();
@@ -184,7 +184,7 @@ fn a_head_of_as_many_fields_as_fit_is_refused_alone() {
         ([GET, &names(24_575)].concat(), Seen::Status(431)),
         ([GET, &names(24_576)].concat(), Seen::Status(431)),
         ([GET, &names(24_577)].concat(), Seen::Status(431)),
-        // They are one field.
+        // Cookies are merged into one field.
         ([GET, &cookies].concat(), Seen::Status(200)),
     ] {
         let bytes = head(END_STREAM, 0, &block, FRAME_BYTES);
@@ -267,7 +267,7 @@ fn an_odd_frame_of_a_request_costs_that_request() {
             let seen = shared.seen(frames);
             assert_eq!(seen, *expected, "{what}");
         }
-        // These do no harm at all.
+        // These do no harm.
         let own_priority = frame(PRIORITY, 0, 0, &[0; 5]);
         for (what, frames) in [
             (
@@ -297,8 +297,8 @@ fn an_odd_frame_of_a_request_costs_that_request() {
 
 #[test]
 fn what_comes_on_streams_that_were_ended_early_and_forgotten_harms_nobody() {
-    // More than `h2` remembers, and each DATA frame would be answered by a reset, of which there may be
-    // 1,024 in a connection's life.
+    // More streams than `h2` remembers: each of their DATA frames would be answered with a reset, of which a connection
+    // may have 1,024 in its life.
     const ROUNDS: usize = 12;
     const STREAMS: usize = 100;
     let authority = Authority::new();
@@ -340,7 +340,7 @@ fn held_uploads_in_small_frames_hold_their_windows_and_no_other_request() {
         let held = [b"\x83\x86\x01\x06a.test", &*field(b":path", b"/held")].concat();
         shared.client.sync();
         let before = shared.process.peak_memory();
-        // The first one is not held.
+        // The first request is not held.
         for _ in 0..8 {
             let stream = shared.stream();
             shared.client.send(HEADERS, END_HEADERS, stream, &held);

@@ -1,8 +1,7 @@
-//! HTTP/2 connections that many share: what one does wrong costs its own request.
+//! HTTP/2 connections that many clients share: a mistake of one costs only its own request.
 //!
-//! `upstreams` has clients of the gateway that share its connection to an origin, `clients` those that share
-//! a connection to the gateway, as the clients of another proxy do. The same is asked of grpcio and Node in
-//! `tests/edge/neighbours.rs`.
+//! In `upstreams`, clients of the gateway share its connection to an origin. In `clients`, they share a connection to
+//! the gateway, as the clients of another proxy do. `tests/edge/neighbours.rs` does the same with grpcio and Node.
 
 mod clients;
 mod upstreams;
@@ -11,15 +10,15 @@ use crate::support::Certificate;
 use crate::support::frames::{self, HEADERS, indexed};
 use crate::support::redis::Authority;
 
-/// No TLS, and a certificate of the one end that has one.
+/// Returns the two cases: no TLS, and TLS with a certificate for the end that is the server.
 fn clear_and_secure(authority: &Authority) -> [Option<Certificate>; 2] {
     [None, Some(authority.sign_local())]
 }
 
-/// A flag of a head that says on which stream its own depends (RFC 7540, section 6.2).
+/// A flag of HEADERS: the frame names the stream that its own stream depends on (RFC 7540, section 6.2).
 const HAS_PRIORITY: u8 = 0x20;
 
-/// Fields that no message may have, by name and value.
+/// Fields that are malformed in every message, by name and value.
 const MALFORMED: [(&[u8], &[u8]); 12] = [
     (b"X-Upper", b"y"),
     (b"", b"y"),
@@ -35,7 +34,7 @@ const MALFORMED: [(&[u8], &[u8]); 12] = [
     (b"te", b"gzip"),
 ];
 
-/// Heads that are larger than may be kept: what begins them, and how they are cut.
+/// Returns heads that are too large to keep: a name, a block that starts with `beginning`, and the size of its frames.
 fn large_heads(beginning: &[u8]) -> Vec<(&'static str, Vec<u8>, usize)> {
     let many = |bytes: usize, length: usize| -> Vec<u8> {
         let field = |number| frames::field(format!("x-{number}").as_bytes(), &vec![b'v'; length]);
@@ -76,7 +75,7 @@ fn large_heads(beginning: &[u8]) -> Vec<(&'static str, Vec<u8>, usize)> {
     ]
 }
 
-/// Puts frames that were made for stream 0 on that stream.
+/// Moves frames that were made for stream 0 to `stream`.
 fn on_stream(frames: &[u8], stream: u32) -> Vec<u8> {
     let (mut frames, stream) = (frames.to_vec(), stream.to_be_bytes());
     let mut at = 0;

@@ -10,26 +10,26 @@ use crate::support::frames::{
 use crate::support::redis::Authority;
 use crate::support::{Certificate, Client, Config, Metered, Process};
 
-/// `:status: 200`, in HPACK's static table.
+/// `:status: 200`, as an index of HPACK's static table.
 const OK: &[u8] = &[0x88];
-/// A reference to the entry that came before the latest one.
+/// An index of HPACK's dynamic table: the entry before the latest one.
 const SECOND_NEWEST: u8 = 0xbf;
-/// What may wait for a client that takes nothing: a stream's window.
+/// Bytes that may wait for a client that takes nothing: a stream's window.
 const WINDOW: usize = 256 << 10;
 
-/// How many clients take nothing of their answers.
+/// Number of clients that take nothing of their answers.
 const STALLED: u32 = 6;
 const COMPRESSION_ERROR: u8 = 9;
 const ENHANCE_YOUR_CALM: u8 = 11;
 
-/// A gateway of one worker before an origin that the test plays.
+/// A gateway with one worker, in front of an origin that the test plays.
 struct Shared<'c> {
     process: Process,
     listener: TcpListener,
     certificate: Option<&'c Certificate>,
 }
 
-/// A client whose answer is on its way.
+/// A client whose answer has begun and is not complete.
 struct Neighbour {
     client: Client,
     stream: u32,
@@ -62,7 +62,7 @@ impl<'c> Shared<'c> {
         Client::asking(self.process.public, path, "")
     }
 
-    /// Begins a connection to the origin, with an answer that goes on.
+    /// Opens a connection to the origin, with an answer that has begun.
     fn begin(&self) -> (Peer, Neighbour) {
         let client = self.ask("/neighbour");
         let mut origin = self.accept();
@@ -72,7 +72,7 @@ impl<'c> Shared<'c> {
         (origin, Neighbour { client, stream })
     }
 
-    /// The endpoint is not blamed for anything that could eject it, and its connection carries on.
+    /// Checks that there is still one connection to the origin, and that no failure was counted that could eject it.
     #[track_caller]
     fn assert_unharmed(&self, what: &str) {
         let opened = self
@@ -99,7 +99,7 @@ impl<'c> Shared<'c> {
 }
 
 impl Neighbour {
-    /// Ends its answer, which must be whole.
+    /// Ends the neighbour's answer, which must arrive whole.
     #[track_caller]
     fn finish(mut self, origin: &mut Peer, what: &str) {
         origin.send(DATA, END_STREAM, self.stream, b"and ended");
@@ -111,7 +111,7 @@ impl Neighbour {
     }
 }
 
-/// What a client gets whose origin does something odd on its stream.
+/// What a client gets if its origin does something odd on its stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Seen {
     Refused,
@@ -119,7 +119,7 @@ enum Seen {
     Whole,
 }
 
-/// Has an origin send these frames in answer to a request, beside an answer that goes on.
+/// Has the origin answer a request with these frames, while another answer is under way, which must stay whole.
 #[track_caller]
 fn assert_harmless(shared: &Shared, origin: &mut Peer, what: &str, frames: &[u8]) -> Seen {
     let client = shared.ask("/neighbour");
@@ -162,7 +162,7 @@ fn a_malformed_field_in_an_answer_costs_its_own_request_and_the_next_heads_are_u
                 let bytes = head(END_STREAM, 0, &block, size);
                 let seen = assert_harmless(&shared, &mut origin, &what, &bytes);
                 assert_eq!(seen, Seen::Refused, "{what}");
-                // It has its place in the table of what has come.
+                // The head was refused, but its field must still be in the decoder's dynamic table.
                 let mut next = shared.ask("/next");
                 let stream = origin.request();
                 origin.send(
@@ -212,7 +212,7 @@ fn a_large_head_of_an_answer_costs_its_own_request_and_little_memory() {
     }
 }
 
-/// What an origin sends in answer to a request, and what its client may be told.
+/// A name, the frames with which an origin answers a request, and what its client may get.
 type OddAnswer = (&'static str, Vec<u8>, &'static [Seen]);
 
 fn frames_out_of_place() -> Vec<OddAnswer> {
@@ -379,10 +379,10 @@ fn an_odd_frame_of_an_origin_costs_its_own_request() {
     }
 }
 
-/// Gives other clients more answers than they take, in pieces of that many bytes.
+/// Has the origin answer other clients, which take nothing, with full windows, in pieces of that many bytes.
 #[track_caller]
 fn stall(shared: &Shared, origin: &mut Peer, piece: usize) -> (Peer, Vec<u32>) {
-    // No room for any byte of an answer.
+    // A window without room for any byte of an answer.
     let mut stalled = Peer::connect(shared.process.public, None, &[0, 4, 0, 0, 0, 0]);
     let own: Vec<u32> = (0..STALLED).map(|number| 2 * number + 1).collect();
     for &stream in &own {
@@ -412,7 +412,7 @@ fn clients_that_take_nothing_of_small_events_hold_their_windows_and_no_other_cli
             let taken = shared.process.peak_memory() - before;
             let windows = u64::try_from(own.len() * WINDOW).expect("a number of bytes");
             assert!(taken < 3 * windows + (2 << 20), "{taken} bytes");
-            // What they hold is whole, and in order.
+            // The buffered answers are whole, and in order.
             stalled.send(WINDOW_UPDATE, 0, 0, &[1, 0, 0, 0]);
             stalled.send(SETTINGS, 0, 0, &[0, 4, 0, 1, 0, 0]);
             for stream in own {
@@ -432,8 +432,8 @@ fn clients_that_take_nothing_of_small_events_hold_their_windows_and_no_other_cli
 
 #[test]
 fn a_head_that_cannot_be_decoded_retires_its_connection_and_others_are_sent_again() {
-    // Its last frame is the first that is too much: were there more, the connection would end with unread bytes, which
-    // may take GOAWAY away.
+    // The last frame is the first that is too much: with more, the connection would end with unread bytes, and GOAWAY
+    // could get lost.
     let endless = |block: &[u8]| {
         let first = frame(HEADERS, 0, 0, block);
         let more = frame(CONTINUATION, 0, 0, &indexed(b"x-a", &[b'v'; 16_000]));
@@ -454,7 +454,7 @@ fn a_head_that_cannot_be_decoded_retires_its_connection_and_others_are_sent_agai
             ),
             ("more than 1 MiB", endless(OK), ENHANCE_YOUR_CALM),
         ] {
-            // It takes five failures in a row to eject an endpoint, and 30 retries are always allowed.
+            // Five failures in a row would eject an endpoint; up to 30 retries are always allowed.
             let shared = Shared::new(certificate.as_ref());
             for _ in 0..6 {
                 let mut waiting: Vec<_> = (0..4).map(|_| shared.ask("/waiting")).collect();
@@ -476,7 +476,7 @@ fn a_head_that_cannot_be_decoded_retires_its_connection_and_others_are_sent_agai
                 for client in &mut waiting {
                     assert_eq!(client.answer().status, 200, "beside {what}");
                 }
-                // The next ones find no connection.
+                // The next requests must find no connection.
                 again.send(GOAWAY, 0, 0, &[0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0]);
                 again.wait(|frame| frame.kind == GOAWAY);
             }
@@ -507,7 +507,7 @@ fn what_comes_on_cancelled_and_forgotten_downloads_harms_nobody() {
         for &stream in &streams {
             origin.reset(stream);
         }
-        // Some 50 are remembered, and of resets of others there might be 1,024 in a connection's life.
+        // `h2` remembers some 50 of them; resets of others could reach the 1,024 that a connection may have.
         for _ in 0..30 {
             for &stream in &streams {
                 origin.send(DATA, 0, stream, b"it was on its way");

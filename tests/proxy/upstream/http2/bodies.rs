@@ -1,4 +1,4 @@
-//! Bodies both ways, byte for byte, and what comes behind them.
+//! Bodies in both directions, byte for byte, and trailers.
 
 use bytes::Bytes;
 use h2::Reason;
@@ -89,7 +89,7 @@ fn body_that_differs_from_its_length_resets_the_stream() {
             let (answer, reset) = join!(sent, async {
                 let (peer, mut stream) = origin.next().await;
                 for piece in pieces {
-                    // It may be over already.
+                    // The stream may be over already.
                     let _ = frames.send(Ok(data(piece))).await;
                 }
                 drop(frames);
@@ -106,7 +106,7 @@ fn body_that_differs_from_its_length_resets_the_stream() {
     }
 }
 
-/// A body that announces a length.
+/// A body that announces the given length, whatever it really has.
 struct Announced<B> {
     body: B,
     length: u64,

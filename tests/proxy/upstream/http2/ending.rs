@@ -1,4 +1,4 @@
-//! How a stream or a connection ends, and what becomes of its request.
+//! How a stream or a connection ends, and what that means for its request.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ fn answer_that_is_reset_is_broken() {
     for (reason, length, has_known_end) in [
         (Reason::INTERNAL_ERROR, None, BROKEN),
         (Reason::CANCEL, None, BROKEN),
-        // It is said of complete answers only. But one that is cut may be said to be complete.
+        // NO_ERROR is for complete answers only, but an origin may also send it for an answer that is cut.
         (Reason::NO_ERROR, None, Some(false)),
         (Reason::NO_ERROR, Some(4), Some(true)),
         (Reason::NO_ERROR, Some(5), BROKEN),
@@ -119,7 +119,7 @@ fn lost_connection_is_a_bad_response_unless_the_request_may_be_done_twice() {
                     Some(peer) => peer,
                     None => origin.accept().await,
                 };
-                // Dropped before the connection, it would be reset.
+                // If the stream were dropped before the connection, it would be reset.
                 let _stream = peer.next().await;
                 drop(peer);
                 if is_repeated {

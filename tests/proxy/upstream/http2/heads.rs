@@ -1,4 +1,4 @@
-//! What an origin sees of a request, and a client of the answer.
+//! What an origin sees of a request's head, and a client of an answer's.
 
 use http::{HeaderMap, HeaderValue, Method, Response, Version};
 use http_body::Body as _;

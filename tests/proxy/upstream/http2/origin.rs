@@ -1,4 +1,4 @@
-//! An origin that speaks HTTP/2 and answers each stream as the test says.
+//! An origin that speaks HTTP/2 and answers each stream as the test tells it.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use tollgate::snapshot::{HttpUpstream, Scheme};
 use crate::upstream::harness::{Gateway, Origin, get, read};
 use crate::upstream::tls::origin::SecureOrigin;
 
-/// An origin in clear text.
+/// An origin that speaks HTTP/2 in clear text.
 pub struct Http2Origin {
     pub tcp: Origin,
     pub builder: Builder,
@@ -24,13 +24,13 @@ pub struct Http2Origin {
 /// The origin's end of a connection.
 pub struct Peer {
     streams: UnboundedReceiver<Stream>,
-    /// Dropped, it ends the connection.
+    /// Ends the connection when it is dropped.
     _end: UnboundedSender<()>,
-    /// Requests that have come and were not taken.
+    /// Requests that have arrived but were not taken yet.
     pub waiting: VecDeque<Stream>,
 }
 
-/// A request, and the way to its answer.
+/// A request, and the handle by which it is answered.
 pub struct Stream {
     pub request: Request<RecvStream>,
     pub respond: SendResponse<Bytes>,
@@ -44,7 +44,7 @@ impl Http2Origin {
         }
     }
 
-    /// An origin, and a gateway that knows that it speaks HTTP/2.
+    /// Returns an origin, and a gateway that knows that the origin speaks HTTP/2.
     pub async fn with_gateway() -> (Self, Gateway) {
         let origin = Self::new().await;
         let gateway = origin.gateway();
@@ -68,7 +68,7 @@ impl Http2Origin {
         (peer.answer().await, peer)
     }
 
-    /// A gateway that knows that the origin speaks HTTP/2.
+    /// Returns a gateway that knows that the origin speaks HTTP/2.
     pub fn gateway(&self) -> Gateway {
         self.gateway_with(|_| ())
     }
@@ -78,7 +78,7 @@ impl Http2Origin {
     }
 }
 
-/// A gateway whose origins speak HTTP/2 in clear text.
+/// Returns a gateway whose origins speak HTTP/2 in clear text.
 pub fn gateway(addresses: &[SocketAddr], change: impl FnOnce(&mut HttpUpstream)) -> Gateway {
     Gateway::with(addresses, |http| {
         for endpoint in &mut http.endpoints {
@@ -109,7 +109,7 @@ impl Peer {
                     accepted = connection.accept() => match accepted {
                         Some(Ok((request, respond))) => {
                             let stream = Stream { request, respond };
-                            // A test that is over takes no more.
+                            // The test may be over and take no more requests.
                             let _ = tell.send(stream);
                         }
                         Some(Err(_)) | None => return,
@@ -133,7 +133,7 @@ impl Peer {
         }
     }
 
-    /// Waits until that many requests have come.
+    /// Waits until `count` requests have arrived and are waiting.
     pub async fn gather(&mut self, count: usize) {
         while self.waiting.len() < count {
             let stream = self.streams.recv().await.expect("another request");
@@ -146,13 +146,13 @@ impl Peer {
         assert!(self.streams.recv().await.is_none(), "another request");
     }
 
-    /// Has a request of the gateway's answered.
+    /// Sends a request through the gateway and has it answered on this connection.
     pub async fn answers(&mut self, gateway: &Gateway, target: &str) {
         let (answer, _) = join!(gateway.send(get(target)), self.answer());
         assert_eq!(read(answer).await, "ok");
     }
 
-    /// Takes a request, and answers it with `ok`.
+    /// Takes the next request, and answers it with `ok`.
     pub async fn answer(&mut self) -> Request<RecvStream> {
         let stream = self.next().await;
         stream.ok()
@@ -166,13 +166,13 @@ impl Stream {
         sent.expect("an open stream")
     }
 
-    /// Answers with `ok`.
+    /// Answers the request with `ok`.
     pub fn ok(mut self) -> Request<RecvStream> {
         self.body(&["ok"]);
         self.request
     }
 
-    /// Answers with a body of these pieces.
+    /// Answers the request with a body of these pieces.
     pub fn body(&mut self, pieces: &[&'static str]) {
         let mut body = self.begin(Response::new(()));
         for piece in pieces {

@@ -1,4 +1,4 @@
-//! Streams that the gateway resets, and how many of them a connection sees.
+//! Streams that the gateway resets, and how many resets a connection may have.
 
 use std::future::poll_fn;
 use std::time::Duration;
@@ -13,20 +13,20 @@ use tollgate::proxy::upstream::ForwardError;
 use super::origin::{Http2Origin, Peer};
 use crate::upstream::harness::{Gateway, get, read, request, stream, worker};
 
-/// What becomes of a request that its connection carries.
+/// How a request ends while its connection goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     LeavesBeforeTheAnswer,
     LeavesWithinTheAnswer,
     IsTooLate,
-    /// The answer is complete, and the request's body never will be.
+    /// The answer is complete, but the request's body never is.
     LeavesItsBodyUnsent,
     IsAnswered,
-    /// The origin resets it.
+    /// The origin resets the stream.
     IsReset(Reason),
 }
 
-/// Sends a request to `peer`, which is answered, or not, as `fate` says.
+/// Sends a request to `peer`, and lets it end as `fate` says.
 async fn meet(gateway: &Gateway, peer: &mut Peer, fate: Fate) {
     let (frames, body) = stream();
     let asked = match fate {
@@ -104,7 +104,7 @@ fn connection_on_which_100_streams_were_reset_ends_with_those_that_it_has() {
                     (peer, first)
                 } => peer,
             };
-            // It is under way, and never late.
+            // This request stays under way and never times out.
             let mut body = first.begin(http::Response::new(()));
             let kept = kept.await;
             for _ in 0..100 {

@@ -1,9 +1,9 @@
-//! The bytes that origins send.
+//! The bytes that origins send, made from the plan.
 
 use super::plan::{AnswerFraming, DOWN, Exchange, Surplus, content};
 use crate::support::Draws;
 
-/// Makes all bytes of an answer, interim ones before it.
+/// Returns all bytes of an answer, including its interim answers.
 pub fn answer(exchange: &Exchange, draws: &mut Draws) -> Vec<u8> {
     let (nonce, script) = (exchange.nonce, &exchange.script);
     let interim: String = (0..script.interim)
@@ -43,7 +43,7 @@ pub fn answer(exchange: &Exchange, draws: &mut Draws) -> Vec<u8> {
     bytes
 }
 
-/// Appends `body` in chunks, without the last, empty one.
+/// Appends `body` in chunks, without the last chunk, which is empty.
 fn chunk(bytes: &mut Vec<u8>, mut body: &[u8], draws: &mut Draws) {
     let size_max = draws.one_of(&[10, 1000, 50_000]);
     let size_min = body.len() / 1000;
@@ -58,7 +58,7 @@ fn chunk(bytes: &mut Vec<u8>, mut body: &[u8], draws: &mut Draws) {
     }
 }
 
-/// Makes what is sent behind an answer.
+/// Returns the bytes that follow an answer.
 pub fn surplus(surplus: Surplus) -> &'static [u8] {
     match surplus {
         Surplus::None => b"",

@@ -1,4 +1,4 @@
-//! A client: its request, and what it makes of the answer.
+//! A client: how it sends its request, and how it checks the answer.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -19,15 +19,15 @@ use crate::support::Draws;
 /// How an exchange ended for its client.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It was gone.
+    /// The client left before the end.
     Left,
-    /// There was an error, instead of an answer or within it.
+    /// The client got an error, in place of an answer or within one.
     Error(String),
-    /// A whole answer, which was its own.
+    /// The client got a whole answer, which was its own.
     Whole,
 }
 
-/// Sends a request and takes its answer; fails the test if it is another's, or cut short without an error.
+/// Sends a request and takes its answer; fails the test if that belongs to another, or is cut short without an error.
 pub async fn ask(gateway: &Gateway, exchange: &Exchange) -> Outcome {
     turns(exchange.client.pause).await;
     let body = UploadBody::new(exchange).boxed_unsync();
@@ -110,17 +110,17 @@ async fn take(exchange: &Exchange, response: Response<UpstreamBody>) -> Outcome 
     Outcome::Whole
 }
 
-/// The body of a request, in pieces that come when they want.
+/// The body of a request, in pieces that are not always ready when polled.
 struct UploadBody {
     nonce: usize,
     framing: UploadFraming,
     end: UploadEnd,
-    /// What is to come.
+    /// Bytes that are still to be sent.
     rest: Bytes,
-    /// How much of `rest` its announced length leaves room for.
+    /// How many bytes of `rest` fit into the announced length.
     announced: usize,
     piece_max: usize,
-    /// How many of a hundred polls bring nothing yet.
+    /// How many polls in a hundred are pending.
     pending: usize,
     draws: Draws,
 }
@@ -144,7 +144,7 @@ impl UploadBody {
             end,
             rest: content(UP, exchange.nonce, given).into(),
             announced: bytes,
-            // Few enough pieces that a long body does not only take long.
+            // Bounds the number of pieces, because a long body in tiny ones would only take long.
             piece_max: given / 50 + draws.one_of(&[1, 100, 20_000, 1 << 20]),
             pending: draws.one_of(&[0, 30, 30, 30, 90]),
             draws,
@@ -183,7 +183,7 @@ impl Body for UploadBody {
         let piece_max = self.piece_max;
         let mut piece = (1 + self.draws.below(piece_max)).min(self.rest.len());
         if self.end == UploadEnd::Long && piece >= self.announced {
-            // What is too much comes together with what is not.
+            // The bytes beyond the announced length come in one piece with the last ones within it.
             piece = self.rest.len();
         }
         self.announced = self.announced.saturating_sub(piece);

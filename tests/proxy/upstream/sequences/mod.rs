@@ -1,9 +1,9 @@
 //! Exchanges in a row and side by side, with everything that can go wrong between a worker and its origins.
 //!
-//! A sequence is drawn from a seed (`plan`): who asks for what and when, how each answer is framed, cut into pieces,
-//! cut short, or followed by bytes that nobody asked for, and how its connection ends. `origin` plays it, and fails the
-//! test if it reads anything that was not sent; `client` fails it if it is given anything that is not its own.
-//! `SEQUENCES_SEED` and `SEQUENCES_CASES` say which are tried; `scripts/drill/sequences` tries many.
+//! A sequence is drawn from a seed (`plan`): which client asks for what and when, how each answer is framed, cut into
+//! pieces, cut short, or followed by bytes that nobody asked for, and how its connection ends. `origin` plays it, and
+//! fails the test if it reads anything that was not sent; `client` fails it if it gets anything that is not its own.
+//! `SEQUENCES_SEED` and `SEQUENCES_CASES` choose the seeds; `scripts/drill/sequences` tries many.
 
 mod answers;
 mod client;
@@ -27,7 +27,8 @@ use plan::{AnswerFraming, End, Exchange, Leaves, Sequence, UploadEnd};
 
 /// Law: after any sequence of answers, cuts, early ends and reuse, each client got its own answer or an error, never
 /// another's, and never a truncated one that looks whole. An origin sees only what was sent: whole, or cut off by the
-/// connection's end; twice only what may be repeated, on a fresh connection, and only if no byte of an answer came. An answer that was sent properly arrives.
+/// connection's end; twice only if it is repeatable, on a fresh connection, and only if no byte of an answer came. An
+/// answer that was sent properly arrives.
 #[test]
 fn each_client_gets_its_own_answer_or_an_error() {
     let number = |name: &str, usual: u64| {
@@ -39,7 +40,7 @@ fn each_client_gets_its_own_answer_or_an_error() {
     let (mut whole, mut all) = (0, 0);
     for seed in first..first + cases {
         let played = catch_unwind(AssertUnwindSafe(|| play(seed)));
-        // What went wrong has been printed.
+        // The panic has been printed.
         let outcomes =
             played.unwrap_or_else(|_| panic!("the seed is {seed}: {:?}", Sequence::draw(seed)));
         all += outcomes.len();
@@ -51,7 +52,7 @@ fn each_client_gets_its_own_answer_or_an_error() {
     assert!(whole >= all / 3, "only {whole} of {all} are answered");
 }
 
-/// Plays the sequence of that seed, and returns how each exchange ended.
+/// Plays the sequence of that seed, checks it, and returns how each exchange ended.
 fn play(seed: u64) -> Vec<Outcome> {
     worker(async {
         let sequence = Sequence::draw(seed);
@@ -68,7 +69,7 @@ fn play(seed: u64) -> Vec<Outcome> {
     })
 }
 
-/// Lets every client ask, and returns when all connections have ended.
+/// Lets every client send its requests, and returns their outcomes when all connections have ended.
 async fn outcomes(shared: &Rc<Shared>) -> Vec<Outcome> {
     let mut listeners = Vec::new();
     for _ in 0..shared.sequence.origins {
@@ -92,7 +93,7 @@ async fn outcomes(shared: &Rc<Shared>) -> Vec<Outcome> {
         clients.spawn_local(async move {
             let mut outcomes = Vec::new();
             for exchange in &shared.sequence.exchanges[client.clone()] {
-                // Time moves on, so that connections have been idle for a while.
+                // Moves the clock on, so that connections have been idle for a while.
                 gateway.pass(Duration::from_millis(1));
                 outcomes.push(client::ask(&gateway, exchange).await);
             }
@@ -115,7 +116,7 @@ async fn outcomes(shared: &Rc<Shared>) -> Vec<Outcome> {
         .collect()
 }
 
-/// Checks what no single client or origin can see.
+/// Checks an exchange for what neither its client nor its origins can see alone.
 fn check(exchange: &Exchange, seen: &Seen, outcome: &Outcome) {
     let error = match outcome {
         Outcome::Error(error) => error,
@@ -139,12 +140,12 @@ fn check(exchange: &Exchange, seen: &Seen, outcome: &Outcome) {
     }
 }
 
-/// Waits for so many turns of all that are ready.
+/// Yields `count` times to all tasks that are ready.
 async fn turns(count: usize) {
     for _ in 0..count {
         yield_now().await;
     }
 }
 
-/// After how long a sequence hangs: far longer than any takes.
+/// After this time a sequence hangs; it is far longer than any sequence takes.
 const HANGS_AFTER: Duration = Duration::from_secs(30);

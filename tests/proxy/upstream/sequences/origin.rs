@@ -1,4 +1,4 @@
-//! An origin that follows the plan, reads strictly, and notes what came.
+//! An origin that follows the plan, reads strictly, and records what arrived.
 
 use std::cell::RefCell;
 use std::io::{ErrorKind, Result};
@@ -19,18 +19,18 @@ use crate::support::Draws;
 /// What the origins of a sequence saw of one request.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// How many requests its connection had before, each time that it came.
+    /// For each arrival of the request: how many requests its connection had carried before.
     pub arrivals: Vec<usize>,
-    /// Whether a byte of an answer was sent.
+    /// Whether any byte of an answer was sent.
     pub is_answered: bool,
-    /// Whether its whole answer was sent in a way that no gateway may lose.
+    /// Whether the whole answer was sent in a way in which no gateway may lose it.
     pub is_served: bool,
 }
 
-/// What a sequence and its origins share.
+/// State that the origins and clients of a sequence share.
 pub struct Shared {
     pub sequence: Sequence,
-    /// By nonce.
+    /// What was seen of each request, by its nonce.
     pub seen: RefCell<Vec<Seen>>,
 }
 
@@ -45,12 +45,12 @@ struct Head {
 struct Wire {
     stream: TcpStream,
     buffer: Vec<u8>,
-    /// How many requests have come on it.
+    /// How many requests have arrived on this connection.
     requests: usize,
     shared: Rc<Shared>,
 }
 
-/// Accepts until it is dropped; each connection is a task of its own.
+/// Accepts connections until it is dropped; each connection has a task of its own.
 pub async fn accept(listener: &TcpListener, shared: &Rc<Shared>, tasks: &RefCell<JoinSet<()>>) {
     loop {
         let (stream, _) = listener.accept().await.expect("a connection");
@@ -62,7 +62,7 @@ pub async fn accept(listener: &TcpListener, shared: &Rc<Shared>, tasks: &RefCell
             shared: Rc::clone(shared),
         };
         tasks.borrow_mut().spawn_local(async move {
-            // How a connection ends is no verdict.
+            // How a connection ends does not decide the test.
             let _ = wire.serve().await;
         });
     }
@@ -81,7 +81,7 @@ impl Wire {
             self.answer(exchange, is_cut).await?;
             if exchange.script.is_early {
                 if is_cut || exchange.script.idle == 0 {
-                    // With nothing read, most ways to end are a reset.
+                    // While the upload is unread, most ways to end a connection are a reset.
                     self.end(exchange.script.end, Some(&head)).await?;
                 }
                 self.upload(&head, exchange).await?;
@@ -97,7 +97,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Notes a request; returns whether it comes for the first time.
+    /// Records a request; returns whether this is its first arrival.
     fn arrived(&mut self, head: &Head, exchange: &Exchange) -> bool {
         assert_eq!(head.method, exchange.method, "the method of {}", head.nonce);
         let seen = &mut self.shared.seen.borrow_mut()[head.nonce];
@@ -110,7 +110,7 @@ impl Wire {
         seen.arrivals.len() == 1
     }
 
-    /// Sends the answer, or the part of it that the script wants.
+    /// Sends the answer, or the part of it that the script asks for.
     async fn answer(&mut self, exchange: &Exchange, is_cut: bool) -> Result<()> {
         let script = &exchange.script;
         let mut draws = exchange.draws;
@@ -129,7 +129,7 @@ impl Wire {
             self.seen(exchange, |seen| seen.is_answered = true);
         }
         self.write(&bytes, surplus, &mut draws).await?;
-        // A reset may lose what is on its way, and so may a close with bytes unread.
+        // A reset may lose bytes that are on their way, and so may a close while bytes are unread.
         let is_safe = match script.end {
             End::Keep | End::HalfClose => true,
             End::Close => !script.is_early || exchange.upload.framing == UploadFraming::None,
@@ -145,13 +145,13 @@ impl Wire {
         note(&mut self.shared.seen.borrow_mut()[exchange.nonce]);
     }
 
-    /// Does what the script wants once the answer is out; returns whether bytes that nobody asked for were sent.
+    /// Does what the script asks for after the answer; returns whether bytes that nobody asked for were sent.
     async fn idle(&mut self, exchange: &Exchange, is_cut: bool) -> Result<bool> {
         let script = &exchange.script;
         let mut has_surplus = script.surplus != Surplus::None;
         if !is_cut && script.idle > 0 {
             turns(script.idle).await;
-            // Behind a request they would look like its answer to any gateway.
+            // After the next request, any gateway would take them for its answer.
             has_surplus = has_surplus && self.is_quiet();
             if has_surplus {
                 self.stream.write_all(surplus(script.surplus)).await?;
@@ -161,7 +161,7 @@ impl Wire {
         Ok(has_surplus)
     }
 
-    /// Ends the connection so, while the body of `unread` is still to come; an error says that it has ended.
+    /// Ends the connection in that way, with the body of `unread` still to come; returns an error once it has ended.
     async fn end(&mut self, end: End, unread: Option<&Head>) -> Result<()> {
         match end {
             End::Keep => return Ok(()),
@@ -184,18 +184,18 @@ impl Wire {
         Err(ErrorKind::ConnectionAborted.into())
     }
 
-    /// Whether nothing has come: asked of the socket itself.
+    /// Whether nothing has arrived, according to the socket itself.
     fn is_quiet(&self) -> bool {
         let peeked = SockRef::from(&self.stream).peek(&mut [MaybeUninit::uninit()]);
         self.buffer.is_empty()
             && matches!(peeked, Err(error) if error.kind() == ErrorKind::WouldBlock)
     }
 
-    /// Writes `bytes` in pieces, and `behind` in one write with the last of them.
+    /// Writes `bytes` in pieces, the last of them in one write with `behind`.
     async fn write(&mut self, bytes: &[u8], behind: &[u8], draws: &mut Draws) -> Result<()> {
         let piece_max = draws.one_of(&[1, 20, 500, 20_000, 1 << 20, 1 << 20]);
         let mut rest = bytes;
-        // Small pieces are for heads: a long body of them would only take long.
+        // Bounds the number of pieces, because a long body in tiny ones would only take long.
         for _ in 0..PIECES_MAX {
             if rest.is_empty() {
                 break;
@@ -242,7 +242,7 @@ impl Wire {
         }))
     }
 
-    /// Reads the body of a request, and fails the test unless it is its own; an error says that it broke off.
+    /// Reads a request's body, and fails the test unless it is the right one; returns an error if the body breaks off.
     async fn upload(&mut self, head: &Head, exchange: &Exchange) -> Result<()> {
         let (nonce, upload) = (exchange.nonce, &exchange.upload);
         let length = head.field("content-length");

@@ -1,20 +1,20 @@
-//! What happens in a sequence, drawn before it begins: the same for the same seed.
+//! Everything that happens in a sequence, drawn before it begins, and determined by the seed.
 
 use std::ops::Range;
 
 use crate::support::Draws;
 
-/// Clients of one worker, each with its exchanges one after another, in front of some origins.
+/// Clients of one worker, each of which has its exchanges one after another, and some origins.
 #[derive(Debug)]
 pub struct Sequence {
     pub origins: usize,
-    /// Each client's part of `exchanges`.
+    /// Range of `exchanges` that each client has.
     pub clients: Vec<Range<usize>>,
-    /// By nonce.
+    /// All exchanges, by their nonce.
     pub exchanges: Vec<Exchange>,
 }
 
-/// A request, and how it is answered. Its nonce is in its target and in every byte of both bodies.
+/// A request, and how it is answered. Its nonce is in its target and all over both bodies.
 #[derive(Debug)]
 pub struct Exchange {
     pub nonce: usize,
@@ -22,7 +22,7 @@ pub struct Exchange {
     pub upload: Upload,
     pub client: Client,
     pub script: Script,
-    /// For the order of small things: where bytes are cut, who waits a turn.
+    /// Seed of minor decisions: where bytes are cut, and which task waits a turn.
     pub draws: Draws,
 }
 
@@ -30,7 +30,7 @@ pub struct Exchange {
 #[derive(Debug)]
 pub struct Upload {
     pub framing: UploadFraming,
-    /// How many bytes are announced, or sent if none are.
+    /// How many bytes are announced; sent, if no length is announced.
     pub bytes: usize,
     pub end: UploadEnd,
 }
@@ -46,29 +46,29 @@ pub enum UploadFraming {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UploadEnd {
     Whole,
-    /// Half of it comes, then its end.
+    /// Half of it is sent, then it ends.
     Short,
-    /// More comes than was announced.
+    /// More is sent than was announced.
     Long,
-    /// Half of it comes, then an error.
+    /// Half of it is sent, then an error comes.
     Broken,
 }
 
-/// What the client does beside.
+/// What the client does in addition to its request.
 #[derive(Debug)]
 pub struct Client {
-    /// How many turns pass before the request.
+    /// How many turns pass before the request is sent.
     pub pause: usize,
     pub leaves: Leaves,
-    /// How many turns pass before each piece of the answer is taken.
+    /// How many turns pass before each piece of the answer is read.
     pub pace: usize,
 }
 
-/// When the client is gone.
+/// When the client leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaves {
     Never,
-    /// After this many turns, unless the answer's head has come.
+    /// After this many turns, unless the answer's head has arrived.
     Turns(usize),
     /// After this many frames of the answer's body, unless it has ended.
     Frames(usize),
@@ -77,20 +77,20 @@ pub enum Leaves {
 /// What the origin does with a request.
 #[derive(Debug)]
 pub struct Script {
-    /// Whether it answers before it reads the upload.
+    /// Whether the origin answers before it reads the upload.
     pub is_early: bool,
-    /// Interim answers before the real one.
+    /// Number of interim answers before the final one.
     pub interim: usize,
     pub status: u16,
     pub framing: AnswerFraming,
     pub bytes: usize,
     pub says_close: bool,
-    /// The part of the answer that is sent, in thousandths, if not all of it. A request that comes a second time
-    /// is answered in whole.
+    /// Thousandths of the answer that are sent, if it is cut. A request that arrives a second time gets the whole
+    /// answer.
     pub cut: Option<usize>,
     pub surplus: Surplus,
     pub end: End,
-    /// How many turns pass before surplus or end, once the answer is out; with none they come with it.
+    /// How many turns pass between the answer and the surplus or end; with 0, they come together with it.
     pub idle: usize,
 }
 
@@ -99,11 +99,11 @@ pub enum AnswerFraming {
     Length,
     Chunked,
     ChunkedWithTrailers,
-    /// Ends with the connection.
+    /// The body ends with the connection.
     Close,
 }
 
-/// Bytes behind an answer that nobody asked for.
+/// Bytes after an answer, which nobody asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Surplus {
     None,
@@ -112,19 +112,19 @@ pub enum Surplus {
     InterimAndAnswer,
 }
 
-/// What becomes of the connection.
+/// What the origin does with the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Keep,
     Close,
-    /// FIN, but what comes is still read, and not answered.
+    /// Sends FIN, but still reads what arrives, without answering it.
     HalfClose,
     Reset,
 }
 
 impl Sequence {
     pub fn draw(seed: u64) -> Self {
-        // Nearby seeds must differ in their first numbers too.
+        // Without this, nearby seeds would have similar first numbers.
         let mut draws = Draws(seed).fork();
         let mut exchanges = Vec::new();
         let clients = (0..=draws.below(3)).map(|_| {
@@ -171,12 +171,12 @@ impl Exchange {
         self.method == "HEAD" || matches!(self.script.status, 204 | 304)
     }
 
-    /// Whether it may be sent a second time if nothing of an answer came.
+    /// Whether the request may be sent a second time if no byte of an answer came.
     pub fn is_repeatable(&self) -> bool {
         self.method != "POST" && self.upload.framing == UploadFraming::None
     }
 
-    /// Whether another request may follow on the connection of its answer, if that is whole and nothing follows it.
+    /// Whether the connection may carry another request after this answer, if that is whole and nothing follows it.
     pub fn leaves_connection_open(&self) -> bool {
         let is_unexpected = matches!(self.method, "GET" | "HEAD" | "DELETE")
             && self.upload.framing != UploadFraming::None;
@@ -245,14 +245,14 @@ impl Script {
         if script.framing == Close {
             script.end = draws.one_of(&[End::Close, End::HalfClose, End::Reset]);
             script.idle = 0;
-            // It would look whole if it ended early with FIN.
+            // With FIN, an answer that is cut would look whole.
             if script.cut.is_some() {
                 script.end = End::Reset;
             }
         } else if script.cut.is_none() && draws.below(4) == 0 {
             script.surplus =
                 draws.one_of(&[Surplus::Byte, Surplus::Answer, Surplus::InterimAndAnswer]);
-            // The last piece of the answer and the surplus must go out at once.
+            // The last piece of the answer and the surplus must be sent in one write.
             script.bytes = script.bytes.min(1000);
             script.idle = draws.one_of(&[0, 1, 2, 2, 3, 3, 4, 6]);
         }
@@ -264,12 +264,12 @@ impl Script {
 }
 
 impl Draws {
-    /// Begins numbers of their own.
+    /// Begins an independent sequence of numbers.
     pub fn fork(&mut self) -> Self {
         Self(self.next())
     }
 
-    /// Draws the length of a body: mostly short, now and then more than fits in buffers.
+    /// Draws the length of a body: mostly short, now and then longer than buffers are.
     fn length(&mut self) -> usize {
         let bound = self.one_of(&[1, 10, 10, 100, 100, 3000, 3000, 70_000]);
         let bound = if self.below(64) == 0 { 400_000 } else { bound };
@@ -277,7 +277,7 @@ impl Draws {
     }
 }
 
-/// Makes a body of which every few bytes name their nonce.
+/// Returns a body in which the nonce comes every few bytes.
 pub fn content(direction: char, nonce: usize, bytes: usize) -> Vec<u8> {
     let unit = format!("{direction}{nonce};");
     let mut content = unit.repeat(bytes / unit.len() + 1).into_bytes();

@@ -1,4 +1,4 @@
-//! What a handshake says, and what later ones reuse of it.
+//! What a handshake tells the origin, and what later handshakes reuse.
 
 use http_body_util::BodyExt as _;
 use rustls::{HandshakeKind, version};

@@ -1,4 +1,4 @@
-//! Origins over TLS whose every handshake the test decides, and the gateway's side of them.
+//! Origins over TLS whose handshakes the test decides, and the gateway's side of them.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
@@ -17,9 +17,9 @@ use tollgate::tls::{ALPN_HTTP1, ALPN_HTTP2, ClientTls, TlsMaterial};
 
 use crate::upstream::harness::{Gateway, OK, Origin, Wire, worker};
 
-/// An authority; it has signed [`SERVER`] and [`GATEWAY`].
+/// The authority that has signed [`SERVER`] and [`GATEWAY`].
 pub const CA: &[u8] = include_bytes!("../../../config/tls/redis-ca.pem");
-/// An authority that has signed none of these.
+/// An authority that has signed neither of them.
 pub const OTHER_CA: &[u8] = include_bytes!("../../../config/tls/other-ca.pem");
 /// The certificate of `localhost` and `127.0.0.1`.
 pub const SERVER: (&[u8], &[u8]) = (
@@ -32,12 +32,12 @@ pub const GATEWAY: (&[u8], &[u8]) = (
     include_bytes!("../../../config/tls/gateway.key"),
 );
 
-/// How an origin shakes hands.
+/// How an origin does its handshakes.
 pub struct Server {
     pub identity: (Vec<u8>, Vec<u8>),
     pub versions: Vec<&'static SupportedProtocolVersion>,
     pub protocols: Vec<&'static [u8]>,
-    /// Whether a client must have a certificate of [`CA`].
+    /// Whether a client must have a certificate signed by [`CA`].
     pub asks_for_certificate: bool,
 }
 
@@ -87,7 +87,7 @@ pub struct SecureOrigin {
     acceptor: TlsAcceptor,
 }
 
-/// Its end of a connection.
+/// The origin's end of a connection.
 pub type SecureWire = Wire<TlsStream<TcpStream>>;
 
 impl SecureOrigin {
@@ -98,14 +98,14 @@ impl SecureOrigin {
         }
     }
 
-    /// An origin as they usually are, and a gateway that trusts it.
+    /// Returns an origin with the usual handshake, and a gateway that trusts it.
     pub async fn with_gateway() -> (Self, Gateway) {
         let origin = Self::new(&Server::default()).await;
         let gateway = trusting(&origin);
         (origin, gateway)
     }
 
-    /// Shakes hands in another way from now on.
+    /// Changes the handshake from now on.
     pub fn restart(self, server: &Server) -> Self {
         Self {
             acceptor: server.config().into(),
@@ -113,13 +113,13 @@ impl SecureOrigin {
         }
     }
 
-    /// Accepts a connection, and shakes hands.
+    /// Accepts a connection, and completes the handshake.
     pub async fn accept(&self) -> SecureWire {
         let tcp = self.tcp.accept().await.0;
         Wire(self.acceptor.accept(tcp).await.expect("a handshake"))
     }
 
-    /// As [`accept`](Self::accept), if the handshake may fail.
+    /// Like [`accept`](Self::accept), but returns `None` if the handshake fails.
     pub async fn try_accept(&self) -> Option<SecureWire> {
         let tcp = self.tcp.accept().await.0;
         self.acceptor.accept(tcp).await.ok().map(Wire)
@@ -133,7 +133,7 @@ impl SecureOrigin {
     }
 }
 
-/// Runs an origin that answers every request, for as long as the test process lives.
+/// Runs an origin that answers every request as long as the test process lives; returns its address.
 pub fn serve(server: Server) -> SocketAddr {
     let (tell, told) = mpsc::channel();
     thread::spawn(move || {
@@ -155,7 +155,7 @@ pub fn serve(server: Server) -> SocketAddr {
     told.recv().expect("a port")
 }
 
-/// What the gateway trusts, and who it is.
+/// Returns the gateway's side of TLS: the authority that it trusts, and its own certificate and key.
 pub fn tls(ca: &[u8], identity: Option<(&[u8], &[u8])>) -> ClientTls {
     let material = TlsMaterial {
         ca: Some(ca),
@@ -166,7 +166,7 @@ pub fn tls(ca: &[u8], identity: Option<(&[u8], &[u8])>) -> ClientTls {
     client.offering(&[ALPN_HTTP2, ALPN_HTTP1])
 }
 
-/// Makes the endpoints of an upstream be spoken to over TLS.
+/// Has the gateway speak TLS to the endpoints of an upstream.
 pub fn encrypt(http: &mut HttpUpstream, tls: ClientTls) {
     for endpoint in &mut http.endpoints {
         endpoint.scheme = Scheme::Https;
@@ -174,7 +174,7 @@ pub fn encrypt(http: &mut HttpUpstream, tls: ClientTls) {
     http.tls = Some(tls);
 }
 
-/// A gateway that trusts the origin.
+/// Returns a gateway that trusts the origin.
 pub fn trusting(origin: &SecureOrigin) -> Gateway {
     Gateway::with(&[origin.tcp.address], |http| encrypt(http, tls(CA, None)))
 }

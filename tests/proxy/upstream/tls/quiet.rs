@@ -1,4 +1,4 @@
-//! Which idle connections over TLS are used again.
+//! Which idle TLS connections are used again.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -10,17 +10,17 @@ use tokio::join;
 use super::origin::{SecureOrigin, SecureWire};
 use crate::upstream::harness::{OK, get, read, worker};
 
-/// What an origin says on a connection that it owes nothing on.
+/// What an origin sends on an idle connection, on which it owes no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Said {
     Nothing,
-    /// New keys, which concern TLS alone.
+    /// New keys, which concern only TLS.
     Keys,
     /// Bytes that nobody asked for.
     Bytes,
-    /// That it sends no more.
+    /// The end of TLS (`close_notify`).
     End,
-    /// The end of the connection, not of TLS.
+    /// The end of the TCP connection, without that of TLS.
     Fin,
 }
 
@@ -55,7 +55,7 @@ fn idle_connection_is_used_again_unless_the_origin_said_something_of_http() {
             assert_eq!(read(answer).await, "ok");
             assert_eq!(gateway.pools.idle(), 1);
             say(&mut wire, said).await;
-            // Nothing else runs before the request is sent, so the runtime has not heard of it.
+            // Nothing else runs before the request is sent, so the runtime has not noticed it yet.
             let sent = gateway.send(get("/2"));
             if is_kept {
                 let (answer, ()) = join!(sent, wire.answer(OK));
@@ -81,7 +81,7 @@ fn sweep_closes_connections_that_have_ended_and_keeps_the_others() {
             let (answer, mut wire) = join!(gateway.send(get("/1")), origin.answer(OK));
             assert_eq!(read(answer).await, "ok");
             say(&mut wire, said).await;
-            // Each time, the runtime asks the system what has come.
+            // Each time, the runtime asks the kernel what has arrived.
             for _ in 0..10 {
                 tokio::task::yield_now().await;
             }

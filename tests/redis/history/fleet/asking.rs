@@ -1,4 +1,4 @@
-//! Clients: they send requests, have their answers kept back, read them, and write down what they were told.
+//! Clients of a fleet: they send requests, some of which the origin holds back, and record what they were told.
 
 use super::ledger::{Asked, Verdict};
 use super::numbers::TEAM;
@@ -7,7 +7,7 @@ use super::scripted::{Answering, Ending};
 use crate::support::fleet::CLIENT;
 use crate::support::{Client, eventually};
 
-/// What is asked, of whom, by whom.
+/// A request: to which gateway, on which route, from which client, and how the origin is to answer it.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     pub gateway: usize,
@@ -16,15 +16,15 @@ pub struct Request {
     pub answering: Answering,
 }
 
-/// A request whose answer the origin keeps back.
+/// A request whose answer the origin holds back.
 #[derive(Debug)]
 pub struct Held {
     client: Client,
-    /// Its place in the ledger.
+    /// Index of the request in the ledger.
     place: usize,
 }
 
-/// Requests that are left waiting for their turn.
+/// Number of requests that are left waiting for their turn.
 const WAITING: u64 = 2;
 
 impl Rig {
@@ -34,7 +34,7 @@ impl Rig {
         self.read(self.send(request))
     }
 
-    /// Sends a request and waits until the origin has it; none if it is answered without.
+    /// Sends a request and waits until the origin has it; `None` if it is answered without the origin.
     #[track_caller]
     pub fn hold(&self, request: Request) -> Option<Held> {
         let mut held = self.send(request);
@@ -51,7 +51,8 @@ impl Rig {
         Some(held)
     }
 
-    /// Sends a request that is never answered whole, and waits until its gateway knows all that it will know.
+    /// Sends a request that is never answered to the end, and waits until its gateway knows all it can learn of its
+    /// cost.
     #[track_caller]
     pub fn leave_open(&self, request: Request) -> Held {
         let mut open = self.send(request);
@@ -65,8 +66,8 @@ impl Rig {
         open
     }
 
-    /// Sends requests that their gateway holds until it is their turn, and waits until it does or refuses them.
-    /// None of them is answered before the gateway ends, so they cost the paced policy alone.
+    /// Sends requests that their gateway holds until their turn, and waits until each is held or refused. None of the
+    /// held ones is answered before the gateway ends, so they cost only the paced policy.
     #[track_caller]
     pub fn leave_waiting(&self, gateway: usize, client: usize) -> Vec<Held> {
         let request = Request {
@@ -92,11 +93,11 @@ impl Rig {
         waiting
     }
 
-    /// Reads the answer to a request, and notes what it says.
+    /// Reads the answer to a request, and records the verdict.
     #[track_caller]
     pub fn read(&self, mut held: Held) -> Verdict {
         let mut answer = held.client.head().expect("an answer");
-        // How it ends is the origin's business.
+        // How the answer ends is up to the origin.
         let _ = held.client.finish(&mut answer);
         let is_of_origin = answer.field("x-origin").is_some();
         let verdict = match answer.status {
@@ -121,7 +122,7 @@ impl Rig {
         verdict
     }
 
-    /// Sends a request, and notes what it will cost if it goes on.
+    /// Sends a request, and records what it will cost if it goes on.
     #[track_caller]
     pub fn send(&self, request: Request) -> Held {
         let Request {
@@ -156,14 +157,14 @@ impl Rig {
         }
     }
 
-    /// Notes that a request is admitted, though it has no answer yet.
+    /// Records that a request was admitted, though it has no answer yet.
     fn went_on(&self, held: &Held) {
         let mut ledger = self.ledger();
         let asked = &mut ledger.asked[held.place];
         (asked.received, asked.verdict) = (self.watch.now(), Verdict::Admitted);
     }
 
-    /// Notes that the latest request was decided without Redis, which was not even asked.
+    /// Records that the latest request was decided without Redis, which was not even asked.
     pub fn was_elsewhere(&self) {
         let mut ledger = self.ledger();
         let latest = ledger.asked.last_mut().expect("a request");

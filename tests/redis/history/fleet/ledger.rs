@@ -1,15 +1,15 @@
-//! What the clients of a fleet saw, what Redis must have counted by that, to the unit, and what it has.
+//! What the clients of a fleet saw, and what Redis must have counted according to that, to the unit.
 //!
-//! A request that went on costs what its answer says, and one that did not costs nothing; so the count of
-//! a key is a sum over what its clients were told, whichever gateways decided, in whatever order. Nothing
-//! ages out meanwhile. A bucket of gcra does leak, so of it the whole busy time is compared: from when it
-//! was last full to when it is full again, a sum of what each unit takes at the gateway that charged it.
+//! An admitted request costs what its answer says, and others cost nothing. So the count of a key is a sum over what
+//! its clients were told, whichever gateways decided, in whatever order. Nothing ages out in the meantime. A gcra
+//! bucket does leak, so its busy time is compared instead: the time from when it was last full to when it is full
+//! again, which is the sum of each unit's interval at the gateway that charged it.
 
 use tollgate::limit::{Algorithm, Quota};
 
 use crate::support::redis::{Server, Value};
 
-/// Units that a request is charged until its answer tells what it costs.
+/// Units that a request is charged until its answer says what it costs.
 pub const RESERVE: u64 = 4;
 /// How long a gateway remembers a refusal, in microseconds.
 pub const REMEMBERED: i64 = 100_000;
@@ -19,22 +19,22 @@ pub const REMEMBERED: i64 = 100_000;
 pub struct Policy {
     pub name: String,
     pub manner: Manner,
-    /// Whether all clients share it.
+    /// Whether all clients share one quota of the policy.
     pub is_common: bool,
-    /// What each gateway holds its quota to be.
+    /// The policy's quota, as each gateway has it configured.
     pub quotas: Vec<Quota>,
 }
 
-/// What a policy does without Redis, and what tells its costs.
+/// What a policy does without Redis, and where its costs come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
-    /// It refuses; a field tells.
+    /// The policy refuses without Redis; a response field has the cost.
     Closed,
-    /// The gateway counts by itself; a field tells.
+    /// The gateway counts by itself without Redis; a response field has the cost.
     Local,
-    /// The gateway counts by itself; a body tells.
+    /// The gateway counts by itself without Redis; the response body has the cost.
     Body,
-    /// It refuses; each request costs 1, and is held until its turn.
+    /// The policy refuses without Redis; each request costs 1, and is held until its turn.
     Paced,
 }
 
@@ -44,51 +44,51 @@ pub struct Asked {
     pub route: usize,
     pub client: usize,
     pub gateway: usize,
-    /// Microseconds by a clock that never steps: it was decided in between.
+    /// Time of sending, in microseconds by a clock that never steps. The decision came between it and `received`.
     pub sent: i64,
     pub received: i64,
     pub verdict: Verdict,
-    /// What stays charged, once the answer is known.
+    /// Units that stay charged once the answer is known.
     pub stays: u64,
-    /// Whether the origin keeps the answer back.
+    /// Whether the origin holds back the answer.
     pub is_held: bool,
-    /// Since when Redis has settled it for certain.
+    /// Time from which Redis has certainly settled the request.
     pub settled: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It went on.
+    /// The request went on to the origin.
     Admitted,
     Refused,
-    /// It was refused because Redis did not decide.
+    /// The request was refused because Redis did not decide.
     Undecided,
-    /// It went on, and Redis was not asked.
+    /// The request went on to the origin, and Redis was not asked.
     Elsewhere,
 }
 
-/// What all clients of a fleet saw.
+/// Everything that the clients of a fleet saw.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     pub policies: Vec<Policy>,
-    /// The policies of each route.
+    /// Indexes of each route's policies.
     pub routes: Vec<Vec<usize>>,
     pub asked: Vec<Asked>,
 }
 
 impl Asked {
-    /// Returns what a policy counts of it in the end.
+    /// Returns the units that a policy counts for this request in the end.
     fn counts(&self, policy: &Policy) -> u64 {
         match (self.verdict, policy.manner) {
             (Verdict::Admitted, Manner::Paced) => 1,
-            // Not answered yet.
+            // The cost is not known yet.
             (Verdict::Admitted, _) if self.is_held => RESERVE,
             (Verdict::Admitted, _) => self.stays,
             _ => 0,
         }
     }
 
-    /// Returns what of it had certainly been counted when another was sent.
+    /// Returns the units of this request that had certainly been counted when `other` was sent.
     fn at_least(&self, policy: &Policy, other: &Self) -> u64 {
         let counts = self.counts(policy);
         if self.received > other.sent {
@@ -100,7 +100,7 @@ impl Asked {
         }
     }
 
-    /// Returns the most of it that may have been counted when another was decided.
+    /// Returns the most units of this request that may have been counted when `other` was decided.
     fn at_most(&self, policy: &Policy, other: &Self) -> u64 {
         let is_nothing = matches!(self.verdict, Verdict::Refused | Verdict::Elsewhere);
         let counts = self.counts(policy);
@@ -115,7 +115,7 @@ impl Asked {
 }
 
 impl Ledger {
-    /// Returns what Redis must have counted: units, of gcra the microseconds that they take.
+    /// Returns what Redis must have counted: units, or for gcra the sum of their intervals in microseconds.
     pub fn expected(&self, policy: usize, client: usize) -> u64 {
         let of = &self.policies[policy];
         let all = self.of_key(policy, client);
@@ -123,14 +123,14 @@ impl Ledger {
             .sum()
     }
 
-    /// Notes that Redis has settled all that is not held.
+    /// Records that Redis has settled all requests that are not held.
     pub fn note_settled(&mut self, at: i64) {
         let all = self.asked.iter_mut();
         let open = all.filter(|asked| asked.settled.is_none() && !asked.is_held);
         open.for_each(|asked| asked.settled = Some(at));
     }
 
-    /// Returns those that a gateway admitted beyond its own number, or refused within it.
+    /// Returns the requests that a gateway admitted beyond its own numbers, or refused within them.
     pub fn misjudged(&self) -> Vec<Asked> {
         let wrong = |asked: &&Asked| match asked.verdict {
             Verdict::Admitted => self
@@ -144,7 +144,7 @@ impl Ledger {
         self.asked.iter().filter(wrong).copied().collect()
     }
 
-    /// Counts the requests of that verdict.
+    /// Counts the requests with that verdict.
     pub fn count(&self, verdict: Verdict) -> usize {
         let all = self.asked.iter();
         all.filter(|asked| asked.verdict == verdict).count()
@@ -158,25 +158,25 @@ impl Ledger {
         })
     }
 
-    /// Yields the policies of a request that hold it to their numbers.
+    /// Yields the policies of a request whose numbers limit it at once, that is, all but the paced one.
     fn judging(&self, asked: &Asked) -> impl Iterator<Item = usize> {
         let of_route = self.routes[asked.route].iter().copied();
         of_route.filter(|policy| self.policies[*policy].manner != Manner::Paced)
     }
 
-    /// Whether it certainly did not fit.
+    /// Whether a request certainly did not fit.
     fn is_beyond(&self, policy: usize, asked: &Asked) -> bool {
         let (spent, first) = self.spent(policy, asked, Asked::at_least);
         !self.fits(policy, asked, spent, asked.received - first.sent)
     }
 
-    /// Whether it may not have fitted.
+    /// Whether a request may not have fitted.
     fn may_refuse(&self, policy: usize, asked: &Asked) -> bool {
         let (spent, first) = self.spent(policy, asked, Asked::at_most);
         !self.fits(policy, asked, spent, asked.sent - first.received)
     }
 
-    /// Returns what others had spent of its key, and the first of them.
+    /// Returns what other requests had spent of this one's key, and the first request of the key.
     fn spent(
         &self,
         policy: usize,
@@ -192,7 +192,7 @@ impl Ledger {
         (each.sum(), *first.expect("it is one of them"))
     }
 
-    /// Whether a request fits beside what is spent, so long after the first one.
+    /// Whether a request fits in addition to `spent`, `later` microseconds after the key's first request.
     fn fits(&self, policy: usize, asked: &Asked, spent: u64, later: i64) -> bool {
         let quota = &self.policies[policy].quotas[asked.gateway];
         let (capacity, leaked) = match quota.algorithm {
@@ -203,7 +203,7 @@ impl Ledger {
     }
 }
 
-/// Returns what a unit adds to what is compared.
+/// Returns by how much a unit increases the count that is compared.
 fn weight(quota: &Quota) -> u64 {
     match quota.algorithm {
         Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => quota.interval_us(),
@@ -211,7 +211,7 @@ fn weight(quota: &Quota) -> u64 {
     }
 }
 
-/// Returns what Redis has counted under a key: units, of gcra the microseconds that they take.
+/// Returns what Redis has counted under a key: units, or for gcra the sum of their intervals in microseconds.
 #[track_caller]
 pub fn counted(server: &Server, key: &str, algorithm: Algorithm) -> u64 {
     if let Algorithm::SlidingLog = algorithm {
@@ -222,14 +222,14 @@ pub fn counted(server: &Server, key: &str, algorithm: Algorithm) -> u64 {
     };
     match algorithm {
         Algorithm::FixedWindow => number(&value[7..]),
-        // Without the oldest bucket's part, as none is that old; and no count is as large as 2^32.
+        // Without the oldest bucket's part, because no bucket is that old; and no count is as large as 2^32.
         Algorithm::SlidingWindow { .. } => number(&value[8..]),
-        // When it is full again, and when it was last full.
+        // The time at which the bucket is full again, minus the time at which it was last full.
         _ => number(&value) - number(&value[7..]),
     }
 }
 
-/// Returns the units of a log, of which head and entries agree.
+/// Returns the units in a log, after checking that its head and its entries agree.
 #[track_caller]
 fn logged(blocks: &[Value]) -> u64 {
     let Some((Value::Bytes(head), before)) = blocks.split_last() else {

@@ -1,4 +1,4 @@
-//! The policies of a fleet: each gateway's numbers for them, its routes and its file.
+//! Policies of a fleet, with each gateway's numbers for them, and the gateways' routes and files.
 
 use tollgate::clock::Micros;
 use tollgate::limit::{Algorithm, OldestBucket, Quota};
@@ -9,17 +9,17 @@ use crate::support::fleet::{CLIENT, lines};
 use crate::support::redis::Proxy;
 use crate::support::{Config, Draws};
 
-/// Gateways of a fleet.
+/// Number of gateways of a fleet.
 pub const GATEWAYS: usize = 4;
-/// Names the team that all clients are of.
+/// Field with the team, which is the same for all clients.
 pub const TEAM: &str = "X-Team";
-/// Units that each key is charged at first: more than all that comes back later, so that no bucket is ever full.
+/// Units that each key is charged at first: more than comes back later, so that no bucket becomes full again.
 pub const FIRST: u64 = 500;
-/// Longer than any test, and without an edge that one could meet.
+/// Windows longer than any test, whose edges no test can meet.
 const HOUR: Micros = Micros::from_secs(3_600);
 const WEEK: Micros = Micros::from_secs(7 * 24 * 3_600);
 
-/// Returns the policies, and which gateway has other numbers for them.
+/// Draws the policies; returns them, and the gateway that has other numbers for them.
 pub fn draw_policies(draws: &mut Draws) -> (Vec<Policy>, usize) {
     let other = draws.below(GATEWAYS);
     let mut policies = Vec::new();
@@ -43,7 +43,7 @@ pub fn draw_policies(draws: &mut Draws) -> (Vec<Policy>, usize) {
     let own = draw_quotas(draws, Algorithm::SlidingLog, Manner::Closed, other);
     let mut common = draw_quotas(draws, Algorithm::FixedWindow, Manner::Closed, other);
     for quota in &mut common {
-        // Each client is charged at first.
+        // Each of the other clients charges it at first, too.
         quota.limit += FIRST;
     }
     policies.push(closed("own", false, own));
@@ -75,7 +75,7 @@ fn algorithms() -> [(&'static str, Algorithm); 4] {
     ]
 }
 
-/// Draws the numbers of each gateway: with `closed` there is room for some requests only, or none.
+/// Draws the quota of each gateway. For closed policies, there is room for only some requests, or for none.
 fn draw_quotas(
     draws: &mut Draws,
     algorithm: Algorithm,
@@ -83,7 +83,7 @@ fn draw_quotas(
     other: usize,
 ) -> Vec<Quota> {
     let is_closed = manner == Manner::Closed;
-    // Units, and of gcra units and burst.
+    // Limits; with gcra, limits and bursts.
     let (usual, others): (_, &[(u64, u64)]) = match (algorithm, is_closed) {
         (Algorithm::Gcra { .. }, true) => ((600, 520), &[(720, 10), (720, 608), (500, 500)]),
         (_, true) => (
@@ -109,7 +109,7 @@ fn quota(window: Micros, algorithm: Algorithm, limit: u64) -> Quota {
     Quota::of(algorithm, limit, window)
 }
 
-/// Each policy has a route of its own; then come one of two policies, and one whose requests are held.
+/// Returns the policies of each route: first one policy each, then `own` with `common`, then `own` with `paced`.
 pub fn routes(policies: &[Policy]) -> Vec<Vec<usize>> {
     let [own, common, paced] = [3, 2, 1].map(|before| policies.len() - before);
     let mut routes: Vec<_> = (0..own).map(|policy| vec![policy]).collect();
@@ -117,7 +117,7 @@ pub fn routes(policies: &[Policy]) -> Vec<Vec<usize>> {
     routes
 }
 
-/// Returns the file of a gateway.
+/// Returns the configuration of a gateway.
 pub fn config(policies: &[Policy], gateway: usize, proxy: &Proxy, script: &Script) -> Config {
     let mut config = Config::to(script.url())
         .top("shutdown_grace = '100ms'")

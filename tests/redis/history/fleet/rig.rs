@@ -1,5 +1,5 @@
-//! A fleet of processes with clocks and numbers of their own, a faulty network between each and one Redis,
-//! and an origin that answers as each request tells it.
+//! A fleet of processes that have their own clocks and numbers, with a faulty network between each of them and one
+//! Redis, and an origin that answers as each request tells it.
 
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard};
@@ -14,36 +14,37 @@ use super::scripted::{Answering, Script};
 use crate::support::redis::{Proxy, Server, Value};
 use crate::support::{Draws, Metered, PATIENCE, Process, eventually, start_skewed};
 
-/// Clients of a fleet.
+/// Number of clients of a fleet.
 pub const CLIENTS: usize = 2;
-/// By how much clocks are ahead, in seconds: a little, and more than any window.
+/// How far the gateways' clocks are ahead, in seconds: not at all, a little, and by more than any window in both
+/// directions.
 const SKEWS: [i64; GATEWAYS] = [0, 13, 8 * 24 * 3_600, -8 * 24 * 3_600];
-/// Workers of a gateway, each of which has a connection to Redis.
+/// Number of workers of a gateway, each of which has a connection to Redis.
 const WORKERS: u64 = 2;
 
-/// Those of a gateway to Redis: each worker has one, and the admin port.
+/// Connections of a gateway to Redis: one of each worker, and the admin port's.
 pub const CONNECTIONS: u64 = WORKERS + 1;
 
-/// The fleet and all around it.
+/// The fleet, its server and its origin, and the ledger of its requests.
 pub struct Rig {
     server: Server,
-    /// The network of each gateway to Redis.
+    /// Network between each gateway and Redis.
     pub proxies: Vec<Proxy>,
     gateways: Vec<Option<Process>>,
-    /// Where each gateway listens.
+    /// Public address of each gateway.
     pub addresses: Vec<SocketAddr>,
     pub script: Script,
     pub watch: Watch,
-    /// The hash tag of each client's keys.
+    /// Hash tag of each client's keys.
     tags: Vec<String>,
     ledger: Mutex<Ledger>,
-    /// Which gateway has other numbers.
+    /// Index of the gateway that has other numbers.
     other: usize,
     skews: [i64; GATEWAYS],
 }
 
 impl Rig {
-    /// Starts everything; who has which clock and which numbers is drawn.
+    /// Starts everything; the gateways' clocks and numbers are drawn.
     #[track_caller]
     pub fn start(draws: &mut Draws) -> Self {
         let (policies, other) = draw_policies(draws);
@@ -79,7 +80,7 @@ impl Rig {
         rig
     }
 
-    /// Charges every key once, so that Redis knows every script, and the test every key.
+    /// Charges every key once, so that Redis knows every script, and the test knows every key.
     #[track_caller]
     fn charge_first(&mut self) {
         let gateway = (self.other + 1) % GATEWAYS;
@@ -99,7 +100,7 @@ impl Rig {
         }
     }
 
-    /// Notes the hash tag of the client that the first policy has charged last.
+    /// Records the hash tag of the client that the first policy has charged last.
     #[track_caller]
     fn note_tag(&mut self) {
         let pattern = format!("tollgate:{{*}}:r*:{}", self.ledger().policies[0].name);
@@ -110,21 +111,21 @@ impl Rig {
         self.tags.push(tag);
     }
 
-    /// Returns the gateways that run.
+    /// Returns the indexes of the gateways that run.
     pub fn gateways(&self) -> Vec<usize> {
         let all = self.gateways.iter().enumerate();
         all.filter_map(|(gateway, process)| process.as_ref().map(|_| gateway))
             .collect()
     }
 
-    /// Returns the gateway whose clock is furthest ahead.
+    /// Returns the index of the gateway whose clock is furthest ahead.
     pub fn furthest_ahead(&self) -> usize {
         let all = 0..GATEWAYS;
         all.max_by_key(|gateway| self.skews[*gateway])
             .expect("a gateway")
     }
 
-    /// Says who has which clock and which numbers.
+    /// Describes the gateways' clocks, and which of them has other numbers.
     pub fn cast(&self) -> String {
         let (skews, other) = (self.skews, self.other);
         format!("clocks {skews:?} s ahead, gateway {other} with other numbers")
@@ -135,7 +136,7 @@ impl Rig {
         self.gateways[gateway].take().expect("it runs")
     }
 
-    /// Ends a gateway, which has settled all that it was to.
+    /// Ends a gateway by SIGTERM, and checks that it stopped properly.
     #[track_caller]
     pub fn end(mut process: Process) {
         process.signal("TERM");
@@ -151,12 +152,12 @@ impl Rig {
             .expect("no client panics while it writes")
     }
 
-    /// The route whose requests are held by the gateway until it is their turn.
+    /// Returns the route whose requests a gateway holds until it is their turn.
     pub fn paced_route(&self) -> usize {
         self.ledger().routes.len() - 1
     }
 
-    /// Draws one of the other routes; `is_local` says that its gateway must not refuse without Redis.
+    /// Draws one of the other routes; with `is_local`, one on which a gateway does not refuse without Redis.
     pub fn draw_route(&self, draws: &mut Draws, is_local: bool) -> usize {
         let ledger = self.ledger();
         let fits = |route: &usize| {
@@ -168,7 +169,7 @@ impl Rig {
         routes[draws.below(routes.len())]
     }
 
-    /// Waits until Redis has counted what it must, and notes that it has; returns what differs if it never does.
+    /// Waits until Redis has counted what it must, and records that it has. Returns what differs if it never does.
     pub fn settle(&self) -> Vec<String> {
         let since = self.watch.now();
         let patience = i64::try_from(PATIENCE.as_micros()).expect("seconds");
@@ -185,7 +186,7 @@ impl Rig {
         }
     }
 
-    /// Compares what Redis has counted of each key with what was admitted.
+    /// Compares what Redis has counted for each key with what was admitted.
     #[track_caller]
     pub fn differences(&self) -> Vec<String> {
         let keys = self.server.command(&["KEYS", "tollgate:{*}:r*"]);
@@ -213,7 +214,7 @@ impl Rig {
         differences
     }
 
-    /// Waits until a gateway has that many connections to Redis.
+    /// Waits until a gateway has `count` connections to Redis.
     #[track_caller]
     pub fn wait_for_connections(&self, gateway: usize, count: u64) {
         eventually("so many connections to Redis", || {
@@ -222,12 +223,12 @@ impl Rig {
         });
     }
 
-    /// Waits until each worker of a gateway has read what came before this.
+    /// Waits until each worker of a gateway has read all earlier replies of Redis.
     #[track_caller]
     pub fn wait_until_decided(&self, gateway: usize) {
         let late = "tollgate_store_decisions_total{result=\"late\"}";
         let route = self.draw_route(&mut Draws(0), true);
-        // Connections go to the workers in turn, mostly.
+        // The workers mostly get connections in turn.
         for _ in 0..4 * WORKERS {
             eventually("it decides in Redis", || {
                 let before = self.number(gateway, late);
@@ -253,7 +254,7 @@ impl Rig {
             .sum()
     }
 
-    /// Whether a gateway that runs has given a connection up on which replies were awaited.
+    /// Whether a running gateway has given up a connection on which replies were awaited.
     pub fn has_given_up(&self) -> bool {
         let mut running = self.gateways.iter().flatten();
         running.any(|gateway| {

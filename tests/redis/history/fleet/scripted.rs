@@ -1,4 +1,4 @@
-//! An origin that answers each request as the request itself says, and says which have come.
+//! An origin that answers each request as the request itself says, and that tells which requests have arrived.
 
 use std::collections::HashSet;
 use std::io::Result;
@@ -8,37 +8,37 @@ use std::sync::{Arc, Mutex};
 use super::ledger::{Manner, RESERVE};
 use crate::support::{After, Draws, Exchange, Gate, Origin};
 
-/// The origin, and how far it has come.
+/// The origin, with the requests that it has seen.
 #[derive(Debug)]
 pub struct Script {
     origin: Origin,
-    /// The numbers of the requests that have come.
+    /// Numbers of the requests that have arrived.
     seen: Arc<Mutex<HashSet<usize>>>,
-    /// Each opens once, for those that wait there.
+    /// Gates at which answers wait; each opens once.
     gates: Arc<[Gate]>,
 }
 
-/// How a request is answered.
+/// How the origin answers a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answering {
-    /// Whether the status is one that gives back.
+    /// Whether the status is one for which the charge is given back.
     pub is_refunded: bool,
-    /// What the answer tells of the cost.
+    /// Cost that the answer reports.
     pub reported: Option<u64>,
-    /// Where it waits before it is answered.
+    /// Gate at which the answer waits.
     pub gate: Option<usize>,
     pub ending: Ending,
 }
 
-/// How an answer ends.
+/// How much of an answer is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     Whole,
-    /// Within its body, before that has told anything.
+    /// The answer ends within its body, before that has reported anything.
     Cut,
-    /// Never: a stream tells, and then nothing more.
+    /// The answer never ends: a stream of events reports the cost, and then nothing more comes.
     Stream,
-    /// It never begins.
+    /// The answer never begins.
     Mute,
 }
 
@@ -48,9 +48,9 @@ const ENDINGS: [(&str, Ending); 4] = [
     ("stream", Ending::Stream),
     ("mute", Ending::Mute),
 ];
-/// As many as one fleet needs.
+/// As many gates as one fleet needs.
 const GATES: usize = 8;
-/// Says how a request is answered: its number, status, cost, gate and ending.
+/// Field that says how a request is answered: its number, status, cost, gate and ending.
 const FIELD: &str = "x-script";
 
 impl Script {
@@ -72,20 +72,20 @@ impl Script {
         self.origin.url()
     }
 
-    /// Whether a request has come.
+    /// Whether the request with that number has arrived.
     pub fn has(&self, number: usize) -> bool {
         let seen = self.seen.lock();
         seen.expect("no answer panics with it").contains(&number)
     }
 
-    /// Lets those go that wait at a gate.
+    /// Opens a gate for the answers that wait there.
     pub fn open(&self, gate: usize) {
         self.gates[gate].open();
     }
 }
 
 impl Answering {
-    /// A whole answer that tells this.
+    /// Returns a whole answer that reports `cost`.
     pub fn reporting(cost: u64) -> Self {
         Self {
             is_refunded: false,
@@ -95,7 +95,7 @@ impl Answering {
         }
     }
 
-    /// Draws an answer: one in four gives back, one in five does not tell.
+    /// Draws an answer: one in four gives the charge back, and one in five reports no cost.
     pub fn draw(draws: &mut Draws, gate: Option<usize>) -> Self {
         let reported = 1 + draws.below(9);
         Self {
@@ -106,7 +106,7 @@ impl Answering {
         }
     }
 
-    /// Returns an answer that gives nothing back and ends so.
+    /// Returns the same answer without a refund, and with this ending.
     pub fn with(self, ending: Ending) -> Self {
         Self {
             is_refunded: false,
@@ -115,19 +115,19 @@ impl Answering {
         }
     }
 
-    /// Returns what it leaves of the charge.
+    /// Returns how many units stay charged after this answer.
     pub fn stays(self, manner: Manner) -> u64 {
         let reported = self.reported.unwrap_or(RESERVE);
         match (manner, self.ending) {
             _ if self.is_refunded => 0,
             (_, Ending::Mute) | (Manner::Body, Ending::Cut) => RESERVE,
-            // What was told may not be all.
+            // The stream might have reported more.
             (Manner::Body, Ending::Stream) => reported.max(RESERVE),
             _ => reported,
         }
     }
 
-    /// Returns the line that says so to the origin.
+    /// Returns the field line by which the origin learns of this answer.
     pub fn field(self, number: usize) -> String {
         let status = if self.is_refunded { 503 } else { 200 };
         let (reported, gate) = (or_none(self.reported), or_none(self.gate));
