@@ -1,4 +1,4 @@
-//! Has the lines of the source that the binary names compressed: they are four fifths of it, and read only when it panics.
+//! Has the debug sections of the release binary compressed: they are four fifths of it, and read only when it panics.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

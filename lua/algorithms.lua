@@ -1,6 +1,6 @@
 
--- Peeks and commits with the algorithm that has a number: `fixed_window` and the others make functions
--- of its parts, when they are first needed. A state is a list of at most seven values.
+-- Peeks and commits with the algorithm that a number names. `fixed_window` and the others make the
+-- functions of an algorithm when they are first needed. A state is a list of at most seven values.
 
 local MAKERS =
   { fixed_window, sliding_window, sliding_window, sliding_window, sliding_log, gcra, calendar, fixed_window,

@@ -19,7 +19,7 @@ local function on_trial(flags, policy)
   return flags % COUNTS_ALL < CANDIDATE and policy or -policy
 end
 
--- Names those of a policy that are in the same mode.
+-- Returns a number that names the checks of a policy that are in the same mode.
 local function mates(flags, policy)
   return policy * 8 + flags % 2 + flags % COUNTS_ALL - flags % CANDIDATE
 end
@@ -42,9 +42,9 @@ local function decide(plan, before, checks)
     return pack(">BBI2c0", is_admitted, fits and 1 or 0, #facts, facts)
   end
 
-  -- A policy is named by its first check, and its candidate by that number below 0.
-  -- refusing = the policy that refuses, 0 if several do; over = those on trial that would have refused; punished =
-  -- those of which a quota refuses that may admit the cost at another time.
+  -- A policy is named by the number of its first check, and its candidate by minus that number.
+  -- refusing = the policy that refuses, 0 if several do; over = the policies on trial that would have refused;
+  -- punished = the policies, by mode, that refuse because of a quota that may admit the cost at another time;
   -- spilled = the checks that take what the one before them refuses.
   local refusing, over, punished, policy, peeks, position = nil, {}, {}, 0, {}, 3
   local spilling, spilled = false, {}
@@ -64,7 +64,7 @@ local function decide(plan, before, checks)
     elseif found[1] or not (found[2] or CREATES_KEYS) then
       -- It refuses nothing.
     elseif flags % 2 == 0 then
-      -- Whether the check behind it takes the cost is not known yet.
+      -- It is not known yet whether the check after it takes the cost.
       spilling = check < checks and string.byte(plan, position + 1) >= SPILL
       refusing = not spilling and ((refusing or policy) == policy and policy or 0) or refusing
     else
@@ -115,7 +115,7 @@ for plan = first, #ARGV do
   if reply == OUTSIDE then
     reply = pack(">B", 3)
   elseif not is_decided then
-    -- The server's own words, or a value that no algorithm wrote.
+    -- Either an error of the server, or a value that no algorithm wrote.
     local text = string.find(reply, "^%u+ ") and reply or "UNREADABLE " .. reply
     reply = pack(">BI2c0", 2, #text, text)
   end

@@ -28,10 +28,10 @@ local KEYS, ARGV, call, pack, unpack, unpack_list =
 
 -- One check: algorithm (1 byte), flags (1), cost (7), room (8, signed), x (7), y (7), big-endian.
 -- The room is how much may be in use for the cost to fit, negative if it never fits. Algorithms: 1 =
--- fixed-window; 2, 3, 4 = sliding-window, leaving weighted, whole, dropped; 5 = sliding-log; 6 = gcra;
--- 7 = calendar, whose windows stand behind all checks; 8 = fixed-window that begins with its first unit;
--- 9, 10, 11 = sliding-window of 128 buckets and more; 12 = credits, whose room is the cost itself;
--- 13 = the penalty of its policy; 14 = in-flight, whose gateway stands behind all checks.
+-- fixed-window; 2, 3, 4 = sliding-window, its oldest bucket weighted, whole, dropped; 5 = sliding-log;
+-- 6 = gcra; 7 = calendar, whose windows follow all checks; 8 = fixed-window that begins with its first
+-- unit; 9, 10, 11 = as 2, 3, 4, with 128 buckets and more; 12 = credits, whose room is the cost itself;
+-- 13 = the penalty of its policy; 14 = in-flight, whose gateway follows all checks.
 -- Flags: 1 = never refuses (in shadow, or a candidate), 2 = begins another policy than the check
 -- before, 4 = candidate, 8 = counts refused requests too, 16 = takes what the check before it refuses.
 local CHECK, CANDIDATE, COUNTS_ALL, SPILL, CREDITS, PENALTY, IN_FLIGHT = ">BBI7i8I7I7", 4, 8, 16, 12, 13, 14

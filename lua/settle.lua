@@ -27,7 +27,7 @@ local function settle(key, entry)
     call("DEL", key)
   else
     local _, is_known, a, b, c, d, e, f, g = peek(key, room, x, y, number, entry)
-    -- What comes back makes a balance that was the initial one another one.
+    -- An initial balance has no key, but what comes back changes it, so it needs one.
     local is_written = is_known or number == CREDITS or CREATES_KEYS and number == IN_FLIGHT
     if (step == RELEASE or step == RELEASE_NEWEST) and is_written then
       local release = releases[number]
@@ -49,7 +49,7 @@ for entry = 1, #KEYS do
   if reply == OUTSIDE then
     reply = { err = OUTSIDE .. string.format("%.0f", now) }
   elseif not is_settled then
-    -- The server's own words, or a value that no algorithm wrote.
+    -- Either an error of the server, or a value that no algorithm wrote.
     reply = { err = string.find(reply, "^%u+ ") and reply or "UNREADABLE " .. reply }
   end
   replies[entry] = reply

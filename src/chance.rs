@@ -1,4 +1,4 @@
-//! Chance, so that many do not all do the same at one moment.
+//! Random numbers, mostly to spread out what would otherwise happen at the same moment.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -10,7 +10,7 @@ pub(crate) fn fraction() -> f64 {
 
 /// Draws a whole number from 0 up to, but not including, `bound`, which is not 0.
 pub(crate) fn below(bound: u64) -> u64 {
-    // So far below 2^64 that it does not matter which remainders are a little more likely.
+    // Bounds are far below 2^64, so that some remainders are a little more likely does not matter.
     draw() % bound
 }
 
@@ -24,7 +24,7 @@ pub(crate) fn hex_digits() -> [u8; 32] {
     digits
 }
 
-/// Draws 64 bits. It makes no system call, and nobody can tell the next draw from earlier ones.
+/// Draws 64 bits without a system call. The next draw cannot be predicted from earlier ones.
 fn draw() -> u64 {
     RandomState::new().build_hasher().finish()
 }

@@ -2,7 +2,7 @@
 //!
 //! [`Clock`] is anchored to wall time once and then runs on the monotonic clock, so a step of the
 //! wall clock neither opens nor jams a limit; [`Clock::discipline`] lets it drift slowly back to
-//! wall time. What others date by wall time (tokens, certificates, log lines, the Date field) goes by
+//! wall time. Whatever has a date of wall time (tokens, certificates, log lines, the Date field) uses
 //! [`Clock::wall`]. Tests move a manual clock by hand. No other module asks the operating system for
 //! the time.
 
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-/// Says what time it is; cheap to clone, shared by every worker.
+/// Tells the time. Cheap to clone; every worker has one.
 #[derive(Clone, Debug)]
 pub struct Clock(Arc<Times>);
 
@@ -58,22 +58,22 @@ pub fn monotonic() -> Instant {
 }
 
 impl Clock {
-    /// Anchors a clock to wall time as it is now.
+    /// Makes a clock anchored to the current wall time.
     pub fn system() -> Self {
         Self::of(TimeSource::System {
             ahead_us: AtomicI64::new(wall_us().cast_signed() - monotonic_us().cast_signed()),
         })
     }
 
-    /// Makes a clock that agrees with the one of another process of this machine, which
-    /// [`ahead_us`](Self::ahead_us) describes.
+    /// Makes a clock that agrees with that of another process on this machine, given what
+    /// [`ahead_us`](Self::ahead_us) returned there.
     pub fn system_ahead(ahead_us: i64) -> Self {
         Self::of(TimeSource::System {
             ahead_us: AtomicI64::new(ahead_us),
         })
     }
 
-    /// Returns how far the clock is ahead of the monotonic clock; a manual clock is not.
+    /// Returns how far the clock is ahead of the monotonic clock; 0 for a manual clock.
     pub fn ahead_us(&self) -> i64 {
         match &self.0.source {
             TimeSource::System { ahead_us } => ahead_us.load(Relaxed),
@@ -103,7 +103,8 @@ impl Clock {
         }
     }
 
-    /// Returns the time of the monotonic clock, which no correction changes: only spans of it mean anything.
+    /// Returns the time of the monotonic clock, which is never corrected. Only differences between two such times
+    /// mean anything.
     pub fn steady(&self) -> Timestamp {
         match &self.0.source {
             TimeSource::System { .. } => Timestamp(monotonic_us()),
@@ -111,8 +112,8 @@ impl Clock {
         }
     }
 
-    /// Returns wall time, which may step: for what others have dated. A manual clock's is its own time,
-    /// but for [`set_wall_ahead`](Self::set_wall_ahead).
+    /// Returns wall time, which may step, to compare with dates that others have set. For a manual clock it is the
+    /// clock's own time plus what [`set_wall_ahead`](Self::set_wall_ahead) has set.
     pub fn wall(&self) -> Timestamp {
         match &self.0.source {
             TimeSource::System { .. } => Timestamp(wall_us()),
@@ -120,15 +121,15 @@ impl Clock {
         }
     }
 
-    /// Returns what wall time was at `time` of this clock, by the latest comparison (up to a second ago).
+    /// Returns the wall time at `time` of this clock, according to the latest comparison (up to a second ago).
     /// Cheaper than [`wall`](Self::wall).
     pub fn wall_at(&self, time: Timestamp) -> Timestamp {
         let ahead_us = self.0.wall_ahead_us.load(Relaxed);
         Timestamp(time.0.saturating_add_signed(ahead_us))
     }
 
-    /// Returns the time of a manual clock; none for the system clock, instead of which a store may
-    /// use its own.
+    /// Returns the time of a manual clock, or `None` for the system clock, in place of which a store may use its
+    /// own.
     pub fn manual_now(&self) -> Option<Timestamp> {
         match &self.0.source {
             TimeSource::System { .. } => None,
@@ -159,8 +160,8 @@ impl Clock {
 
     /// Slews the clock towards wall time by at most [`SLEW_US_MAX`]; called once a second.
     ///
-    /// The difference after a step of the wall clock is worn off at 0.5 %, so no window is ever
-    /// visibly longer or shorter than configured.
+    /// After a step of the wall clock, the difference is made up at a rate of 0.5 %, so that no window is ever
+    /// noticeably longer or shorter than configured.
     pub fn discipline(&self) {
         if let TimeSource::System { ahead_us } = &self.0.source {
             let wall_ahead_us = wall_us().cast_signed() - self.now().0.cast_signed();
@@ -193,7 +194,7 @@ impl Sub<Micros> for Timestamp {
 }
 
 impl Micros {
-    /// The span of `seconds`.
+    /// Makes a span of `seconds`.
     pub const fn from_secs(seconds: u64) -> Self {
         Self(seconds * 1_000_000)
     }
@@ -216,13 +217,13 @@ impl From<Micros> for Duration {
     }
 }
 
-/// How far [`Clock::discipline`] moves the clock in one call at most.
+/// The most that [`Clock::discipline`] moves the clock in one call.
 const SLEW_US_MAX: i64 = 5_000;
 
-/// Returns the time of the monotonic clock; `Instant` would be read and subtracted at over twice the cost.
+/// Returns the time of the monotonic clock, at less than half of what reading and subtracting an `Instant` costs.
 fn monotonic_us() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
-    // Neither is negative.
+    // Neither part is negative.
     (time.tv_sec * 1_000_000 + time.tv_nsec / 1_000).cast_unsigned()
 }
 

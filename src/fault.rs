@@ -1,8 +1,8 @@
 //! What can go wrong with a request, and whose fault it is: one closed list of constant words.
 //!
-//! The access log, a metric's label and the answer to the client go by the same [`Reason`], so an
-//! operator who has seen one finds the others. It says nothing of statuses or bodies: those are
-//! `proxy::refusal`'s.
+//! The access log, a metric's label and the response to the client have the same [`Reason`], so an operator
+//! who has seen it in one of them finds it in the others. Statuses and bodies are the subject of
+//! `proxy::refusal`.
 
 mod endpoint;
 mod handshake;
@@ -15,9 +15,9 @@ pub use tls::TlsFailure;
 /// Whose fault an error is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The client asked for what it cannot have, or left.
+    /// The client asked for something that it cannot have, or it left.
     Client,
-    /// The gateway could not do its own part, or a bound that its operator set is reached.
+    /// The gateway failed at its own part, or a bound set by its operator was reached.
     Gateway,
     /// The origin failed.
     Upstream,
@@ -40,7 +40,7 @@ pub enum Reason {
     TooManyConnections,
     /// The connection does not begin with a PROXY header of a trusted peer.
     ProxyHeader,
-    /// A client and the listener did not agree on how to encrypt.
+    /// The client and the listener could not agree on TLS parameters.
     HandshakeFailed,
     /// The TLS handshake was not complete within `handshake_timeout`.
     HandshakeTimeout,
@@ -63,19 +63,19 @@ pub enum Reason {
     NoRoute,
     /// Origins could read in different ways what names the request's client.
     AmbiguousClient,
-    /// `Connection` names a field that the listener believes, or that the request's route reads.
+    /// `Connection` names a field that the listener trusts, or that the request's route reads.
     BadConnectionField,
-    /// A request for usage does not name a request that it is about.
+    /// A request to the usage endpoint does not say which request it asks about.
     BadUsageQuery,
-    /// A client asks for its usage more often than it is looked up.
+    /// A client asks for its usage more often than allowed.
     UsageTooOften,
     /// A policy requires a part of the partition that the request lacks.
     Unidentified,
     /// A policy blocks the client.
     Blocked,
-    /// The request's own word on its cost is no number.
+    /// The cost that the request states is not a number.
     BadCost,
-    /// A policy has no price for what the request's body names.
+    /// A policy has no price for the value in the request's body, such as its model.
     UnknownPrice,
     /// The request's body is larger than allowed.
     BodyTooLarge,
@@ -91,16 +91,16 @@ pub enum Reason {
     ClientGone,
     /// The store cannot answer and a policy is `closed`.
     LimiterUnavailable,
-    /// The listener holds as many requests as it may.
+    /// As many requests are being delayed on the listener as allowed.
     DelayedFull,
-    /// The listener holds as many bytes of request bodies as it may.
+    /// As many bytes of request bodies are buffered on the listener as allowed.
     BodiesFull,
-    /// The upstream has as many requests as its `max_requests` allows. That is the gateway's fault: it
-    /// refuses by a bound of its own configuration, and no origin was asked.
+    /// The upstream has as many requests as its `max_requests` allows. This is the gateway's fault: the bound is
+    /// from its own configuration, and no origin was asked.
     UpstreamFull,
     /// The process has as many sockets as its limit of open files allows, and needs one more.
     NoDescriptors,
-    /// The gateway ended before the answer did: the grace was over, or it was told not to wait.
+    /// The gateway stopped before the response was complete: its grace period was over, or it was told not to wait.
     ShutDown,
     /// The request has passed this gateway too often.
     Loop,
@@ -108,20 +108,20 @@ pub enum Reason {
     ConnectFailed,
     /// The upstream's answer is not HTTP, or ended within its head.
     BadResponse,
-    /// The upstream's head did not come in time.
+    /// The head of the upstream's response did not arrive in time.
     ResponseTimeout,
     /// No endpoint of the upstream can be tried.
     NoEndpoint,
-    /// The upstream's body ended before its end; the status was already sent.
+    /// The body of the upstream's response broke off; the status was already sent.
     ResponseAborted,
-    /// The upstream's body stood still for too long; the status was already sent.
+    /// The body of the upstream's response stalled for too long; the status was already sent.
     ResponseBodyTimeout,
     /// Nothing passed through a tunnel for `tunnel_timeout`.
     TunnelTimeout,
 }
 
 impl Fault {
-    /// Returns the fault's word in log and metrics.
+    /// Returns the fault's name in the log and in metrics.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Client => "client",
@@ -181,7 +181,7 @@ impl Reason {
         Self::TunnelTimeout,
     ];
 
-    /// Returns the reason's word in log and metrics.
+    /// Returns the reason's name in the log and in metrics.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Syntax => "syntax",
@@ -232,7 +232,7 @@ impl Reason {
         }
     }
 
-    /// Says whose fault it is.
+    /// Returns whose fault it is.
     pub const fn fault(self) -> Fault {
         match self {
             Self::Syntax
@@ -283,7 +283,7 @@ impl Reason {
         }
     }
 
-    /// Says whether a limit refused the request.
+    /// Returns whether a limit refused the request.
     pub const fn is_limit(self) -> bool {
         matches!(
             self,
@@ -295,7 +295,7 @@ impl Reason {
         )
     }
 
-    /// Says whether the message itself is wrong, whatever the configuration.
+    /// Returns whether the message is malformed, whatever the configuration.
     pub const fn is_malformed(self) -> bool {
         matches!(
             self,
@@ -312,8 +312,8 @@ impl Reason {
         )
     }
 
-    /// Says whether the gateway answers in the upstream's place; if not, the request or its answer
-    /// broke off.
+    /// Returns whether the gateway answers in the upstream's place; otherwise the request or its response broke
+    /// off.
     pub const fn is_refusal(self) -> bool {
         !matches!(
             self,
@@ -341,7 +341,7 @@ impl Reason {
 mod tests {
     use super::*;
 
-    /// Fails unless each stands at its index, under a word that no other has.
+    /// Fails unless each value is at its index and has a name of its own.
     fn assert_indexed<T: Copy>(all: &[T], index: fn(T) -> usize, word: fn(T) -> &'static str) {
         for (at, one) in all.iter().enumerate() {
             assert_eq!(index(*one), at, "{}", word(*one));

@@ -1,4 +1,4 @@
-//! Which of several: an index says of what, so that none finds a place in another list.
+//! Typed indices: each type says into which list it points, so that it cannot be used with another.
 
 /// One of the file's listeners.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,7 +16,7 @@ pub struct PolicyIndex(usize);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UpstreamIndex(usize);
 
-/// Lets lists that are found by these indices make them of numbers, and numbers of them.
+/// Converts an index to a number and back, as lists with typed indices require.
 macro_rules! convert {
     ($($name:ident)*) => {$(
         impl From<usize> for $name {

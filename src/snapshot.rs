@@ -1,9 +1,8 @@
 //! The configuration as the data plane sees it: compiled once, immutable, and without mistakes.
 //!
-//! `config::compile` makes a [`Snapshot`]; a request holds one for its whole life. Names have
-//! become indices and handles, texts that go out with every answer are rendered, durations and
-//! sizes are numbers. What needs a restart (addresses, workers, the store's scheme) is in here too;
-//! a reload keeps the running value.
+//! `config::compile` makes a [`Snapshot`]; a request holds one for its whole life. Names have become indices and
+//! handles, texts that go out with every answer are rendered, durations and sizes are numbers. Settings that need a
+//! restart (addresses, workers, the store's scheme) are in here too; a reload keeps their running values.
 
 mod answering;
 mod expiry;
@@ -59,16 +58,15 @@ pub struct Snapshot {
     pub routes: TiVec<RouteIndex, Route>,
     /// Policies, in file order.
     pub policies: TiVec<PolicyIndex, Policy>,
-    /// The policies that decide CORS preflights; none: a preflight is a request like any other.
+    /// Policies that decide CORS preflights; `None` if a preflight is a request like any other.
     pub preflight_policies: Option<Vec<AppliedPolicy>>,
     /// Verifies the tokens of requests, if the file says how.
     pub tokens: Option<Arc<TokenVerifier>>,
-    /// Headers that any route, partition or listener looks at to tell requests apart, or that a route
-    /// changes.
+    /// Headers that listeners, routes and policies go by, and those that a route changes in requests.
     pub decisive_headers: Arc<[HeaderName]>,
-    /// Passes the names of fields that are looked at when a head arrives.
+    /// Filter that passes the names of the fields that matter when a head arrives.
     pub head_filter: NameFilter,
-    /// Whether a route or a partition looks at `X-Forwarded-Proto`.
+    /// Whether a route, a policy or an upstream goes by `X-Forwarded-Proto`, or a route changes it.
     pub reads_scheme: bool,
     /// Upstreams, in file order.
     pub upstreams: TiVec<UpstreamIndex, Arc<Upstream>>,
@@ -78,26 +76,26 @@ pub struct Snapshot {
     pub admin: Admin,
     /// The store.
     pub store: crate::store::Settings,
-    /// What belongs to none of these.
+    /// Settings that belong to no table of the file.
     pub general: General,
 }
 
-/// What stands before the first table of the file.
+/// Settings that come before the first table of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct General {
-    /// Worker threads; none means one per core.
+    /// Number of worker threads; `None` means one per core.
     pub workers: Option<usize>,
     /// Which limit headers answers carry.
     pub ratelimit_headers: RateLimitHeaders,
-    /// The field in which each request is given an id, if any.
+    /// The field that carries each request's id, if requests are given one.
     pub request_id: Option<HeaderName>,
-    /// Callers whose responses say how the request was decided.
+    /// Networks of the clients whose responses say how their request was decided.
     pub debug_from: Vec<IpNet>,
-    /// How long the gateway is not ready but still accepts after SIGTERM.
+    /// How long the gateway still accepts connections after SIGTERM while it reports that it is not ready.
     pub shutdown_delay: Duration,
-    /// How long requests in flight may take after that.
+    /// How long requests in flight may take after `shutdown_delay`.
     pub shutdown_grace: Duration,
-    /// Whether the file is read again when it, or another one that it names, changes.
+    /// Whether the configuration is reloaded when its file, or another one that it names, changes.
     pub watch: bool,
 }
 
@@ -107,33 +105,33 @@ pub struct General {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Route {
-    /// The policies that apply, the default ones and its own, each once, in order.
+    /// Policies that apply: the default ones and the route's own, each once, in order.
     pub policies: SmallVec<[AppliedPolicy; 1]>,
-    /// Where it forwards to.
+    /// The upstream that requests are forwarded to.
     pub upstream: UpstreamIndex,
-    /// What these policies read of a request, if anything.
+    /// What the route's policies read of a request, and whether its upstream reads claims; `None` if neither.
     pub reads: Option<Box<Reads>>,
-    /// What they read of bodies, if any of them does.
+    /// What the route's policies read from bodies, if any of them does.
     pub bodies: Option<Arc<RouteBodies>>,
-    /// What is changed in the fields of messages, if anything.
+    /// Changes to the fields of requests and answers, if there are any.
     pub changes: Option<Box<RouteChanges>>,
     /// What is done to the path before it is forwarded.
     pub path_change: PathChange,
     /// How long the upstream's response head may take.
     pub response_timeout: Duration,
-    /// How long the upstream's response body may stand still; none: for ever.
+    /// How long the upstream's response body may make no progress; `None` means for ever.
     pub body_timeout: Option<Duration>,
     /// Whether the client's Host goes to the upstream; otherwise the endpoint's does.
     pub preserve_host: bool,
-    /// Whether `%2F` may stand in the path.
+    /// Whether the path may contain an encoded slash or backslash (`%2F`, `%5C`).
     pub encoded_slash: EncodedSlash,
-    /// Most bytes of a request's body, if the route says so.
+    /// Most bytes of a request's body; `None` leaves that to the listener.
     pub max_body_bytes: Option<u64>,
-    /// Origins whose pages may read what the gateway itself answers, as `Origin` has them, or `*`.
+    /// Web origins whose pages may read the gateway's own answers, as spelled in `Origin`, or `*`.
     pub cors_origins: Box<[HeaderValue]>,
-    /// What a connection may be upgraded to, in lower case.
+    /// Protocols that a connection may be upgraded to, in lower case.
     pub upgrades: Box<[Box<str>]>,
-    /// The pattern as the file has it, with method and host if any: the route's name in log and metrics.
+    /// The pattern as written in the file, with method and host if any: the route's name in log and metrics.
     pub name: Arc<str>,
     /// Headers that the route, its policies or its upstream go by, which `Connection` must not name.
     pub decisive_headers: Vec<HeaderName>,
@@ -142,16 +140,16 @@ pub struct Route {
 const _: () = assert!(mem::offset_of!(Route, decisive_headers) <= 3 * 64);
 
 impl Route {
-    /// Whether its policies or its upstream read claims of tokens.
+    /// Whether the route's policies or its upstream read claims of tokens.
     pub fn reads_claims(&self) -> bool {
         self.reads.as_ref().is_some_and(|reads| reads.has_claims())
     }
 
-    /// Looks for what origins could read differently of what its policies read; `joined` are the headers that had several
-    /// lines and have one now.
+    /// Refuses a request if origins could read a value that the route's policies read differently; `joined` are the
+    /// headers whose several lines have become one.
     ///
     /// # Errors
-    /// As [`Reads::check`].
+    /// The same as those of [`Reads::check`].
     pub fn check_reads(
         &self,
         headers: &HeaderMap,
@@ -165,28 +163,28 @@ impl Route {
     }
 }
 
-/// Whether an encoded slash may stand in a route's path.
+/// Whether a route's path may contain an encoded slash or backslash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EncodedSlash {
-    /// 400.
+    /// The request is refused with 400.
     #[default]
     Reject,
-    /// It stays encoded and is no separator.
+    /// The slash stays encoded and separates no segments.
     Keep,
 }
 
 /// A policy on a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppliedPolicy {
-    /// Which one.
+    /// The policy.
     pub policy: PolicyIndex,
     /// Units that a request costs here: the route's cost, or the policy's.
     pub cost: u64,
-    /// How bodies tell it here, if they do.
+    /// How bodies report the cost on this route, if they do.
     pub body_cost: Option<Arc<BodyCost<NumberIndex>>>,
 }
 
-/// What a unit is called where the file does not say it.
+/// What a unit is called if the file does not name it.
 pub const REQUESTS: &str = "requests";
 
 /// Which limit headers answers carry.
@@ -197,9 +195,9 @@ pub enum RateLimitHeaders {
     Ietf,
     /// `X-RateLimit-Limit`, `-Remaining`, `-Reset`.
     X,
-    /// Both.
+    /// Both kinds.
     Both,
-    /// None.
+    /// No limit headers.
     Off,
 }
 
@@ -208,15 +206,15 @@ pub enum RateLimitHeaders {
 pub struct Log {
     /// The least severe level of events that are logged.
     pub level: tracing::Level,
-    /// The shape of lines; none means text on a terminal, and JSON otherwise.
+    /// The format of lines; `None` means text on a terminal and JSON elsewhere.
     pub format: Option<LogFormat>,
-    /// Which requests the access log has.
+    /// Which requests are in the access log.
     pub access: AccessLog,
-    /// Where events go; none means standard output. Reopened on SIGHUP and SIGUSR1.
+    /// The file that events go to; `None` means standard output. It is reopened on SIGHUP and SIGUSR1.
     pub file: Option<PathBuf>,
-    /// Where the access log goes; none means where events go.
+    /// The file that the access log goes to; `None` means where events go.
     pub access_file: Option<PathBuf>,
-    /// How much of a client's headers is shown.
+    /// How much is shown of client values that may be secret, such as headers.
     pub clients: ClientNames,
 }
 
@@ -233,8 +231,8 @@ impl Log {
 /// The admin port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Admin {
-    /// Where it listens; none means that it is off.
+    /// Where the admin port listens; `None` means that it is off.
     pub address: Option<SocketAddr>,
-    /// The token required to change anything there, or to ask for clients.
+    /// The token that is required to change anything through the port, or to look up clients.
     pub token: Option<crate::store::Secret>,
 }

@@ -3,8 +3,8 @@
 --
 -- Value: a string, start (7 bytes, µs) and used (7), big-endian. No value: nothing used.
 -- The window's start is in the value, so no key name is ever built from a time.
--- x = window in µs, y = how much later than the server's the times are at which it is kept, so that
--- partitions' windows begin at different times. Of algorithm 8 a window begins with its first unit.
+-- x = window in µs, y = phase in µs: the times here are later than the server's by it, so that the
+-- partitions' windows begin at different times. With algorithm 8, a window begins with its first unit.
 -- Work: one read and at most one write.
 
 local shifted, value = now + y, call("GET", key)

@@ -21,5 +21,5 @@ for at = 1, #(is_known or ""), 35 do
     rows = rows .. pack(">I7I7I7I7I7", holder, units, last, seen, math.min(ends, latest))
   end
 end
--- What the gateway announced after it asked has the units in it.
+-- If the gateway announced after it asked, `own` already has the units that it asked for.
 local fits = others + own - (y < announced and asked or 0) <= room

@@ -1,6 +1,6 @@
 
--- Notes how many units a gateway holds. The facts say whether it is to say so again (1 byte: this is older than what
--- was seen), and how many all hold (7).
+-- Notes how many units a gateway holds. The facts say whether it must announce that again (1 byte, 1 if this is older
+-- than what was seen), and how many units all gateways hold (7).
 local function release(key, amount, charge, room, x, y, rows, gateway, others, own, announced, highest)
   if y < highest then
     return pack(">BI7", 1, others + own)

@@ -1,4 +1,4 @@
--- penalty: whoever was refused is refused until a time.
+-- penalty: a client that was refused stays refused until a time.
 --
 -- Value: a string, the end of the last penalty (7 bytes, µs) and how long it was (7), big-endian. No value: none.
 -- x = how long a first penalty is, in µs; y = how many times longer a further one is that begins within a day of the

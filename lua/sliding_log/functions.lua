@@ -27,9 +27,9 @@ local function block_of(key, view, number)
   return call("LINDEX", key, number - 1) or error("a log without a block", 0)
 end
 
--- Passes entries, from a place in a block on whose units before it are `passed`, for as long as `passes`
--- says so of time and units of an entry, or of all that is left of a block. Returns where the first is
--- that it does not pass, and its time and units.
+-- Passes entries, from `place` in block `number` on, before which that block has `passed` units, as long as
+-- `passes` agrees, given the time and the units of one entry, or the newest time and the units of all that is
+-- left of a block. Returns block, place, and units before it, of the first entry not passed, its time and units.
 local function advance(key, view, number, place, passed, passes)
   while number <= view.blocks do
     local is_whole = false
@@ -71,7 +71,7 @@ local function forget_while(key, view, is_spent)
   view.sum, view.is_changed = sum, true
 end
 
--- Brings the list to what the view shows, which then begins with its first block.
+-- Makes the list the same as the view, and drops the blocks before the view's first from both.
 local function write(key, view, window)
   if view.sum == 0 then
     call("DEL", key)
@@ -141,8 +141,8 @@ local function append(key, view, units)
   view.last = view.last .. pack(ENTRY, view.at, units)
 end
 
--- Returns the sum, the time of the newest entry, and as one entry each those that have to age until
--- the sum is at most one target and then the other.
+-- Returns the sum, the time of the newest entry, and one entry for each of at most two targets: it
+-- stands for the entries that have to age until the sum is at most that target.
 local function facts_of(key, view, room, limit)
   local sum = view.sum
   if sum == 0 then

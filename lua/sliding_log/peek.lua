@@ -1,5 +1,5 @@
 
--- Found is one table, which commit and release bring up to date.
+-- The state is one table, which commit and release bring up to date.
 local window, head = x, call("LINDEX", key, "-1")
 local is_known, view = head, nil
 if head then

@@ -5,7 +5,7 @@ local function replace(key, view, number, block, amount)
   local function closed(of)
     return unpack(ENTRY, view.index, (of - 1) * ENTRY_BYTES + 1)
   end
-  -- Blocks `number` and the next become one, of which the index says this, unless it is the last.
+  -- Joins block `number` and the next into `both`; `entry` is for the index, nil if that is the last block.
   local function join(number, both, entry)
     local first, rest = sub(view.index, 1, (number - 1) * ENTRY_BYTES), ""
     call("LSET", key, number - 1, "")

@@ -5,13 +5,13 @@
 -- units of all buckets (7; means nothing where counts have 7 bytes), then the buckets that hold
 -- units, oldest first: index modulo INDEXES (INDEX_BYTES: 1, or 2 of 128 and more buckets) and units
 -- (4 or 7). No value: nothing used.
--- x = bucket in µs; y = buckets, and in steps of PHASE how much later than the server's the times are at
--- which it is kept, so that partitions' buckets begin at different times.
+-- x = bucket in µs; y = buckets, and in steps of PHASE the phase in µs: the times here are later than the
+-- server's by it, so that the partitions' buckets begin at different times.
 -- Work: one read and at most one write; at most one bucket more than y says is looked at, mostly two.
 --
--- Found are: the bucket to decide in; the value, where in it the first bucket begins that still counts
--- (beyond FIRST: some have gone), bytes per count, the newest bucket, the units of all that count;
--- and the units that count as spent now.
+-- The state is: the bucket to decide in; the value; where in it the first bucket that still counts begins
+-- (beyond FIRST if some have gone); bytes per count; the newest bucket; the units of all that count; and
+-- the units from far ahead, which count as spent now.
 
 local FIRST = 16
 local floor, width, buckets, shifted = math.floor, x, y, now

@@ -1,4 +1,4 @@
-//! One log line: key by key, as JSON or as text, whatever bytes a client sent.
+//! One log line: written key by key, as JSON or as text, whatever bytes a client sent.
 //!
 //! Both shapes escape alike: a value is valid UTF-8 of printable characters, and everything else
 //! becomes `\u….` or the replacement character. So a line is one line on every terminal and in
@@ -13,14 +13,14 @@ pub(super) struct LogLine<'b> {
     format: LogFormat,
 }
 
-/// A key as each shape has it, with what stands around it: a line has some twenty, each written by one copy.
+/// A key as each shape writes it, with its separators, so that each of a line's twenty or so keys is a single copy.
 #[derive(Clone, Copy)]
 pub(super) struct LogKey {
     pub(super) json: &'static str,
     pub(super) text: &'static str,
 }
 
-/// Makes a key of its name.
+/// Makes a [`LogKey`] from its name.
 macro_rules! key {
     ($name:literal) => {
         $crate::access_log::line::LogKey {
@@ -86,7 +86,7 @@ impl<'b> LogLine<'b> {
         self.items(key, values, Self::digits);
     }
 
-    /// Adds a list, each item as `write` does.
+    /// Adds a list, each item of which `write` writes.
     fn items<V>(
         &mut self,
         key: LogKey,
@@ -207,7 +207,7 @@ impl<'b> LogLine<'b> {
     }
 }
 
-/// Where a byte means only itself: [`IN_QUOTES`], and in a text without quotes ([`IN_TEXT`]).
+/// In which values a byte means only itself: in those in quotes ([`IN_QUOTES`]), and in text without ([`IN_TEXT`]).
 const PLAIN: [u8; 256] = {
     let (mut plain, mut byte) = ([0; 256], b' ');
     while byte <= b'~' {
@@ -223,7 +223,7 @@ const PLAIN: [u8; 256] = {
 const IN_QUOTES: u8 = 1;
 const IN_TEXT: u8 = 2;
 
-/// Says whether a character shows as itself: no control, and nothing that breaks or reorders a line.
+/// Whether a character shows as itself: it is not a control character, and neither breaks nor reorders a line.
 fn is_printable(character: char) -> bool {
     !character.is_control()
         && !matches!(character,
@@ -254,10 +254,10 @@ pub(crate) fn rfc3339(at: Timestamp) -> [u8; 27] {
     text
 }
 
-/// Returns year, month and day of a day counted from 1970-01-01.
+/// Returns the year, month and day of a day that is counted from 1970-01-01.
 ///
-/// Years are counted from March, so that the leap day ends one and every month's first day is a
-/// linear function of its number. Eras are the calendar's periods of 400 years.
+/// Years are counted from March, so that a leap day ends its year, and the first day of each month is a linear function
+/// of the month's number. Eras are the calendar's periods of 400 years.
 fn civil_date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468; // From 0000-03-01.
     let (era, day_of_era) = (days / 146_097, days % 146_097);

@@ -1,11 +1,10 @@
 //! The access log: one line per request, formatted by the worker and written by another thread.
 //!
-//! A worker formats records into a block of its own. When the block is full, or [`Writer::flush`]
-//! finds it a few times a second, it goes to the log's [`Output`]. So a request costs a copy of
-//! bytes: no allocation, no wake, no system call. Lines that the output cannot take are dropped and
-//! counted there.
+//! A worker formats records into a block of its own. When the block is full, or [`Writer::flush`] is called, as it is a
+//! few times a second, the block goes to the log's [`Output`]. So a request costs a copy of bytes: no allocation, no
+//! wake-up, no system call. Lines that the output cannot take are dropped, and counted there.
 //!
-//! Whoever fills the [`AccessEntry`] decides which of a client's values are shown in clear.
+//! The code that fills the [`AccessEntry`] decides which of a client's values are shown in clear.
 
 mod line;
 
@@ -19,19 +18,19 @@ use crate::metrics::PolicyOutcome;
 pub(crate) use line::rfc3339;
 use line::{LogLine, key};
 
-/// Which requests the access log has.
+/// Which requests are in the access log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AccessLog {
-    /// Every one.
+    /// Every request.
     #[default]
     All,
-    /// Those the gateway refused.
+    /// Requests that the gateway refused.
     Refused,
-    /// None.
+    /// No request.
     Off,
 }
 
-/// Everything that the access log says of a request.
+/// Everything that the access log says about a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AccessEntry<'a> {
     /// When the request's head was complete.
@@ -40,8 +39,8 @@ pub struct AccessEntry<'a> {
     pub listener: &'a str,
     /// The client in the form that may be shown.
     pub client: &'a [u8],
-    /// The method; empty if the head never became a request: then only the sender and the reason
-    /// are known.
+    /// The method; empty if the head never became a request, so that little more than the sender and the reason is
+    /// known.
     pub method: &'a [u8],
     /// The host asked for; empty if there was none.
     pub host: &'a [u8],
@@ -51,79 +50,78 @@ pub struct AccessEntry<'a> {
     pub protocol: &'a str,
     /// The version of TLS, if the connection is encrypted.
     pub tls_version: Option<&'a str>,
-    /// What the client says that it is; empty if it says nothing.
+    /// The client's `User-Agent`; empty if it sent none.
     pub user_agent: &'a [u8],
     /// The route's name, if one matched.
     pub route: Option<&'a str>,
-    /// The status; none if the client left before it was answered.
+    /// The status; `None` if the client left before it was answered.
     pub status: Option<u16>,
     /// What went wrong, if anything did.
     pub reason: Option<Reason>,
-    /// When the client was told to try again, in seconds.
+    /// Seconds after which the client was told to try again.
     pub retry_after_secs: Option<u64>,
-    /// The endpoint that the request was sent to last, or could not be sent to; none if it was sent to
-    /// none.
+    /// The endpoint to which the request was last sent, or could not be sent; `None` if there was none.
     pub endpoint: Option<&'a str>,
-    /// How often it was tried to send the request to an endpoint, if it was.
+    /// How many attempts there were to send the request to an endpoint.
     pub attempts: Option<u32>,
-    /// Why it failed, or why none could be asked.
+    /// Why the endpoint or the connection failed, or why no endpoint could be asked.
     pub cause: Option<&'a str>,
     /// What each policy of the route did, in order.
     pub policies: &'a [PolicyEntry<'a>],
     /// The quotas that refused, or would have, in the order of their policies.
     pub refusing: &'a [RefusingEntry<'a>],
-    /// The units of the quota that refused, otherwise of the one with the smallest share left.
+    /// Units of the quota that refused, otherwise of the one with the smallest share left; `None` if that is credits.
     pub limit: Option<u64>,
-    /// Units left in it.
+    /// Units left in that quota.
     pub remaining: Option<u64>,
     /// Why the response did not report the cost, if it should have.
     pub cost_missing: Option<MissingCost>,
-    /// Whether it told more than `max_cost`.
+    /// Whether the reported cost was above `max_cost`.
     pub is_cost_capped: bool,
-    /// From the end of the request's head to the end of the answer, in microseconds.
+    /// Time from the end of the request's head to the end of the response, in microseconds.
     pub duration_us: u64,
-    /// From the time the request was sent to the upstream's head, in microseconds.
+    /// Time from the beginning of the first attempt to the head of the upstream's response, in microseconds.
     pub upstream_us: Option<u64>,
     /// How long the request was delayed, in microseconds.
     pub delayed_us: Option<u64>,
-    /// Bytes of the request's body that came.
+    /// Bytes of the request's body that arrived.
     pub received_bytes: u64,
-    /// Bytes of the answer's body that were sent.
+    /// Bytes of the response's body that were sent.
     pub sent_bytes: u64,
     /// Whether a decision was made without the store that should have made it.
     pub is_degraded: bool,
     /// The request's id; empty if it has none.
     pub request_id: &'a [u8],
-    /// The trace that the request is part of; empty if it is part of none.
+    /// Id of the trace that the request is part of; empty if it is part of none.
     pub trace_id: &'a [u8],
 }
 
-/// What the access log says of a policy.
+/// What the access log says about a policy.
 #[derive(Clone, Copy, Debug)]
 pub struct PolicyEntry<'a> {
-    /// Its name.
+    /// Name of the policy.
     pub name: &'a str,
-    /// What it did.
+    /// What the policy did.
     pub outcome: PolicyOutcome,
-    /// Whose quota it counts, in the form that may be shown; empty if the client's address is that, for all
-    /// policies.
+    /// The partition whose quota is counted, in the form that may be shown; empty if that is the client's address for
+    /// all policies.
     pub partition: &'a str,
     /// The override that matched, in the form that may be shown; empty if none did.
     pub tier: &'a str,
-    /// Units that the request was to cost when it was decided.
+    /// Units that the request was expected to cost when it was decided.
     pub cost: u64,
-    /// Units that it was charged in the end.
+    /// Units that the request was charged in the end.
     pub charged: u64,
 }
 
 /// A quota that refused, or would have.
 #[derive(Clone, Copy, Debug)]
 pub struct RefusingEntry<'a> {
-    /// Index of its policy among the entry's.
+    /// Index of the quota's policy among those of the entry.
     pub policy: usize,
-    /// Its name, which begins with its policy's.
+    /// Name of the quota, which begins with its policy's.
     pub quota: &'a str,
-    /// Whether it is tried beside the policy's own.
+    /// Whether the quota is a candidate, tried beside the policy's own.
     pub is_candidate: bool,
 }
 
@@ -143,7 +141,7 @@ impl Writer {
         }
     }
 
-    /// Notes a request, if `access` wants it.
+    /// Writes a request's line, if `access` includes it.
     pub fn record(&self, access: AccessLog, format: LogFormat, entry: &AccessEntry<'_>) {
         if !entry.is_wanted(access) {
             return;
@@ -156,7 +154,7 @@ impl Writer {
         }
     }
 
-    /// Hands over what has gathered; called a few times a second and at the worker's end.
+    /// Hands over the lines gathered so far; called a few times a second and at the worker's end.
     pub fn flush(&self) {
         let mut block = self.block.borrow_mut();
         if block.lines > 0 {
@@ -172,7 +170,7 @@ impl Drop for Writer {
 }
 
 impl AccessEntry<'_> {
-    /// Says whether the access log has this request.
+    /// Whether the access log includes this request.
     fn is_wanted(&self, access: AccessLog) -> bool {
         match access {
             AccessLog::All => true,
@@ -234,7 +232,7 @@ impl AccessEntry<'_> {
         line.end();
     }
 
-    /// Adds what the policies did: in the lists that have an item for each, in the same order.
+    /// Adds what the policies did. Lists that have an item for each policy are in the same order.
     fn write_policies(&self, line: &mut LogLine<'_>) {
         let policies = self.policies;
         line.list(key!("policies"), policies.iter().map(|one| one.name));
@@ -267,7 +265,7 @@ impl AccessEntry<'_> {
         }
     }
 
-    /// Yields what refused in the policies with this outcome: their quotas, or a policy that refused by itself.
+    /// Yields what refused under policies with this outcome: quotas, or the policy itself if none of its quotas did.
     fn refusing(&self, outcome: PolicyOutcome) -> impl Iterator<Item = &str> {
         let with =
             (self.policies.iter().enumerate()).filter(move |(_, one)| one.outcome == outcome);
@@ -279,8 +277,7 @@ impl AccessEntry<'_> {
         })
     }
 
-    /// What the policies did together: refused if one refused, unanswered if one could not be
-    /// asked.
+    /// Returns what the policies did together: refused if one refused, unanswered if one could not be asked.
     fn decision(&self) -> PolicyOutcome {
         let any = |wanted: &PolicyOutcome| self.policies.iter().any(|one| one.outcome == *wanted);
         let decisive = [
@@ -311,7 +308,7 @@ fn empty_block() -> Block {
     }
 }
 
-/// A block is handed over once it has this many bytes.
+/// Bytes at which a block is handed over.
 const BLOCK_BYTES: usize = 8 * 1024;
 
 /// Room for one more ordinary line, so that a block is allocated once.

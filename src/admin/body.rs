@@ -1,5 +1,5 @@
-//! The body of an answer, in pieces: as long as its client has not taken the last one, the connection counts as
-//! being answered.
+//! The body of an answer, sent in pieces: until the client has taken the last one, the connection does not count as
+//! waiting for a request.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use http_body::{Body, Frame, SizeHint};
 /// A body that tells when hyper has taken all of it.
 pub(super) struct AnswerBody {
     rest: Bytes,
-    /// What follows, if the body is a stream.
+    /// Pieces that follow `rest`, if the body is a stream.
     more: Option<LocalBoxStream<'static, Bytes>>,
     _until_taken: WhenDropped,
 }
@@ -22,7 +22,7 @@ pub(super) struct AnswerBody {
 struct WhenDropped(Box<dyn Fn()>);
 
 impl AnswerBody {
-    /// Calls `when_taken` once hyper has taken the last piece, or given up.
+    /// Makes a body that calls `when_taken` once hyper has taken the last piece, or given up.
     pub(super) fn new(
         rest: Bytes,
         more: Option<LocalBoxStream<'static, Bytes>>,
@@ -77,5 +77,5 @@ impl Drop for WhenDropped {
     }
 }
 
-/// Most bytes that hyper takes at once: what it holds back is no more than a few of these.
+/// Most bytes that hyper takes at once, so that it buffers no more than a few times this many.
 const PIECE_BYTES: usize = 16 * 1024;

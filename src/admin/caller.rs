@@ -1,9 +1,9 @@
-//! Who calls the admin port: nobody by a name that could be anybody's, no other site, and nobody without the
-//! token where one is needed.
+//! Who may call the admin port: nobody by a host name that a site could have chosen, no page of another site, and
+//! nobody without the token where one is needed.
 //!
-//! A page of any site can have its visitor's browser ask this port. What it is answered, the page must not read,
-//! and it must change nothing. A browser says for which site it asks (Origin, `Sec-Fetch-Site`). A site whose
-//! name leads here (DNS rebinding) asks for itself, but by that name.
+//! A page of any site can make its visitor's browser send requests to this port. The page must not be able to read the
+//! answers, or to change anything. Browsers tell which site a request comes from (Origin, `Sec-Fetch-Site`). A site
+//! whose name resolves to this machine (DNS rebinding) passes as this port's own, but its requests carry that name.
 
 use std::net::IpAddr;
 
@@ -15,21 +15,21 @@ use super::reply::AdminReply;
 use crate::request::host;
 use crate::store::Secret;
 
-/// What a call does, and so what whoever asks must show.
+/// What a call does, which decides whether it needs the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
-    /// It shows what names no client: nothing.
+    /// Shows nothing that names clients: needs no token.
     Open,
-    /// It shows what may name clients: the token, if there is one.
+    /// Shows what may name clients: needs the token, if one is configured.
     NamesClients,
-    /// It changes something: the token.
+    /// Changes something: needs the token, and is refused if none is configured.
     ChangesState,
 }
 
-/// Whether the request asks for an address or `localhost`, which no site can have lead here. One of
-/// HTTP/1.0 need not say whom it asks, and comes from no browser.
+/// Whether the request's host is an IP address or `localhost`, which no site can choose as its name. A request of
+/// HTTP/1.0 may have no host, and comes from no browser.
 pub(super) fn names_this_machine(head: &Parts) -> bool {
-    // The field must be good even if the target is absolute.
+    // The Host field is checked even if the target names a host itself.
     [&head.uri, &Uri::default()].into_iter().all(|target| {
         host(target, &head.headers, head.version).is_ok_and(|host| {
             let address = host.trim_start_matches('[').trim_end_matches(']');
@@ -38,8 +38,8 @@ pub(super) fn names_this_machine(head: &Parts) -> bool {
     })
 }
 
-/// Whether a browser asks on behalf of a page that does not come from this port. That it goes to the dashboard itself, by
-/// a link, does not count: nobody but its user sees what it gets.
+/// Whether a browser asks on behalf of a page that does not come from this port. Following a link to the dashboard does
+/// not count, because only the browser's user sees the answer.
 pub(super) fn is_of_another_site(head: &Parts) -> bool {
     let headers = &head.headers;
     let is = |name: HeaderName, value: &str| headers.get(name).is_some_and(|field| field == value);
@@ -65,10 +65,10 @@ pub(super) fn is_of_another_site(head: &Parts) -> bool {
         || sites.any(|site| !matches!(site.as_bytes(), b"same-origin" | b"none"))
 }
 
-/// Lets a call through that needs no token, or comes with the right one.
+/// Admits a call that needs no token, or comes with the right one.
 ///
 /// # Errors
-/// What to refuse it with.
+/// The reply that refuses the call.
 pub(super) fn authorize(
     access: Access,
     token: Option<&Secret>,
@@ -104,17 +104,17 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     (scheme.eq_ignore_ascii_case(b"Bearer ") && !token.is_empty()).then(|| token.trim_ascii())
 }
 
-/// Compares two tokens in a time that depends on neither. Their digests are compared, as they have one length.
+/// Compares two tokens in a time that depends on neither; compares their digests, because these have the same length.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     let [one, other] = [one, other].map(blake3::hash);
     constant_time::verify_slices_are_equal(one.as_bytes(), other.as_bytes()).is_ok()
 }
 
-/// How a browser asks, and for what (W3C Fetch Metadata).
+/// Fields in which a browser states a request's mode and destination (W3C Fetch Metadata).
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
-/// On behalf of which site (the same).
+/// Field in which a browser states how the requesting site relates to this one (W3C Fetch Metadata).
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 const MISSING: &str = "Bearer realm=\"tollgate admin\"";

@@ -1,5 +1,5 @@
-//! The dashboard: one page, embedded in the binary. It asks the API for all that it shows, as any client does, so it is
-//! served to whoever may ask for the port.
+//! The dashboard: one page, embedded in the binary. It holds no data of its own and asks the API for everything, like
+//! any other client, so it is served without a token.
 
 use http::header::{CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, StatusCode};
@@ -26,7 +26,7 @@ macro_rules! page_files {
     };
 }
 
-/// Every file but the page itself.
+/// Every file except the page itself.
 static FILES: &[PageFile] = page_files![
     "src/admin/dashboard" / "actions.js" JAVASCRIPT
     "src/admin/dashboard" / "api.js" JAVASCRIPT
@@ -54,7 +54,7 @@ static FILES: &[PageFile] = page_files![
     "third_party/uplot" / "uPlot.min.css" CSS
 ];
 
-/// Answers a browser with the page, and others with a list of what there is.
+/// Answers a browser with the page, and other clients with a list of the port's paths.
 pub(super) fn index(request: &AdminRequest) -> AdminReply {
     if request.accepts("text/html") {
         file("text/html; charset=utf-8", INDEX)
@@ -88,12 +88,12 @@ fn file(content_type: &'static str, content: &'static [u8]) -> AdminReply {
     reply
 }
 
-/// Where the files are.
+/// Path under which the page's files are.
 pub(super) const FOLDER: &str = "/dashboard/";
-/// The path of all of them, as the table of calls has it.
+/// Path of all these files in the table of calls.
 pub(super) const FILE: &str = "/dashboard/{file}";
 
-/// What the page may do: ask this port, and nothing else.
+/// Content security policy of the page: it may load from this port, and do nothing else.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";

@@ -1,7 +1,7 @@
-//! One request: refused, or read to its end and answered.
+//! One request: refused, or read to its end.
 //!
-//! The order matters: what comes through a gateway or from another site learns nothing, not even which paths
-//! there are; who has no token has no content read.
+//! The order matters: a request that comes through a gateway or from another site learns nothing, not even which paths
+//! exist; and no content is read from a client without the token.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::config::value::did_you_mean;
 use crate::request::cdn_loop;
 use crate::store::Session;
 
-/// Reads a request to its end, or says why it is refused.
+/// Reads a request to its end, and finds its call; or returns the reply that refuses it.
 pub(super) async fn receive(
     request: Request<Incoming>,
     peer: SocketAddr,
@@ -53,7 +53,7 @@ pub(super) async fn receive(
     Ok((call, request))
 }
 
-/// Finds what a request asks for, if it may.
+/// Finds the call that a request asks for, if the request is allowed.
 fn allowed(head: &Parts, state: &AdminState) -> Result<&'static AdminCall, AdminReply> {
     let forbidden = |detail| AdminReply::problem(StatusCode::FORBIDDEN, detail);
     if cdn_loop::passes(&head.headers) > 0 {

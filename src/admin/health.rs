@@ -10,17 +10,17 @@ use super::reply::AdminReply;
 use super::request::AdminRequest;
 use crate::metrics::{Exposition, RedisUsage};
 
-/// Says what there is.
+/// Lists the port's paths.
 pub(super) fn index() -> AdminReply {
     AdminReply::text(StatusCode::OK, INDEX)
 }
 
-/// Says that the process runs.
+/// Answers that the process runs.
 pub(super) fn live() -> AdminReply {
     AdminReply::text(StatusCode::OK, "ok\n")
 }
 
-/// Says whether the gateway wants traffic, and what is amiss nevertheless.
+/// Answers whether the gateway wants traffic, and lists problems that do not keep it from serving.
 pub(super) fn ready(request: &AdminRequest) -> AdminReply {
     if !request.state.is_ready() {
         return AdminReply::text(StatusCode::SERVICE_UNAVAILABLE, "not ready\n");
@@ -43,7 +43,7 @@ pub(super) fn ready(request: &AdminRequest) -> AdminReply {
     AdminReply::text(StatusCode::OK, body)
 }
 
-/// Says which servers may lose balances, if clients have any.
+/// Returns a warning for each Redis server that may lose credits, if any policy has credits.
 fn credits(request: &AdminRequest, redis: Option<&RedisUsage>) -> String {
     let live = request.state.process.live();
     let mut policies = live.snapshot.policies.iter();
@@ -69,7 +69,7 @@ fn credits(request: &AdminRequest, redis: Option<&RedisUsage>) -> String {
 }
 
 /// Renders the metrics on another thread, because the time it takes grows with the file's
-/// routes, and the acceptors live on this one. One scrape is rendered at a time, whoever asks.
+/// routes, and the acceptors run on the control thread. Only one scrape is rendered at a time.
 pub(super) async fn scrape(request: &AdminRequest) -> AdminReply {
     let exposition = Exposition::accepted_by(&request.head.headers);
     let turn = request.state.rendering.lock().await;

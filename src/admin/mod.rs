@@ -1,10 +1,10 @@
 //! The private port: health for load balancers, metrics for Prometheus, and an API for operators.
 //!
 //! It is an HTTP/1.1 server of its own on the control runtime, never on a worker, so it answers while
-//! workers are busy, and its readers cannot slow them. [`mod@serve`] holds the connections, [`table`] lists
-//! what can be asked and who may ask it, [`dispatch`] refuses or answers one request, `api` has the answers in
-//! JSON. No header earns trust but a token: the others that are read ([`caller`]) only tell whom to refuse,
-//! which is what comes through a gateway, or from a browser on behalf of another site.
+//! workers are busy, and its clients cannot slow them. [`mod@serve`] holds the connections, [`table`] lists
+//! the calls and the access that each needs, [`dispatch`] refuses or receives one request, `api` answers in
+//! JSON. Only a token earns trust. The other fields that are read ([`caller`]) only tell whom to refuse:
+//! requests that come through a gateway, or from a browser on behalf of another site.
 
 mod api;
 mod body;

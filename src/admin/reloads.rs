@@ -1,4 +1,4 @@
-//! What the admin port knows of reloads: whoever owns the gateway's file does them.
+//! Reloads as the admin port sees them; the gateway, which owns the file, does them.
 
 use std::fmt::{self, Debug};
 use std::net::SocketAddr;
@@ -10,43 +10,43 @@ use serde_json::Value;
 use crate::clock::Timestamp;
 use crate::snapshot::Snapshot;
 
-/// Reloads the file that the gateway was started with, and remembers what came of it.
+/// Reloads the file that the gateway was started with, and remembers the result.
 pub trait ReloadControl: Debug + Send + Sync {
-    /// Reads the file again and puts it in force, or says why not. Blocks; reloads take turns.
+    /// Reads the file again and puts it in force; the report says why, if that failed. Blocks; reloads take turns.
     fn reload(&self, source: ReloadSource) -> Arc<ReloadReport>;
 
-    /// Reads the file again, and says what would come of a reload.
+    /// Reads the file again, and returns what a reload would do.
     fn preview(&self, source: ReloadSource) -> ReloadPreview;
 
-    /// Returns what came of the last reload; none if there has been none.
+    /// Returns the report of the last reload; `None` if there has been none.
     fn last(&self) -> Option<Arc<ReloadReport>>;
 
-    /// Returns the file's absolute path; none if the gateway was not started from one.
+    /// Returns the file's absolute path; `None` if the gateway was not started from a file.
     fn path(&self) -> Option<PathBuf>;
 
     /// Describes the configuration in force, without secrets.
     fn configuration(&self) -> Value;
 }
 
-/// What would come of a reload.
+/// What a reload would do.
 #[derive(Debug)]
 pub struct ReloadPreview {
-    /// What it would say.
+    /// Report that the reload would give.
     pub report: ReloadReport,
-    /// What it would put in force; none if the file stays out.
+    /// Configuration that the reload would put in force; `None` if it would fail.
     pub config: Option<PreviewedConfig>,
 }
 
 /// A configuration that a reload would put in force.
 #[derive(Debug)]
 pub struct PreviewedConfig {
-    /// It.
+    /// The configuration itself.
     pub snapshot: Snapshot,
-    /// The key of its partition ids.
+    /// Key of the partition ids under this configuration.
     pub partition_key: [u8; 32],
 }
 
-/// Who asked for a reload.
+/// What triggered a reload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReloadSource {
     /// A signal.
@@ -57,12 +57,12 @@ pub enum ReloadSource {
     Admin(SocketAddr),
 }
 
-/// What came of a reload.
+/// Result of a reload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReloadReport {
-    /// When it ended, by wall time.
+    /// When the reload ended, by wall time.
     pub time: Timestamp,
-    /// Who asked for it.
+    /// What triggered the reload.
     pub source: ReloadSource,
     /// Whether the file is in force.
     pub outcome: ReloadOutcome,
@@ -71,31 +71,31 @@ pub struct ReloadReport {
 /// Whether a file that was read again is in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReloadOutcome {
-    /// It is.
+    /// The file is in force.
     Applied {
-        /// What is different now, one line each.
+        /// Changes that are in force now, one line each.
         changes: Vec<String>,
-        /// What keeps its old value until a restart, one line for each key.
+        /// Changed keys that keep their old values until a restart, one line each.
         needs_restart: Vec<String>,
-        /// What is valid, but probably not what was meant.
+        /// Settings that are valid, but probably not what was meant.
         warnings: Vec<String>,
     },
-    /// It has mistakes; the old configuration stays.
+    /// The file has mistakes; the old configuration stays.
     Mistakes {
-        /// Each as one line.
+        /// The mistakes, one line each.
         lines: Vec<String>,
-        /// All of them, as `tollgate check` prints them.
+        /// All mistakes, as `tollgate check` prints them.
         report: String,
     },
-    /// It cannot be read; the old configuration stays.
+    /// The file cannot be read; the old configuration stays.
     Unreadable {
-        /// Why.
+        /// Why the file cannot be read.
         error: String,
     },
 }
 
 impl ReloadOutcome {
-    /// Names it.
+    /// Returns the outcome's name in the API.
     pub(super) fn word(&self) -> &'static str {
         match self {
             Self::Applied { .. } => "applied",

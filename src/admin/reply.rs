@@ -1,4 +1,4 @@
-//! What the admin port answers: text, JSON, or a problem (RFC 9457), never kept by a cache.
+//! Answers of the admin port: text, JSON, events, or a problem (RFC 9457), never stored by a cache.
 
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
@@ -16,12 +16,12 @@ pub(super) struct AdminReply {
 /// The content of an answer.
 pub(super) enum ReplyBody {
     Whole(Bytes),
-    /// What comes while it is read, with no end of its own.
+    /// Pieces that are sent as they come; they may never end.
     Stream(BoxStream<'static, Bytes>),
 }
 
 impl AdminReply {
-    /// Answers with a body of that type.
+    /// Answers with a body of that content type.
     pub(super) fn new(
         status: StatusCode,
         content_type: &'static str,
@@ -57,12 +57,12 @@ impl AdminReply {
         Self::new(StatusCode::OK, JSON, format!("{value}\n"))
     }
 
-    /// Refuses; `detail` says why, and what to do.
+    /// Refuses a request; `detail` says why, and what to do.
     pub(super) fn problem(status: StatusCode, detail: impl AsRef<str>) -> Self {
         Self::problem_with(status, detail, Value::Null)
     }
 
-    /// Refuses; `more` has further members.
+    /// Refuses a request; the problem also has the members of `more`.
     pub(super) fn problem_with(status: StatusCode, detail: impl AsRef<str>, more: Value) -> Self {
         let mut body = json!({
             "type": "about:blank",
@@ -85,7 +85,7 @@ impl AdminReply {
         reply
     }
 
-    /// Asks for a token, or for another one.
+    /// Refuses a request whose token is missing or wrong.
     pub(super) fn unauthorized(challenge: &'static str, detail: &str) -> Self {
         let mut reply = Self::problem(StatusCode::UNAUTHORIZED, detail);
         let challenge = HeaderValue::from_static(challenge);
@@ -93,7 +93,7 @@ impl AdminReply {
         reply
     }
 
-    /// Closes the connection afterwards.
+    /// Has the connection closed after this answer.
     pub(super) fn closing(mut self) -> Self {
         let close = HeaderValue::from_static("close");
         self.fields.push((CONNECTION, close));

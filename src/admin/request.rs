@@ -13,24 +13,24 @@ use super::reply::AdminReply;
 use super::state::AdminState;
 use crate::store::Session;
 
-/// A request to the admin port, read to its end, and what it can be answered from.
+/// A request to the admin port, read to its end, with everything that is needed to answer it.
 ///
 /// It lives on the control thread.
 pub(super) struct AdminRequest {
-    /// What is running.
+    /// State of the gateway.
     pub(super) state: Arc<AdminState>,
-    /// The control thread's way to the counters.
+    /// The control thread's session with the store.
     pub(super) session: Session,
-    /// Who asks.
+    /// Address of the client.
     pub(super) peer: SocketAddr,
-    /// Its head.
+    /// Head of the request.
     pub(super) head: Parts,
-    /// Its content.
+    /// Content of the request.
     pub(super) content: Bytes,
 }
 
 impl AdminRequest {
-    /// Says whether whoever asks names this type of content as one that it accepts.
+    /// Whether the client's Accept fields name this content type.
     pub(super) fn accepts(&self, content_type: &str) -> bool {
         let values = self.head.headers.get_all(ACCEPT).iter();
         let values = values.filter_map(|value| value.to_str().ok());
@@ -41,10 +41,10 @@ impl AdminRequest {
         })
     }
 
-    /// Reads the query, of which none but the `known` parameters are expected, each once at most.
+    /// Reads the query, which may have only the `known` parameters, each of them once.
     ///
     /// # Errors
-    /// What to refuse the request with.
+    /// The reply that refuses the request.
     pub(super) fn query(&self, known: &[&str]) -> Result<HashMap<String, String>, AdminReply> {
         let wrong = |detail: String| AdminReply::problem(StatusCode::BAD_REQUEST, detail);
         let mut found = HashMap::new();
@@ -66,10 +66,10 @@ impl AdminRequest {
         Ok(found)
     }
 
-    /// Reads the content as a JSON object with none but the `known` members; no content is an empty one.
+    /// Reads the content as a JSON object with only the `known` members; no content counts as an empty object.
     ///
     /// # Errors
-    /// What to refuse the request with.
+    /// The reply that refuses the request.
     pub(super) fn members(&self, known: &[&str]) -> Result<Map<String, Value>, AdminReply> {
         if self.content.is_empty() {
             return Ok(Map::new());

@@ -1,4 +1,4 @@
-//! Server-sent events: what was, and then each thing that follows, as it happens.
+//! Server-sent events: first those of the past, then each new one as it happens.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::timeout;
 
-/// Writes an event; `event` names it, unless it is the usual one.
+/// Writes an event; `event` is its type, unless that is the default one.
 pub(super) fn message(event: Option<&str>, data: impl std::fmt::Display) -> Bytes {
     Bytes::from(match event {
         Some(event) => format!("event: {event}\ndata: {data}\n\n"),
@@ -16,12 +16,12 @@ pub(super) fn message(event: Option<&str>, data: impl std::fmt::Display) -> Byte
     })
 }
 
-/// Returns a comment that shows that the stream stands.
+/// Returns a comment, which shows that the stream is alive.
 pub(super) fn heartbeat() -> Bytes {
     Bytes::from_static(b":\n\n")
 }
 
-/// Sends what was, and then what follows. When that is nothing for a while, a comment shows that the stream stands.
+/// Sends the events `was`, then those that follow. If none comes for a while, a comment shows that the stream is alive.
 pub(super) fn follow<T: Clone + Send + 'static>(
     was: Vec<Bytes>,
     follows: Receiver<T>,
@@ -39,5 +39,5 @@ pub(super) fn follow<T: Clone + Send + 'static>(
     stream::iter(was).chain(follows).boxed()
 }
 
-/// How long a stream says nothing at most.
+/// Longest time without an event before a stream sends a comment.
 pub(super) const HEARTBEAT_AFTER: Duration = Duration::from_secs(10);

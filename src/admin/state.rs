@@ -1,4 +1,4 @@
-//! What the admin port reads and acts on.
+//! The state that the admin port reads and acts on.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -13,28 +13,28 @@ use crate::keys::ActiveSources;
 use crate::logging::RecentEvents;
 use crate::proxy::process::Process;
 
-/// What the admin port reads and acts on.
+/// State that the admin port reads and acts on.
 #[derive(Debug)]
 pub struct AdminState {
     /// Whether the gateway wants traffic: set once it listens, cleared when it drains.
     pub is_ready: AtomicBool,
-    /// What is running.
+    /// The running gateway: configuration, store, metrics.
     pub process: Arc<Process>,
-    /// The file in force, and what operators ordered beside it.
+    /// File and directives in force.
     pub sources: Arc<ActiveSources>,
-    /// Reloads the file, and remembers what came of it.
+    /// Reloads the file, and remembers the result of the last reload.
     pub(super) reloads: Arc<dyn ReloadControl>,
     /// When the gateway started, by wall time.
     pub(super) started: Timestamp,
-    /// The last events, once they are logged.
+    /// Latest events of the log, once events are logged.
     events: OnceLock<RecentEvents>,
-    /// Hears of upgrades that are asked for, if anybody does.
+    /// Takes requests for an upgrade to the process's main loop, if it receives them.
     upgrades: OnceLock<mpsc::Sender<UpgradeRequest>>,
-    /// What was counted lately, for those that watch.
+    /// Recent counts, for clients that watch them.
     pub(super) live: LiveFeed,
-    /// Held while metrics or what runs are rendered.
+    /// Locked while metrics or an answer of the API are rendered.
     pub(super) rendering: Mutex<()>,
-    /// Held while a reload is under way, so that those that wait for one take no threads.
+    /// Locked while a reload or a preview is under way, so that those that wait for their turn take no threads.
     pub(super) reloading: Mutex<()>,
 }
 
@@ -59,23 +59,23 @@ impl AdminState {
         }
     }
 
-    /// Shows these events; the first call counts.
+    /// Shows these events; only the first call has an effect.
     pub fn show_events(&self, events: RecentEvents) {
         let _ = self.events.set(events);
     }
 
-    /// Has upgrades done by whoever receives these requests; the first call counts.
+    /// Sends requests for an upgrade to `requests`; only the first call has an effect.
     pub fn upgrade_by(&self, requests: mpsc::Sender<UpgradeRequest>) {
         let _ = self.upgrades.set(requests);
     }
 
-    /// Asks for an upgrade; returns false if nobody hears.
+    /// Asks for an upgrade; returns false if nobody receives the request.
     pub(super) fn ask_for_upgrade(&self, request: UpgradeRequest) -> bool {
         let upgrades = self.upgrades.get();
         upgrades.is_some_and(|requests| requests.try_send(request).is_ok())
     }
 
-    /// Returns the last events; none are kept before they are logged.
+    /// Returns the latest events; there are none before events are logged.
     pub(super) fn events(&self) -> RecentEvents {
         self.events.get().cloned().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! What can be asked of the admin port: one row for each method and path.
+//! The calls of the admin port: one row for each method and path.
 
 use futures_util::future::LocalBoxFuture;
 use http::Method;
@@ -8,14 +8,14 @@ use super::reply::AdminReply;
 use super::request::AdminRequest;
 use super::{api, dashboard, health};
 
-/// A row of the table.
+/// A call of the admin port: a row of the table.
 pub(super) struct AdminCall {
     pub(super) method: Method,
-    /// The whole path, as it is sent; but for the files of the dashboard, which have one row.
+    /// Whole path as it is sent, except for the files of the dashboard, which share one row.
     pub(super) path: &'static str,
-    /// What whoever asks must show.
+    /// What the call does, and so whether it needs the token.
     pub(super) access: Access,
-    /// Answers it.
+    /// Answers the call.
     pub(super) answer: Answering,
 }
 
@@ -140,7 +140,7 @@ const fn post(path: &'static str, access: Access, answer: Answering) -> AdminCal
     }
 }
 
-/// Yields the method and the path of every call, HEAD aside.
+/// Yields the method and the path of every call, except HEAD.
 pub fn calls() -> impl Iterator<Item = (&'static Method, &'static str)> {
     CALLS.iter().map(|call| (&call.method, call.path))
 }

@@ -1,33 +1,33 @@
-//! What the admin port knows of upgrades: whoever started the gateway does them.
+//! Upgrades as the admin port sees them; the process's main loop does them.
 
 use std::net::SocketAddr;
 
 use tokio::sync::oneshot;
 
-/// A client of the admin port wants the binary to be started again.
+/// A client's request to start the binary again and hand over to the new process.
 #[derive(Debug)]
 pub struct UpgradeRequest {
-    /// Who.
+    /// Address of the client.
     pub peer: SocketAddr,
-    /// Is told what came of it.
+    /// Receives the result of the upgrade.
     pub report: oneshot::Sender<UpgradeReport>,
 }
 
-/// What came of an upgrade.
+/// Result of an upgrade.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UpgradeReport {
     /// A new process has taken over.
     TakenOver {
-        /// Its version.
+        /// Version of the new process.
         version: String,
-        /// Its process id.
+        /// Process id of the new process.
         id: u32,
     },
-    /// The old process goes on.
+    /// The upgrade failed; the old process goes on.
     Failed {
-        /// Why, in one line.
+        /// Why the upgrade failed, in one line.
         reason: String,
-        /// The mistakes of the file, as `tollgate check` prints them.
+        /// Mistakes of the file, as `tollgate check` prints them.
         report: Option<String>,
     },
     /// Another upgrade is under way.

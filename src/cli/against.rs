@@ -13,8 +13,8 @@ use super::{EXIT_CONFIG, write_out};
 use crate::config::MissingValues;
 use crate::config::changes::changes;
 
-/// Prints what a reload of the file at `path` would change, compared with another file or with what runs. Exits with 0, with 78 if a file has mistakes (a strict
-/// check takes warnings for them), or with 1 if the gateway cannot be asked.
+/// Prints what a reload of the file at `path` would change, compared with another file or with what runs. Exits with 0,
+/// with 78 if a file has mistakes (or warnings, if the check is strict), or with 1 if the gateway cannot be asked.
 pub fn check_against(
     path: &Path,
     against: &Path,
@@ -76,7 +76,7 @@ fn with_running(path: &Path) -> Result<(String, Differences), ExitCode> {
     }
 }
 
-/// A reload reads the file that the gateway was started with, and no other.
+/// Checks that the gateway was started with the file at `path`, because a reload reads no other.
 fn same_file(path: &Path, running: Option<&str>) -> Result<(), ClientError> {
     let running = running.unwrap_or_default();
     let is_same = std::fs::canonicalize(path)
@@ -89,5 +89,5 @@ fn same_file(path: &Path, running: Option<&str>) -> Result<(), ClientError> {
     })
 }
 
-/// Stands for the configuration in force; a file of this name is `./running`.
+/// Name of the configuration in force on the command line; a file of this name is `./running`.
 const RUNNING: &str = "running";

@@ -30,16 +30,16 @@ pub struct AdminClient {
     token: Option<Secret>,
 }
 
-/// What the admin port answered.
+/// An answer of the admin port.
 #[derive(Debug)]
 pub struct AdminAnswer {
-    /// Whether it did what it was asked.
+    /// Status, which says whether the call succeeded.
     pub status: StatusCode,
-    /// What it says.
+    /// Content of the answer.
     pub content: Value,
 }
 
-/// What the admin port sends as it happens.
+/// An event stream of the admin port.
 #[derive(Debug)]
 pub struct AdminEvents {
     address: SocketAddr,
@@ -53,53 +53,53 @@ pub enum ClientError {
     /// The file cannot be read.
     #[error("{0}")]
     Unreadable(String),
-    /// Something is wrong with `[admin]`; this is the report.
+    /// `[admin]` has mistakes; this is the report.
     #[error("{0}")]
     Mistakes(String),
-    /// The port is off.
+    /// The admin port is off.
     #[error("`[admin] address` is \"off\"")]
     Off,
-    /// Nobody listens there.
+    /// Nothing listens at the address.
     #[error("no gateway listens at {address} ({source}): does one run with this file?")]
     Unreachable {
-        /// Where it should.
+        /// Address of the admin port.
         address: SocketAddr,
-        /// What the system says.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// It accepted, but did not answer in time.
+    /// The gateway accepted the connection, but did not answer in time.
     #[error("the gateway at {0} did not answer in time")]
     Late(SocketAddr),
-    /// What listens there speaks something else.
+    /// What listens there is no admin port of a gateway.
     #[error("what listens at {0} does not answer like a gateway's admin port")]
     Foreign(SocketAddr),
-    /// It closed a stream.
+    /// The gateway closed a stream.
     #[error("the gateway at {0} closed the connection")]
     Closed(SocketAddr),
-    /// It left something out of a stream.
+    /// The gateway left events out of a stream.
     #[error("the gateway at {0} left out events that were not read in time")]
     Missed(SocketAddr),
-    /// It wants another token than the file's.
+    /// The gateway wants another token than the file's.
     #[error(
         "the gateway at {0} has another token than the file: if it has changed, reload with SIGHUP"
     )]
     Token(SocketAddr),
-    /// It runs with another file.
+    /// The gateway runs with another file.
     #[error(
         "the gateway was started with `{running}`, and a reload reads that file: put this one there first, or compare \
          the two with `--against {running}`"
     )]
     OtherFile {
-        /// That file's path.
+        /// Path of the gateway's file.
         running: String,
     },
-    /// It refused, and this is why.
+    /// The gateway refused, for this reason.
     #[error("the gateway refused: {0}")]
     Refused(String),
 }
 
 impl ClientError {
-    /// Says it on standard error, and returns the exit status.
+    /// Prints the error to standard error, and returns the exit status.
     pub fn report(&self) -> ExitCode {
         match self {
             Self::Mistakes(report) => eprint!("{report}"),
@@ -111,7 +111,7 @@ impl ClientError {
         }
     }
 
-    /// Says why, and which signal does the same if the gateway takes no orders through its port.
+    /// Reports the error; if the port is off or refuses, also says which signal does the same.
     pub fn report_or(&self, signal: &str) -> ExitCode {
         let status = self.report();
         if matches!(self, Self::Off | Self::Refused(_)) {
@@ -125,7 +125,7 @@ impl AdminClient {
     /// Finds the gateway that runs with the file at `path`.
     ///
     /// # Errors
-    /// Why it cannot be found.
+    /// Why the gateway cannot be found.
     pub fn of(path: &Path) -> Result<Self, ClientError> {
         let unreadable = |error| ClientError::Unreadable(unreadable(path, &error));
         let text = std::fs::read_to_string(path).map_err(unreadable)?;
@@ -143,10 +143,10 @@ impl AdminClient {
         self.token.is_some()
     }
 
-    /// Has the gateway that runs with the file at `file` do what changes something, without content.
+    /// Makes a call without content that changes something, at the gateway that runs with the file at `file`.
     ///
     /// # Errors
-    /// As [`ask`](Self::ask), and if the file has no token.
+    /// Those of [`ask`](Self::ask), and a refusal if the file has no token.
     pub fn change(file: &Path, path: &str) -> Result<AdminAnswer, ClientError> {
         let client = Self::of(file)?;
         if !client.has_token() {
@@ -158,7 +158,7 @@ impl AdminClient {
     /// Asks for `path`, and waits for the answer.
     ///
     /// # Errors
-    /// Why there is none, or why the gateway refuses this client.
+    /// Why there is no answer, or why the gateway refuses this client.
     pub fn ask(
         &self,
         method: Method,
@@ -175,10 +175,10 @@ impl AdminClient {
         self.judged(answer)
     }
 
-    /// Asks for `path`, and returns what comes, as it comes.
+    /// Asks for the event stream at `path`.
     ///
     /// # Errors
-    /// Why nothing comes, or why the gateway refuses this client.
+    /// Why there is no stream, or why the gateway refuses this client.
     pub async fn follow(&self, path: &str) -> Result<AdminEvents, ClientError> {
         let foreign = || ClientError::Foreign(self.address);
         let mut request = self.request(Method::GET, path, None).ok_or_else(foreign)?;
@@ -215,10 +215,10 @@ impl AdminClient {
         }
     }
 
-    /// Reads what the gateway said.
+    /// Reads the content of an answer.
     ///
     /// # Errors
-    /// If a gateway does not say such things.
+    /// If no gateway would send such content.
     pub fn read<T: DeserializeOwned>(&self, content: Value) -> Result<T, ClientError> {
         read(self.address, content)
     }
@@ -239,7 +239,7 @@ impl AdminClient {
         connected.map_err(|source| self.unreachable(source))
     }
 
-    /// Makes a request; none if the token does not fit into one.
+    /// Makes a request; returns `None` if the token cannot be sent in a field.
     fn request(
         &self,
         method: Method,
@@ -273,7 +273,7 @@ impl AdminEvents {
     /// Waits for the next event.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why there is no other event.
     pub async fn next(&mut self) -> Result<AdminEvent, ClientError> {
         let foreign = |_| ClientError::Foreign(self.address);
         loop {
@@ -292,15 +292,15 @@ impl AdminEvents {
         }
     }
 
-    /// Says that the stream has left something out.
+    /// Returns the error of a stream that has left events out.
     pub fn missed(&self) -> ClientError {
         ClientError::Missed(self.address)
     }
 
-    /// Reads what an event says.
+    /// Reads the data of an event.
     ///
     /// # Errors
-    /// If a gateway does not say such things.
+    /// If no gateway would send such data.
     pub fn read<T: DeserializeOwned>(&self, data: Value) -> Result<T, ClientError> {
         read(self.address, data)
     }
@@ -310,7 +310,7 @@ fn read<T: DeserializeOwned>(address: SocketAddr, content: Value) -> Result<T, C
     serde_json::from_value(content).map_err(|_| ClientError::Foreign(address))
 }
 
-/// Sends a request; none if no answer comes that the admin port could give.
+/// Sends a request, and returns the answer; `None` if no admin port would give that.
 async fn answer(stream: TcpStream, request: Request<Full<Bytes>>) -> Option<AdminAnswer> {
     collected(begin(stream, request).await?).await
 }
@@ -318,7 +318,7 @@ async fn answer(stream: TcpStream, request: Request<Full<Bytes>>) -> Option<Admi
 /// Sends a request, and returns the head of the answer.
 async fn begin(stream: TcpStream, request: Request<Full<Bytes>>) -> Option<Response<Incoming>> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.ok()?;
-    // It ends with the answer's content, or when nobody reads that any more.
+    // The connection ends with the answer's content, or when nobody reads that any more.
     tokio::spawn(connection);
     sender.send_request(request).await.ok()
 }
@@ -331,7 +331,7 @@ async fn collected(response: Response<Incoming>) -> Option<AdminAnswer> {
     Some(AdminAnswer { status, content })
 }
 
-/// Returns where a port can be reached from this machine that listens at `address`.
+/// Returns where a port that listens at `address` can be reached from this machine.
 fn reachable(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         address.set_ip(match address.ip() {
@@ -348,7 +348,7 @@ const NO_TOKEN: &str =
 /// How long the gateway may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long it may take to answer: a reload of ten thousand routes takes seconds, and an upgrade waits for Redis.
+/// How long an answer may take: a reload of ten thousand routes takes seconds, and an upgrade waits for Redis.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Most bytes of an answer.

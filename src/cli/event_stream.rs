@@ -3,24 +3,24 @@
 use memchr::memmem;
 use serde_json::Value;
 
-/// One event.
+/// An event of the admin port.
 #[derive(Debug, PartialEq)]
 pub struct AdminEvent {
-    /// What it is: `step`, `trace` and the like.
+    /// Type of the event: `step`, `trace` and the like.
     pub name: String,
-    /// What it says.
+    /// Data of the event.
     pub data: Value,
 }
 
-/// Finds events in what has come of a stream.
+/// Finds events in the bytes of a stream.
 #[derive(Debug, Default)]
 pub(super) struct EventReader {
     unread: Vec<u8>,
-    /// How much of it has no end of an event.
+    /// How many of the unread bytes are known to contain no end of an event.
     searched: usize,
 }
 
-/// What came is no event, or is too large for one.
+/// The stream contains something that is no event, or is too large for one.
 #[derive(Debug, PartialEq)]
 pub(super) struct BadEvent;
 
@@ -29,7 +29,7 @@ impl EventReader {
         self.unread.extend_from_slice(bytes);
     }
 
-    /// Returns the next event, if all of it has come; comments are passed over.
+    /// Returns the next event, if all of it has arrived; skips comments.
     pub(super) fn next(&mut self) -> Result<Option<AdminEvent>, BadEvent> {
         while let Some(end) = memmem::find(&self.unread[self.searched..], END) {
             let event: Vec<u8> = self.unread.drain(..self.searched + end).collect();
@@ -43,13 +43,13 @@ impl EventReader {
         if self.unread.len() > EVENT_BYTES_MAX {
             return Err(BadEvent);
         }
-        // The end may have come by half.
+        // Half of the end may have arrived.
         self.searched = self.unread.len().saturating_sub(1);
         Ok(None)
     }
 }
 
-/// Reads the lines of an event; none if they are comments.
+/// Reads the lines of an event; returns `None` if they have no data, as comments do not.
 fn event_of(lines: &str) -> Result<Option<AdminEvent>, BadEvent> {
     let (mut name, mut data) = ("message", None);
     for line in lines.lines() {

@@ -17,8 +17,8 @@ use crate::limiter::Limiter;
 use crate::proxy::process::{partition_key, secret_key};
 use crate::store::{MemoryStore, Session};
 
-/// Reads the file at `path`, and prints what becomes of a request. Exits with 0, whatever that is, with 78 if the
-/// file has mistakes, with 2 if the request cannot be read, or with 1 if the gateway that runs cannot be asked.
+/// Reads the file at `path`, and prints what becomes of a request. Exits with 0 whatever becomes of it, with 78 if the
+/// file has mistakes, with 2 if the request cannot be read, or with 1 if the running gateway cannot be asked.
 pub fn print(path: &Path, request: &RequestArguments) -> ExitCode {
     let asked = match request.asked() {
         Ok(asked) => asked,
@@ -40,7 +40,7 @@ pub fn print(path: &Path, request: &RequestArguments) -> ExitCode {
     }
 }
 
-/// Prints what the gateway says that runs with the file at `path`.
+/// Prints what the gateway that runs with the file at `path` says.
 fn print_live(path: &Path, request: &RequestArguments) -> ExitCode {
     let answer = AdminClient::of(path)
         .and_then(|client| client.ask(Method::POST, "/api/explain", Some(&request.json())));
@@ -63,14 +63,14 @@ fn usage(bad: &BadQuestion) -> ExitCode {
     ExitCode::from(EXIT_USAGE)
 }
 
-/// Says what becomes of a request by a file.
+/// Explains what becomes of a request under a file.
 ///
 /// # Errors
 /// If there is no listener for the request.
 pub fn explained(loaded: &Loaded, asked: &AskedRequest) -> Result<Explanation, BadQuestion> {
     let (snapshot, clock) = (&loaded.snapshot, Clock::system());
     let store = &snapshot.store;
-    // Nothing is kept there.
+    // This store stays empty.
     let counters = Session::Memory(Arc::new(MemoryStore::new(clock.clone(), store.max_memory)));
     let limiter = Limiter {
         snapshot,
@@ -84,5 +84,5 @@ pub fn explained(loaded: &Loaded, asked: &AskedRequest) -> Result<Explanation, B
     (explaining.now_or_never()).expect("nobody is asked")
 }
 
-/// Stands for the key that a gateway without `key_secret` draws when it starts.
+/// Replaces the key that a gateway without `key_secret` draws when it starts.
 const NO_KEY: [u8; 32] = [0; 32];

@@ -1,5 +1,5 @@
-//! What editors, shells and `man` read: the schema of the file, completions and the manual page, each made of what
-//! the gateway itself goes by.
+//! What editors, shells and `man` read: the schema of the file, completions and the manual page, each made of the
+//! definitions that the gateway itself uses.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ pub fn schema() -> ExitCode {
     print(format!("{:#}\n", schema::schema()).as_bytes())
 }
 
-/// Prints what completes the command line in `shell`.
+/// Prints the script that completes the command line in `shell`.
 pub fn completion(shell: Shell) -> ExitCode {
     print(&completion_of(shell))
 }
@@ -28,7 +28,7 @@ pub fn manpage() -> ExitCode {
     }
 }
 
-/// Returns what completes the command line in `shell`.
+/// Returns the script that completes the command line in `shell`.
 fn completion_of(shell: Shell) -> Vec<u8> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "tollgate", &mut script);
@@ -59,7 +59,7 @@ fn manpage_text() -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// Returns the commands below one, each before its own; `help` only repeats the others.
+/// Returns all commands below `command`, each followed by those below it; not `help`, which only repeats the others.
 fn commands(command: &clap::Command) -> Vec<&clap::Command> {
     let below = command.get_subcommands();
     let below = below.filter(|command| command.get_name() != "help");

@@ -1,4 +1,4 @@
-//! What a gateway says when it begins.
+//! What a gateway prints when it starts.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use crate::build_info;
 use crate::gateway::Gateway;
 use crate::snapshot::ListenAddress;
 
-/// Says on standard error where the gateway listens and what to try.
+/// Prints to standard error where the gateway listens, and what to try.
 pub(super) fn greet(gateway: &Gateway, file: &Path) {
     eprintln!("tollgate {}: read {}", build_info::VERSION, file.display());
     for (name, address) in gateway.addresses() {

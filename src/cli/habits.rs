@@ -1,8 +1,8 @@
-//! What people write who come from other programs, and what to write instead.
+//! Words and options of other programs, and what to write instead.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Says what to write instead of a word or an option that is unknown here, if it is known what is meant.
+/// Says what to write instead of a word or an option that is unknown here, if its meaning can be guessed.
 pub(super) fn instead_of(error: &clap::Error) -> Option<String> {
     let place = match error.kind() {
         ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
@@ -23,7 +23,7 @@ pub(super) fn instead_of(error: &clap::Error) -> Option<String> {
     })
 }
 
-/// Words of nginx, HAProxy, Caddy, Envoy and Kong, without dashes, and what they are here.
+/// Words of nginx, HAProxy, Caddy, Envoy and Kong, without dashes, and what to write here.
 const HABITS: [(&[&str], &str); 6] = [
     (
         &["s"],

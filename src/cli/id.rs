@@ -31,7 +31,7 @@ pub fn id(path: &Path, policy: &str, value: &str) -> ExitCode {
     }
 }
 
-/// Why it cannot be said what logs call a client.
+/// Why the names of a client in logs cannot be told.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unnamed {
     /// The file sets no `key_secret`.
@@ -43,15 +43,15 @@ pub enum Unnamed {
     /// The file has no such policy.
     #[error("there is no policy `{0}`{1}")]
     NoPolicy(String, String),
-    /// The value is not written as the policy's partition needs.
+    /// The value does not fit the policy's partition.
     #[error("the value {0}")]
     Value(String),
 }
 
-/// Says what logs call a client: one line, or one for each way in which listeners make clients of addresses.
+/// Returns what logs call a client: one line, or several if listeners cut addresses at different prefixes.
 ///
 /// # Errors
-/// Why that cannot be said.
+/// Why the names cannot be told.
 pub fn names(loaded: &Loaded, policy: &str, value: &str) -> Result<String, Unnamed> {
     let snapshot = &loaded.snapshot;
     let Some(found) = (snapshot.policies.iter()).find(|one| *one.name == *policy) else {

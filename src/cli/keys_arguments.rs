@@ -1,20 +1,20 @@
-//! What `tollgate keys` can be told to do.
+//! Arguments of `tollgate keys`.
 
 use clap::{Args, Subcommand};
 
-/// What to do with single clients.
+/// What to do with a single client.
 #[derive(Clone, Debug, Subcommand, PartialEq, Eq)]
 pub enum KeysCommand {
     /// Prints every quota of a client: what is left, when there is more, and what would be refused now.
     Get(ClientName),
-    /// Lists what is in force for a time: overrides and blocks.
+    /// Lists the overrides and blocks that are in force for a time.
     List,
-    /// Lets a client do something else for a time; another window than the policy's starts whole.
+    /// Overrides a client's quotas for a time; a window that the policy does not have starts unused.
     Set {
-        /// Whom it is about.
+        /// The client.
         #[command(flatten)]
         client: ClientName,
-        /// What it may do: quotas, `unlimited` or `blocked`, as `overrides` have them.
+        /// What the client may do: quotas, `unlimited` or `blocked`, written as in `overrides`.
         #[arg(value_name = "QUOTA", required_unless_present = "end")]
         quotas: Vec<String>,
         /// For how long, such as `8h`; at most `366d`.
@@ -26,32 +26,32 @@ pub enum KeysCommand {
     },
     /// Gives units back to a client (`+5`), or spends them (`-5`), in the newest bucket or entry.
     Adjust {
-        /// Whom it is about.
+        /// The client.
         #[command(flatten)]
         client: ClientName,
-        /// How many units: above 0 come back, below are spent.
+        /// Units: a positive number is given back, a negative one is spent.
         #[arg(allow_hyphen_values = true)]
         units: i64,
     },
     /// Gives credits to a client, under a policy with `quota = "credits"`.
     Grant {
-        /// Whom it is about.
+        /// The client.
         #[command(flatten)]
         client: ClientName,
-        /// How many credits.
+        /// Credits to give.
         credits: u64,
     },
-    /// Begins all windows of a client afresh, on every gateway; credits and units in flight stay.
+    /// Resets all windows of a client, on every gateway; credits and units in flight stay.
     Reset(ClientName),
     /// Refuses clients with 403.
     Block {
-        /// Whom it is about.
+        /// The client.
         #[command(flatten)]
         client: ClientName,
         /// For how long, such as `8h`; without it, for `366d`.
         #[arg(long = "for", value_name = "TIME")]
         lifetime: Option<String>,
-        /// Under every policy that knows the named parts, not this one alone.
+        /// Under every policy that knows the named parts, not only this one.
         #[arg(long)]
         everywhere: bool,
     },

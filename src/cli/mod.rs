@@ -1,6 +1,6 @@
-//! The command line: what `tollgate` can be told to do.
+//! The command line: the commands of `tollgate`, and their options.
 //!
-//! Commands that serve nothing live here; `main` runs the gateway.
+//! Each command is a function in one of these modules, which `main` calls.
 
 pub mod against;
 pub mod check;
@@ -68,14 +68,14 @@ pub enum Command {
         /// Prints what a reload would change instead, compared with another file, or with what runs: `running`.
         #[arg(long, value_name = "FILE|running")]
         against: Option<PathBuf>,
-        /// Takes warnings for mistakes: exits with 78 if there are any.
+        /// Treats warnings as mistakes: exits with 78 if there are any.
         #[arg(long)]
         strict: bool,
         /// Assumes that missing variables and secret files are there, so that the rest can be checked.
         #[arg(long)]
         without_secrets: bool,
     },
-    /// Prints what logs call a client.
+    /// Prints the id by which logs call a client.
     Id {
         /// The policy whose partition names the client.
         policy: String,
@@ -90,12 +90,12 @@ pub enum Command {
         #[arg(long, value_name = "URL")]
         upstream: Option<String>,
     },
-    /// What single clients have left, and what to do with them: raise, block, reset, give back.
+    /// Shows what a single client has left, and changes it: raise, block, reset, give back.
     #[command(subcommand)]
     Keys(KeysCommand),
     /// Shows what happens at the gateway that runs with the file: who is refused, by what, and what is in trouble.
     Top {
-        /// Prints it once, as plain text, instead of following it.
+        /// Prints the present state once, as plain text, instead of following it.
         #[arg(long)]
         once: bool,
     },
@@ -103,9 +103,9 @@ pub enum Command {
     Trace(TraceArguments),
     /// Has the gateway that runs with the file read it again, and says what has changed, or what is wrong with it.
     Reload,
-    /// Has the gateway that runs with the file start its binary again, hand everything over, and says how it went.
+    /// Has the gateway that runs with the file start its binary again and hand everything over, and prints the result.
     Upgrade,
-    /// Prints the JSON Schema of the configuration file, by which editors complete and check it.
+    /// Prints the JSON Schema of the configuration file, with which editors complete and check it.
     Schema,
     /// Prints a script that completes commands and options in a shell.
     #[command(alias = "completions")]
@@ -123,7 +123,7 @@ pub enum Command {
 /// Reads the command line; for help, the version or a mistake, prints that and exits.
 ///
 /// # Errors
-/// The exit status, if what was written belongs to another program; what to write instead has been printed.
+/// The exit status, if a word or option is another program's; what to write instead has been printed.
 pub fn parse() -> Result<Cli, ExitCode> {
     Cli::try_parse().map_err(|error| {
         let Some(instead) = habits::instead_of(&error) else {
@@ -157,7 +157,7 @@ pub fn unreadable(file: &Path, error: &io::Error) -> String {
 
 /// The exit status of a file with mistakes (`EX_CONFIG` of sysexits.h).
 pub const EXIT_CONFIG: u8 = 78;
-/// The exit status of a command line with mistakes, as clap has it.
+/// The exit status of a command line with mistakes, which is also clap's.
 const EXIT_USAGE: u8 = 2;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `tollgate reload`: has the gateway read its file again, and says what came of it.
+//! `tollgate reload`: has the gateway read its file again, and prints the result.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -33,7 +33,7 @@ pub fn reload(path: &Path) -> ExitCode {
     }
 }
 
-/// Says why the gateway cannot put its file in force.
+/// Prints why the gateway cannot put its file in force.
 pub(super) fn print_refused(content: &Value) {
     match content["report"].as_str() {
         Some(report) => eprint!("{report}"),
@@ -44,20 +44,20 @@ pub(super) fn print_refused(content: &Value) {
     }
 }
 
-/// What a reload has changed, or would.
+/// What a reload has changed, or would change.
 pub(super) struct Differences {
-    /// What applies at once, one line each.
+    /// Changes that apply at once, one line each.
     pub(super) applied: Vec<String>,
-    /// What waits for a restart.
+    /// Changes that need a restart, one line each.
     pub(super) needs_restart: Vec<String>,
-    /// What is valid, but probably not what was meant.
+    /// Settings that are valid, but probably not what was meant.
     pub(super) warnings: Vec<String>,
-    /// How many known clients would be refused; nothing if nobody was asked that knows clients.
+    /// How many known clients would be refused; empty unless a gateway was asked for a preview.
     pub(super) known_clients: Vec<String>,
 }
 
 impl Differences {
-    /// Reads them from an answer.
+    /// Reads the differences from an answer of the admin port.
     pub(super) fn of(content: &Value) -> Self {
         let lines = |key: &str| {
             let lines = content[key].as_array().into_iter().flatten();
@@ -71,7 +71,7 @@ impl Differences {
         }
     }
 
-    /// Says them, each list under its title.
+    /// Formats the differences, each list under its title.
     pub(super) fn said(&self, applied: &str, restart: &str) -> String {
         let mut out = String::new();
         if self.applied.is_empty() && self.needs_restart.is_empty() {
@@ -96,7 +96,7 @@ impl Differences {
     }
 }
 
-/// Says how many of the clients that a gateway knows would be refused, in all and by policies that refuse some.
+/// Says how many of the clients that a gateway knows would be refused, in total and by each policy that refuses some.
 fn known_clients(judged: &Value) -> Vec<String> {
     let line = |of: &Value, what: &str| {
         let count = |key: &str| of[key].as_u64().unwrap_or_default();

@@ -1,11 +1,11 @@
-//! A request, as a command line has it.
+//! A request, as given on the command line.
 
 use clap::Args;
 use serde_json::{Value, json};
 
 use crate::explain::{AskedRequest, BadQuestion};
 
-/// A request, as a command line has it.
+/// A request, as given on the command line.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub struct RequestArguments {
     /// The method.
@@ -18,7 +18,7 @@ pub struct RequestArguments {
     /// 127.0.0.1.
     #[arg(long, value_name = "ADDRESS")]
     pub from: Option<String>,
-    /// The listener that it comes by. Default: the one with the URL's port, or the first.
+    /// The listener that receives the request. Default: the one with the URL's port, or the first.
     #[arg(long, value_name = "NAME")]
     pub listener: Option<String>,
     /// Asks the gateway that runs with the file, and says what is left and what would happen now. Spends nothing.
@@ -41,7 +41,7 @@ impl RequestArguments {
         AskedRequest::new(Some(&self.method), &self.url, headers, from, listener)
     }
 
-    /// Returns it as the admin port takes it.
+    /// Returns the request as the admin port takes it.
     pub fn json(&self) -> Value {
         let headers = self
             .headers

@@ -32,8 +32,8 @@ pub fn run(file: &Path) -> ExitCode {
 }
 
 async fn run_gateway(file: &Path, launch: Option<Launch>) -> io::Result<ExitCode> {
-    // Before the file is opened, so that no signal meets the default action: whoever has just written
-    // the file may already say so.
+    // Before the file is opened, so that no signal meets the default action: a SIGHUP may come as soon as
+    // the file has been written.
     let mut signals = Signals::new()?;
     let mut predecessor = match Predecessor::of_this_process() {
         Ok(predecessor) => predecessor,
@@ -84,11 +84,11 @@ impl Signals {
 /// Why a gateway did not start.
 struct NotStarted {
     status: u8,
-    /// What is printed.
+    /// Text for standard error.
     message: String,
-    /// The same in one line.
+    /// Why the gateway did not start, in one line.
     reason: String,
-    /// The mistakes of the file.
+    /// Mistakes of the file, if it has any.
     report: Option<String>,
 }
 
@@ -103,7 +103,7 @@ impl NotStarted {
     }
 }
 
-/// Starts a gateway; returns it, and the upgrades that clients of its admin port ask for.
+/// Starts a gateway; returns it, and the requests for upgrades that come through its admin port.
 fn start(
     file: &Path,
     predecessor: Option<&mut Predecessor>,
@@ -111,7 +111,7 @@ fn start(
     let text = std::fs::read_to_string(file)
         .map_err(|error| NotStarted::new(EXIT_CONFIG, unreadable(file, &error)))?;
     let mut requests = None;
-    // Before anything runs, so that no event is lost, and nobody who asks for an upgrade is refused.
+    // Before anything runs, so that no event is lost, and no request for an upgrade is refused.
     let prepare = |gateway: &mut Gateway| {
         greet(gateway, file);
         gateway.log_events();
@@ -156,9 +156,9 @@ struct Running {
 /// An upgrade that is under way.
 struct UpgradeUnderWay {
     task: JoinHandle<Result<Successor, UpgradeError>>,
-    /// Whoever asked for it through the admin port.
+    /// Request of a client of the admin port, if one asked for the upgrade.
     asked_by: Option<UpgradeRequest>,
-    /// The last reload when it began: after another one, the new process may have read an earlier file.
+    /// The last reload when the upgrade began: after another one, the new process may have read an older file.
     last_reload: Option<Arc<ReloadReport>>,
 }
 
@@ -239,7 +239,7 @@ impl Running {
         });
     }
 
-    /// Says what came of an upgrade, to the log and to whoever asked.
+    /// Reports the result of an upgrade, to the log and to the client that asked for it.
     fn end_upgrade(&mut self, done: Result<Successor, UpgradeError>) -> Option<Successor> {
         let upgrade = self.upgrade.take()?;
         let report = match &done {
@@ -276,7 +276,7 @@ impl Running {
         done.ok()
     }
 
-    /// Lets requests finish, and ends.
+    /// Lets requests finish, and ends the gateway.
     async fn drain(mut self, ended: EndCause, signals: &mut Signals) -> io::Result<ExitCode> {
         let force = Arc::new(self.gateway.forcer());
         let mut successor = None;
@@ -293,7 +293,7 @@ impl Running {
             }
             Some(successor) => {
                 let (successor, force) = (Arc::clone(successor), Arc::clone(&force));
-                // It ends with the process.
+                // The thread ends with the process.
                 std::thread::spawn(move || {
                     if successor.wants_end() {
                         force();
@@ -301,7 +301,7 @@ impl Running {
                 });
             }
         }
-        // Whoever asks for an upgrade now is refused.
+        // From now on, requests for an upgrade are refused.
         drop(self.requests);
         let mut watchdog = self.watchdog;
         let mut gateway = self.gateway;
@@ -316,7 +316,7 @@ impl Running {
                     force();
                     continue;
                 }
-                // The grace bounds this; threads that are done make no progress any more.
+                // Threads that are done make no progress, so the watchdog is fed regardless; the grace bounds this.
                 () = due(&mut watchdog) => {
                     systemd::alive();
                     continue;
@@ -331,14 +331,14 @@ impl Running {
         }
     }
 
-    /// Ends a new process that has not taken over.
+    /// Kills a new process that has not taken over.
     async fn stop_upgrade(&mut self) {
         if let Some(upgrader) = &self.upgrader
             && self.upgrade.is_some()
         {
             upgrader.abort();
             let done = upgraded(&mut self.upgrade).await;
-            // It may just have taken over: then the gateway that is to stop is that one.
+            // The new process may just have taken over: then it is the one that has to stop.
             if let Some(successor) = self.end_upgrade(done) {
                 pass_signal(&successor, rustix::process::Signal::TERM);
             }
@@ -365,14 +365,14 @@ async fn due(watchdog: &mut Option<Watchdog>) {
     }
 }
 
-/// Feeds the watchdog if every thread has come further since the last time.
+/// Feeds the watchdog if every thread has made progress since the last time.
 fn feed(watchdog: &mut Option<Watchdog>, gateway: &Gateway) {
     if let Some(watchdog) = watchdog {
         watchdog.feed(gateway.progress());
     }
 }
 
-/// Passes a signal on that was meant for the gateway, which is another process now.
+/// Passes a signal for the gateway on to the process that has taken over.
 fn pass_signal(successor: &Successor, signal: rustix::process::Signal) {
     let id = i32::try_from(successor.id).ok();
     if let Some(id) = id.and_then(rustix::process::Pid::from_raw) {
@@ -380,7 +380,7 @@ fn pass_signal(successor: &Successor, signal: rustix::process::Signal) {
     }
 }
 
-/// Each proxied request needs two descriptors, and the soft limit is often 1024.
+/// Raises the limit of open files: each proxied request needs two descriptors, and the soft limit is often 1024.
 fn raise_descriptor_limit() {
     if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
         eprintln!("tollgate: cannot raise the limit of open files: {error}");

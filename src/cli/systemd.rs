@@ -1,4 +1,4 @@
-//! What systemd is told, if it has started the gateway: that it is ready, reloads, stops, is another process now, and
+//! Notifications to systemd, if that has started the gateway: it is ready, reloads, stops, is another process now, or
 //! still makes progress.
 
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use sd_notify::NotifyState;
 use tokio::time::{Interval, MissedTickBehavior};
 
-/// Says that the gateway serves, and how it is.
+/// Says that the gateway serves, with a text on its state.
 pub(super) fn ready(status: &str) {
     tell(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
@@ -18,7 +18,7 @@ pub(super) fn reloading() {
     }
 }
 
-/// Says that the gateway stops: all its processes.
+/// Says that the gateway stops, with all its processes.
 pub(super) fn stopping() {
     tell(&[NotifyState::Stopping, NotifyState::Status("draining")]);
 }
@@ -33,7 +33,7 @@ pub(super) fn main_process(id: u32) {
     tell(&[NotifyState::MainPid(id), NotifyState::Status("listening")]);
 }
 
-/// Says why this process goes on.
+/// Says why an upgrade failed; this process goes on.
 pub(super) fn upgrade_failed(reason: &str) {
     let status = format!("the last upgrade failed: {reason}");
     tell(&[NotifyState::Status(&status)]);
@@ -50,15 +50,15 @@ fn tell(states: &[NotifyState<'_>]) {
     }
 }
 
-/// systemd restarts the gateway unless it is told, a few times in a period, that all threads make progress.
+/// Feeds systemd's watchdog, which restarts the gateway unless it hears in time that all threads make progress.
 pub(super) struct Watchdog {
     period: Interval,
-    /// How far each thread had come when it was last looked at.
+    /// Progress of each thread at the last look.
     progress: Vec<u64>,
 }
 
 impl Watchdog {
-    /// Returns it, if systemd wants to be told.
+    /// Returns a watchdog, if systemd has one for this process.
     pub(super) fn of_this_process() -> Option<Self> {
         let within: Duration = sd_notify::watchdog_enabled()?;
         let mut period = tokio::time::interval(within / LOOKS_PER_PERIOD);
@@ -74,7 +74,7 @@ impl Watchdog {
         self.period.tick().await;
     }
 
-    /// Says that the gateway makes progress, if every thread has.
+    /// Tells systemd that the gateway makes progress, if every thread has made some since the last call.
     pub(super) fn feed(&mut self, progress: Vec<u64>) {
         let is_stuck = self
             .progress
@@ -88,5 +88,5 @@ impl Watchdog {
     }
 }
 
-/// How often all threads are looked at within the time that systemd waits.
+/// How often the threads' progress is looked at within the time that systemd waits.
 const LOOKS_PER_PERIOD: u32 = 3;

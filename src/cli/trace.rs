@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::client::{AdminClient, ClientError};
 use super::trace_arguments::TraceArguments;
 
-/// Shows the next requests, as they end. Exits with 0, or as other commands if the gateway cannot be asked.
+/// Shows the next requests, as they end. Exits with 0, or like other commands if the gateway cannot be asked.
 pub fn trace(path: &Path, arguments: &TraceArguments) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -78,7 +78,7 @@ fn shown(trace: &Value) -> String {
         }
     }
     shown.push('\n');
-    // Nothing that came from a client moves the terminal's cursor, or turns what follows.
+    // Nothing from a client may move the terminal's cursor, or change the direction of the text that follows.
     let is_plain = |c: char| c.is_ascii_graphic() || matches!(c, ' ' | '\n' | 'µ' | '→' | '…');
     let safe = shown.chars().map(|c| if is_plain(c) { c } else { '?' });
     safe.collect()

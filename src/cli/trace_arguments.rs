@@ -1,29 +1,29 @@
-//! Which requests are traced, as a command line has it.
+//! Which requests are traced, as given on the command line.
 
 use clap::Args;
 
-/// Which requests are shown: those with all that is said here.
+/// Shows only requests that match every option given here.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub struct TraceArguments {
     /// A client, as the log shows it, or `id:` and its id.
     #[arg(long, value_name = "CLIENT")]
     pub client: Option<String>,
-    /// A policy that applies to them.
+    /// Only requests to which this policy applies.
     #[arg(long, value_name = "NAME")]
     pub policy: Option<String>,
     /// Only requests that the gateway refuses.
     #[arg(long)]
     pub refused: bool,
-    /// How their paths begin.
+    /// Only requests whose path begins like this.
     #[arg(long, value_name = "PREFIX")]
     pub path: Option<String>,
-    /// How many.
+    /// How many requests to show.
     #[arg(long, value_name = "NUMBER", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub count: u32,
 }
 
 impl TraceArguments {
-    /// Returns path and query of the call that traces them.
+    /// Returns path and query of the call that traces these requests.
     pub(super) fn query(&self) -> String {
         let mut query = form_urlencoded::Serializer::new("/api/trace?".to_owned());
         let named = [

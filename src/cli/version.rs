@@ -22,7 +22,7 @@ pub fn version(path: &Path) {
     ));
 }
 
-/// Asks the gateway that runs with the file.
+/// Asks the gateway that runs with the file which build it is.
 fn running(path: &Path) -> Result<String, ClientError> {
     let answer = AdminClient::of(path)?.ask(Method::GET, "/api/version", None)?;
     let field = |name: &str| answer.content[name].as_str().unwrap_or(NOT_RECORDED);

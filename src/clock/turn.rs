@@ -1,10 +1,10 @@
-//! What is done at most once in a while, such as by one worker of a process for all.
+//! Work to be done at most once per interval, for example by one worker on behalf of all.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::{Micros, Timestamp};
 
-/// When it is to be done again.
+/// When the work is due next.
 #[derive(Debug, Default)]
 pub struct Turn {
     /// In microseconds, by the callers' clock.
@@ -12,19 +12,19 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Begins with a turn that has just been taken.
+    /// Makes one whose first turn was taken at `now`.
     pub fn taken(now: Timestamp, every: Micros) -> Self {
         Self {
             due_us: AtomicU64::new((now + every).0),
         }
     }
 
-    /// Says whether the caller should do it now. No other caller is told so for `every`.
+    /// Returns whether the caller should do the work now. If so, no other caller is told to for `every`.
     pub fn take(&self, now: Timestamp, every: Micros) -> bool {
         let due_us = self.due_us.load(Relaxed);
         let next_us = (now + every).0;
-        // A clock that was set back must not put it off. Another caller may have read the clock later and taken the turn
-        // first.
+        // A clock that was set back must not postpone the work. Another caller may have read the clock later and taken
+        // the turn first.
         let is_set_back = due_us > next_us + every.0;
         let is_due = now.0 >= due_us || is_set_back;
         is_due
@@ -49,7 +49,7 @@ mod tests {
         assert!(!turn.take(START - Micros(1), EVERY));
         assert!(!turn.take(START + EVERY - Micros(1), EVERY));
         assert!(turn.take(START + EVERY, EVERY));
-        // After a standstill it is due once, not once for each time missed.
+        // After a standstill the work is due once, not once for each turn that was missed.
         let late = START + Micros::from_secs(1_000);
         assert!(turn.take(late, EVERY));
         assert!(!turn.take(late + EVERY - Micros(1), EVERY));

@@ -1,12 +1,12 @@
-//! What a file says, in one form for all that say the same: every value as messages spell it, without secrets, and
-//! without what has its default.
+//! The content of a file in one form for all files that mean the same: every value as messages spell it, without
+//! secrets and defaults.
 
 use serde_json::{Map, Value};
 
 use super::file::{File, Table};
 use super::options::{ADMIN, JWT, LISTENER, LOG, POLICY, ROUTE, STORE, TOP, TableSpec, UPSTREAM};
 
-/// Describes a file in JSON: a table as an object of texts, tables with names by these, and routes in the file's
+/// Describes a file in JSON: each table as an object of texts, named tables by their names, and routes in the file's
 /// order.
 pub fn describe(file: &File) -> Value {
     let mut all = Map::new();

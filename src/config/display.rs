@@ -1,7 +1,7 @@
-//! The file's words for values: what `check`, the reload and the mistakes print.
+//! Writes values in the file's words, as `check`, the reload and the mistakes print them.
 //!
-//! Everything an operator reads about a value says it as the file would, so that it can be
-//! looked for there. Where a key takes one of a few words, they stand here once, for reading too.
+//! Operators see each value as the file would spell it, so that they can search the file for it. If a key takes one of
+//! a few words, the list of these is here, and is used for reading, too.
 
 mod cost;
 mod quotas;
@@ -33,8 +33,7 @@ use crate::snapshot::{
 use crate::store::settings::{Address, Deployment};
 use crate::tls::{ServerProof, TlsVersion};
 
-/// Writes a span of time: up to two minutes in seconds (`60s`, `1.8s`, `600ms`), above that in
-/// parts (`1h30m`).
+/// Writes a span of time: below two minutes in seconds (`60s`, `1.8s`, `600ms`), otherwise in parts (`1h30m`).
 pub fn span(micros: Micros) -> String {
     let us = micros.0;
     if us == 0 {
@@ -70,7 +69,7 @@ pub fn duration(duration: Duration) -> String {
     ))
 }
 
-/// Writes a value as one of the words that the file has for it.
+/// Writes a value as its word among `words`.
 pub fn word<V: PartialEq>(words: &[(&'static str, V)], value: &V) -> &'static str {
     let found = words.iter().find(|(_, known)| known == value);
     found.map_or("", |(word, _)| *word)
@@ -159,7 +158,7 @@ pub const TLS_VERSIONS: &[(&str, TlsVersion)] = &[
     (TlsVersion::Tls12.number(), TlsVersion::Tls12),
     (TlsVersion::Tls13.number(), TlsVersion::Tls13),
 ];
-/// `[store.tls]`, `[upstreams.NAME.tls] verify`
+/// `verify` of `[store.tls]` and `[upstreams.NAME.tls]`
 pub const SERVER_PROOFS: &[(&str, ServerProof)] =
     &[("full", ServerProof::Full), ("none", ServerProof::None)];
 /// `[log] level`
@@ -237,7 +236,7 @@ pub fn threshold(threshold: &Threshold) -> String {
     format!("{}%", threshold.percent())
 }
 
-/// Writes how many calls a request takes, if the next units are bought whenever half of so many are left.
+/// Writes how many Redis calls a request takes, if `held` units are leased and more are bought when half are left.
 pub fn calls(held: u64) -> String {
     let hundredths = (200 + held / 2) / held.max(1);
     if hundredths == 0 {
@@ -340,7 +339,7 @@ pub fn store_url(url: &StoreUrl) -> String {
     text
 }
 
-/// Joins what is written already: `[a, b]`.
+/// Joins items into a list: `[a, b]`.
 pub fn list<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
     let items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
     format!("[{}]", items.join(", "))

@@ -1,17 +1,17 @@
-//! What tells a configuration from another one, in few characters: a digest of what the files say.
+//! A short fingerprint that tells configurations apart: a digest of the text of their files.
 
 use super::file::File;
 use super::report::IncludedFile;
 
-/// Returns the digest of a file's text, of those that it includes and of files of overrides: whoever loads the same
-/// texts gets the same, on any machine. Values of variables and secrets from files are not in it.
+/// Returns the digest of a file's text, of the files that it includes and of its files of overrides: the same texts
+/// have the same digest on any machine. Values of variables and secrets from files are not part of it.
 pub(super) fn fingerprint(text: &str, included: &[IncludedFile], file: &File) -> Box<str> {
     let mut hasher = blake3::Hasher::new();
     for text in [text]
         .into_iter()
         .chain(included.iter().map(|one| &*one.text))
     {
-        // With their lengths, so that it matters where one file ends.
+        // The length is hashed too, so that it matters where one file ends.
         hasher.update(&text.len().to_le_bytes());
         hasher.update(text.as_bytes());
     }
@@ -22,5 +22,5 @@ pub(super) fn fingerprint(text: &str, included: &[IncludedFile], file: &File) ->
     hasher.finalize().to_hex()[..CHARACTERS].into()
 }
 
-/// Enough that no two files of an operator have the same.
+/// Hexadecimal digits of a fingerprint: 64 bits, enough that no two configurations of an operator have the same.
 const CHARACTERS: usize = 16;

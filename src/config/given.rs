@@ -1,17 +1,17 @@
-//! What hangs on values that were assumed to be there, so that nothing is said of it that may not be so.
+//! Tables that depend on values that were assumed to exist: warnings about them could be wrong, so none is given.
 
 use super::file::{File, RawRoute, Table};
 use super::options::ROUTE;
 
-/// The tables that lack a value which was assumed to be there.
+/// The tables that lack a value because something in it was assumed to exist.
 #[derive(Debug, Default)]
 pub(super) struct Incomplete {
-    /// How warnings name them.
+    /// Phrases by which warnings name these tables.
     mentions: Vec<String>,
 }
 
 impl Incomplete {
-    /// Finds those of a file in which nothing is wrong.
+    /// Finds the incomplete tables of a file that has no mistakes.
     pub(super) fn of(file: &File) -> Self {
         let mut mentions = Vec::new();
         named("listener", file.listeners.as_ref(), &mut mentions);
@@ -23,7 +23,7 @@ impl Incomplete {
         single("jwt: ", &file.jwt, &mut mentions);
         single("log: ", &file.log, &mut mentions);
         single("the admin port", &file.admin, &mut mentions);
-        // What applies to all routes, or is said of routes that are left out.
+        // Keys before the first table apply to all routes, and some warnings depend on the routes that are left out.
         if lacks(&file.top) {
             mentions.extend(["route `".to_owned(), "no route".to_owned()]);
         }
@@ -49,7 +49,7 @@ impl Incomplete {
         file
     }
 
-    /// Returns the warnings that hang on no such value.
+    /// Returns the warnings that mention none of these tables.
     pub(super) fn without(&self, mut warnings: Vec<String>) -> Vec<String> {
         let hangs = |warning: &String| {
             let mut mentions = self.mentions.iter();
@@ -64,7 +64,7 @@ fn lacks<T>(table: &Table<T>) -> bool {
     !table.incomplete.is_empty()
 }
 
-/// Whether it is not known which requests a route takes, where they go, or what limits them.
+/// Whether it is unknown which requests a route takes, where they go, or what limits them.
 fn is_unknown(route: &Table<RawRoute>) -> bool {
     route.is_incomplete(ROUTE.about.title)
 }

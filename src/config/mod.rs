@@ -1,7 +1,7 @@
-//! The configuration's journey: `gateway.toml` → [`mod@file`] (exact shape, spans) → [`mod@compile`] → `Snapshot` | [`report`].
+//! A configuration's path: `gateway.toml` → [`mod@file`] (shape, spans) → [`mod@compile`] → `Snapshot` | [`report`].
 //!
-//! Parsed, not validated: the mirror knows how the file spells things and where, the snapshot
-//! cannot be wrong. Every mistake of a file is collected in one run. What is known of a key stands in
+//! Parsed, not validated: the mirror ([`mod@file`]) records how the file spells things and where; the snapshot
+//! cannot be wrong. All mistakes of a file are collected in one run. Everything that is known about a key is in
 //! one place, the tables of [`options`].
 
 pub mod file;

@@ -1,4 +1,4 @@
-//! What it means for a policy's quotas that gateways do not ask Redis about each request, in words and figures.
+//! What it means for a policy's quotas, in words and figures, that gateways do not ask Redis about each request.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::limit::{Algorithm, Consistency, Overshoot, Quota, SyncInterval};
 use crate::store::Settings;
 use crate::store::settings::Location;
 
-/// Says by how much the quotas of a policy may be overshot, and what that saves; nothing if the policy is exact.
+/// Says by how much the quotas of a policy may be overshot, and what that saves; empty if the policy is exact.
 pub fn overshoot(consistency: Consistency, quotas: &[Quota], store: &Settings) -> Vec<String> {
     let word = match consistency {
         Consistency::Exact => return Vec::new(),
@@ -70,5 +70,5 @@ fn leased(overshoot: Overshoot, quotas: &[Quota], store: &Settings) -> Vec<Strin
     lines.collect()
 }
 
-/// A gateway that holds fewer units saves less than four of five calls.
+/// Units held ahead below which little is saved: less than four of five calls.
 const WORTHWHILE: u64 = 10;

@@ -1,11 +1,11 @@
-//! Where a string of the file has its variables: `${NAME}`, and `${file:PATH}`, whose path may have some of its own.
+//! Finds the variables in a string of the file: `${NAME}`, and `${file:PATH}`, whose path may contain variables.
 //!
-//! What they stand for is the business of `read`.
+//! Their values are the business of `read`.
 
 /// A piece of a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TemplatePiece<'t> {
-    /// Text that stands for itself.
+    /// Literal text.
     Text(&'t str),
     /// A variable, with `${` and `}`.
     Variable(&'t str),
@@ -36,7 +36,7 @@ pub(super) fn pieces(text: &str) -> impl Iterator<Item = TemplatePiece<'_>> {
     })
 }
 
-/// Returns a string's variable, with `${` and `}`, if it consists of that alone.
+/// Returns the variable of a string, with `${` and `}`, if the string consists of it alone.
 pub(super) fn only_variable(text: &str) -> Option<&str> {
     let mut pieces = pieces(text);
     match (pieces.next()?, pieces.next()) {
@@ -45,13 +45,13 @@ pub(super) fn only_variable(text: &str) -> Option<&str> {
     }
 }
 
-/// Returns the path of a variable that stands for a file; it may have variables of its own.
+/// Returns the path of a `${file:PATH}`, which may contain variables, or `None` for another variable.
 pub(super) fn file_path(variable: &str) -> Option<&str> {
     variable.strip_prefix(FILE)?.strip_suffix('}')
 }
 
-/// Returns how long the variable is that a text begins with; none if its `}` is missing. Those in the path of a
-/// file are a part of it.
+/// Returns the length of the variable that a text begins with, including variables in the path of a file, or `None`
+/// if its `}` is missing.
 fn variable_len(text: &str) -> Option<usize> {
     let Some(path) = text.strip_prefix(FILE) else {
         return Some(text.find('}')? + 1);
@@ -67,7 +67,7 @@ fn variable_len(text: &str) -> Option<usize> {
     }
 }
 
-/// How a variable begins that stands for a file.
+/// Beginning of a variable that stands for the content of a file.
 const FILE: &str = "${file:";
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! What is wrong with a file: every mistake with its place, what was expected, and a hint.
 //!
-//! [`Report::render`] is for people at a terminal: the source line with a caret under the culprit.
-//! [`Report::lines`] is for logs: one line a mistake. A report never holds what a variable of the
-//! file stands for, so neither can show it, and whoever adds a mistake redacts the value that it quotes;
-//! here passwords that stand in the file itself are overwritten in its lines. A mistake may also be in
-//! [another file](OtherFile) that the configuration names, or [includes](IncludedFile).
+//! [`Report::render`] is for people at a terminal: the source line with a caret under the mistake. [`Report::lines`] is
+//! for logs: one line per mistake. A report never contains the value of a variable, so neither can show one. Code that
+//! adds a mistake redacts the text that it quotes; passwords that are written in the file itself are overwritten here,
+//! in the lines that are shown. A mistake may also be in [another file](OtherFile) that the configuration names, or
+//! [includes](IncludedFile).
 
 mod controls;
 mod included;
@@ -26,31 +26,31 @@ use self::shown::ShownLines;
 use super::read_paths::ReadPaths;
 use super::secrets::overwritten;
 
-/// The mistakes of one file.
+/// Mistakes of a configuration, and what was noted while it was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     mistakes: Vec<Mistake>,
-    /// Places whose text came out of a variable, and is not to be repeated.
+    /// Places whose text came from a variable and must not be repeated.
     redacted: Vec<Range<usize>>,
-    /// What is valid but probably not what was meant, one sentence each.
+    /// Warnings: what is valid but probably not what was meant, one sentence each.
     warnings: Vec<String>,
-    /// Places of values that were left out for that.
+    /// Places of values that were left out because something in them is missing and assumed to exist.
     left_out: Vec<Range<usize>>,
-    /// What it takes from elsewhere; boxed, as many functions fail with a report.
+    /// What the configuration uses from outside; boxed, because many functions return a report as their error.
     inputs: Box<Inputs>,
 }
 
-/// What a configuration takes from elsewhere.
+/// What a configuration uses from outside its text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Inputs {
-    /// What is not there and was assumed to be there: variables and files, as the configuration writes them.
+    /// Variables and files that are missing and were assumed to exist, as written in the configuration.
     given: Vec<String>,
-    /// What was read, or should have been.
+    /// Paths that were read, including those of missing files.
     paths: ReadPaths,
 }
 
 impl Report {
-    /// Adds a mistake; `expected` says what was expected there, as a noun, or nothing.
+    /// Adds a mistake; `expected` says what was expected there, as a noun, and may be empty.
     pub fn mistake(
         &mut self,
         place: &Range<usize>,
@@ -67,74 +67,74 @@ impl Report {
         })
     }
 
-    /// Adds a warning, once, which makes nothing wrong.
+    /// Adds a warning, unless it has been added already. Warnings do not make a file invalid.
     pub(super) fn warning(&mut self, warning: String) {
         if !self.warnings.contains(&warning) {
             self.warnings.push(warning);
         }
     }
 
-    /// Returns the warnings, what was assumed to be there, and what was read.
+    /// Returns the warnings, the names of what was assumed to exist, and the paths that were read.
     pub(super) fn into_remarks(self) -> (Vec<String>, Vec<String>, ReadPaths) {
         (self.warnings, self.inputs.given, self.inputs.paths)
     }
 
-    /// Returns what was read, or should have been.
+    /// Returns the paths that were read, including those of missing files.
     pub fn paths(&self) -> &ReadPaths {
         &self.inputs.paths
     }
 
-    /// Notes what is read.
+    /// Returns the paths that were read, to add others.
     pub(super) fn paths_mut(&mut self) -> &mut ReadPaths {
         &mut self.inputs.paths
     }
 
-    /// Notes what is not there and is assumed to be there.
+    /// Notes something that is missing and assumed to exist.
     pub(super) fn give(&mut self, name: &str) {
         if !self.inputs.given.iter().any(|known| known == name) {
             self.inputs.given.push(name.to_owned());
         }
     }
 
-    /// Notes that the value at `span` is left out, because something in it is assumed to be there.
+    /// Notes that the value at `span` is left out because something in it is assumed to exist.
     pub(super) fn leave_out(&mut self, span: Range<usize>) {
         self.left_out.push(span);
     }
 
-    /// Returns what is not there and was assumed to be there.
+    /// Returns the names of what is missing and was assumed to exist.
     pub fn given(&self) -> &[String] {
         &self.inputs.given
     }
 
-    /// Whether a value was left out, because something in it is assumed to be there.
+    /// Whether a value was left out because something in it is assumed to exist.
     pub(super) fn leaves_out(&self) -> bool {
         !self.left_out.is_empty()
     }
 
-    /// Whether nothing is wrong.
+    /// Whether there are no mistakes.
     pub fn is_empty(&self) -> bool {
         self.mistakes.is_empty()
     }
 
-    /// Returns how many mistakes there are so far, and values left out.
+    /// Returns the number of mistakes and of left-out values so far.
     pub(super) fn count(&self) -> usize {
         self.mistakes.len() + self.left_out.len()
     }
 
-    /// Notes that the text at `span` came out of a variable, and is not to be repeated.
+    /// Notes that the text at `span` came from a variable and must not be repeated.
     pub(super) fn redact(&mut self, span: Range<usize>) {
         self.redacted.push(span);
     }
 
-    /// Whether the text at `span` came out of a variable.
+    /// Whether the text at `span` came from a variable.
     pub(super) fn redacts(&self, span: &Range<usize>) -> bool {
         self.redacted.contains(span)
     }
 
-    /// Adds what a later stage found.
+    /// Adds the mistakes that a later stage found.
     ///
-    /// What it says of a place that has a mistake already, or whose value was left out, follows from that, and
-    /// is left out; what it says of a variable's value is said without the value.
+    /// A mistake at a place that has one already, or whose value was left out, is only a consequence, and is dropped.
+    /// A mistake in the value of a variable is reported without that value.
     pub fn absorb(&mut self, later: Self) {
         let here = self
             .mistakes
@@ -156,8 +156,7 @@ impl Report {
         }
     }
 
-    /// Adds the mistakes that `later` found in another file, up to `most`; returns how many more it
-    /// found.
+    /// Adds up to `most` of the mistakes in `later` as those of another file; returns how many it leaves out.
     pub(super) fn absorb_of(&mut self, file: &Arc<OtherFile>, later: &Self, most: usize) -> usize {
         let found = later.mistakes();
         self.mistakes
@@ -168,7 +167,7 @@ impl Report {
         found.len().saturating_sub(most)
     }
 
-    /// Returns the mistakes in the order of their places, each once.
+    /// Returns the mistakes, ordered by file and place, each once.
     pub fn mistakes(&self) -> Vec<&Mistake> {
         let mut sorted: Vec<_> = self.mistakes.iter().collect();
         let place = |m: &Mistake| (m.span.start, m.span.end);
@@ -177,8 +176,8 @@ impl Report {
         sorted
     }
 
-    /// Renders the mistakes for a terminal, `text` being the file's: for each the place, the
-    /// line, a caret, what was expected and a hint. The last line counts them.
+    /// Renders the mistakes for a terminal, where `text` is that of the file: for each the place, the line, a caret,
+    /// what was expected and a hint. The last line counts them.
     pub fn render(&self, file_name: &str, text: &str, color: bool) -> String {
         let renderer = if color {
             Renderer::styled()
@@ -199,7 +198,7 @@ impl Report {
         out
     }
 
-    /// Returns one line for each mistake: `file:line:column: message (hint)`.
+    /// Returns one line for each mistake: `file:line:column: message, expected … (hint)`.
     pub fn lines(&self, file_name: &str, text: &str) -> Vec<String> {
         let mistakes = self.mistakes();
         let shown = ShownLines::new(file_name, text, &mistakes);

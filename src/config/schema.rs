@@ -1,7 +1,7 @@
-//! The JSON Schema of `gateway.toml`, for editors: what the tables of [`options`](super::options) say of each key.
+//! The JSON Schema of `gateway.toml`, for editors, made from the tables of [`options`](super::options).
 //!
-//! It judges one value at a time and one file at a time. What keys mean together, and what a value means beyond its
-//! spelling, only `tollgate check` knows.
+//! It checks one value at a time and one file at a time. Only `tollgate check` knows what keys mean together, and what
+//! a value means beyond its spelling.
 
 use serde_json::{Map, Value, json};
 
@@ -44,7 +44,7 @@ pub fn schema() -> Value {
     top
 }
 
-/// Tables of names that the operator chooses.
+/// Returns the schema of tables whose names the operator chooses.
 fn named(table: &Value) -> Value {
     json!({
         "description": table["description"],
@@ -54,7 +54,7 @@ fn named(table: &Value) -> Value {
     })
 }
 
-/// A table of the file, and those in it that fill the same value.
+/// Returns the schema of a table of the file, and of those within it that fill the same value.
 fn spec<T: Clone + Default + PartialEq>(spec: &TableSpec<T>) -> Value {
     let mut schema = table(&spec.about);
     for (name, inner) in &spec.inner {
@@ -63,7 +63,7 @@ fn spec<T: Clone + Default + PartialEq>(spec: &TableSpec<T>) -> Value {
     schema
 }
 
-/// A table of these keys and no others.
+/// Returns the schema of a table that has these keys and no others.
 fn table(doc: &TableDoc) -> Value {
     let keys = doc.keys.iter().map(|key| (key.name.to_owned(), value(key)));
     let required = doc.keys.iter().filter(|key| key.is_required());
@@ -82,7 +82,7 @@ fn table(doc: &TableDoc) -> Value {
     schema
 }
 
-/// The value of a key, with what is known of it.
+/// Returns the schema of a key's value, with what is known about the key.
 fn value(key: &Key) -> Value {
     let mut schema = shape(&key.shape, key.bounds.as_ref());
     let mut sentences = vec![sentence(key)];
@@ -103,7 +103,7 @@ fn value(key: &Key) -> Value {
     schema
 }
 
-/// Returns what a key is for; its words follow a colon.
+/// Returns the sentence that says what a key is for; if it ends with a colon, the words of the key follow.
 fn sentence(key: &Key) -> String {
     let Some(start) = key.doc.strip_suffix(':') else {
         return key.doc.to_owned();
@@ -114,7 +114,7 @@ fn sentence(key: &Key) -> String {
     }
 }
 
-/// Returns the default of a key as JSON; none if it can only be told in words.
+/// Returns the default of a key as JSON; `None` if it can only be described in words.
 fn default(shape: &ValueShape, spelled: &str) -> Option<Value> {
     match shape {
         ValueShape::Text(_) | ValueShape::Word(_) => Some(json!(spelled)),
@@ -141,7 +141,7 @@ fn default(shape: &ValueShape, spelled: &str) -> Option<Value> {
     }
 }
 
-/// What a value may be; `bounds` are those of numbers in it.
+/// Returns the schema of a shape; `bounds` are those of the numbers in it.
 fn shape(shape: &ValueShape, bounds: Option<&[String; 2]>) -> Value {
     match shape {
         ValueShape::Text(pattern) => text(json!({ "type": "string" }), pattern.as_deref()),
@@ -165,7 +165,7 @@ fn shape(shape: &ValueShape, bounds: Option<&[String; 2]>) -> Value {
     }
 }
 
-/// A string that fits a pattern unless it has variables.
+/// Returns the schema of a string, with the pattern that it matches unless it has variables.
 fn text(mut schema: Value, pattern: Option<&str>) -> Value {
     if let Some(pattern) = pattern {
         schema["pattern"] = json!(format!("{pattern}|{VARIABLE}"));
@@ -190,7 +190,7 @@ fn number(kind: &str, bounds: Option<&[String; 2]>) -> Value {
     schema
 }
 
-/// Any of these, of which some may be that themselves.
+/// Returns the schema of a value that fits any of these; merges those that are such a schema themselves.
 fn any_of(schemas: Vec<Value>) -> Value {
     let mut flat = Vec::new();
     for schema in schemas {
@@ -206,7 +206,7 @@ fn variable() -> Value {
     json!({ "$ref": "#/$defs/variable" })
 }
 
-/// What a string with variables fits.
+/// Pattern of a string with variables.
 const VARIABLE: &str = r"\$\{";
-/// What a string fits that is a variable and nothing else.
+/// Pattern of a string that is a variable and nothing else.
 const LIST_VARIABLE: &str = r"^\$\{.*\}$";

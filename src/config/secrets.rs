@@ -1,10 +1,9 @@
-//! Keeps the secrets of a file out of what is said of it.
+//! Keeps the secrets of a file out of messages about it.
 //!
-//! Reports go to terminals and journals. What a variable stands for never gets that far; this is for
-//! files that hold their passwords themselves. A value is [`redacted`] before it becomes part of a
-//! sentence, as a variable is shown [`without_defaults`], and a line that may hold a secret is [`overwritten`]
-//! before it is shown beside one. Clients' keys, which the patterns of overrides may be, are shortened to what
-//! logs show of them.
+//! Reports go to terminals and journals. The value of a variable never gets that far; this is for files that contain
+//! passwords themselves. A value is [`redacted`] before it becomes part of a sentence, a variable is shown
+//! [`without_defaults`], and a line that may hold a secret is [`overwritten`] before it is shown with a mistake.
+//! Patterns of overrides may be clients' keys, and are shortened to what logs show of these.
 
 mod defaults;
 mod keys;
@@ -20,7 +19,7 @@ use self::keys::{is_of_key, secret_value};
 pub(super) use self::patterns::{behind_shown, may_be_key, quoted, secret_parts};
 use self::urls::credentials;
 
-/// Returns a value with `***` for the passwords of URLs in it.
+/// Returns a value in which `***` replaces the passwords of URLs.
 pub(super) fn redacted(value: &str) -> Cow<'_, str> {
     let mut redacted = Cow::Borrowed(value);
     for place in credentials(value).into_iter().rev() {
@@ -31,8 +30,8 @@ pub(super) fn redacted(value: &str) -> Cow<'_, str> {
     redacted
 }
 
-/// Returns a file's text in which a line that may hold a secret is overwritten behind its first `=`, byte for
-/// byte, so that places stay where they are. Lines of overrides are overwritten whole.
+/// Returns a file's text in which a line that may hold a secret is overwritten after its first `=`, byte for byte, so
+/// that places stay the same. Lines of overrides are overwritten whole.
 pub(super) fn overwritten(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut lines = SecretLines::default();
@@ -47,17 +46,17 @@ pub(super) fn overwritten(text: &str) -> String {
     shown
 }
 
-/// What the lines of a file that came so far say of the next one.
+/// What the lines so far say about the next one.
 #[derive(Default)]
 struct SecretLines {
-    /// What ends a secret of several lines.
+    /// End of a secret of several lines that has begun, if one has.
     open: Option<&'static str>,
-    /// Whether the next line may be one of overrides.
+    /// Whether the next line may be part of overrides.
     in_overrides: bool,
 }
 
 impl SecretLines {
-    /// Returns from where on the next line may hold a secret. It may be no TOML.
+    /// Returns the offset from which the next line may hold a secret, if it may. The line need not be TOML.
     fn secret_from(&mut self, line: &str) -> Option<usize> {
         if let Some(close) = self.open {
             self.open = (!line.contains(close)).then_some(close);
@@ -101,9 +100,9 @@ impl SecretLines {
     }
 }
 
-/// What begins and ends the text of a key or a certificate.
+/// Beginning and end of the text of a key or a certificate.
 const PEM: (&str, &str) = ("-----BEGIN", "-----END");
-/// What may enclose a secret of several lines.
+/// Delimiters that may enclose a secret of several lines.
 const SPANS: [(&str, &str); 5] = [
     ("\"\"\"", "\"\"\""),
     ("'''", "'''"),
@@ -112,12 +111,12 @@ const SPANS: [(&str, &str); 5] = [
     ("{", "}"),
 ];
 
-/// Whether this may stand before the header of a table: blanks, and the mark that some editors begin a file with.
+/// Whether a character may precede the header of a table: a blank, or the mark that some editors begin a file with.
 pub(super) fn is_lead(c: char) -> bool {
     c.is_whitespace() || c == '\u{feff}'
 }
 
-/// Returns where the first word ends that is `overrides`, or nearly so.
+/// Returns the end of the first word that is `overrides`, possibly misspelled.
 fn behind_overrides(line: &str) -> Option<usize> {
     let mut rest = line;
     loop {
@@ -136,10 +135,10 @@ fn behind_overrides(line: &str) -> Option<usize> {
 }
 
 const OVERRIDES: &str = "overrides";
-/// How many letters of it may be wrong.
+/// How many letters of `overrides` may be wrong.
 const OVERRIDES_EDITS: usize = 2;
 
-/// A variable's name is no secret, and may be the mistake.
+/// Whether the text at `place` is a secret. A variable is not, and its name may be the mistake.
 fn is_secret(text: &str, place: &Range<usize>) -> bool {
     !place.is_empty() && !is_variable(&text[place.clone()])
 }

@@ -1,4 +1,4 @@
-//! How much memory clients take.
+//! How much of the memory store clients take.
 
 use super::value::bytes_text;
 use crate::limit::calendar_window::CalendarWindow;
@@ -11,7 +11,7 @@ use crate::limit::sliding_log::SlidingLog;
 use crate::limit::sliding_window::SlidingWindow;
 use crate::limit::{Algorithm, PartitionId, Quota};
 
-/// Says how many clients of these quotas fit into the memory store, and how many bytes each takes, about.
+/// Says roughly how many clients with these quotas fit into the memory store, and how many bytes each takes.
 pub fn clients(quotas: &[Quota], bytes_max: u64) -> String {
     let (least, most) = quotas
         .iter()
@@ -73,12 +73,12 @@ const fn entry<S>() -> u64 {
     (size_of::<PartitionId>() + size_of::<S>() + 1) as u64 * 8 / 5
 }
 
-/// Rounds down to two digits.
+/// Rounds down to two significant digits.
 fn rounded(number: u64) -> u64 {
     let digits = number.checked_ilog10().unwrap_or(0);
     let unit = 10_u64.pow(digits.saturating_sub(1));
     number / unit * unit
 }
 
-/// Most bytes that a log takes for a unit, measured: entries have 16, lists grow by doubling, and aged entries go in bulk.
+/// Most bytes that a log takes per unit, measured: entries have 16, lists double, and aged entries go in bulk.
 const LOGGED_BYTES_MAX: u64 = 42;

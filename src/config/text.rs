@@ -1,30 +1,30 @@
-//! What is to be loaded: the text of a file, where the file is, and how strictly it is taken.
+//! Input of a load: the text of a file, its path, and how missing values are treated.
 
 use std::path::Path;
 
-/// The text of a configuration file, and what is known of the file besides.
+/// The text of a configuration file, its path, and how missing values are treated.
 #[derive(Clone, Copy, Debug)]
 pub struct ConfigText<'t> {
-    /// What is in it.
+    /// Text of the file.
     pub text: &'t str,
-    /// Where it is: the files that it includes are beside it. Empty for a text that is in no file: those that it
-    /// includes are in the working directory.
+    /// Path of the file, in whose folder the files that it includes are looked for. Empty for a text that is not in a
+    /// file: then the working directory takes that place.
     pub path: &'t Path,
-    /// What becomes of values that are not there.
+    /// How missing values are treated.
     pub missing: MissingValues,
 }
 
-/// What becomes of values that the file takes from variables and from files with secrets, where these are not there.
+/// How values are treated that come from variables or other files, if these are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingValues {
-    /// Each is a mistake.
+    /// Each missing value is a mistake.
     AreMistakes,
-    /// Each is assumed to be there: what the file says besides is checked.
+    /// Each missing value is assumed to exist; the rest of the file is checked.
     AreGiven,
 }
 
 impl<'t> ConfigText<'t> {
-    /// The text of the file at `path`.
+    /// Returns the text of the file at `path`, in which missing values are mistakes.
     pub fn of(path: &'t Path, text: &'t str) -> Self {
         Self {
             text,

@@ -1,8 +1,8 @@
-//! Scalars of the file that parse themselves: each says what it expected and how to mend the text.
+//! Parsers of the file's scalar values: each error says what was expected and how to mend the text.
 //!
-//! Nothing here knows of places, keys or variables; `read` does. An error's problem is a predicate
-//! of the text ("is not a duration"), so that it can be said of the text as the file has it, and
-//! never of what a variable stands for.
+//! Nothing here knows about places, keys or variables; `read` does. An error's problem is a predicate
+//! ("is not a duration"), so that `read` can combine it with the text as written in the file, and
+//! never shows the value of a variable.
 
 mod address;
 mod amount;
@@ -62,33 +62,33 @@ pub use store::{
 use synonyms::synonym;
 pub use time::{duration, duration_pattern};
 
-/// Why a text is not what its key wants.
+/// Why a text is not a valid value of its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueError {
-    /// Stands for the text where it must not be repeated, as it may hold a password; the hint
-    /// does not repeat it then either.
+    /// What to call the text if it must not be repeated because it may hold a password; then the
+    /// hint does not repeat it either.
     pub subject: Option<&'static str>,
-    /// What is wrong with it, as a predicate: `is not a duration`.
+    /// What is wrong with the text, as a predicate: `is not a duration`.
     pub problem: &'static str,
     /// What was expected, as a noun.
     pub expected: String,
-    /// How to mend it; may repeat the text.
+    /// How to mend the text; may repeat it.
     pub hint: Option<String>,
-    /// Whether it names a variable or a file that is not there.
+    /// Whether the text names a variable or a file that does not exist.
     pub is_missing: bool,
 }
 
-/// Why a file that a value names is not read.
+/// Why a file that a value names could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadFile {
-    /// What keeps it from being read.
+    /// The reason, in words for the operator.
     pub why: String,
-    /// Whether it is not there.
+    /// Whether the file does not exist.
     pub is_missing: bool,
 }
 
 impl ValueError {
-    /// Begins an error.
+    /// Returns an error without a hint.
     pub fn new(problem: &'static str, expected: impl Into<String>) -> Self {
         Self {
             subject: None,
@@ -99,34 +99,34 @@ impl ValueError {
         }
     }
 
-    /// Says how to mend it.
+    /// Adds a hint that says how to mend the text.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
         self.maybe_hint(Some(hint.into()))
     }
 
-    /// Says how to mend it, if anybody knows.
+    /// Sets the hint that says how to mend the text, if there is one.
     #[must_use]
     pub fn maybe_hint(mut self, hint: Option<String>) -> Self {
         self.hint = hint;
         self
     }
 
-    /// Says what keeps the file from being read that the text names.
+    /// Adds the reason why the file that the text names cannot be read.
     #[must_use]
     pub fn unread(mut self, file: UnreadFile) -> Self {
         self.is_missing = file.is_missing;
         self.hint(file.why)
     }
 
-    /// Notes that the text names what is not there.
+    /// Notes that the text names something that does not exist.
     #[must_use]
     pub fn missing(mut self) -> Self {
         self.is_missing = true;
         self
     }
 
-    /// Says what is wrong, what was expected and how to mend it, in a line.
+    /// Says what is wrong, what was expected and how to mend it, in one line.
     pub fn in_a_line(&self) -> String {
         let hint = self.hint.as_deref().unwrap_or_default();
         let separator = if hint.is_empty() { "" } else { "; " };
@@ -144,7 +144,7 @@ impl ValueError {
     }
 }
 
-/// Finds `text` among `words`.
+/// Returns the value of `text` among `words`.
 pub fn word<T: Clone>(text: &str, words: &[(&str, T)]) -> Result<T, ValueError> {
     if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
         return Ok(value.clone());
@@ -156,7 +156,7 @@ pub fn word<T: Clone>(text: &str, words: &[(&str, T)]) -> Result<T, ValueError> 
     Err(ValueError::new("is not a known value", expected).maybe_hint(hint))
 }
 
-/// What every name of a table fits, as JSON Schema has regular expressions.
+/// JSON Schema pattern that every name of a table matches.
 pub const NAME_PATTERN: &str = r"^[ !#-\[\]-~]{1,64}$";
 
 /// Checks a name that ends up in header fields and metric labels.
@@ -169,7 +169,7 @@ pub fn name(text: &str) -> Result<String, ValueError> {
         .hint("names are used in header fields and metric labels; letters, digits, `-` and `_` are a good choice"))
 }
 
-/// Reads a file of `most` bytes or less, or says what keeps it from being read.
+/// Reads a file of at most `most` bytes, or says why it cannot be read.
 pub fn file(path: impl AsRef<Path>, most: u64) -> Result<Vec<u8>, UnreadFile> {
     let file = fs::File::open(path)?;
     let mut content = Vec::new();
@@ -182,7 +182,7 @@ pub fn file(path: impl AsRef<Path>, most: u64) -> Result<Vec<u8>, UnreadFile> {
 }
 
 impl UnreadFile {
-    /// Says what keeps a file that is there from being read.
+    /// Returns the reason why a file that exists cannot be read.
     pub fn because(why: impl Into<String>) -> Self {
         Self {
             why: why.into(),
@@ -223,12 +223,12 @@ pub fn nearest<'w>(text: &str, known: impl IntoIterator<Item = &'w str>) -> Opti
     if text.len() > NAME_LEN_MAX {
         return None;
     }
-    // Without number and case words are compared first, as written where that ties.
+    // Words are compared in lower case and singular first, and as written if that ties.
     let stem_of_text = stem(text);
     let distances = |word: &str| {
         let stem = stem(word);
         let most = (word.len() / 3).max(1);
-        // Two texts are as far apart as their lengths at least, which is quick to see.
+        // The distance is at least the difference in length, which is quick to compute.
         if stem.chars().count().abs_diff(stem_of_text.chars().count()) > most {
             return None;
         }
@@ -243,7 +243,7 @@ pub fn nearest<'w>(text: &str, known: impl IntoIterator<Item = &'w str>) -> Opti
         .map(|(_, word)| word)
 }
 
-/// Spells a word in one way: lower case, `-` between its parts, in the singular.
+/// Normalises a word: lower case, `-` between its parts, singular.
 fn stem(word: &str) -> String {
     let word = word.trim().to_lowercase().replace(['_', ' '], "-");
     match word.strip_suffix("ies") {

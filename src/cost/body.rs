@@ -1,4 +1,4 @@
-//! A body that passes by in pieces.
+//! Reads the numbers in a body that passes in pieces.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use super::pointers::Pointers;
 
 /// Finds the numbers at pointers in a body, whatever its length and however it is cut.
 ///
-/// What it holds: a few words, a number of at most [`NUMBER_BYTES_MAX`](super::NUMBER_BYTES_MAX) bytes
-/// if a piece ends within it, and the largest number at each pointer, or the last, which takes 16 bytes if it has at
-/// most 19 digits; of a pointer with `*` also the sums that are under way. Null, strings, literals, containers and
-/// negative numbers are not reported: they neither count nor undo what was reported. A longer number leaves the body
-/// unread.
+/// The reader holds a few words, a number of at most [`NUMBER_BYTES_MAX`](super::NUMBER_BYTES_MAX) bytes if a piece
+/// ends within it, the text that is being read if a pointer looks for one, and the largest number at each pointer, or
+/// the last, which takes 16 bytes if it has at most 19 digits; for pointers with `*` also the sums in progress. Null,
+/// strings, literals, containers and negative numbers are not reported: they neither count nor undo what was reported.
+/// If a number is longer, the body does not count as whole.
 #[derive(Debug)]
 pub struct NumberReader {
     pointers: Arc<Pointers>,
@@ -26,37 +26,37 @@ pub struct NumberReader {
     is_broken: bool,
 }
 
-/// How a body holds documents.
+/// How a body contains documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyFormat {
-    /// JSON: one document, or several behind each other, such as a line each (NDJSON). The elements of
-    /// a top-level array count like documents.
+    /// JSON: one document, or several, each of which begins on a new line (NDJSON). The elements of a top-level array
+    /// count as documents.
     Json,
     /// `text/event-stream`, with a document in the data of each event.
     EventStream,
 }
 
-/// What was read of a body.
+/// What was read from a body.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct BodyNumbers {
-    /// The number at each pointer, in their order.
+    /// The number at each pointer, in the order of the pointers.
     pub numbers: Box<[Option<Decimal>]>,
-    /// Whether the body had a document, and all of them were complete. If not, it was cut or is no JSON, and might
-    /// have reported more: a broken document is not read any further, but what it reported counts, and the next one is
-    /// read. An event of a stream is complete once it has ended, whatever it holds. The last event may end with
-    /// the body if it begins no object (`[DONE]`).
+    /// Whether the body had a document, all of its documents were complete, and no number was too long. If not, it was
+    /// cut or is not JSON, and might have reported more: a broken document is not read any further, but what it
+    /// reported counts, and the next one is read. An event of a stream is complete once it has ended, whatever it
+    /// holds. The last event may end with the body if it begins no object (`[DONE]`).
     pub is_whole: bool,
-    /// Whether it ended as a body does that cannot go on: an object or array has closed last, or an event said that
-    /// the stream ends.
+    /// Whether the body ended where it cannot go on: its last document was an object or array that has closed, or an
+    /// event said that the stream ends.
     pub is_closed: bool,
-    /// For each pointer of which the last number counts, the document that told it; empty if there is none.
+    /// For each pointer whose last number counts, the document that reported it; empty if no pointer is of this kind.
     documents: Box<[u32]>,
     members: MembersFound,
-    /// The text at each pointer; empty if none is looked for.
+    /// The text at each pointer; empty if no pointer looks for one.
     texts: Box<[FoundText]>,
 }
 
-/// Where a member was found that is more than nothing.
+/// Where a member that is not null, false or empty was found first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberPlace {
     /// In the first document or event.
@@ -72,7 +72,7 @@ enum FormatState {
 }
 
 impl BodyNumbers {
-    /// Returns the number at a pointer, behind the document that told it if the last counts.
+    /// Returns the number at a pointer, after the document that reported it if the last one counts, otherwise after 0.
     pub fn number(&self, pointer: usize) -> Option<(u32, &Decimal)> {
         let number = self.numbers.get(pointer)?.as_ref()?;
         Some((self.documents.get(pointer).copied().unwrap_or(0), number))
@@ -83,7 +83,7 @@ impl BodyNumbers {
         self.texts.get(pointer).unwrap_or(&FoundText::Nothing)
     }
 
-    /// Says where the member at a pointer was found first.
+    /// Returns where the member at a pointer was found first.
     pub fn member(&self, pointer: usize) -> Option<MemberPlace> {
         if self.members.first >> pointer & 1 != 0 {
             Some(MemberPlace::First)
@@ -94,7 +94,7 @@ impl BodyNumbers {
 }
 
 impl NumberReader {
-    /// Begins a body; a stream of events ends with `[DONE]` or an event of the name `last_event`.
+    /// Begins a body; a stream of events ends with `[DONE]` or with an event named `last_event`.
     pub fn new(pointers: Arc<Pointers>, format: BodyFormat, last_event: Option<Arc<str>>) -> Self {
         Self {
             documents: Documents::new(&pointers),
@@ -108,7 +108,7 @@ impl NumberReader {
         }
     }
 
-    /// Reads a piece.
+    /// Reads a piece of the body.
     pub fn read(&mut self, mut bytes: &[u8]) {
         while let Some(expected) = BOM.get(self.bom) {
             match bytes.split_first() {
@@ -126,7 +126,7 @@ impl NumberReader {
         self.read_on(bytes);
     }
 
-    /// Ends the body, or the part of it that has come.
+    /// Ends the body, or as much of it as has arrived, and returns what was found.
     pub fn finish(mut self) -> BodyNumbers {
         let has_object = self.documents.has_object();
         let is_sound = self.documents.end(&self.pointers);
@@ -152,7 +152,7 @@ impl NumberReader {
         }
     }
 
-    /// Reads on behind a byte order mark.
+    /// Reads on after a byte order mark, if there was one.
     fn read_on(&mut self, mut bytes: &[u8]) {
         let (documents, pointers) = (&mut self.documents, &*self.pointers);
         let is_broken = &mut self.is_broken;
@@ -186,5 +186,5 @@ impl NumberReader {
     }
 }
 
-/// What may stand before a text in UTF-8.
+/// The byte order mark, which may precede a text in UTF-8.
 const BOM: &[u8] = b"\xEF\xBB\xBF";

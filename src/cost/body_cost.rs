@@ -1,4 +1,4 @@
-//! The cost of requests whose bodies report it: a reserve before it is admitted, then what its answer reported.
+//! Costs that bodies report: a reserve before a request is admitted, then the cost that its response reported.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -12,76 +12,76 @@ use super::source::{NumberIndex, Numbers};
 use super::sum::{MissingTerm, Sum};
 use super::weight::Weight;
 
-/// How a policy counts requests whose cost an answer's body tells; `S` says where a number is reported.
+/// How a policy charges requests by what bodies report; `S` says where a number is reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BodyCost<S> {
-    /// What an answer tells.
+    /// The cost of a request, which its response reports.
     pub cost: Sum<S>,
-    /// What every cost and reserve that a body reports is clamped to.
+    /// Range to which every reported cost and reserve is clamped.
     pub bounds: RangeInclusive<u64>,
-    /// What is charged until then.
+    /// The reserve: what is charged until the response has reported the cost.
     pub reserve: Amount<S>,
-    /// What is charged at least if the request did not tell all that makes the reserve.
+    /// Least reserve of a request that cannot be read, or does not report every term of the reserve.
     pub reserve_default: u64,
-    /// Longest request that can tell all of it, in bytes.
+    /// Length of the longest request body that is read for the reserve, in bytes.
     pub max_reserve_body: u64,
-    /// What an answer costs at least that did not tell; none: the reserve.
+    /// Least charge, together with the reserve, if the response does not report its cost.
     pub unknown: Option<Amount<S>>,
-    /// Members of an answer that failed, although its status says that it did not.
+    /// Members by which a response says that it failed, although its status does not say so.
     pub refund_on: Vec<S>,
-    /// What the terms are multiplied by, if a text in the request says it.
+    /// Prices that a text in the request chooses, if the policy has any.
     pub prices: Option<Priced<S>>,
 }
 
-/// A number of units.
+/// A number of units: fixed, or reported by bodies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Amount<S> {
-    /// The file says it.
+    /// A number that the file gives.
     Units(u64),
-    /// Bodies do.
+    /// A sum of numbers that bodies report.
     Reported(Sum<S>),
 }
 
-/// What must be read of a request before it is decided; of length 0, nothing.
+/// How much of a request's body must be read before the request is decided; nothing if `bytes_max` is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestNeed {
-    /// Up to how many bytes.
+    /// Most bytes that are read.
     pub bytes_max: u64,
-    /// Whether numbers in it count, and not only its length.
+    /// Whether the JSON of the body counts, and not only its length.
     pub reads_json: bool,
 }
 
 /// What a request is charged in the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
-    /// Units.
+    /// Units that are charged.
     pub units: u64,
-    /// Whether the answer reported more than `max_cost`.
+    /// Whether the cost that the bodies reported was above `max_cost`.
     pub is_capped: bool,
-    /// Why the response did not report it; none: it did.
+    /// Why the response did not report the cost; `None` if it did, or if it failed before it cost anything.
     pub missing_cost: Option<MissingCost>,
 }
 
 /// Why a response does not report what its request cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingCost {
-    /// The header field that should report it is missing, or no plain decimal.
+    /// The header field that should report the cost is missing, or is not a plain decimal.
     Header,
-    /// The body is whole and lacks a number.
+    /// The body is whole, but lacks a number.
     NoNumber,
-    /// It is whole and no JSON, or breaks off within it.
+    /// The body ended properly, but is not JSON, or ends within its JSON.
     Malformed,
-    /// It broke off, or ended with its connection, which may be too early.
+    /// The body broke off, or ended only with its connection, which may be too early.
     Cut,
-    /// The client left before it ended.
+    /// The client left before the response ended.
     ClientGone,
-    /// It is compressed.
+    /// The body is compressed.
     Compressed,
-    /// Its type is neither JSON nor an event stream.
+    /// The body's type is neither JSON nor an event stream.
     ContentType,
-    /// It is a part of one (206).
+    /// The body is only a part of the whole (206).
     Partial,
-    /// It has no body: the answer to HEAD, 204, 205, 304.
+    /// The response has no body: it answers HEAD, or is 204, 205 or 304.
     NoBody,
     /// The connection was upgraded.
     Upgraded,
@@ -96,7 +96,7 @@ impl<S> Default for Amount<S> {
 }
 
 impl<S> BodyCost<S> {
-    /// Returns the same whose numbers are reported elsewhere.
+    /// Converts where the numbers are reported, each by `place`.
     pub fn map<T>(&self, mut place: impl FnMut(&S, PointerUse) -> T) -> BodyCost<T> {
         BodyCost {
             cost: self.cost.map(&mut place),
@@ -117,7 +117,7 @@ impl<S> BodyCost<S> {
         }
     }
 
-    /// Whether requests must be read.
+    /// Whether bodies of requests must be read.
     pub fn reads_requests(&self) -> bool {
         self.prices.is_some() || self.reserve.reported().is_some()
     }
@@ -127,7 +127,7 @@ impl<S> BodyCost<S> {
         self.least(&self.reserve)
     }
 
-    /// Returns the least that an answer costs that did not tell.
+    /// Returns the least that is charged if a response does not report its cost.
     pub fn unknown_min(&self) -> u64 {
         let unknown = self.unknown.as_ref().map(|unknown| self.least(unknown));
         self.reserve_min().max(unknown.unwrap_or(0))
@@ -142,7 +142,7 @@ impl<S> BodyCost<S> {
 }
 
 impl BodyCost<NumberIndex> {
-    /// Says what must be read of a request to reserve by it.
+    /// Returns how much of a request's body must be read to reserve its cost.
     pub fn request_need(&self) -> RequestNeed {
         if !self.reads_requests() {
             return RequestNeed::default();
@@ -157,7 +157,7 @@ impl BodyCost<NumberIndex> {
         }
     }
 
-    /// Says which prices a request pays; none if it is to be refused, because it does not tell.
+    /// Returns the prices that a request pays; `None` if it is to be refused, because its text has none.
     pub fn price_row(&self, numbers: &Numbers) -> Option<PriceRow> {
         let Some(prices) = &self.prices else {
             return Some(PriceRow::NoTable);
@@ -168,7 +168,7 @@ impl BodyCost<NumberIndex> {
             .find(self.priced_text(numbers).filter(|_| is_read))
     }
 
-    /// Returns the text that chooses the prices, if every place that tells one tells the same.
+    /// Returns the text that chooses the prices, if all places that report one report the same.
     fn priced_text<'n>(&self, numbers: &'n Numbers) -> Option<&'n str> {
         let mut found = None;
         for place in self.prices.iter().flat_map(|prices| &prices.by) {
@@ -186,13 +186,13 @@ impl BodyCost<NumberIndex> {
         found
     }
 
-    /// Whether the request's body is not longer than what may be read of it.
+    /// Whether the request's body is at most as long as may be read of it.
     fn is_short(&self, numbers: &Numbers) -> bool {
         let bytes = numbers.request_bytes.as_ref();
         bytes.is_none_or(|bytes| *bytes <= Decimal::from(self.max_reserve_body))
     }
 
-    /// Says what is charged before the answer tells.
+    /// Returns what is charged until the response reports the cost.
     pub fn reserve(&self, numbers: &Numbers, row: PriceRow) -> u64 {
         let sum = match &self.reserve {
             Amount::Units(units) if self.prices.is_none() => return *units,
@@ -224,7 +224,7 @@ impl BodyCost<NumberIndex> {
         }
     }
 
-    /// Says what is charged at least, of a request whose body has not been read.
+    /// Returns a lower bound of the reserve, for a request whose body has not been read.
     pub fn reserve_at_least(&self, numbers: &Numbers) -> u64 {
         let sum = match &self.reserve {
             Amount::Units(units) => return *units,
@@ -243,12 +243,13 @@ impl BodyCost<NumberIndex> {
         known.units
     }
 
-    /// Returns what the terms of a sum are multiplied by, if it is not their own.
+    /// Returns the weights of a sum's terms at these prices; `None` if the terms keep their own.
     fn factors(&self, row: PriceRow, of: fn(&Factors) -> &[Weight]) -> Option<&[Weight]> {
         Some(of(self.prices.as_ref()?.table.factors(row)?))
     }
 
-    /// Says what is charged in the end, if `reserved` was, at these prices, and the answer ended like this.
+    /// Returns what is charged in the end, if `reserved` was, at the prices of `row`, and the response ended with
+    /// `end`.
     pub fn settle(
         &self,
         numbers: &Numbers,
@@ -268,7 +269,7 @@ impl BodyCost<NumberIndex> {
         let whole = reported(MissingTerm::Or);
         let failed = self.failed(numbers);
         match (end, failed) {
-            // The gateway's own answers keep the charge.
+            // If the gateway itself answers, the reserve stays charged.
             (Err(missing_cost @ MissingCost::Unanswered), _) => {
                 settled(reserved, false, Some(missing_cost))
             }
@@ -293,7 +294,7 @@ impl BodyCost<NumberIndex> {
         }
     }
 
-    /// Says where an answer first told that it failed, if it did.
+    /// Returns where the response first said that it failed, if it did.
     fn failed(&self, numbers: &Numbers) -> Option<MemberPlace> {
         let places = self.refund_on.iter().filter_map(|place| match place {
             NumberIndex::ResponseJson(at) => numbers.response.member(*at),
@@ -302,7 +303,7 @@ impl BodyCost<NumberIndex> {
         places.min_by_key(|place| *place != MemberPlace::First)
     }
 
-    /// Says what an answer costs at least that did not tell, if the file says so.
+    /// Returns the least charge of a response that did not report its cost, if the file gives one.
     fn unknown(&self, numbers: &Numbers, row: PriceRow) -> Option<u64> {
         let sum = match self.unknown.as_ref()? {
             Amount::Units(units) => return Some(*units),
@@ -323,7 +324,7 @@ impl<S> Amount<S> {
         }
     }
 
-    /// Returns the sum that bodies tell; none if the file says a number.
+    /// Returns the sum that bodies report; `None` if the file gives a number.
     pub fn reported(&self) -> Option<&Sum<S>> {
         match self {
             Self::Units(_) => None,
@@ -348,7 +349,7 @@ impl MissingCost {
         Self::Unanswered,
     ];
 
-    /// Returns the reason's word in log and metrics.
+    /// Returns the reason's word in logs and metrics.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Header => "header",
@@ -367,7 +368,7 @@ impl MissingCost {
 }
 
 impl RequestNeed {
-    /// What serves both.
+    /// Returns the need that covers both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Decimal numbers as JSON writes them, exactly.
+//! Decimal numbers as JSON writes them, kept exactly.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -6,18 +6,18 @@ use std::fmt;
 use itoa::Buffer;
 use smallvec::SmallVec;
 
-/// Longest number that is read.
+/// Longest number that is read, in bytes.
 pub const NUMBER_BYTES_MAX: usize = 256;
 
-/// A decimal number that is not negative, with all its digits. What is above 1e40 is held to it, which
-/// is more than any cost, and what is above 0 but below 1e-300 counts as 1e-300.
+/// A decimal number that is not negative, with all its digits. A number above 1e40, which is more than any cost, counts
+/// as 1e40, and one between 0 and 1e-300 counts as 1e-300.
 #[derive(Clone)]
 pub struct Decimal(Digits);
 
-/// The first 19 digits behind a point, the first of them not 0, then any others; and how many digits the point must
-/// move to the right. Zero has the lowest point. So the order of point and digits is that of numbers.
+/// A number 0.DIGITS times `10^point`: `leading` has its first 19 digits, the first of which is not 0, and any others
+/// follow. Zero has the lowest point. So comparing points and then digits compares the numbers.
 ///
-/// What tokens and prices need fits into 16 bytes: a route may have 32 numbers for each open stream.
+/// Numbers of tokens and prices fit into 16 bytes, because a route may have 32 numbers for each open stream.
 #[derive(Clone)]
 enum Digits {
     Short { point: i16, leading: u64 },
@@ -25,7 +25,7 @@ enum Digits {
 }
 
 impl Decimal {
-    /// Reads a number of JSON (RFC 8259, section 6), at most [`NUMBER_BYTES_MAX`] bytes: whether it is
+    /// Reads a number of JSON (RFC 8259, section 6) of at most [`NUMBER_BYTES_MAX`] bytes. Returns whether it is
     /// negative (-0 is not), and its size.
     #[inline]
     pub fn parse(text: &[u8]) -> Option<(bool, Self)> {
@@ -35,8 +35,8 @@ impl Decimal {
         }
     }
 
-    /// Reads the digits that a text begins with, and returns what is behind them; none if they are more than most
-    /// numbers have, or begin with 0.
+    /// Reads the digits that a text begins with, and returns the number and the rest of the text; `None` if there are
+    /// more than [`LEADING`] digits, none, or a leading 0.
     #[inline]
     pub(super) fn plain(text: &[u8]) -> Option<(Self, &[u8])> {
         let (mut number, mut length) = (0, 0);
@@ -80,7 +80,7 @@ impl Decimal {
         Some((unsigned.is_some() && !number.is_zero(), number))
     }
 
-    /// The number, if it is a whole one of at most 19 digits.
+    /// Returns the number, if it is whole and has at most 19 digits.
     pub(super) fn whole(&self) -> Option<u64> {
         let (point, leading, rest) = self.parts();
         if self.is_zero() {
@@ -91,7 +91,7 @@ impl Decimal {
         (rest.is_empty() && leading.is_multiple_of(unit)).then(|| leading / unit)
     }
 
-    /// The digit at `10^column`.
+    /// Returns the digit at `10^column`.
     pub(super) fn digit(&self, column: i32) -> u8 {
         let (point, leading, rest) = self.parts();
         let Ok(at) = usize::try_from(i32::from(point) - 1 - column) else {
@@ -103,7 +103,7 @@ impl Decimal {
         }
     }
 
-    /// The column of the last digit that is not 0.
+    /// Returns the column of the lowest digit that is not 0.
     pub(super) fn lowest_column(&self) -> i32 {
         let (point, leading, rest) = self.parts();
         let zeros = POWERS
@@ -117,7 +117,7 @@ impl Decimal {
         }
     }
 
-    /// The column before the first digit.
+    /// Returns the column above the highest digit.
     pub(super) fn column_end(&self) -> i32 {
         if self.is_zero() {
             0
@@ -177,7 +177,7 @@ impl Ord for Decimal {
         let (other_point, other_leading, other_rest) = other.parts();
         let first = (point, leading).cmp(&(other_point, other_leading));
         first.then_with(|| match (rest, other_rest) {
-            // To compare two empty slices is a call, and a slow one.
+            // Comparing two empty slices is a call, and a slow one.
             ([], []) => Ordering::Equal,
             _ => rest.cmp(other_rest),
         })
@@ -223,18 +223,18 @@ fn small_point(point: i32) -> i16 {
     i16::try_from(point).expect("within the bounds")
 }
 
-/// A count of digits.
+/// Converts a count of digits.
 fn small(count: usize) -> i32 {
     i32::try_from(count).expect("a number has few digits")
 }
 
-/// The digits that a text begins with, and what is behind them.
+/// Splits off the digits that a text begins with.
 fn digits(text: &[u8]) -> (&[u8], &[u8]) {
     let end = text.iter().position(|byte| !byte.is_ascii_digit());
     text.split_at(end.unwrap_or(text.len()))
 }
 
-/// An exponent, held to what makes no more difference.
+/// Reads an exponent, limited to a size beyond which it makes no difference.
 fn exponent(text: &[u8]) -> Option<i32> {
     let (sign, text) = match text {
         [b'-', rest @ ..] => (-1, rest),
@@ -247,10 +247,10 @@ fn exponent(text: &[u8]) -> Option<i32> {
     (!digits.is_empty() && rest.is_empty()).then_some(sign * size)
 }
 
-/// Most digits of which every number fits into 64 bits.
+/// Most digits such that every number of this many digits fits into 64 bits.
 const LEADING: usize = 19;
 
-/// The powers of 10 from 1 on.
+/// Powers of 10, from 1 up.
 const POWERS: [u64; LEADING + 1] = {
     let mut powers = [1; LEADING + 1];
     let mut at = 1;
@@ -261,20 +261,20 @@ const POWERS: [u64; LEADING + 1] = {
     powers
 };
 
-/// The point of 1e-300, the smallest number but 0.
+/// The point of 1e-300, the smallest number except 0.
 const POINT_MIN: i32 = -299;
 
 /// The point of 1e40, the largest number.
 const POINT_MAX: i32 = 41;
 
-/// Behind the highest column that a number can have.
+/// The column above the highest one that a number can have.
 pub(super) const COLUMN_END: i32 = POINT_MAX;
 
-/// The lowest column that a number can have: behind the smallest point are at most [`NUMBER_BYTES_MAX`] digits.
+/// The lowest column that a number can have: the smallest point is followed by at most [`NUMBER_BYTES_MAX`] digits.
 pub(super) const COLUMN_MIN: i32 = POINT_MIN - 256;
 
-/// The point of 0, below all others.
+/// The point of 0, below that of every other number.
 const ZERO_POINT: i32 = -1000;
 
-/// More than a text's digits can make up for.
+/// An exponent beyond what the digits of a text can make up for.
 const EXPONENT_MAX: i32 = 100_000;

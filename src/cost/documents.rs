@@ -1,8 +1,8 @@
-//! Walks JSON documents that come in pieces along the tree of pointers.
+//! Walks JSON documents, which arrive in pieces, along the tree of pointers.
 //!
-//! It checks as much as it needs to know where it is. In what no pointer leads into it only counts
-//! brackets, and does not tell square from curly; it looks into no string that is not a key. So what it calls
-//! broken is no JSON, but it does not find everything that is no JSON.
+//! It checks only as much as it needs to know where it is. Inside of values that no pointer leads into, it only counts
+//! brackets, and does not distinguish square from curly ones; of strings it looks only into keys and into texts at
+//! pointers. So what it calls broken is not JSON, but it does not notice everything that is not JSON.
 
 mod scalars;
 mod texts;
@@ -22,18 +22,18 @@ use super::tree::{Node, NodeId};
 #[derive(Debug)]
 pub(super) struct Documents {
     next: Next,
-    /// The containers that are open, and that a pointer leads into: never more than a pointer has keys, and one.
+    /// Open containers that a pointer leads into: at most as many as the longest pointer has keys, and one more.
     levels: Vec<Level>,
-    /// Where the value leads that is read or comes next.
+    /// The node of the value that is being read or comes next, if a pointer leads there.
     node: Option<NodeId>,
     key: KeyMatch,
-    /// Whether the piece ended behind a backslash in a string.
+    /// Whether the piece ended after a backslash in a string.
     is_escaped: bool,
-    /// A number or literal that is cut by the end of a piece, or a text, and at most one byte more than can be read.
+    /// A number or literal that the end of a piece has cut, or a text: at most one byte more than can be read.
     scalar: Vec<u8>,
-    /// How many containers are open that no pointer leads into.
+    /// How many open containers no pointer leads into.
     skipped_depth: u64,
-    /// The pointers to the value that has just begun, if they ask whether it is more than nothing.
+    /// Pointers to the value that has just begun that ask whether it is empty, one bit each.
     members: u32,
     found: Findings,
     has_whole: bool,
@@ -63,9 +63,9 @@ impl Documents {
         }
     }
 
-    /// Reads a piece; returns what is left of it because the document is broken.
+    /// Reads a piece; returns the rest of it if the document is broken, otherwise an empty slice.
     pub(super) fn read<'b>(&mut self, pointers: &Pointers, mut bytes: &'b [u8]) -> &'b [u8] {
-        // Where it is stays in registers from token to token.
+        // Kept in a local variable, so that it stays in a register from token to token.
         let mut next = self.next;
         while let Some((&byte, rest)) = bytes.split_first() {
             (next, bytes) = match next {
@@ -107,10 +107,10 @@ impl Documents {
         bytes
     }
 
-    /// Says that no more comes of what was read; returns whether it ended where a document may end.
-    /// What is read next is a new document.
+    /// Ends what was read so far; returns whether it ended where a document may end. What is read next is a new
+    /// document.
     pub(super) fn end(&mut self, pointers: &Pointers) -> bool {
-        // What a number inside of a container would have been is not known.
+        // A number at the top has ended; inside of a container it may have been cut.
         if self.next == Next::InScalar && self.levels.is_empty() {
             self.read(pointers, b" ");
         }
@@ -127,13 +127,13 @@ impl Documents {
         is_sound
     }
 
-    /// Ends an event. One that has begun an object is whole, whatever it held.
+    /// Ends an event. If it has begun an object, it counts as whole, whatever it held.
     pub(super) fn end_event(&mut self, pointers: &Pointers) {
         self.has_whole |= self.has_object;
         self.end(pointers);
     }
 
-    /// Notes an object in which no pointer leads anywhere.
+    /// Notes a whole object that need not be read, because it has no value at any pointer.
     pub(super) fn pass_object(&mut self) {
         self.found.begin_document();
         self.has_whole = true;
@@ -144,17 +144,17 @@ impl Documents {
         self.has_object
     }
 
-    /// Whether the last document is an object or array, which may not be cut where it has ended.
+    /// Whether the last document is an object or array, which cannot be cut where it has ended.
     pub(super) fn is_container(&self) -> bool {
         self.is_container
     }
 
-    /// Whether any document has been read from its begin to its end, and every number at a pointer.
+    /// Whether a document has been read from beginning to end, and every number at a pointer could be read.
     pub(super) fn has_whole(&self) -> bool {
         self.has_whole && !self.has_unread
     }
 
-    /// What has been found at the pointers.
+    /// Returns what has been found at the pointers.
     pub(super) fn into_found(self) -> Findings {
         self.found
     }
@@ -181,7 +181,7 @@ impl Documents {
         }
     }
 
-    /// Hands on what a container has found, behind which nothing more of it counts.
+    /// Hands on what a container has found, because nothing more of it counts.
     fn fold(&mut self, pointers: &Pointers, level: Level) {
         if self.found.has_sums() {
             let (Level::Object(node) | Level::Array(node, _)) = level;
@@ -189,7 +189,7 @@ impl Documents {
         }
     }
 
-    /// Begins a document, if it is not preceded by blanks.
+    /// Begins a document, unless a blank precedes it.
     fn document<'b>(&mut self, pointers: &Pointers, bytes: &'b [u8]) -> (Next, &'b [u8]) {
         if !is_blank(bytes[0]) {
             self.found.begin_document();
@@ -245,7 +245,7 @@ impl Documents {
         (Next::First(opened), rest)
     }
 
-    /// Notes whether there is more than nothing in what has begun.
+    /// Notes the members of a value that has begun, unless its first byte shows that it is empty.
     fn first<'b>(&mut self, opened: MemberBegin, bytes: &'b [u8]) -> (Next, &'b [u8]) {
         let next = match opened {
             MemberBegin::Object => Next::KeyOrEnd,
@@ -267,7 +267,7 @@ impl Documents {
         (next, bytes)
     }
 
-    /// Comes to an element of the innermost array, or behind the last that leads anywhere.
+    /// Goes on to an element of the innermost array, or skips the rest if no pointer leads to any more of them.
     fn element(&mut self, pointers: &Pointers, array: NodeId, position: u32, next: Next) -> Next {
         if self.levels.len() == 1 {
             if position > 0 {
@@ -284,8 +284,7 @@ impl Documents {
         next
     }
 
-    /// Reads a key behind its opening quotation mark: to behind its colon, if both stand in the piece as they
-    /// are mostly written.
+    /// Reads a key after its opening quotation mark: up to its colon, if both are in this piece and written as usual.
     fn member<'b>(&mut self, pointers: &Pointers, bytes: &'b [u8]) -> (Next, &'b [u8]) {
         let Some(Level::Object(node)) = self.levels.last() else {
             unreachable!("keys are in objects");

@@ -1,11 +1,11 @@
-//! Takes an event stream apart (WHATWG HTML, section 9.2.6) into the data of its events, and notes whether it says
+//! Splits an event stream (WHATWG HTML, section 9.2.6) into the data of its events, and notes whether the stream says
 //! that it ends.
 
 use std::sync::Arc;
 
 use memchr::memchr2;
 
-/// Where an event stream stands.
+/// How far an event stream has been read.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a fact of its own, and any of them may be true together"
@@ -13,43 +13,43 @@ use memchr::memchr2;
 #[derive(Debug, Default)]
 pub(super) struct Events {
     line: LineState,
-    /// Whether a line has just ended with CR, so that LF would belong to it.
+    /// Whether a line has just ended with CR, so that an LF would belong to its ending.
     is_after_cr: bool,
-    /// Whether the event has a line of data.
+    /// Whether the current event has had a line of data.
     has_data: bool,
-    /// The name of an event that ends the stream.
+    /// Name of an event that ends the stream.
     last_event: Option<Arc<str>>,
-    /// Whether the event has that name.
+    /// Whether the current event has the name `last_event`.
     is_last: bool,
-    /// How much of [`DONE`] the event's data is; more than all of it: other data.
+    /// Bytes of [`DONE`] that the event's data has matched so far; more than its length if the data is something else.
     done: usize,
     has_ended: bool,
 }
 
-/// What is found in a stream.
+/// A part of an event, as found in a piece of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EventPart<'b> {
-    /// More data of the event.
+    /// More data of the current event.
     Data(&'b [u8]),
-    /// The event's end.
+    /// The end of the current event.
     End,
-    /// All data of an event, and its end.
+    /// A whole event: all of its data, and its end.
     Event(&'b [u8]),
 }
 
-/// Where a line stands.
+/// How far a line has been read.
 #[derive(Clone, Copy, Debug)]
 enum LineState {
-    /// Its bytes so far are the first ones of `data`, this many.
+    /// The line so far is the first bytes of `data`, this many.
     Name(usize),
-    /// Behind `data:`.
+    /// After `data:`.
     Colon,
     Data,
-    /// The line's bytes so far are the first ones of `event:`, this many.
+    /// The line so far is the first bytes of `event:`, this many.
     EventName(usize),
-    /// The same of the name that ends the stream.
+    /// After `event:`, the line so far is the first bytes of the name that ends the stream, this many.
     LastEvent(usize),
-    /// A comment, or a field of another name.
+    /// A comment, a field with another name, or an event with another name.
     Other,
 }
 
@@ -60,7 +60,7 @@ impl Default for LineState {
 }
 
 impl Events {
-    /// Begins a stream that an event of this name ends, besides `[DONE]`.
+    /// Begins a stream that ends with `[DONE]`, or with an event named `last_event`.
     pub(super) fn new(last_event: Option<Arc<str>>) -> Self {
         Self {
             last_event,
@@ -68,12 +68,12 @@ impl Events {
         }
     }
 
-    /// Whether the stream has said that it ends. What it said last may lack its blank line.
+    /// Whether the stream has said that it ends. The event that says so may lack its blank line.
     pub(super) fn has_ended(&self) -> bool {
         self.has_ended || self.has_data && self.says_end()
     }
 
-    /// Reads a piece, and hands out what it has of events.
+    /// Reads a piece, and passes the parts of events in it to `each`.
     pub(super) fn read(&mut self, mut bytes: &[u8], mut each: impl FnMut(EventPart<'_>)) {
         while let Some((&byte, rest)) = bytes.split_first() {
             if std::mem::take(&mut self.is_after_cr) && byte == b'\n' {
@@ -108,7 +108,7 @@ impl Events {
                     bytes = rest;
                 }
                 LineState::EventName(at) => {
-                    // Of several names the last counts.
+                    // If an event has several names, the last one counts.
                     self.is_last &= at < EVENT.len();
                     self.line = match EVENT.get(at) {
                         Some(expected) if *expected == byte => LineState::EventName(at + 1),
@@ -154,7 +154,7 @@ impl Events {
                 let name = self.last_event.as_deref();
                 self.is_last = name.is_some_and(|name| at == name.len());
             }
-            // Without a colon it is a name, too: an empty one.
+            // A field without a colon has an empty value, so this is an empty name.
             LineState::EventName(at) => self.is_last &= at + 1 < EVENT.len(),
             LineState::Name(_) | LineState::Data | LineState::Other => {}
         }
@@ -170,7 +170,7 @@ impl Events {
         self.is_last || self.done == DONE.len()
     }
 
-    /// Compares the next byte of an event's name with that of the last one.
+    /// Compares the next byte of the event's name with the name that ends the stream.
     fn match_name(&self, at: usize, byte: u8) -> LineState {
         let name = self.last_event.as_deref().unwrap_or_default().as_bytes();
         if name.get(at) == Some(&byte) {
@@ -180,7 +180,7 @@ impl Events {
         }
     }
 
-    /// Compares an event's data with `[DONE]`.
+    /// Compares more of an event's data with `[DONE]`.
     fn match_done(&mut self, mut data: &[u8]) {
         let is_blank = |byte: u8| matches!(byte, b' ' | b'\t' | b'\n');
         while let Some((&byte, rest)) = data.split_first() {
@@ -203,7 +203,7 @@ impl Events {
     }
 }
 
-/// Takes an event that stands in a piece as most do: one line of data, and a blank line.
+/// Splits off an event if all of it is in this piece, in the usual form: one line of data, and a blank line.
 fn whole_event(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let line = bytes.strip_prefix(b"data:")?;
     let line = line.strip_prefix(b" ").unwrap_or(line);

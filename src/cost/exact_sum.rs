@@ -1,18 +1,18 @@
-//! Adds decimal numbers up exactly, however many there are.
+//! Adds decimal numbers exactly, however many there are.
 //!
-//! Whole numbers are added as one. For others there is a limb for each 18 columns of the largest and the smallest
-//! number that is read, so that to add one takes as many steps as it has digits.
+//! Whole numbers are added as a `u64`. The digits of others are added in limbs of 18 columns each, enough for the
+//! largest and the smallest number that is read, so that adding a number takes as many steps as it has digits.
 
 use std::fmt::Write as _;
 
 use super::decimal::{COLUMN_END, COLUMN_MIN, Decimal};
 
-/// A sum, which begins with nothing.
+/// A sum, which begins at 0.
 #[derive(Debug, Default)]
 pub(super) struct ExactSum {
-    /// The whole numbers that have been added while that was enough.
+    /// Sum of the whole numbers, as far as they fit.
     whole: u64,
-    /// The others; the highest limb comes last.
+    /// Sum of all other numbers, lowest limb first.
     limbs: Option<Box<[u64; LIMBS]>>,
 }
 
@@ -42,7 +42,7 @@ impl ExactSum {
         }
     }
 
-    /// Returns the sum, held to what any number is held to.
+    /// Returns the sum, limited to the range of [`Decimal`].
     pub(super) fn total(mut self) -> Decimal {
         if self.limbs.is_none() {
             return Decimal::from(self.whole);
@@ -93,8 +93,8 @@ const LIMB_DIGITS: usize = 18;
 
 const LIMB_END: u64 = 10_u64.pow(18);
 
-/// The digits of a limb that is 0: most are.
+/// The digits of a limb that is 0, as most are.
 const ZEROS: &str = "000000000000000000";
 
-/// Limbs for every column, and one more for what is carried beyond.
+/// Limbs for every column, and one more for the carry beyond them.
 const LIMBS: usize = ((COLUMN_END - COLUMN_MIN) as usize).div_ceil(LIMB_DIGITS) + 1;

@@ -1,51 +1,51 @@
-//! What has been found at the pointers so far: the number of each, the sums that are under way, members, and texts.
+//! What the pointers have found so far: numbers, sums in progress, members, and texts.
 
 use super::decimal::Decimal;
 use super::exact_sum::ExactSum;
 use super::pointers::Pointers;
 use super::tree::{Fold, FoldTarget, Gather, Joining, Node, bits};
 
-/// What has been found.
+/// What the pointers have found in a body.
 #[derive(Debug)]
 pub(super) struct Findings {
     /// The largest number at each pointer, or the last.
     pub(super) numbers: Box<[Option<Decimal>]>,
-    /// For each pointer of which the last counts, the document that told it; empty if there is none.
+    /// For each pointer whose last number counts, the document that reported it; empty if no pointer is of this kind.
     pub(super) documents: Box<[u32]>,
-    /// The parts of sums.
+    /// Parts of the sums in progress.
     parts: Box<[SumPart]>,
-    /// For each pointer its text; empty if none is looked for.
+    /// The text at each pointer; empty if no pointer looks for one.
     pub(super) texts: Box<[FoundText]>,
-    /// How many documents have begun; the elements of a top-level array count like them.
+    /// How many documents have begun; the elements of a top-level array count as documents.
     begun: u32,
-    /// The pointers whose member was found.
+    /// Pointers whose member was found in what has ended.
     pub(super) members: MembersFound,
-    /// The same in what has not ended yet.
+    /// Pointers whose member was found in what has not ended yet.
     pending: MembersFound,
 }
 
-/// At which pointers a member was found, a bit each.
+/// Pointers that have found a member, one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct MembersFound {
-    /// In the first document.
+    /// Pointers that found it in the first document.
     pub(super) first: u32,
-    /// In a later one.
+    /// Pointers that found it in a later document.
     pub(super) later: u32,
 }
 
 /// The text that has been found at a pointer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum FoundText {
-    /// No value.
+    /// No value was found.
     #[default]
     Nothing,
-    /// This one; duplicates had the same.
+    /// This text was found; all duplicates were equal.
     Told(Box<str>),
-    /// Different ones, one that is too long, or another value than a text.
+    /// Different texts were found, a text that is too long, or a value that is not a text.
     Unclear,
 }
 
-/// What numbers have been found that make one.
+/// What has been found for a part of a sum.
 #[derive(Debug, Default)]
 enum SumPart {
     #[default]
@@ -83,7 +83,7 @@ impl Findings {
         self.begun = self.begun.saturating_add(1);
     }
 
-    /// Ends what was read. A member counts only in what is sound.
+    /// Ends what was read so far. Its members count only if it is sound.
     pub(super) fn end(&mut self, is_sound: bool) {
         let pending = std::mem::take(&mut self.pending);
         if is_sound {
@@ -92,12 +92,12 @@ impl Findings {
         }
     }
 
-    /// Whether there are sums, whose parts are handed on where containers end.
+    /// Whether there are sums, whose parts must be handed on where containers end.
     pub(super) fn has_sums(&self) -> bool {
         !self.parts.is_empty()
     }
 
-    /// Notes a number that stands at a node.
+    /// Notes a number found at a node.
     #[inline]
     pub(super) fn note(&mut self, pointers: &Pointers, node: &Node, number: &Decimal) {
         for pointer in bits(node.numbers.into()) {
@@ -108,7 +108,7 @@ impl Findings {
         }
     }
 
-    // Few routes have sums, so that they are kept out of the way of others.
+    // Not inlined, because few routes have sums.
     #[inline(never)]
     fn note_sums(&mut self, node: &Node, number: &Decimal) {
         for gather in &node.gathers {
@@ -116,7 +116,7 @@ impl Findings {
         }
     }
 
-    /// Notes members that are not empty.
+    /// Notes that these pointers have found a member that is not empty.
     pub(super) fn note_members(&mut self, members: u32) {
         if self.begun > 1 {
             self.pending.later |= members;
@@ -125,7 +125,7 @@ impl Findings {
         }
     }
 
-    /// Notes a value that stands at these pointers to texts: a text, or another.
+    /// Notes a value at these pointers to texts; `text` is `None` if the value is not a text.
     pub(super) fn note_text(&mut self, pointers: u32, text: Option<&str>) {
         for pointer in bits(pointers.into()) {
             let found = &mut self.texts[pointer];
@@ -137,7 +137,7 @@ impl Findings {
         }
     }
 
-    /// Hands on what a container at a node has found, which ends.
+    /// Hands on what a container at a node has found, because the container ends.
     #[inline(never)]
     pub(super) fn fold(&mut self, pointers: &Pointers, node: &Node) {
         for Fold { from, to } in &node.folds {
@@ -188,7 +188,7 @@ impl SumPart {
         }
     }
 
-    /// A sum stays one, because to make a number of it takes much longer than to add it to another.
+    /// Adds without turning a sum into a number, which takes much longer than adding one sum to another.
     fn plus(self, added: Self) -> ExactSum {
         let mut sum = match self {
             Self::Sum(sum) => sum,

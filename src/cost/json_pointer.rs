@@ -10,7 +10,7 @@ pub const KEYS_MAX: usize = 32;
 /// Longest key of a pointer, unescaped.
 pub const KEY_BYTES_MAX: usize = 256;
 
-/// A pointer by itself: the segments from the top of a document to a value.
+/// A JSON Pointer: the segments from the top of a document to a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonPointer(Vec<PointerSegment>);
 
@@ -19,26 +19,26 @@ pub struct JsonPointer(Vec<PointerSegment>);
 pub enum PointerUse {
     /// A number.
     Number(Take),
-    /// Whether there is anything but null, false, and what is empty.
+    /// Whether the value is anything but null, false or empty.
     Member,
     /// A text.
     Text,
 }
 
-/// Which number counts of those that are reported at one place.
+/// Which number counts if several are reported at one pointer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Take {
-    /// The largest.
+    /// The largest number.
     #[default]
     Largest,
-    /// The last.
+    /// The last number.
     Last,
 }
 
 /// A segment of a pointer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PointerSegment {
-    /// The member of this name, or the element at this position.
+    /// The member with this name, or the element at this position.
     Key(PointerKey),
     /// `*`: every element of an array, every member of an object.
     Every,
@@ -48,31 +48,31 @@ pub(super) enum PointerSegment {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PointerKey {
     pub(super) text: Box<str>,
-    /// How most texts write it, to behind its colon; none if it has to be escaped.
+    /// The key as most documents write it, from its first byte to its colon; `None` if it needs escapes.
     pub(super) member: Option<Box<[u8]>>,
-    /// The position in an array that it also names.
+    /// Position in an array that the key names, if it is one.
     pub(super) position: Option<u32>,
 }
 
-/// Why a text is no pointer that can be looked for.
+/// Why a text is not a pointer that can be looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BadPointer {
-    /// It is neither empty nor begins with a slash.
+    /// The text is not empty, but does not begin with a slash.
     #[error("a JSON Pointer begins with `/`")]
     NoSlash,
-    /// A `~` stands before something else than 0 or 1.
+    /// A `~` is followed by something other than 0 or 1.
     #[error("`~` must be written `~0`, and `/` in a key `~1`")]
     BadEscape,
     /// A key has more than [`KEY_BYTES_MAX`] bytes.
     #[error("a key has more than {KEY_BYTES_MAX} bytes")]
     KeyTooLong,
-    /// It has more than [`KEYS_MAX`] keys.
+    /// The pointer has more than [`KEYS_MAX`] keys.
     #[error("it has more than {KEYS_MAX} keys")]
     TooManyKeys,
 }
 
 impl JsonPointer {
-    /// Reads a pointer. The empty one is the whole document.
+    /// Reads a pointer. The empty one leads to the whole document.
     pub fn parse(text: &str) -> Result<Self, BadPointer> {
         if text.is_empty() {
             return Ok(Self(Vec::new()));
@@ -92,7 +92,7 @@ impl JsonPointer {
         &self.0
     }
 
-    /// Whether it has a `*`, so that it may lead to several values of one document.
+    /// Whether the pointer has a `*`, so that it may lead to several values of one document.
     pub(super) fn is_sum(&self) -> bool {
         self.0.contains(&PointerSegment::Every)
     }

@@ -1,27 +1,27 @@
-//! Compares the key of an object with those that lead on, as its bytes come.
+//! Compares a key of an object, as its bytes arrive, with the keys that pointers name.
 
 use super::skip::quote_or_backslash;
 use super::tree::{Child, NodeId, bits};
 
-/// A key that is being read. Nothing of it is kept but which keys it may still be.
+/// A key that is being read. Only which pointers' keys it may still be is kept, not its bytes.
 #[derive(Debug, Default)]
 pub(super) struct KeyMatch {
-    /// The children whose keys begin like it, a bit each.
+    /// Children whose keys begin with what has been read, one bit each.
     candidates: u64,
-    /// How many bytes of them it has matched, unescaped.
+    /// Bytes of the children's keys that have been matched, unescaped.
     matched: usize,
     escape: Escape,
-    /// The first half of a surrogate pair, if it was just read; otherwise 0.
+    /// The first half of a surrogate pair if it was just read, otherwise 0.
     high: u32,
 }
 
-/// How far a piece has brought a key.
+/// What has become of a key at the end of [`KeyMatch::read`].
 pub(super) enum KeyStep<'b> {
-    /// It has ended; the rest stands behind its quotation mark.
+    /// The key has ended, and these bytes follow its closing quotation mark.
     Ended(&'b [u8]),
-    /// It leads nowhere; the rest of it is a string to be skipped.
+    /// No child has this key, and these bytes begin with its rest, which is to be skipped like a string.
     Unknown(&'b [u8]),
-    /// The piece has ended within it.
+    /// The piece has ended within the key.
     More,
 }
 
@@ -29,23 +29,23 @@ pub(super) enum KeyStep<'b> {
 enum Escape {
     #[default]
     None,
-    /// Behind the backslash.
+    /// After a backslash.
     Begun,
-    /// Behind `\u` and some digits.
+    /// After `\u` and some hex digits.
     Hex { digits: u8, unit: u32 },
 }
 
 impl KeyMatch {
-    /// Begins a key in an object with these children.
+    /// Begins to match a key of an object with these children.
     pub(super) fn begin(children: &[Child]) -> Self {
-        // There are at most 64: the first and the second key of each pointer.
+        // There are at most 64 children, one for each bit: the first and second keys of 32 pointers.
         Self {
             candidates: children.iter().fold(0, |all, _| all << 1 | 1),
             ..Self::default()
         }
     }
 
-    /// Reads on behind the opening quotation mark.
+    /// Reads more bytes of the key, which begins after the opening quotation mark.
     pub(super) fn read<'b>(&mut self, children: &[Child], mut bytes: &'b [u8]) -> KeyStep<'b> {
         while self.candidates != 0 {
             let Some((&byte, rest)) = bytes.split_first() else {
@@ -84,7 +84,7 @@ impl KeyMatch {
         KeyStep::Unknown(bytes)
     }
 
-    /// Where the key leads that has ended.
+    /// Returns the node that the key leads to, once the key has ended.
     pub(super) fn node(&self, children: &[Child]) -> Option<NodeId> {
         let mut matching = bits(self.candidates).map(|number| &children[number]);
         let child = matching.find(|child| child.key.text.len() == self.matched)?;
@@ -110,12 +110,12 @@ impl KeyMatch {
             Some(character) => {
                 self.text(children, character.encode_utf8(&mut [0; 4]).as_bytes());
             }
-            // Half a pair is no character, so no key has it.
+            // Half a surrogate pair is not a character, so no child's key has it.
             None => self.candidates = 0,
         }
     }
 
-    /// Leaves the candidates that go on with `text`.
+    /// Keeps the candidates whose keys go on with `text`.
     fn text(&mut self, children: &[Child], text: &[u8]) {
         for number in bits(self.candidates) {
             let rest = children[number].key.text.as_bytes().get(self.matched..);
@@ -127,10 +127,10 @@ impl KeyMatch {
     }
 }
 
-/// A code that is no character.
+/// A code that is not a character.
 const HALF: u32 = 0xD800;
 
-/// What a backslash and a byte stand for; other escapes are no JSON, and stand for what no key has.
+/// Returns what a backslash and `byte` stand for. Escapes that JSON does not have become a byte that no key has.
 fn unescaped(byte: u8) -> &'static [u8] {
     match byte {
         b'"' => b"\"",

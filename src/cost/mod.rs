@@ -1,17 +1,17 @@
-//! What a body reports of a request's cost: numbers at JSON Pointers, added up exactly.
+//! Costs that bodies report: numbers at JSON Pointers, added up exactly.
 //!
-//! [`NumberReader`] sees a body in the pieces in which it passes by, and keeps no event and no document of it. All
-//! pointers of a route are one tree of keys ([`Pointers`]), and a document is a walk along that tree, so the
-//! reader's state is where it stands there, and what each pointer has found ([`findings`]): the largest number so
-//! far or the last one, the sum of a list, whether there is a member, or a short text that selects prices. What no
-//! pointer leads into is skipped by counting brackets ([`skip`]).
+//! [`NumberReader`] reads a body in the pieces in which it passes, and keeps no event and no document of it. All
+//! pointers of a route form one tree of keys ([`Pointers`]), and reading a document is a walk along that tree. So the
+//! reader's state is its place in the tree and what each pointer has found ([`findings`]): the largest number so far or
+//! the last one, the sum of a list, whether a member is present, or a short text that selects prices. Values that no
+//! pointer leads into are skipped by counting brackets ([`skip`]).
 //!
-//! [`Sum`] makes a cost of the numbers: a [`Decimal`] each, times a [`Weight`], rounded up once.
+//! [`Sum`] computes a cost from the numbers: each [`Decimal`] times a [`Weight`], added, and rounded up once.
 //!
-//! A [`PriceTable`] gives the terms other weights for each text in a request, such as the name of a model.
+//! A [`PriceTable`] gives the terms of a sum other weights for each text in a request, such as the name of a model.
 //!
-//! [`BodyCost`] is what a policy does with them: it reserves by the request, and settles by the answer. If the
-//! answer did not report its cost, the largest of all that is known is charged.
+//! [`BodyCost`] is how a policy charges by these numbers: it reserves units by what the request reports, and settles
+//! them by what the response reports. If the response does not report its cost, the largest known amount is charged.
 //!
 //! Not here: which bodies are read, and where the units are counted.
 

@@ -8,53 +8,53 @@ use thiserror::Error;
 use super::json_pointer::{JsonPointer, PointerKey, PointerSegment, PointerUse, Take};
 use super::tree::{Child, Node, NodeId, PointerWalk, TooManyNodes, Tree, TreeBuilder};
 
-/// Most pointers of a route; a node has a bit for each.
+/// Most pointers of a route; a node has one bit for each.
 pub const POINTERS_MAX: usize = 32;
 
 /// Why pointers cannot be looked for together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BadPointers {
-    /// They are more than [`POINTERS_MAX`].
+    /// There are more than [`POINTERS_MAX`] pointers.
     #[error("more than {POINTERS_MAX} JSON Pointers")]
     TooMany,
-    /// Keys and `*` stand beside each other in too many ways.
+    /// Keys and `*` are side by side in too many ways.
     #[error("JSON Pointers with too many `*`")]
     TooManyPaths,
 }
 
 /// The pointers of a route, compiled for one pass over a document.
 ///
-/// A pointer counts from the top of a document, and if that is an array, also from the top of each
-/// element. So in `[{"usage": 3}]` both `/usage` and `/0/usage` lead to the 3; the first would also
-/// count the `usage` of a second element, the other would not. As everywhere, the largest counts.
+/// A pointer is followed from the top of a document, and, if that is an array, also from the top of each element. So in
+/// `[{"usage": 3}]` both `/usage` and `/0/usage` lead to the 3; the first would also find the `usage` of a second
+/// element, the other would not. Of several numbers the largest counts, or the last if the pointer says so.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Pointers {
     tree: Tree,
     top: NodeId,
-    /// The top of an element of a top-level array.
+    /// The node of the top of an element of a top-level array.
     element: NodeId,
-    /// The tops of those elements to which a pointer leads by their position.
+    /// The nodes of the tops of those elements to which a pointer leads by their position.
     elements: Vec<(u32, NodeId)>,
-    /// A key of each pointer, without which a text does not tell its number; none if a pointer has none.
+    /// A key of each pointer; a document with none of these reports nothing. `None` if a pointer has no such key.
     needed: Option<Vec<Needle>>,
-    /// What else a key may be written with.
+    /// The beginning of an escape, with which a key may also be written.
     escape: Needle,
     count: usize,
     levels: usize,
-    /// Those of which the last number counts, a bit each.
+    /// Pointers whose last number counts, one bit each.
     last: u32,
-    /// Whether more is looked for than numbers.
+    /// Whether a pointer looks for a member or a text.
     has_members_or_texts: bool,
-    /// Whether a text is looked for.
+    /// Whether a pointer looks for a text.
     has_texts: bool,
 }
 
-/// A text that is looked for.
+/// A text to search for.
 #[derive(Debug)]
 struct Needle(Finder<'static>);
 
 impl Pointers {
-    /// Compiles pointers; what is read of a body has their order.
+    /// Compiles pointers; what is read from a body has the same order.
     pub fn new(pointers: &[(JsonPointer, PointerUse)]) -> Result<Self, BadPointers> {
         if pointers.len() > POINTERS_MAX {
             return Err(BadPointers::TooMany);
@@ -69,7 +69,7 @@ impl Pointers {
         };
         let first = |walk: &PointerWalk| pointers[walk.pointer].0.segments().first();
         let position = |walk: &PointerWalk| first(walk)?.key()?.position;
-        // The walks at an element, those that came to it by its position among them.
+        // The walks at the top of an element: those that begin there, and those that come from the array's top.
         let at_element = |at: Option<u32>| {
             let came = at_top(false).filter(|walk| match first(walk) {
                 Some(PointerSegment::Every) => true,
@@ -102,7 +102,7 @@ impl Pointers {
             has_texts: pointers
                 .iter()
                 .any(|(_, wanted)| *wanted == PointerUse::Text),
-            // A top-level array is one more.
+            // A top-level array takes one more level.
             levels: longest.max().unwrap_or(0) + 1,
             last: (0..pointers.len())
                 .filter(is_last)
@@ -110,32 +110,32 @@ impl Pointers {
         })
     }
 
-    /// How many there are.
+    /// Returns how many pointers there are.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// The top of a document.
+    /// Returns the node of a document's top.
     pub(super) fn top(&self) -> NodeId {
         self.top
     }
 
-    /// How many containers can be open at once on the way to a number.
+    /// Returns how many containers can be open at once on the way to a number.
     pub(super) fn levels(&self) -> usize {
         self.levels
     }
 
-    /// How many parts all sums have.
+    /// Returns how many parts all sums have together.
     pub(super) fn parts(&self) -> usize {
         self.tree.parts()
     }
 
-    /// Those of which the last number counts, a bit each.
+    /// Returns the pointers whose last number counts, one bit each.
     pub(super) fn last(&self) -> u32 {
         self.last
     }
 
-    /// The pointers whose member stands at a node, and those whose text does, a bit each.
+    /// Returns the pointers whose member is at a node, and those whose text is, one bit each.
     #[inline]
     pub(super) fn members_and_texts(&self, node: Option<NodeId>) -> (u32, u32) {
         match node {
@@ -147,19 +147,19 @@ impl Pointers {
         }
     }
 
-    /// Whether a text is looked for.
+    /// Whether a pointer looks for a text.
     pub(super) fn has_texts(&self) -> bool {
         self.has_texts
     }
 
-    /// The top of an element of a top-level array.
+    /// Returns the node of the top of an element of a top-level array.
     pub(super) fn element_top(&self, position: u32) -> NodeId {
         let mut elements = self.elements.iter();
         let element = elements.find(|(at, _)| *at == position);
         element.map_or(self.element, |(_, node)| *node)
     }
 
-    /// Where an element of another array leads.
+    /// Returns the node of an element of another array, if a pointer leads there.
     pub(super) fn element(&self, array: NodeId, position: u32) -> Option<NodeId> {
         let node = self.node(array);
         let mut children = node.children.iter();
@@ -167,14 +167,14 @@ impl Pointers {
         child.map_or(node.every, |child| Some(child.node))
     }
 
-    /// Whether no element from a position on leads anywhere.
+    /// Whether no pointer leads to the element at a position, or to a later one.
     pub(super) fn is_past(&self, array: NodeId, position: u32) -> bool {
         let node = self.node(array);
         let is_before = |child: &Child| child.key.position.is_none_or(|value| value < position);
         node.every.is_none() && node.children.iter().all(is_before)
     }
 
-    /// Whether a document may have a number at a pointer, by the words in its text.
+    /// Whether a document may have a value at a pointer, judging by the keys that occur in its text.
     pub(super) fn may_report(&self, document: &[u8]) -> bool {
         let has = |word: &Needle| word.0.find(document).is_some();
         let Some(needed) = &self.needed else {
@@ -217,7 +217,7 @@ impl PartialEq for Needle {
 
 impl Eq for Needle {}
 
-/// Chooses a key of each pointer that is written in one way only, but for `\u` escapes.
+/// Chooses from each pointer a key that can be written in only one way, except for `\u` escapes.
 fn needed(pointers: &[(JsonPointer, PointerUse)]) -> Option<Vec<Needle>> {
     let is_plain = |key: &&PointerKey| {
         let is_escaped = |byte: u8| byte < b' ' || matches!(byte, b'"' | b'\\' | b'/');

@@ -1,4 +1,4 @@
-//! A table of prices: which factors the terms of a cost have, by a text in the request.
+//! A table of prices: the factors of a cost's terms, chosen by a text in the request.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -9,71 +9,72 @@ use super::weight::Weight;
 /// Longest text that chooses prices, in bytes.
 pub const PRICED_TEXT_MAX: usize = 256;
 
-/// Prices that a text in the request chooses; `S` says where it stands.
+/// Prices that a text in the request chooses; `S` says where the text is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Priced<S> {
-    /// Where the text stands; if several places tell one, it must be the same.
+    /// Where the text is; if several places report one, all must report the same.
     pub by: Vec<S>,
-    /// The prices.
+    /// The table of prices.
     pub table: Arc<PriceTable>,
 }
 
-/// Factors by patterns of texts.
+/// Factors of a policy's terms, by patterns of the text that chooses them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PriceTable {
     rows: Vec<Factors>,
-    /// The rows of single texts.
+    /// Rows of single texts.
     texts: BTreeMap<Box<str>, u32>,
-    /// The rows of all texts that begin so.
+    /// Rows of prefixes, each for all texts that begin with it.
     prefixes: BTreeMap<Box<str>, u32>,
-    /// The row of the other texts.
+    /// The row of all other texts.
     others: Others,
     dearest: Factors,
     cheapest: Factors,
-    /// The largest price of each name, to be shown.
+    /// The largest price of each name, for display.
     largest: Vec<(Box<str>, Weight)>,
 }
 
-/// What the terms of a policy are multiplied by, in their order.
+/// What the terms of a policy are multiplied by, in the order of the terms.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Factors {
-    /// Those of the cost.
+    /// Factors of the cost.
     pub cost: Box<[Weight]>,
-    /// Those of the reserve.
+    /// Factors of the reserve.
     pub reserve: Box<[Weight]>,
-    /// Those of what an answer costs that did not tell.
+    /// Factors of what is charged if a response does not report its cost.
     pub unknown: Box<[Weight]>,
 }
 
-/// What a text costs that no pattern matches.
+/// What a text costs if no pattern matches it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Others {
-    /// Its request is refused.
+    /// Nothing: the request is refused.
     #[default]
     Refused,
-    /// The dearest of all prices.
+    /// For each term, the largest factor of all rows.
     Dearest,
     /// The prices of this row.
     Row(u32),
 }
 
-/// The factors that a request was given.
+/// The factors that apply to a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PriceRow {
-    /// There is no table: each term has its own.
+    /// The terms' own factors, because there is no table.
     #[default]
     NoTable,
-    /// Those of this row.
+    /// The factors of this row.
     Row(u32),
-    /// The largest of each term.
+    /// For each term, the largest factor of all rows.
     Dearest,
-    /// The smallest of each term.
+    /// For each term, the smallest factor of all rows.
     Cheapest,
 }
 
 impl PriceTable {
-    /// Makes a table of patterns, each a text or a prefix that ends with `*`, with their factors; `*` alone is for all
-    /// other texts. `largest` has the largest price of each name.
+    /// Makes a table of patterns with their factors. A pattern is a text, or a prefix that ends with `*`; `*` alone is
+    /// for all other texts, which otherwise pay the dearest prices if `has_dearest`. `largest` has the largest price of
+    /// each name.
     pub fn new(
         rows: impl IntoIterator<Item = (String, Factors)>,
         has_dearest: bool,
@@ -104,7 +105,7 @@ impl PriceTable {
         table
     }
 
-    /// Returns the row of a request with this text, if it has one; none if it is to be refused.
+    /// Returns the row for a request with this text, or without one; `None` if the request is to be refused.
     pub fn find(&self, text: Option<&str>) -> Option<PriceRow> {
         let found =
             text.and_then(|text| self.texts.get(text).copied().or(self.longest_prefix(text)));
@@ -115,17 +116,17 @@ impl PriceTable {
         }
     }
 
-    /// Returns how many rows it has.
+    /// Returns how many rows the table has.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether it has no row.
+    /// Whether the table has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Says what happens to texts that no pattern matches.
+    /// Returns what happens to texts that no pattern matches.
     pub fn others(&self) -> Others {
         self.others
     }
@@ -135,7 +136,7 @@ impl PriceTable {
         &self.largest
     }
 
-    /// Returns the factors of a request.
+    /// Returns the factors of a request; `None` if the terms keep their own.
     pub(super) fn factors(&self, row: PriceRow) -> Option<&Factors> {
         match row {
             PriceRow::NoTable => None,
@@ -145,8 +146,8 @@ impl PriceTable {
         }
     }
 
-    /// Finds the longest prefix of a text. The last one that is not behind the text in the order of texts is it, or
-    /// shares all of it with the text, so that only what they share is left to be looked at.
+    /// Finds the row of the longest prefix that a text begins with. The last prefix that does not sort after the text
+    /// is the longest one, or has it in common with the text, so the search goes on with only what the two share.
     fn longest_prefix(&self, text: &str) -> Option<u32> {
         let mut rest = text;
         loop {
@@ -163,7 +164,7 @@ impl PriceTable {
 }
 
 impl Factors {
-    /// Chooses a factor of each term from rows of the same length.
+    /// Chooses one factor for each term from those of all rows.
     fn each(rows: &[Self], choose: fn(Weight, Weight) -> Weight) -> Self {
         let of = |factors: fn(&Self) -> &[Weight]| {
             let mut rows = rows.iter().map(factors);

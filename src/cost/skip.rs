@@ -1,4 +1,4 @@
-//! Finds the ends of what is not looked into: most bytes of a body pass through here.
+//! Finds the ends of values that are not looked into; most bytes of a body pass through here.
 
 use memchr::memchr2;
 
@@ -6,19 +6,19 @@ use super::tree::bits;
 
 /// How far a container has been skipped.
 pub(super) enum Skipped {
-    /// The piece has ended within it.
+    /// The piece has ended within the container.
     More,
-    /// The piece has ended within a string of it, behind a backslash or not.
+    /// The piece has ended within a string of the container, right after a backslash if `is_escaped`.
     InString { is_escaped: bool },
-    /// To behind its end.
+    /// The container has ended before this position.
     ToEnd(usize),
-    /// To what is no JSON: a backslash outside of a string.
+    /// The document is broken: there is a backslash outside of a string at this position.
     Broken(usize),
 }
 
-/// Skips the rest of a container, of which `depth` are open. Only strings and brackets are looked at.
+/// Skips the rest of `depth` nested containers. Only strings and brackets are looked at.
 pub(super) fn container(bytes: &[u8], depth: &mut u64) -> Skipped {
-    // Many are short, and a block costs as much as some ten bytes one by one.
+    // Many containers are short, and a block takes as long as some ten single bytes.
     let near = bytes
         .iter()
         .take(NEAR)
@@ -63,8 +63,8 @@ pub(super) fn container(bytes: &[u8], depth: &mut u64) -> Skipped {
     Skipped::More
 }
 
-/// Returns what is behind the closing quotation mark of a string; none if the piece ends before.
-/// `is_escaped` says whether a backslash stands before the piece.
+/// Returns what follows the closing quotation mark of a string; `None` if the piece ends before it. `is_escaped` says
+/// whether a backslash precedes the piece, and afterwards whether one ends it.
 pub(super) fn string<'b>(mut bytes: &'b [u8], is_escaped: &mut bool) -> Option<&'b [u8]> {
     loop {
         if *is_escaped {
@@ -80,26 +80,26 @@ pub(super) fn string<'b>(mut bytes: &'b [u8], is_escaped: &mut bool) -> Option<&
     }
 }
 
-/// Finds what ends a run of a string's plain bytes.
+/// Finds the quotation mark or backslash that ends a run of plain bytes in a string.
 pub(super) fn quote_or_backslash(bytes: &[u8]) -> Option<usize> {
-    // Where there is one, the next is often near, and a search costs more to begin than a few bytes.
+    // After one, the next is often near, and a search costs more to begin than looking at a few bytes.
     let (near, far) = bytes.split_at(bytes.len().min(NEAR));
     let found = near.iter().position(|byte| matches!(byte, b'"' | b'\\'));
     found.or_else(|| Some(memchr2(b'"', b'\\', far)? + near.len()))
 }
 
-/// What bytes outside of strings do, all that are looked at together.
+/// The brackets outside of strings in a block of bytes, which are looked at together.
 struct SkippedBlock {
-    /// Where containers open and close, a bit each.
+    /// Where containers open and close, one bit for each byte.
     opens: u64,
     closes: u64,
-    /// How many bytes have been looked at: up to the first backslash.
+    /// How many bytes of the block count: those before the first backslash.
     length: usize,
     ends_in_string: bool,
 }
 
 impl SkippedBlock {
-    /// Looks at the first bytes of a text that begins outside of a string.
+    /// Looks at the first [`BLOCK`] bytes of a text that begins outside of a string.
     fn of(bytes: &[u8]) -> Self {
         let mut padded = [0; BLOCK];
         let block = bytes.first_chunk().unwrap_or_else(|| {
@@ -118,7 +118,7 @@ impl SkippedBlock {
         }
         // The bits below the first backslash.
         let plain = backslashes.wrapping_sub(1) & !backslashes;
-        // Each bit becomes the parity of itself and of those below.
+        // Each bit becomes the parity of itself and all lower bits.
         let mut in_string = quotes & plain;
         for shift in [1, 2, 4, 8, 16, 32] {
             in_string ^= in_string << shift;
@@ -133,21 +133,21 @@ impl SkippedBlock {
     }
 }
 
-/// Says which bytes of a word are this one: a bit each.
+/// Returns which bytes of a word are equal to `byte`, one bit each.
 fn equal(word: u64, byte: u8) -> u64 {
     let difference = word ^ (LOW_BITS * u64::from(byte));
     let low_bits = LOW_BITS * 0x7F;
-    // The highest bit of each byte is set if another is, or it was: so if the byte differs.
+    // The highest bit of each byte becomes 1 if any of its bits is 1, so if the byte differs.
     let differs = ((difference & low_bits) + low_bits) | difference;
     // Gathers the highest bits of all bytes in the highest byte.
     ((!differs >> 7) & LOW_BITS).wrapping_mul(0x0102_0408_1020_4080) >> 56
 }
 
-/// Bytes that are looked at together: a bit of a word for each.
+/// Bytes that are looked at together, one for each bit of a word.
 const BLOCK: usize = 64;
 
 /// The lowest bit of each byte of a word.
 const LOW_BITS: u64 = 0x0101_0101_0101_0101;
 
-/// Bytes of a string that are looked at one by one.
+/// Bytes that are looked at one by one before a faster way is taken.
 const NEAR: usize = 16;

@@ -1,4 +1,4 @@
-//! Where numbers are reported, and those that have been.
+//! Where bodies report numbers, and the numbers that they have reported.
 
 use std::fmt;
 
@@ -6,56 +6,56 @@ use super::body::BodyNumbers;
 use super::decimal::Decimal;
 use super::json_pointer::JsonPointer;
 
-/// Where a number is reported, as the file says it.
+/// Where a number is reported, as written in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NumberSource {
-    /// In the JSON of a request.
+    /// At a pointer into the JSON of a request.
     RequestJson(JsonPointer),
     /// The length of a request's body.
     RequestBytes,
-    /// In the JSON of an answer.
+    /// At a pointer into the JSON of a response.
     ResponseJson(JsonPointer),
-    /// The length of an answer's body.
+    /// The length of a response's body.
     ResponseBytes,
 }
 
-/// The same on a route, whose pointers have numbers.
+/// Where a number is reported, as a [`NumberSource`] says it, but with indices for the pointers of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumberIndex {
-    /// This one of the pointers into requests.
+    /// Index of a pointer into requests.
     RequestJson(usize),
     /// The length of a request's body.
     RequestBytes,
-    /// This one of the pointers into answers.
+    /// Index of a pointer into responses.
     ResponseJson(usize),
-    /// The length of an answer's body.
+    /// The length of a response's body.
     ResponseBytes,
 }
 
-/// What the bodies of a request and of its answer have reported so far.
+/// What the bodies of a request and of its response have reported so far.
 #[derive(Debug, Default)]
 pub struct Numbers {
-    /// What was read of the request.
+    /// What was read from the request's body.
     pub request: BodyNumbers,
-    /// The length of its body: announced, or what was read of it.
+    /// Length of the request's body: as announced, or else as far as it was read.
     pub request_bytes: Option<Decimal>,
-    /// Whether that is the length of the whole body, and it is not compressed.
+    /// Whether `request_bytes` is the length of the whole body, and the body is not compressed.
     pub is_length_known: bool,
-    /// Whether the whole body was read, and it is not compressed.
+    /// Whether the request's body was read to its end, and is not compressed.
     pub is_request_whole: bool,
-    /// What was read of the answer.
+    /// What was read from the response's body.
     pub response: BodyNumbers,
-    /// The length of its body so far.
+    /// Length of the response's body so far.
     pub response_bytes: Option<Decimal>,
 }
 
 impl Numbers {
-    /// Whether the request's body was read, and is JSON to its end.
+    /// Whether the request's body was read to its end, and all of it is JSON.
     pub fn is_json_whole(&self) -> bool {
         self.is_request_whole && self.request.is_whole
     }
 
-    /// Returns the number that is reported at a place, behind the document that told it if the last counts.
+    /// Returns the number at `place`, after the document that reported it if the last one counts, otherwise after 0.
     pub fn at(&self, place: NumberIndex) -> Option<(u32, &Decimal)> {
         match place {
             NumberIndex::RequestJson(at) => self.request.number(at),

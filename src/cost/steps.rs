@@ -1,11 +1,11 @@
-//! Where a walk along a document stands, and which bytes it goes by.
+//! The states of a walk along a document, and the bytes that it distinguishes.
 
 use super::tree::NodeId;
 
-/// What comes next.
+/// What the walk expects next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// A document, or nothing.
+    /// A document, or the end of the body.
     Document,
     /// Blanks, or the end of the line on which a document has ended.
     LineEnd,
@@ -17,17 +17,17 @@ pub(super) enum Next {
     CommaOrEnd,
     InKey,
     InScalar,
-    /// A string that is read.
+    /// The rest of a string that is read as a text.
     InText,
     InString(StringIs),
     InSkipped,
-    /// What tells whether a member is more than nothing.
+    /// The first byte of a member's value, which shows whether the value is empty.
     First(MemberBegin),
-    /// Nothing, until the next document begins.
+    /// Nothing, because the document is broken, until the next one begins.
     Broken,
 }
 
-/// What a string is that is skipped.
+/// What a skipped string is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StringIs {
     PointerKey,
@@ -35,7 +35,7 @@ pub(super) enum StringIs {
     PartOfSkipped,
 }
 
-/// How a member has begun.
+/// How the value of a member has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MemberBegin {
     Object,
@@ -44,14 +44,14 @@ pub(super) enum MemberBegin {
     String,
 }
 
-/// A container that is open.
+/// An open container.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Level {
     Object(NodeId),
     Array(NodeId, u32),
 }
 
-/// Goes on behind white space, which few tokens have before them; anything else breaks the document.
+/// Skips white space, which few tokens have before them; any other byte breaks the document.
 pub(super) fn other(next: Next, bytes: &[u8]) -> (Next, &[u8]) {
     match bytes.iter().position(|byte| !is_blank(*byte)) {
         Some(0) => (Next::Broken, &bytes[1..]),
@@ -68,7 +68,7 @@ pub(super) fn is_of_scalar(byte: u8) -> bool {
     OF_SCALAR[usize::from(byte)]
 }
 
-/// The bytes of numbers and literals.
+/// The bytes that numbers and literals consist of.
 const OF_SCALAR: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;

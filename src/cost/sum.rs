@@ -1,4 +1,4 @@
-//! The cost that the numbers of a body make together.
+//! The cost that the numbers of a body add up to.
 
 use std::ops::RangeInclusive;
 
@@ -8,39 +8,39 @@ use super::decimal::Decimal;
 use super::json_pointer::{PointerUse, Take};
 use super::weight::{BILLION, DECIMALS, Weight};
 
-/// Terms that are added; `S` says where a number is reported.
+/// A sum of terms; `S` says where a number is reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sum<S> {
-    /// What is added; a route has few.
+    /// Terms of the sum, of which there are few.
     pub terms: Vec<Term<S>>,
 }
 
 /// A number times a weight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term<S> {
-    /// Where it is reported; the largest that is reported counts.
+    /// Where the number is reported; if several sources report one, the largest counts.
     pub sources: Vec<S>,
-    /// Which number counts of those that several documents, events or elements report. Of the last the largest
-    /// source counts.
+    /// Which number counts if several documents, events or elements report one. If the last counts, the latest document
+    /// that has any source counts, and the largest of its sources.
     pub take: Take,
-    /// What it is multiplied by.
+    /// What the number is multiplied by.
     pub times: Weight,
-    /// The name of the price that it is also multiplied by; the table of prices has the products.
+    /// Name of the price that the number is also multiplied by; the table of prices has the products.
     pub price: Option<Box<str>>,
-    /// What counts if none of them is reported although the body ended well.
+    /// The number that counts if no source reports one although the body ended properly.
     pub or: Option<Decimal>,
 }
 
-/// What a term without a number counts.
+/// What counts for a term without a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingTerm {
-    /// Its `or`: the body has ended well, so it will never be reported.
+    /// The `or` of the term: the body has ended properly, so no number will be reported.
     Or,
-    /// Nothing: it could have been reported.
+    /// Nothing: the number could have been reported.
     Unreported,
 }
 
-/// What the terms make.
+/// The cost that the terms of a sum add up to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
     /// The sum of the terms that are known, rounded up, within the bounds.
@@ -54,8 +54,8 @@ pub struct Cost {
 }
 
 impl<S> Sum<S> {
-    /// Adds the terms up, exactly, and rounds up once. A number comes behind the document that told it if the last
-    /// counts, and otherwise behind 0. `factors` are what the terms are multiplied by, if they are not their own.
+    /// Adds the terms up, exactly, and rounds up once. `number` returns a number after the document that reported it if
+    /// the last one counts, otherwise after 0. `factors`, if given, replace the terms' own weights.
     pub fn cost<'n>(
         &'n self,
         number: impl Fn(&S) -> Option<(u32, &'n Decimal)>,
@@ -89,7 +89,7 @@ impl<S> Sum<S> {
         self.terms.iter().flat_map(|term| &term.sources)
     }
 
-    /// Returns the sum whose numbers are reported elsewhere.
+    /// Converts where the numbers are reported, each by `place`.
     pub(super) fn map<T>(&self, place: &mut impl FnMut(&S, PointerUse) -> T) -> Sum<T> {
         let term = |term: &Term<S>| Term {
             sources: (term.sources.iter())
@@ -118,7 +118,7 @@ impl<S> Default for Term<S> {
     }
 }
 
-/// The sum of products, rounded up; 0 if it is negative, and `u128::MAX` if it is more.
+/// Returns the sum of products, rounded up: 0 if it is negative, and `u128::MAX` if it is more than that.
 fn rounded_up(products: &[(Weight, &Decimal)]) -> u128 {
     match billionths(products) {
         Some(sum) => sum
@@ -129,7 +129,7 @@ fn rounded_up(products: &[(Weight, &Decimal)]) -> u128 {
     }
 }
 
-/// The sum in billionths, if the numbers are whole and it is small enough.
+/// Returns the sum in billionths, if all numbers are whole and the sum fits.
 fn billionths(products: &[(Weight, &Decimal)]) -> Option<i128> {
     products.iter().try_fold(0_i128, |sum, (times, number)| {
         let product = i128::from(times.billionths()) * i128::from(number.whole()?);
@@ -137,8 +137,8 @@ fn billionths(products: &[(Weight, &Decimal)]) -> Option<i128> {
     })
 }
 
-/// The same of any numbers, added as on paper: column by column from the lowest, with a carry. As weights are in
-/// billionths, nine columns of the sum are decimals more.
+/// Returns what [`rounded_up`] does for any numbers, adding them as on paper: column by column from the lowest, with a
+/// carry. As weights are in billionths, nine more columns of the sum are decimals.
 fn rounded_up_by_columns(products: &[(Weight, &Decimal)]) -> u128 {
     let lowest = products
         .iter()
@@ -161,7 +161,7 @@ fn rounded_up_by_columns(products: &[(Weight, &Decimal)]) -> u128 {
             power = power.saturating_mul(10);
         }
     }
-    // Behind the last column only the sign is left: 0 or -1.
+    // After the last column only the sign is left: 0 or -1.
     if carry < 0 {
         0
     } else {
@@ -169,5 +169,5 @@ fn rounded_up_by_columns(products: &[(Weight, &Decimal)]) -> u128 {
     }
 }
 
-/// Behind the 41 columns of the largest number, and 23 in which the carry runs out.
+/// End of the columns: 41 of the largest number, and 23 in which the carry runs out.
 const COLUMN_END: i32 = 64;

@@ -1,40 +1,40 @@
-//! The tree of keys that several pointers make together, so that a document is walked along all of them at once.
+//! The tree of keys that a route's pointers form together, so that a document is walked along all of them at once.
 //!
-//! A node is a set of pointers with how far each has come. Where a `*` and a key stand beside each other, what
-//! follows the key is a node of both.
+//! A node is a set of pointers, each with how far it has been followed. Where one pointer goes on with a key and
+//! another with `*`, the key leads to a node of both.
 
 use std::collections::BTreeMap;
 
 use super::json_pointer::{JsonPointer, PointerKey, PointerSegment, PointerUse, Take};
 
-/// The nodes; the tops of documents and of elements are among them.
+/// The nodes, among them the tops of documents and of elements.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Tree {
     nodes: Vec<Node>,
     parts: usize,
 }
 
-/// Where some path of keys leads.
+/// Identifies the node to which some path of keys leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NodeId(u32);
 
-/// What happens where some path of keys leads.
+/// What happens to a value to which some path of keys leads.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Node {
-    /// The pointers without `*` whose number stands here, a bit each.
+    /// Pointers without `*` whose number is here, one bit each.
     pub(super) numbers: u32,
-    /// The pointers whose member stands here, a bit each.
+    /// Pointers whose member is here, one bit each.
     pub(super) members: u32,
-    /// The pointers whose text stands here, a bit each.
+    /// Pointers whose text is here, one bit each.
     pub(super) texts: u32,
-    /// Where a number counts that stands here.
+    /// Parts of sums that a number here joins.
     pub(super) gathers: Vec<Gather>,
-    /// What a container that ends here hands on.
+    /// Parts of sums that are handed on when a container here ends.
     pub(super) folds: Vec<Fold>,
     pub(super) children: Vec<Child>,
-    /// Where any other key leads.
+    /// The node to which any other key leads.
     pub(super) every: Option<NodeId>,
-    /// Whether a number that stands here counts.
+    /// Whether a number here counts.
     pub(super) takes_number: bool,
     /// Whether any key leads on from here.
     pub(super) leads_on: bool,
@@ -54,22 +54,22 @@ pub(super) struct Gather {
     pub(super) how: Joining,
 }
 
-/// What the part of a sum is handed on to.
+/// A part of a sum that is handed on, and where to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fold {
     pub(super) from: usize,
     pub(super) to: FoldTarget,
 }
 
-/// What takes the part of a sum.
+/// Where a part of a sum is handed on to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FoldTarget {
     Part(Gather),
-    /// This pointer, for which the document has told its sum.
+    /// This pointer, because the document has reported the whole sum.
     Pointer(usize),
 }
 
-/// How numbers make one: those of duplicate keys do not add up, those of a `*` do.
+/// How several numbers become one: those of duplicate keys are not added up, those of a `*` are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Joining {
     Larger,
@@ -77,12 +77,12 @@ pub(super) enum Joining {
     Added,
 }
 
-/// How far a pointer has come.
+/// A pointer, and how far it has been followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PointerWalk {
     pub(super) pointer: usize,
     pub(super) depth: usize,
-    /// Whether it began at an element of a top-level array. Only sums are told apart by that.
+    /// Whether the walk began at an element of a top-level array. It matters only for sums.
     pub(super) from_element: bool,
 }
 
@@ -90,10 +90,10 @@ pub(super) struct PointerWalk {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TooManyNodes;
 
-/// Adds nodes to a tree.
+/// Builds a tree.
 pub(super) struct TreeBuilder<'p> {
     pointers: &'p [(JsonPointer, PointerUse)],
-    /// The first part of each pointer's sum.
+    /// Index of the first part of each pointer's sum.
     first_parts: Vec<usize>,
     tree: Tree,
     known: BTreeMap<Vec<PointerWalk>, NodeId>,
@@ -104,7 +104,7 @@ impl Tree {
         &self.nodes[number as usize]
     }
 
-    /// How many parts all sums have.
+    /// Returns how many parts all sums have together.
     pub(super) fn parts(&self) -> usize {
         self.parts
     }
@@ -131,7 +131,7 @@ impl<'p> TreeBuilder<'p> {
         }
     }
 
-    /// Returns the node of these walks, which may be there already.
+    /// Returns the node of these walks, and adds it unless it exists.
     pub(super) fn node(&mut self, mut walks: Vec<PointerWalk>) -> Result<NodeId, TooManyNodes> {
         for walk in &mut walks {
             let (pointer, wanted) = &self.pointers[walk.pointer];
@@ -182,7 +182,7 @@ impl<'p> TreeBuilder<'p> {
         self.pointers[walk.pointer].0.segments().get(walk.depth)
     }
 
-    /// Returns the walks that go on with a key, or with one that no pointer names.
+    /// Returns the walks that go on with `key`, or, without one, with any key that no pointer names.
     fn advanced(&self, walks: &[PointerWalk], key: Option<&PointerKey>) -> Vec<PointerWalk> {
         let goes_on = |walk: &&PointerWalk| match self.segment(walk) {
             Some(PointerSegment::Every) => true,
@@ -196,7 +196,7 @@ impl<'p> TreeBuilder<'p> {
         walks.iter().filter(goes_on).map(next).collect()
     }
 
-    /// Notes what a walk does at a node.
+    /// Notes at a node what happens there for a walk.
     fn describe(&self, walk: PointerWalk, node: &mut Node) {
         let (pointer, wanted) = &self.pointers[walk.pointer];
         let (segments, depth) = (pointer.segments(), walk.depth);
@@ -219,7 +219,7 @@ impl<'p> TreeBuilder<'p> {
         }
         let first =
             self.first_parts[walk.pointer] + usize::from(walk.from_element) * parts_of(segments);
-        // The part in which the values of this segment meet.
+        // The part in which the values of this segment are joined.
         let gather = |at: usize| Gather {
             part: first + parts_of(&segments[..=at]) - 1,
             how: match (&segments[at], take) {
@@ -245,22 +245,22 @@ impl<'p> TreeBuilder<'p> {
     }
 }
 
-/// Whether a pointer tells a sum.
+/// Whether a pointer reports a sum.
 pub(super) fn is_sum(pointer: &JsonPointer, wanted: PointerUse) -> bool {
     pointer.is_sum() && matches!(wanted, PointerUse::Number(_))
 }
 
-/// How many parts a sum has: one for the keys that follow each other, one for the `*`s that do.
+/// Returns how many parts a sum has: one for each run of keys, and one for each run of `*`.
 fn parts_of(segments: &[PointerSegment]) -> usize {
     let is_every = |segment: &PointerSegment| segment.key().is_none();
     let alike = segments.chunk_by(|one, next| is_every(one) == is_every(next));
     alike.count()
 }
 
-/// Most nodes of a tree. Pointers that anybody needs make a few dozen.
+/// Most nodes of a tree. Pointers that are useful in practice make a few dozen.
 const NODES_MAX: usize = 1 << 12;
 
-/// The numbers of the bits that are set.
+/// Yields the positions of the bits that are set.
 pub(super) fn bits(mut set: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let lowest = (set != 0).then(|| set.trailing_zeros() as usize);

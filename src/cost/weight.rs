@@ -1,4 +1,4 @@
-//! What the numbers of a term are multiplied by.
+//! Weights: the factors that the numbers of a cost's terms are multiplied by.
 
 use std::fmt;
 
@@ -6,29 +6,29 @@ use thiserror::Error;
 
 use super::decimal::Decimal;
 
-/// A factor in billionths, so with up to nine decimals; it may be negative.
+/// A factor with up to nine decimals, stored in billionths; it may be negative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Weight(i64);
 
-/// Why a text is no weight.
+/// Why a text is not a weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BadWeight {
-    /// It is no number as JSON writes it.
+    /// The text is not a number in JSON's syntax.
     #[error("is not a decimal number")]
     NotANumber,
-    /// It is beyond a billion, to either side.
+    /// The weight is above a billion, or below minus a billion.
     #[error("is more than 1000000000")]
     TooLarge,
-    /// It has more than nine decimals.
+    /// The weight has more than nine decimals.
     #[error("has more than 9 decimals")]
     TooManyDecimals,
 }
 
 impl Weight {
-    /// 1, which changes nothing.
+    /// The weight 1, which leaves a number unchanged.
     pub const ONE: Self = Self(BILLION);
 
-    /// Reads a weight as JSON writes numbers: `15`, `-0.25`, `2.5e-6`.
+    /// Reads a weight, written as JSON writes numbers: `15`, `-0.25`, `2.5e-6`.
     pub fn parse(text: &str) -> Result<Self, BadWeight> {
         let text = text.as_bytes();
         let (is_negative, size) = Decimal::parse(text).ok_or(BadWeight::NotANumber)?;
@@ -59,7 +59,7 @@ impl Weight {
         Ok(Self(billionths))
     }
 
-    /// Whether a number makes the sum smaller.
+    /// Whether the weight is negative, so that numbers make a sum smaller.
     pub fn is_negative(self) -> bool {
         self.0 < 0
     }
@@ -79,7 +79,7 @@ impl fmt::Display for Weight {
     }
 }
 
-/// How many decimals a weight has at most.
+/// Most decimals of a weight.
 pub(super) const DECIMALS: i32 = 9;
 
 pub(super) const BILLION: i64 = 1_000_000_000;

@@ -1,4 +1,4 @@
-//! A request that somebody asks about, as a command line or a call to the admin port has it.
+//! The request to be explained, as read from a command line or from a call to the admin port.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -10,41 +10,41 @@ use serde_json::{Map, Value};
 
 use crate::snapshot::{ListenAddress, Listener, Snapshot};
 
-/// A request that somebody asks about.
+/// A request to be explained.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AskedRequest {
     method: Method,
     url: Uri,
     headers: HeaderMap,
-    /// The other end of its connection; none: nobody says.
+    /// Address of the peer that sends it; `None` if it was not given.
     from: Option<IpAddr>,
-    /// The name of the listener; none: nobody says.
+    /// Name of the listener; `None` if it was not given.
     listener: Option<String>,
 }
 
-/// Why nothing can be said of a request.
+/// Why a request cannot be explained.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadQuestion {
-    /// The method is none.
+    /// The method is not valid.
     #[error("this is not a method: expected one such as `POST`")]
     Method,
-    /// The URL is none.
+    /// The URL is not valid.
     #[error(
         "this is not a URL: expected one such as `https://api.example.com/v1/items?page=2`, or a path"
     )]
     Url,
-    /// A header is none.
+    /// A header is not valid.
     #[error("this is not a header: expected one such as `x-api-key: live_123`")]
     Header,
-    /// The sender is no address.
+    /// The sender is not an address.
     #[error("this is not where a request comes from: expected an address such as `203.0.113.9`")]
     From,
-    /// There is no such listener.
+    /// There is no listener of this name.
     #[error("there is no listener `{name}`: the file has {known}")]
     Listener {
-        /// The name.
+        /// The name that was given.
         name: String,
-        /// The names that there are.
+        /// The names of all listeners.
         known: String,
     },
     /// A member of a JSON object is missing or has another type.
@@ -54,29 +54,29 @@ pub enum BadQuestion {
     Form,
 }
 
-/// Why a listener is taken for the one that the request comes by.
+/// Why a listener is taken as the one at which the request arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListenerChoice {
-    /// It was named.
+    /// The question names the listener.
     Named,
-    /// There is no other.
+    /// There is no other listener.
     Only,
-    /// It listens on the URL's port, with TLS as the URL has it.
+    /// The listener has the URL's port, and TLS if and only if the URL's scheme is `https`.
     Port,
-    /// It is the first with TLS as the URL has it.
+    /// The listener is the first that has TLS if and only if the URL's scheme is `https`.
     Scheme,
-    /// It is the first.
+    /// The listener is the first one.
     First,
 }
 
 impl AskedRequest {
-    /// What a JSON object may have.
+    /// Members that the JSON object may have.
     pub const MEMBERS: [&str; 5] = ["method", "url", "headers", "from", "listener"];
 
     /// Reads a request; without a method, it is a GET.
     ///
     /// # Errors
-    /// What cannot be read.
+    /// Which part of the request is not valid.
     pub fn new<'t>(
         method: Option<&str>,
         url: &str,
@@ -103,10 +103,10 @@ impl AskedRequest {
         })
     }
 
-    /// Reads the members of a JSON object, of which `url` must be there.
+    /// Reads the members of a JSON object, of which only `url` is required.
     ///
     /// # Errors
-    /// What cannot be read.
+    /// Which member is not valid.
     pub fn from_members(object: &Map<String, Value>) -> Result<Self, BadQuestion> {
         let text = |key: &str| match object.get(key) {
             None | Some(Value::Null) => Ok(None),
@@ -133,10 +133,10 @@ impl AskedRequest {
         )
     }
 
-    /// Finds the listener that the request comes by.
+    /// Finds the listener at which the request arrives.
     ///
     /// # Errors
-    /// The listener that was named, if there is none of that name.
+    /// If the request names a listener that does not exist.
     pub(super) fn listener<'s>(
         &self,
         snapshot: &'s Snapshot,
@@ -175,8 +175,8 @@ impl AskedRequest {
         })
     }
 
-    /// Returns the other end of the connection: who was said to be, or this machine itself. At a Unix socket nobody
-    /// has an address.
+    /// Returns the peer's address: the one that was given, otherwise this machine's. At a Unix socket, peers have no
+    /// address.
     pub(super) fn peer(&self, listener: &Listener) -> Option<IpAddr> {
         match listener.address {
             ListenAddress::Tcp(_) => Some(self.from.unwrap_or(Ipv4Addr::LOCALHOST.into())),
@@ -184,7 +184,7 @@ impl AskedRequest {
         }
     }
 
-    /// Whether it was said where the request comes from.
+    /// Whether the peer's address was given.
     pub(super) fn is_from_known(&self) -> bool {
         self.from.is_some()
     }
@@ -209,7 +209,7 @@ impl AskedRequest {
     }
 }
 
-/// Reads a URL of HTTP, or a path.
+/// Reads an absolute URL of HTTP, or a path.
 fn url(text: &str) -> Result<Uri, BadQuestion> {
     let url: Uri = text.parse().map_err(|_| BadQuestion::Url)?;
     let is_absolute = matches!(url.scheme_str(), Some("http" | "https"));

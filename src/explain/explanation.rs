@@ -18,113 +18,113 @@ use crate::snapshot::PolicyMode;
 pub struct Explanation {
     /// The method.
     pub method: String,
-    /// Path and query, as they come.
+    /// Path and query, as sent.
     pub target: String,
-    /// The host, as it is compared; none if it is refused for it.
+    /// The host, as hosts are compared; `None` if the request is refused before it is known.
     pub host: Option<String>,
-    /// The path, normalised; none if it is refused for it.
+    /// The path, normalised; `None` if the request is refused before it is known.
     pub path: Option<String>,
     /// The name of the listener.
     pub listener: Arc<str>,
-    /// Why it is this one.
+    /// Why this listener was chosen.
     pub listener_choice: ListenerChoice,
-    /// Whose request it is.
+    /// The client whose request it is.
     pub client: ClientView,
-    /// What a CORS preflight is taken for; none if the request is none.
+    /// How a CORS preflight is treated; `None` if the request is not a preflight.
     pub preflight: Option<PreflightView>,
-    /// The route that takes it.
+    /// The route that takes the request.
     pub route: Option<RouteView>,
-    /// Routes that do not, the nearest first.
+    /// Routes that do not take the request, the nearest first, and why.
     pub other_routes: Vec<(Arc<str>, Mismatch)>,
-    /// How many more do not.
+    /// How many more routes do not take the request.
     pub more_routes: usize,
     /// What each policy does, in order.
     pub policies: Vec<PolicyView>,
-    /// What refuses the request; if nobody asked the store, before any quota is asked.
+    /// What refuses the request; if the store was not asked, only what refuses it before any quota is asked.
     pub refused: Option<RefusedView>,
-    /// What the store says, if it was asked.
+    /// What would happen now, if the store was asked.
     pub live: Option<LiveView>,
-    /// What else should be known.
+    /// Notes on what else should be known.
     pub notes: Vec<String>,
 }
 
-/// Whose request it is, and who says so.
+/// The client of a request, and how its address is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientView {
-    /// The address; none of a client behind a Unix socket that says none.
+    /// Address of the client; `None` if it is behind a Unix socket and no field names it.
     pub address: Option<IpAddr>,
-    /// The other end of the connection.
+    /// Address of the other end of the connection.
     pub peer: Option<IpAddr>,
-    /// Whether it was said who that is.
+    /// Whether the peer's address was given, not assumed.
     pub is_peer_known: bool,
-    /// Whether that is believed.
+    /// Whether the listener trusts the peer.
     pub is_trusted: bool,
-    /// The field in which trusted peers are believed, if there is one.
+    /// Field in which trusted peers name the client, if the listener has one.
     pub field: Option<String>,
-    /// Whether the field says who the client is.
+    /// Whether the peer is trusted and the field names the client.
     pub is_claimed: bool,
 }
 
-/// What a CORS preflight is taken for.
+/// How a CORS preflight is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PreflightView {
-    /// For the request that it announces; policies for preflights decide it.
+    /// As the request that it announces; policies for preflights decide it.
     Announced,
-    /// For a request like any other, because the file names no policies for preflights.
+    /// As any other request, because the file names no policies for preflights.
     NoPolicies,
-    /// For a request like any other, because it says more than a preflight does.
+    /// As any other request, because it says more than a preflight does.
     SaysMore,
 }
 
 /// The route that takes a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteView {
-    /// Its name.
+    /// Name of the route.
     pub name: Arc<str>,
-    /// The name of its upstream.
+    /// Name of the route's upstream.
     pub upstream: Arc<str>,
-    /// The path that is forwarded; none if the request is refused before that is known.
+    /// The path that is forwarded; `None` if the request is refused before that is known.
     pub forwarded: Option<String>,
-    /// Whether the page that makes the request may read what the gateway answers; none if no page does, or if the
-    /// route has no `cors_origins`.
+    /// Whether the page that makes the request may read the gateway's own answers; `None` if no page makes it, or if
+    /// the route has no `cors_origins`.
     pub is_readable_by_page: Option<bool>,
 }
 
 /// What a policy does to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyView {
-    /// Its name.
+    /// Name of the policy.
     pub name: Arc<str>,
-    /// Whether it refuses; none: it is off.
+    /// Mode of the policy; `None` if it is off.
     pub mode: Option<PolicyMode>,
-    /// Its partition, as the file has it; empty: one quota for all.
+    /// Partition of the policy, as written in the file; empty if all clients share one quota.
     pub partition: String,
     /// The client, as logs show it.
     pub client: String,
-    /// The digest that the client is counted under, if it is the same in every process that counts it.
+    /// Partition id of the client; `None` if it has none, or if this process does not know the key of ids.
     pub id: Option<String>,
-    /// What it does; none if the request is refused before that is known.
+    /// What the policy does; `None` if the request is refused before that is known.
     pub outcome: Option<PolicyOutcome>,
-    /// Whether it refuses the request.
+    /// Whether the policy refuses the request.
     pub is_refusing: bool,
     /// The override that matched, as logs show it.
     pub matched: Option<String>,
-    /// The quotas, and those that are tried beside them.
+    /// Quotas that the request spends, and candidates.
     pub quotas: Vec<QuotaView>,
-    /// What the request costs; none if nothing is counted.
+    /// What the request costs; `None` if nothing is counted.
     pub cost: Option<CostView>,
 }
 
-/// What a request costs, as far as its head tells.
+/// What a request costs, as far as its head says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CostView {
     /// Units that are charged first.
     pub units: u64,
-    /// What a unit is called.
+    /// Name of a unit.
     pub unit: Arc<str>,
-    /// Whether that is the least that the request's body could make of it.
+    /// Whether `units` is a minimum, because the request's body decides how many there are.
     pub is_at_least: bool,
-    /// What is known only from the body or the answer.
+    /// Parts of the cost that are known only from the body or the response.
     pub known_later: Vec<String>,
 }
 
@@ -133,53 +133,53 @@ pub struct CostView {
 pub struct QuotaView {
     /// The quota.
     pub quota: Quota,
-    /// Whether it is tried beside the policy's own.
+    /// Whether the quota is a candidate, tried beside the policy's own.
     pub is_candidate: bool,
-    /// What is left of it, if the store was asked.
+    /// What is left of the quota, if the store was asked.
     pub left: Option<LeftView>,
 }
 
-/// What is left of a quota, and what a request meets there.
+/// What is left of a quota, and whether a request fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeftView {
     /// Units that would be admitted now.
     pub remaining: u64,
     /// Units by which a balance is below 0.
     pub debt: u64,
-    /// When there is more; none if it is whole.
+    /// Time until more is left; `None` if the quota is whole.
     pub next: Option<Micros>,
-    /// When it is whole; 0 if it is.
+    /// Time until the quota is whole; 0 if it is.
     pub reset: Micros,
     /// Whether the request fits.
     pub admit: bool,
-    /// When it would.
+    /// When the request would fit.
     pub retry: Retry,
-    /// Whether the store did not say so: it is what this gateway would say in its place.
+    /// Whether the store did not answer, so that this is what the gateway would say in its place.
     pub is_degraded: bool,
 }
 
 /// What refuses a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedView {
-    /// The status.
+    /// Status of the refusal.
     pub status: StatusCode,
-    /// Why, in the word that logs and metrics have.
+    /// Why the request is refused, in the word of logs and metrics.
     pub reason: Reason,
-    /// What the client is told, if it is a problem of RFC 9457.
+    /// What the client is told, if the refusal is a problem (RFC 9457).
     pub detail: Option<String>,
-    /// The policy that refuses, if one does: the first of several.
+    /// Name of the policy that refuses, if one does; the first of several.
     pub policy: Option<String>,
-    /// The names of the quotas that have no room.
+    /// Names of the quotas that have no room.
     pub quotas: Vec<String>,
-    /// When it is worth trying again.
+    /// Seconds after which the client is told to try again.
     pub retry_after_secs: Option<u64>,
 }
 
-/// What would happen now.
+/// What would happen to the request now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveView {
     /// How long an admitted request would be delayed.
     pub wait: Micros,
-    /// Whether some quota was not asked in the store, which did not answer.
+    /// Whether the store did not answer for some quota.
     pub is_degraded: bool,
 }

@@ -1,4 +1,4 @@
-//! An explanation, as programs read it.
+//! An explanation as JSON, for programs.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use crate::metrics::PolicyOutcome;
 use crate::request::route::Mismatch;
 
 impl Explanation {
-    /// Returns it as a JSON object. What is not known is null.
+    /// Returns the explanation as a JSON object. What is not known is null.
     pub fn json(&self) -> Value {
         let other_routes = self.other_routes.iter().map(|(name, mismatch)| {
             json!({ "route": &**name, "why_not": word_of_mismatch(mismatch), "header": header(mismatch) })
@@ -181,7 +181,7 @@ fn header(mismatch: &Mismatch) -> Option<&str> {
     }
 }
 
-/// A span in seconds, with decimals.
+/// Converts a span to seconds, with decimals.
 #[expect(
     clippy::cast_precision_loss,
     reason = "below 2^53 microseconds, 285 years, it is exact enough"

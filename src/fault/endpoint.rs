@@ -3,23 +3,23 @@
 /// What an endpoint did wrong to a request, or to a connection for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndpointFailure {
-    /// It refused a connection, or cannot be reached.
+    /// It refused the connection, or could not be reached.
     Connect,
     /// No connection was made within `connect_timeout`.
     ConnectTimeout,
-    /// There is no TLS with it.
+    /// TLS with it failed.
     Tls,
-    /// There is no HTTP/2 on a connection to it, although it is to speak nothing else.
+    /// It did not agree to HTTP/2, and the file allows nothing else.
     Http2,
-    /// It closed or reset the connection, or the stream, before the head of its answer.
+    /// It closed or reset the connection, or the stream, before the head of its response.
     Closed,
-    /// No head within `response_timeout`.
+    /// The head of its response did not arrive within `response_timeout`.
     ResponseTimeout,
-    /// The head or the body of its answer breaks the rules of HTTP.
+    /// The head or the body of its response breaks the rules of HTTP.
     Malformed,
-    /// It closed or reset within the body of its answer.
+    /// It closed or reset the connection within the body of its response.
     BodyClosed,
-    /// It sent nothing of the body of its answer for `body_timeout`.
+    /// It sent nothing more of its response's body for `body_timeout`.
     BodyTimeout,
 }
 
@@ -37,7 +37,7 @@ impl EndpointFailure {
         Self::BodyTimeout,
     ];
 
-    /// Returns the failure's word in metrics.
+    /// Returns the failure's name in metrics.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Connect => "connect",

@@ -1,6 +1,6 @@
 //! Why a client's TLS handshake fails: words for metrics, and short texts for the log.
 
-/// Why a client and a listener did not agree on how to encrypt.
+/// Why a client's TLS handshake with a listener failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HandshakeFailure {
     /// The client has no certificate, and the listener asks for one.
@@ -12,13 +12,13 @@ pub enum HandshakeFailure {
     /// The client's certificate is not valid yet.
     #[error("the client's certificate is not valid yet")]
     NotYetValid,
-    /// No authority of the listener's vouches for the client's certificate.
+    /// The client's certificate is not from an authority that the listener trusts.
     #[error("the client's certificate is from an unknown authority")]
     UnknownIssuer,
     /// The client's certificate cannot be used for another reason.
     #[error("the client's certificate is not acceptable")]
     BadCertificate,
-    /// The client ended the handshake by an alert: it does not accept the listener's certificate, say.
+    /// The client ended the handshake with an alert, for example because it does not accept the listener's certificate.
     #[error("the client ended TLS with an alert")]
     Refused,
     /// The two have no version, cipher suite or protocol in common.
@@ -27,7 +27,7 @@ pub enum HandshakeFailure {
     /// The client speaks HTTP without TLS.
     #[error("the client speaks HTTP without TLS")]
     PlainHttp,
-    /// What the client speaks is not TLS, or breaks its rules.
+    /// What the client sent is not TLS, or breaks its rules.
     #[error("the client does not speak TLS properly")]
     Malformed,
     /// The client left, or its connection broke off.
@@ -54,7 +54,7 @@ impl HandshakeFailure {
         Self::Timeout,
     ];
 
-    /// Returns the failure's word in metrics.
+    /// Returns the failure's name in metrics.
     pub const fn word(self) -> &'static str {
         match self {
             Self::NoCertificate => "no_certificate",

@@ -9,7 +9,7 @@ pub enum TlsFailure {
     /// The server's certificate is not valid yet.
     #[error("the certificate is not valid yet")]
     NotYetValid,
-    /// No authority that is trusted vouches for the server's certificate.
+    /// The server's certificate is not from a trusted authority.
     #[error("the certificate is from an unknown authority")]
     UnknownIssuer,
     /// The server's certificate is for other names.
@@ -18,13 +18,13 @@ pub enum TlsFailure {
     /// The server's certificate cannot be used for another reason.
     #[error("the certificate is not acceptable")]
     BadCertificate,
-    /// The server wants a certificate of the gateway, or another one.
+    /// The server requires a certificate of the gateway, or does not accept the one it has.
     #[error("the server does not accept the gateway's certificate")]
     ClientCertificate,
-    /// The server refused the handshake, or ended the session, by an alert.
+    /// The server refused the handshake, or ended the session, with an alert.
     #[error("the server ended TLS with an alert")]
     Refused,
-    /// What the server speaks is not TLS, or breaks its rules.
+    /// What the server sent is not TLS, or breaks its rules.
     #[error("the server does not speak TLS properly")]
     Malformed,
     /// The connection was closed without the alert that ends TLS.
@@ -50,7 +50,7 @@ impl TlsFailure {
         Self::Timeout,
     ];
 
-    /// Returns the failure's word in metrics.
+    /// Returns the failure's name in metrics.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Expired => "expired",

@@ -19,17 +19,17 @@ use crate::proxy::upstream::Checker;
 use crate::proxy::wire::accepting::Accepting;
 use crate::store::Session;
 
-/// What the control thread is told.
+/// Phase of the gateway, which tells the control thread what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Running,
-    /// New connections are left in the queue: two processes agree on which of them accepts.
+    /// New connections stay in the queue: the gateway is starting, or two processes agree on which of them accepts.
     Paused,
-    /// Another process goes on with those listeners for which it says so; the others close.
+    /// Another process has taken over. It continues with the listeners marked `true`; the others are closed.
     PassedOn(Arc<[bool]>),
-    /// Not ready; listeners close after the delay.
+    /// The gateway is no longer ready; its listeners close after this delay.
     Draining(Duration),
-    /// The workers are done.
+    /// All workers have ended.
     Done,
 }
 
@@ -71,7 +71,7 @@ pub(super) async fn control(
     let keeping = keep_house(Arc::clone(&process), session.clone(), worker_count);
     tokio::task::spawn_local(keeping);
     accept_by_phase(&mut phase, &process, &acceptors, &answers_admin).await;
-    // An error means that the gateway is gone, which is the end too.
+    // An error means that the gateway was dropped, which ends this thread as well.
     drop(phase.wait_for(|phase| *phase == Phase::Done).await);
     if let Some(serving) = admin_port {
         answers_admin.send_replace(Accepting::Stopped);
@@ -81,7 +81,7 @@ pub(super) async fn control(
     Ok(())
 }
 
-/// Has the acceptors accept, pause and stop, until they have stopped.
+/// Tells the acceptors and the admin port what each phase means for them, until the acceptors are to stop.
 async fn accept_by_phase(
     phase: &mut watch::Receiver<Phase>,
     process: &Process,
@@ -125,10 +125,10 @@ async fn accept_by_phase(
 
 async fn keep_house(process: Arc<Process>, session: Session, worker_count: usize) {
     let mut period = tokio::time::interval(HOUSEKEEPING_PERIOD);
-    // After a stall once, not once for each period missed.
+    // After a stall, tick once, not once for each missed period.
     period.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut periods = 0;
-    // The start has logged it.
+    // The start has already warned of certificates that expire.
     let expiry_log = Turn::taken(process.clock.now(), expiry::DAY);
     let (endpoints, metrics) = (Arc::clone(&process.endpoints), Arc::clone(&process.metrics));
     let sockets = Arc::clone(process.sockets());
@@ -144,7 +144,7 @@ async fn keep_house(process: Arc<Process>, session: Session, worker_count: usize
         periods += 1;
         if periods % DISCIPLINE_PERIODS == 0 {
             process.clock.discipline();
-            // Workers may have found more servers of Redis.
+            // Workers may have connected to more Redis servers, so fewer descriptors are left.
             descriptors::bound(&process, worker_count);
             if expiry_log.take(process.clock.now(), expiry::DAY) {
                 expiry::warn(&process.live().snapshot, process.clock.wall());
@@ -153,9 +153,9 @@ async fn keep_house(process: Arc<Process>, session: Session, worker_count: usize
     }
 }
 
-/// How long the admin port may take at the end for the answers that are under way.
+/// How long the admin port may take at the end to finish the responses under way.
 const LAST_ANSWERS_MAX: Duration = Duration::from_secs(1);
-/// How often the store's idle state is swept.
+/// Time between two rounds of housekeeping.
 const HOUSEKEEPING_PERIOD: Duration = Duration::from_millis(100);
-/// How many of those periods pass between two corrections of the clock.
+/// Rounds of housekeeping between two corrections of the clock, which also update the bound on sockets.
 const DISCIPLINE_PERIODS: u32 = 10;

@@ -1,7 +1,7 @@
 //! How many descriptors the process has for sockets towards clients and origins.
 //!
-//! Some are set aside: the admin port, the log, a reload, Redis, health checks and the looking up of
-//! names must work when clients and origins have taken all of theirs.
+//! Some are set aside, because the admin port, the log, reloads, Redis, health checks and name look-ups
+//! must work even when clients and origins have used up theirs.
 
 use std::net::IpAddr;
 
@@ -12,21 +12,21 @@ use crate::proxy::process::Process;
 use crate::proxy::upstream::CHECKS_SET_ASIDE;
 use crate::snapshot::{Endpoint, HttpUpstream, Snapshot, UpstreamKind};
 
-/// What needs descriptors besides clients and origins.
+/// Counts of everything that needs descriptors, other than clients and origins.
 #[derive(Clone, Copy, Debug, Default)]
 struct Needs {
     workers: usize,
     listeners: usize,
-    /// Servers to which each worker has a connection, and the admin port has one.
+    /// Redis servers; each worker and the control thread have one connection to each.
     redis_servers: usize,
-    /// Endpoints that are checked.
+    /// Endpoints with health checks, at most [`CHECKS_SET_ASIDE`].
     checks: usize,
-    /// Names that are looked up.
+    /// Endpoints whose host is a name to look up, at most [`NAMES_SET_ASIDE`].
     names: usize,
 }
 
-/// Bounds the sockets towards clients and origins by the limit of open files, and by what else needs
-/// descriptors now; returns how many there may be.
+/// Bounds the sockets towards clients and origins to what the limit of open files leaves after all other
+/// needs; returns that bound.
 pub(super) fn bound(process: &Process, workers: usize) -> usize {
     let needs = Needs::of(&process.live().snapshot, workers, process.store.servers());
     let max = sockets_max(open_files_max(), needs);
@@ -86,31 +86,31 @@ impl Needs {
 
 fn sockets_max(open_files: u64, needs: Needs) -> usize {
     let open_files = usize::try_from(open_files).unwrap_or(usize::MAX);
-    // At least one client and its origin: a gateway that serves nobody helps nobody.
+    // At least one client and its origin: with fewer, the gateway could serve nobody.
     open_files.saturating_sub(needs.total()).max(2)
 }
 
-/// The soft limit; unlimited if it cannot be read.
+/// Returns the soft limit of open files; unlimited if it cannot be read.
 fn open_files_max() -> u64 {
     Resource::NOFILE.get_soft().unwrap_or(u64::MAX)
 }
 
-/// A runtime watches sockets, is woken, and hears of signals. Two are to spare: workers that take the
-/// last places at the same moment may take one too many, and look up the names of Redis servers.
+/// Descriptors of a worker: its runtime polls sockets, is woken, and receives signals (three). Two are to spare,
+/// because workers may take the last socket at the same moment, and look up the names of Redis servers.
 const PER_WORKER: usize = 5;
 
-/// The port, once more to be passed to another process, and a connection that waits until there is room for it.
+/// Descriptors of a listener: its socket, the copy to pass to another process, and a connection that waits for room.
 const PER_LISTENER: usize = 3;
 
-/// A socket to the server that is asked, and the files that say which one that is.
+/// Descriptors of a name look-up: a socket to the DNS server, and the file that is read to find that server.
 const PER_NAME: usize = 2;
 
-/// Names that are looked up at once without taking descriptors from anybody else. If a look-up finds
-/// none, the last good answer stays.
+/// Name look-ups that can run at once without using other descriptors. If one finds no descriptor, the last good
+/// answer stays.
 const NAMES_SET_ASIDE: usize = 16;
 
-/// Standard streams, the runtimes of control and signals, the logs, the admin port, what watches Redis;
-/// the processes before that still drain; and for a moment, the next one, the file being read, the logs being opened again.
+/// Descriptors of the process itself: standard streams, the runtimes of control and signals, logs, admin port, watchers
+/// of Redis, earlier processes that still drain; and briefly the next process, the file being read, reopened logs.
 const PROCESS: usize = 38;
 
 #[cfg(test)]

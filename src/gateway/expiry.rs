@@ -1,4 +1,4 @@
-//! Certificates that expire: said in the log at the start, at each reload and once a day.
+//! Warns of certificates that expire: at the start, at each reload and once a day.
 
 use crate::clock::{Micros, Timestamp};
 use crate::snapshot::Snapshot;
@@ -21,5 +21,5 @@ pub(super) fn warn(snapshot: &Snapshot, now: Timestamp) {
     }
 }
 
-/// How often it is logged again.
+/// How often the warnings are repeated.
 pub(super) const DAY: Micros = Micros(24 * 60 * 60 * 1_000_000);

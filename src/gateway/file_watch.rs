@@ -1,12 +1,12 @@
-//! Says when a file has changed that a reload reads, by looking at all of them once a second (`watch = true`).
+//! Detects changes of the files that a reload reads, by looking at all of them once a second (`watch = true`).
 //!
-//! A look notes where each path leads in the end, and which file that is, how large, and when it was written. So
-//! it sees a file that is replaced, and a link that is set to another directory, as Kubernetes does with `..data`.
-//! A change counts once two looks in a row agree: no file is read while it is being written. What leaves a file's
-//! place, size and time as they were is not seen.
+//! A look notes where each path leads once all links are followed, and that file's identity, size and modification
+//! time. So it detects a replaced file, and a link that is set to another directory, as Kubernetes does with `..data`.
+//! A change counts once two looks in a row agree, so that no file is read while it is being written. A change that
+//! leaves path, identity, size and time as they were is not detected.
 //!
-//! A look costs some system calls per file. It never takes more than a hundredth of the time: after one that was
-//! slow, the next one waits a hundred times as long.
+//! A look costs some system calls per file. Looks never take more than a hundredth of the time: after a slow one, the
+//! next one waits a hundred times as long as that took.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,25 +20,25 @@ use crate::config::{ReadPaths, matching};
 /// Watches the files that a reload reads.
 #[derive(Debug)]
 pub(super) struct FileWatch {
-    /// What the configuration in force is made of.
+    /// Paths that the configuration in force was read from.
     in_force: ReadPaths,
-    /// That, and what a file is made of that was rejected since.
+    /// Paths to watch: those in force, and those of a configuration that was rejected since.
     paths: ReadPaths,
-    /// What was there when the files were last read.
+    /// Files as they were when the configuration was last read.
     read: Sight,
-    /// What the last look saw.
+    /// Files as the last look found them.
     last: Sight,
-    /// How long the next look waits.
+    /// How long to wait before the next look.
     pause: Duration,
 }
 
-/// What is found under each path; under a pattern, any number of files.
+/// Files found for each watched path: one for a plain path, any number for a pattern.
 type Sight = BTreeMap<PathBuf, Vec<(PathBuf, Option<SeenFile>)>>;
 
-/// What tells a file from another one, and from what it was; none: it is not there.
+/// State of a file, to tell it from another file and from its own earlier state; `None` if there is no file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct SeenFile {
-    /// Where it is once every link on the way is followed.
+    /// Path of the file, with all links resolved.
     place: PathBuf,
     device: u64,
     inode: u64,
@@ -47,7 +47,7 @@ struct SeenFile {
 }
 
 impl FileWatch {
-    /// Begins to watch what was just read.
+    /// Starts to watch the files that were just read.
     pub fn of(paths: ReadPaths) -> Self {
         let seen = sight(&paths);
         Self {
@@ -64,8 +64,8 @@ impl FileWatch {
         self.pause
     }
 
-    /// Looks, and returns a path under which something has changed since the files were read, if that has come
-    /// to rest.
+    /// Looks at the files, and returns a path under which something has changed since they were read, if two looks in
+    /// a row agree.
     pub fn changed(&mut self, clock: &Clock) -> Option<&Path> {
         let began = clock.now();
         let now = sight(&self.paths);
@@ -78,25 +78,25 @@ impl FileWatch {
         Some(path)
     }
 
-    /// Notes what is there before the files are read: what changes while they are counts as a change.
+    /// Notes the state of the files before they are read, so that a change during the reading counts as a change.
     pub fn before_read(&mut self) {
         self.read = sight(&self.paths);
         self.last.clone_from(&self.read);
     }
 
-    /// Notes what was read, and is in force now.
+    /// Watches `paths`, from which the configuration now in force was read.
     pub fn applied(&mut self, paths: ReadPaths) {
         self.in_force = paths.clone();
         self.follow(paths);
     }
 
-    /// Notes what was read of a configuration that was rejected: it, or what is in force, may become right.
+    /// Watches the paths of a rejected configuration and those in force: a change of either may make a reload succeed.
     pub fn rejected(&mut self, mut paths: ReadPaths) {
         paths.extend(self.in_force.clone());
         self.follow(paths);
     }
 
-    /// Goes on with other paths; those that were not watched before count as read as they are.
+    /// Switches to other paths; files that were not watched before count as read in their present state.
     fn follow(&mut self, paths: ReadPaths) {
         self.paths = paths;
         self.last = sight(&self.paths);
@@ -136,7 +136,7 @@ fn seen(path: &Path) -> Option<SeenFile> {
 
 /// How often the files are looked at.
 pub(super) const PERIOD: Duration = Duration::from_secs(1);
-/// How many times as long as a look took the next one waits at least.
+/// The pause after a look is at least this many times as long as the look took.
 const PAUSE_PER_LOOK: u32 = 100;
 
 #[cfg(test)]
@@ -147,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder with a file, whose time and content are what the test says.
+    /// A folder with a file, whose time and content the test sets.
     struct Folder(tempfile::TempDir);
 
     impl Folder {
@@ -184,7 +184,7 @@ mod tests {
 
     type Change = fn(&Folder);
 
-    /// Looks as often as that, and says at which look something has changed, if at any.
+    /// Looks `count` times; returns the number of the first look that reports a change.
     fn looks(watch: &mut FileWatch, count: usize) -> Option<usize> {
         let clock = Clock::system();
         (1..=count).find(|_| watch.changed(&clock).is_some())
@@ -228,7 +228,7 @@ mod tests {
         for name in ["..1", "..2"] {
             fs::create_dir(folder.path(name)).expect("a directory");
         }
-        // The very same file in both, so that nothing but the way to it differs.
+        // Both directories hold the same file, so only the path to it differs.
         fs::hard_link(folder.path("a"), folder.path("..1/a.toml")).expect("a file");
         fs::hard_link(folder.path("a"), folder.path("..2/a.toml")).expect("a file");
         symlink("..1", folder.path("..data")).expect("a link");
@@ -287,7 +287,7 @@ mod tests {
         folder.write("a", "two", 2);
         assert_eq!(looks(&mut watch, 3), Some(2));
         watch.before_read();
-        // The one that was rejected first is no longer of interest.
+        // The configuration that was rejected first is no longer watched.
         folder.write("new", "new", 2);
         assert_eq!(looks(&mut watch, 3), None);
     }

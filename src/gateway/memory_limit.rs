@@ -1,5 +1,5 @@
-//! Warns of a memory limit (of a control group, as containers have) that leaves too little room for the store: the system
-//! would kill the gateway before the store is full.
+//! Warns if the memory limit of the control group (a container's, for example) leaves too little room for the store:
+//! the system would kill the gateway before the store is full.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ pub(super) fn warn_if_low(snapshot: &Snapshot) {
     }
 }
 
-/// Checks that so many processes fit which each have this much in their store: the system would kill all of them.
+/// Checks that this many processes fit, each with `store_bytes` in its store: otherwise the system would kill them all.
 pub(super) fn check_processes(processes: usize, store_bytes: u64) -> Result<(), MemoryShortage> {
     let needed = processes as u64 * needed(store_bytes);
     match memory_limit() {
@@ -50,7 +50,7 @@ fn memory_limit() -> Option<u64> {
     lowest_limit(&groups, Path::new("/sys/fs/cgroup"))
 }
 
-/// Returns how much memory a gateway needs that has so much in its store, connections not included.
+/// Returns the memory that a gateway with `store_bytes` in its store needs, connections not included.
 fn needed(store_bytes: u64) -> u64 {
     store_bytes / 10 * 13 + PROCESS_BYTES
 }
@@ -69,7 +69,7 @@ fn lowest_limit(groups: &str, mounted: &Path) -> Option<u64> {
     limits.min()
 }
 
-/// Returns the lowest limit of a group and those around it. In a container, groups outside of it cannot be found.
+/// Returns the lowest limit of a group and its ancestors. In a container, groups outside of it cannot be read.
 fn lowest_above(root: &Path, group: &Path, file: &str) -> Option<u64> {
     let files: Vec<PathBuf> = group
         .ancestors()
@@ -81,7 +81,7 @@ fn lowest_above(root: &Path, group: &Path, file: &str) -> Option<u64> {
     limits.min()
 }
 
-/// What a gateway needs besides its store and connections.
+/// Memory that a gateway needs in addition to its store and connections.
 const PROCESS_BYTES: u64 = 16 << 20;
 
 #[cfg(test)]

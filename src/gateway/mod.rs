@@ -1,8 +1,8 @@
 //! A whole gateway: binds its ports, runs its threads, reloads, drains.
 //!
-//! `main` wraps one in signals; tests run several in one process. It has one thread per worker
-//! (`proxy::worker`) and one for control, which accepts, answers the admin port and does the
-//! housekeeping.
+//! `main` runs one and passes signals on to it; tests run several in one process. A gateway has one
+//! thread per worker (`proxy::worker`) and one for control, which accepts, answers the admin port and
+//! does the housekeeping.
 
 mod control;
 mod descriptors;
@@ -50,13 +50,13 @@ pub struct Gateway {
     process: Arc<Process>,
     admin: Arc<AdminState>,
     reloader: Arc<Reloader>,
-    /// Warnings about the file, until events are logged.
+    /// Warnings about the file, kept until events are logged.
     warnings: Vec<String>,
     /// Names and bound addresses of the listeners.
     addresses: Vec<(Arc<str>, ListenAddress)>,
     admin_address: Option<SocketAddr>,
     phase: watch::Sender<Phase>,
-    /// What would be passed to another process; gone once this one no longer listens.
+    /// Sockets to pass to another process; `None` once this one no longer listens.
     sockets: Arc<Mutex<Option<PassedSockets>>>,
     /// Earlier processes that still drain.
     drainers: Drainers,
@@ -65,26 +65,26 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Starts a gateway from the text of a file; no port is bound unless the file is right.
+    /// Starts a gateway from the text of a file; no port is bound unless the file is valid.
     ///
     /// # Errors
-    /// [`StartError`]: none is worth a second try without a change.
+    /// [`StartError`]: a second try fails too, unless something is changed.
     pub fn start(text: &str, clock: Clock) -> Result<Self, StartError> {
         Self::start_with(text, clock, None, |_| {})
     }
 
-    /// As [`start`](Self::start); takes over from `predecessor`, if there is one. `prepare` is called when the ports are
-    /// bound and nothing runs yet.
+    /// Like [`start`](Self::start), but takes over from `predecessor`, if there is one. `prepare` is called when the
+    /// ports are bound and nothing runs yet.
     ///
     /// # Errors
-    /// As `start`.
+    /// The same as those of `start`.
     pub fn start_with<'t>(
         config: impl Into<ConfigText<'t>>,
         clock: Clock,
         predecessor: Option<&mut Predecessor>,
         prepare: impl FnOnce(&mut Self),
     ) -> Result<Self, StartError> {
-        // The file says where counters live; it is read with the series ids that every store uses.
+        // Only the file says where counters live, and reading it needs ids of series: every store uses these.
         let memory = Arc::new(MemoryStore::new(clock.clone(), u64::MAX));
         let config = config.into();
         let path = Some(config.path).filter(|path| !path.as_os_str().is_empty());
@@ -102,7 +102,7 @@ impl Gateway {
         prepare: impl FnOnce(&mut Self),
     ) -> Result<Self, StartError> {
         let (snapshot, mut warnings) = (loaded.snapshot, loaded.warnings);
-        // Before a port is bound: what changes once the gateway can be reached is seen.
+        // The watch begins before a port is bound, so it sees every change made once the gateway can be reached.
         let watch = snapshot.general.watch.then(|| FileWatch::of(loaded.paths));
         let given = (predecessor.as_deref_mut())
             .map_or_else(GivenSockets::of_systemd, Predecessor::sockets);
@@ -152,8 +152,8 @@ impl Gateway {
         let handles = (0..worker_count)
             .map(|index| gateway.spawn_worker(index))
             .collect::<io::Result<Vec<_>>>()?;
-        // Before the admin port answers: a series that appears late looks like one that has just
-        // begun.
+        // This comes before the admin port answers, because a metric that appears late looks like one that has
+        // just begun.
         gateway.observe_store();
         gateway.observe_certificates();
         gateway.spawn_control(sockets, handles, seen_phase)?;
@@ -164,7 +164,7 @@ impl Gateway {
         Ok(gateway)
     }
 
-    /// Accepts once the old process has passed everything.
+    /// Takes everything that the old process passes, and then accepts.
     fn take_over(
         &self,
         predecessor: &mut Predecessor,
@@ -178,28 +178,28 @@ impl Gateway {
         };
         let taken = predecessor.take_over(&gateway, || self.accept());
         if taken.is_err() {
-            // They are the other process's, with whoever waits there.
+            // The given sockets, and the clients that wait there, belong to the old process.
             let is_given = given_as.iter().map(Option::is_some).collect();
             self.phase.send_replace(Phase::PassedOn(is_given));
         }
         taken
     }
 
-    /// Accepts from now on.
+    /// Starts accepting.
     fn accept(&self) {
-        // The ports are bound and queue, so whoever connects finds a gateway that is ready.
+        // The ports are bound and queue connections, so every client finds a gateway that is ready.
         self.admin.is_ready.store(true, Relaxed);
         self.phase.send_replace(Phase::Running);
     }
 
-    /// Returns what hands over to a new process, which is started like this one.
+    /// Returns an [`Upgrader`], which starts a new process by `launch` and hands over to it.
     pub fn upgrader(&self, launch: Launch) -> Upgrader {
         let (process, phase) = (Arc::clone(&self.process), self.phase.clone());
         let sockets = Arc::clone(&self.sockets);
         Upgrader::new(launch, process, phase, sockets, self.drainers.clone())
     }
 
-    /// Logs the process's events where this gateway's access log goes; once per process.
+    /// Logs the process's events according to this gateway's log settings; takes effect once per process.
     pub fn log_events(&mut self) {
         let live = self.process.live();
         let level = live.snapshot.log.level;
@@ -213,20 +213,20 @@ impl Gateway {
         expiry::warn(&live.snapshot, self.process.clock.wall());
     }
 
-    /// Returns what clients of the admin port ask for, who are answered by whoever calls this. Without a caller they are
-    /// refused.
+    /// Returns the upgrade requests of the admin port's clients, for the caller to answer. If nobody calls this, such
+    /// requests are refused.
     pub fn upgrade_requests(&self) -> mpsc::Receiver<UpgradeRequest> {
         let (requests, received) = mpsc::channel(UPGRADE_REQUESTS_MAX);
         self.admin.upgrade_by(requests);
         received
     }
 
-    /// Says how far each thread has come: whatever stays the same for seconds is stuck.
+    /// Returns a progress counter per thread: a thread whose counter stays the same for seconds is stuck.
     pub fn progress(&self) -> Vec<u64> {
         self.process.metrics.progress()
     }
 
-    /// Resolves the names of endpoints by `resolver` instead of the system.
+    /// Resolves the names of endpoints with `resolver` instead of the system's.
     pub fn resolve_by(&self, resolver: NameResolver) {
         self.process.endpoints.resolve_by(resolver);
     }
@@ -249,7 +249,7 @@ impl Gateway {
                 return Vec::new();
             };
             let live = process.live();
-            // Since 1970, and so the seconds that are left are those of the date.
+            // Counted from 1970, so that `seconds_left` is the expiry date as a Unix timestamp.
             let expiries = live.snapshot.expiries(Timestamp(0));
             let certificates =
                 expiries.map(|expiry| (expiry.listener, expiry.certificate, expiry.seconds_left));
@@ -257,7 +257,7 @@ impl Gateway {
         });
     }
 
-    /// Returns the address that the listener of this name is bound to, if it is no Unix socket.
+    /// Returns the address that the listener of this name is bound to, unless that is a Unix socket.
     pub fn address(&self, listener: &str) -> Option<SocketAddr> {
         let mut addresses = self.addresses.iter();
         match addresses.find(|(name, _)| **name == *listener)?.1 {
@@ -293,18 +293,17 @@ impl Gateway {
     /// its files are opened again.
     ///
     /// # Errors
-    /// What is wrong with the file; the old configuration stays whole.
+    /// Returns the mistakes in the file; the old configuration stays in force as a whole.
     pub fn reload<'t>(&mut self, config: impl Into<ConfigText<'t>>) -> Result<(), Report> {
         self.reloader.reload_text(config.into())
     }
 
-    /// Reads the file again that the gateway was started with, and puts it in force; the log says what came of
-    /// it, too.
+    /// Reads the gateway's file again and puts it in force; returns the result, which is also logged.
     pub fn reload_file(&mut self) -> Arc<ReloadReport> {
         self.reloader.reload(ReloadSource::Signal)
     }
 
-    /// Returns what came of the last reload, whoever asked for it.
+    /// Returns the result of the last reload, whatever triggered it.
     pub fn last_reload(&self) -> Option<Arc<ReloadReport>> {
         self.reloader.last()
     }
@@ -314,8 +313,8 @@ impl Gateway {
         self.reloader.pause_before_look()
     }
 
-    /// Looks at the files that a reload reads, and reads them again if one has changed; does nothing unless the
-    /// configuration in force wants them to be watched.
+    /// Looks at the files that a reload reads, and reloads if one has changed; does nothing unless the configuration in
+    /// force has `watch = true`.
     pub fn reload_changed(&mut self) {
         if let Some(changed) = self.reloader.changed_file() {
             let changed = changed.display().to_string();
@@ -330,7 +329,7 @@ impl Gateway {
     }
 
     /// Stops being ready, waits out the delay, closes the listeners, lets requests finish within
-    /// the grace, and joins every thread. If another process has taken over, there is nothing to wait for before.
+    /// the grace, and joins every thread. If another process has taken over, there is no delay.
     pub fn shutdown(&mut self) {
         self.admin.is_ready.store(false, Relaxed);
         drop(self.sockets.lock().map(|mut sockets| sockets.take()));
@@ -359,7 +358,7 @@ impl Gateway {
         self.reloader.output.flush();
     }
 
-    /// Returns a function that makes a shutdown, under way or still to come, wait for no request.
+    /// Returns a function that makes a shutdown, under way or still to come, stop waiting for requests.
     pub fn forcer(&self) -> impl Fn() + Send + 'static {
         let process = Arc::clone(&self.process);
         move || process.force_shutdown()
@@ -372,7 +371,7 @@ impl Drop for Gateway {
     }
 }
 
-/// How many requests for an upgrade may wait to be heard.
+/// Most upgrade requests that may wait for an answer.
 const UPGRADE_REQUESTS_MAX: usize = 4;
 
 fn join(thread: JoinHandle<()>) {

@@ -1,4 +1,4 @@
-//! Reads the file again and puts it in force, whoever asks for it.
+//! Reads the file again and puts it in force, on a signal, a request to the admin port or a change of the file.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -23,25 +23,25 @@ use crate::metrics::ConfigInfo;
 use crate::proxy::process::{ActiveConfig, Process};
 use crate::snapshot::{Policy, Snapshot};
 
-/// What a reload needs to know and to change.
+/// Reloads the configuration; holds everything that a reload reads and changes.
 #[derive(Debug)]
 pub(super) struct Reloader {
     pub(super) process: Arc<Process>,
     /// Where the access log and events go.
     pub(super) output: Output,
-    /// Where the file is; none if the gateway was started from a text.
+    /// Path of the file; `None` if the gateway was started from a text.
     path: Option<PathBuf>,
     workers: usize,
-    /// What is in force, for reloads and for directives.
+    /// File and directives in force; reloads and new directives change them.
     pub(super) sources: Arc<ActiveSources>,
-    /// Changes what is logged, once events are logged; held during a reload.
+    /// Log settings in force, once events are logged; locked during a reload, so that reloads do not overlap.
     logging: Mutex<Option<Logging>>,
     last: Mutex<Option<Arc<ReloadReport>>>,
     /// Watches the files that a reload reads, if the configuration in force says so.
     watch: Mutex<Option<FileWatch>>,
 }
 
-/// What a file would put in force.
+/// A loaded file, ready to be put in force.
 struct Prepared {
     changes: Changes,
     snapshot: Snapshot,
@@ -72,12 +72,12 @@ impl Reloader {
         }
     }
 
-    /// Changes from now on what is logged, too.
+    /// From now on, reloads change the log settings in `logging`, too.
     pub(super) fn log_by(&self, logging: Logging) {
         *self.running() = Some(logging);
     }
 
-    /// Puts the file of this text in force.
+    /// Puts a configuration that is given as text in force.
     pub(super) fn reload_text(&self, config: ConfigText<'_>) -> Result<(), Report> {
         let running = self.running();
         let source = ReloadSource::Signal;
@@ -86,7 +86,7 @@ impl Reloader {
         reloaded
     }
 
-    /// Puts the file of this text in force, and says what came of that.
+    /// Puts a configuration that is given as text in force; also returns the outcome to report.
     fn try_put_in_force(
         &self,
         logging: Option<&Logging>,
@@ -103,7 +103,7 @@ impl Reloader {
         }
     }
 
-    /// Reads the file's text.
+    /// Returns the file's path and text, or why it cannot be read.
     fn read(&self) -> Result<(&Path, String), String> {
         let path = self.path.as_deref();
         let path = path.ok_or_else(|| "the gateway was not started from a file".to_owned())?;
@@ -112,7 +112,7 @@ impl Reloader {
         Ok((path, text))
     }
 
-    /// Counts a reload that failed; files of the log and of passwords are opened again all the same.
+    /// Counts a failed reload. Even then, password files are read again, and log files are reopened.
     fn reject(&self) {
         self.process.metrics.reload_rejected();
         self.process.store.refresh_passwords();
@@ -196,7 +196,7 @@ impl Reloader {
         })
     }
 
-    /// Makes of a file what would be in force after `before`.
+    /// Prepares a loaded file to follow `before`: keeps what only a restart can change, and applies the directives.
     fn prepare(&self, before: &ConfigSources, loaded: Loaded) -> Prepared {
         let process = &self.process;
         let changes = changes(&before.file, &loaded.file);
@@ -219,7 +219,7 @@ impl Reloader {
         }
     }
 
-    /// Goes on watching, with what was read now, if the new configuration says so.
+    /// Watches `paths`, which were just read, or stops watching, as the new configuration says.
     fn watch_on(&self, is_watched: bool, paths: ReadPaths) {
         let mut watch = self.watch();
         match &mut *watch {
@@ -229,14 +229,14 @@ impl Reloader {
         }
     }
 
-    /// Returns how long to wait before the next look at the files; they may be watched from some reload on.
+    /// Returns how long to wait before the next look, even if no files are watched yet: a reload may change that.
     pub(super) fn pause_before_look(&self) -> Duration {
         self.watch()
             .as_ref()
             .map_or(file_watch::PERIOD, FileWatch::pause)
     }
 
-    /// Looks at the files, and returns one that has changed, or a pattern, since they were read.
+    /// Looks at the files, and returns a path or pattern under which something has changed since they were read.
     pub(super) fn changed_file(&self) -> Option<PathBuf> {
         let mut watch = self.watch();
         let changed = watch.as_mut()?.changed(&self.process.clock);
@@ -268,7 +268,7 @@ impl Reloader {
 
 impl ReloadControl for Reloader {
     fn reload(&self, source: ReloadSource) -> Arc<ReloadReport> {
-        // Held while the file is read, too: what was read last is in force last.
+        // Locked while the file is read, too, so that the text read last is the one in force last.
         let running = self.running();
         if let Some(watch) = &mut *self.watch() {
             watch.before_read();
@@ -358,7 +358,7 @@ fn log_mistakes(lines: &[String], source: ReloadSource) {
     }
 }
 
-/// Logs the warnings about a file: what is not a mistake, but probably not what was meant.
+/// Logs the warnings about a file: settings that are valid, but probably not what was meant.
 pub(super) fn warn(warnings: &[String]) {
     for warning in warnings {
         tracing::warn!(warning, "valid, but probably not what was meant");
@@ -372,5 +372,5 @@ fn series_ids(snapshot: &Snapshot) -> Vec<SeriesId> {
     series_ids.into_iter().collect()
 }
 
-/// How many mistakes of a file are logged at most when a reload fails.
+/// Most mistakes of a file that are logged when a reload fails.
 const LOGGED_MAX: usize = 100;

@@ -23,20 +23,20 @@ pub enum StartError {
     /// A port or a Unix socket could not be opened.
     #[error("cannot listen on {address} ({key})")]
     Bind {
-        /// The key that names the address.
+        /// Configuration key of the address.
         key: String,
-        /// The address.
+        /// Address that could not be opened.
         address: ListenAddress,
-        /// Why.
+        /// Why the address could not be opened.
         source: BindError,
     },
     /// A file of the log could not be opened.
     #[error(transparent)]
     Log(#[from] LogFileError),
-    /// The old process goes on itself.
+    /// The hand-over from the old process failed; the old process goes on serving.
     #[error("cannot take over from the old process: {0}")]
     HandOver(#[from] ChannelError),
-    /// The system gave no thread, no runtime or no standard output.
+    /// The operating system refused something else: a thread, a runtime, a descriptor, the standard output.
     #[error(transparent)]
     System(#[from] io::Error),
 }
@@ -50,13 +50,13 @@ impl From<OutputError> for StartError {
     }
 }
 
-/// Returns how many workers there are to be.
+/// Returns how many workers to start: as configured, or one per core.
 pub(super) fn worker_count(snapshot: &Snapshot) -> usize {
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
     snapshot.general.workers.unwrap_or_else(cores)
 }
 
-/// Makes what the workers share, of which nothing runs yet.
+/// Makes the state that the workers share; nothing runs yet.
 pub(super) fn new_process(
     snapshot: Snapshot,
     memory: Arc<MemoryStore>,
@@ -71,7 +71,7 @@ pub(super) fn new_process(
     Arc::new(process)
 }
 
-/// Draws a key that nobody outside knows, so nobody can choose values whose partition ids collide.
+/// Returns a random secret key, so that no client can choose values whose partition ids collide.
 pub(super) fn process_key() -> io::Result<[u8; 32]> {
     let mut key = [0; 32];
     getrandom::fill(&mut key)?;

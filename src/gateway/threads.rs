@@ -50,7 +50,7 @@ impl Gateway {
                 .enable_all()
                 .build_local(LocalOptions::default())?;
             let ended = runtime.block_on(control(process, admin, sockets, workers, phase));
-            // A name look-up on another thread is not waited for.
+            // Do not wait for name look-ups on other threads.
             runtime.shutdown_background();
             ended
         };

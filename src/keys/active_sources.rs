@@ -1,4 +1,4 @@
-//! What is in force: the file, and the directives beside it.
+//! What the configuration in force is made of: the file, and the directives.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,23 +14,23 @@ use crate::config::file::File;
 #[derive(Debug)]
 pub struct ActiveSources {
     parts: ArcSwap<ConfigSources>,
-    /// Held by whoever changes them, until the configuration that is made of both is in force. Who only reads waits
-    /// for nobody.
+    /// Held while the sources change, until the configuration that is made of both is in force. Those who only read do
+    /// not wait for it.
     changing: Mutex<()>,
-    /// Notified when a directive was given here, so that it is in force at once.
+    /// Notified when directives are to be read from the store at once, such as when one was given here.
     pub given: Notify,
-    /// Notified when directives have been read, and are in force.
+    /// Notified when directives have been read and are in force.
     pub read: Notify,
-    /// Whether the store has told its directives since the start.
+    /// Whether directives have been read from the store since the start.
     pub is_known: AtomicBool,
 }
 
 /// What the configuration is made of.
 #[derive(Clone, Debug)]
 pub struct ConfigSources {
-    /// What the file says.
+    /// The file.
     pub file: Arc<File>,
-    /// What operators ordered, as far as it has not ended.
+    /// Directives of operators that have not ended.
     pub directives: Arc<[Directive]>,
 }
 
@@ -49,12 +49,12 @@ impl ActiveSources {
         }
     }
 
-    /// Returns what is in force now.
+    /// Returns the file and the directives in force now.
     pub fn parts(&self) -> Arc<ConfigSources> {
         self.parts.load_full()
     }
 
-    /// Begins a change; others wait for its end.
+    /// Begins a change; other changes wait until it ends.
     pub fn change(&self) -> SourcesChange<'_> {
         SourcesChange {
             parts: &self.parts,
@@ -62,7 +62,7 @@ impl ActiveSources {
         }
     }
 
-    /// Has the directives read now, and waits, not for long, until those are in force that `has_come` looks for.
+    /// Has the directives read now, and waits for a short time until those in force satisfy `has_come`.
     pub async fn comes_to(&self, has_come: impl Fn(&[Directive]) -> bool) {
         self.given.notify_one();
         let coming = async {
@@ -74,12 +74,12 @@ impl ActiveSources {
                 read.await;
             }
         };
-        // It is kept in any case, and in force soon.
+        // Even if time runs out, the store has the change, and it will soon be in force.
         let _ = tokio::time::timeout(COMES_WITHIN, coming).await;
     }
 }
 
-/// A change of what is in force, while it is under way.
+/// A change of the file or the directives, while it is under way.
 #[must_use = "the change ends with it"]
 pub struct SourcesChange<'f> {
     parts: &'f ArcSwap<ConfigSources>,
@@ -87,16 +87,16 @@ pub struct SourcesChange<'f> {
 }
 
 impl SourcesChange<'_> {
-    /// Returns what was in force before.
+    /// Returns what was in force before the change.
     pub fn before(&self) -> Arc<ConfigSources> {
         self.parts.load_full()
     }
 
-    /// Ends the change: the configuration that is made of these parts is in force.
+    /// Ends the change, once the configuration that is made of `parts` is in force.
     pub fn end(self, parts: ConfigSources) {
         self.parts.store(Arc::new(parts));
     }
 }
 
-/// How long whoever orders something waits until it is in force here.
+/// How long a command waits until its change is in force here.
 const COMES_WITHIN: Duration = Duration::from_secs(1);

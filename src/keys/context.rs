@@ -1,4 +1,4 @@
-//! What is needed to act on single clients.
+//! What commands on single clients need.
 
 use std::sync::Arc;
 
@@ -13,26 +13,26 @@ use crate::request::{NamedClient, Partition};
 use crate::snapshot::{Policy, Snapshot};
 use crate::store::{Session, Store};
 
-/// What is needed to act on single clients.
+/// What commands on single clients need.
 pub struct Keys<'k> {
     /// The configuration in force.
     pub snapshot: &'k Snapshot,
     /// The key of partition ids.
     pub partition_key: &'k [u8; 32],
-    /// The key of the digests that people see.
+    /// The key of digests that people see.
     pub digest_key: &'k [u8; 32],
-    /// The way to the counters.
+    /// The session with the store that has the counters.
     pub session: &'k Session,
-    /// The time.
+    /// The clock, which tells the time now.
     pub clock: &'k Clock,
-    /// The file, and what is in force for a time.
+    /// The file and the directives in force.
     pub sources: &'k ActiveSources,
     /// The store of the process.
     pub store: &'k Store,
 }
 
 impl Keys<'_> {
-    /// Finds a policy, and the clients that a value names there.
+    /// Finds a policy, and the clients that `value` names there.
     pub(super) fn clients(
         &self,
         policy: &str,
@@ -55,8 +55,8 @@ impl Keys<'_> {
         Ok((index, clients.map_err(KeysError::Wrong)?))
     }
 
-    /// Returns the client, if its values are known for this partition and it is one; where listeners differ in what of
-    /// an address is one client, as the first one has it.
+    /// Returns the single client that was named, if its values for `partition` are known. If listeners identify clients
+    /// by different prefixes of addresses, those of the first listener count.
     pub(super) fn named<'c>(
         &'c self,
         policy: &'c Policy,
@@ -69,7 +69,7 @@ impl Keys<'_> {
         NamedClient::of(partition, pattern, prefixes)
     }
 
-    /// Returns what is in force for a time now.
+    /// Returns the directives in force now.
     pub(super) fn directives(&self) -> Arc<[Directive]> {
         Arc::clone(&self.sources.parts().directives)
     }

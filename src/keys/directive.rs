@@ -9,33 +9,33 @@ use crate::limit::PartitionId;
 use crate::request::{Part, StoredPart};
 use crate::store::directives::StoredDirective;
 
-/// What an operator ordered for a client, until a time.
+/// What an operator ordered for a client, until some time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directive {
-    /// Names it: another one of the same policy, client and kind takes its place.
+    /// Identifies the directive; one with the same policy, client and kind replaces it.
     pub id: String,
-    /// When it ends.
+    /// When the directive ends.
     pub until: Timestamp,
-    /// What it says.
+    /// What the directive says.
     pub text: DirectiveText,
 }
 
 /// What a directive says, as stores keep it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectiveText {
-    /// The policy by its name; none: every policy that knows the client's parts.
+    /// Name of the policy; `None` means every policy that knows the client's parts.
     pub policy: Option<String>,
-    /// The partition ids of the one client that it is about, in hex; none if it is about several.
+    /// Partition ids of the client, in hex; empty if the directive is for several clients or for every policy.
     #[serde(default)]
     pub ids: Vec<String>,
-    /// What it says of the parts of a partition; nothing if only the id was named.
+    /// What the parts of a partition must be; empty if only an id was named.
     #[serde(default)]
     pub parts: Vec<PartText>,
-    /// How the client is shown.
+    /// The client, as shown to people.
     pub shown: String,
     /// When it was ordered, in ms since 1970.
     pub since_ms: u64,
-    /// What is ordered.
+    /// What is ordered for the client.
     pub kind: DirectiveKind,
 }
 
@@ -43,39 +43,39 @@ pub struct DirectiveText {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DirectiveKind {
-    /// These quotas, `unlimited` or `blocked`, as overrides have them.
+    /// The client gets these quotas, `unlimited` or `blocked`, written as in overrides.
     Grant(Vec<String>),
-    /// All windows began afresh at this time, in µs since 1970 by the clock that dates charges; none: they are
+    /// All windows began afresh at this time, in µs since 1970 by the clock that dates charges; `None` if they are
     /// about to.
     Reset(Option<u64>),
 }
 
-/// What is said of a part of a partition.
+/// What a part of a partition must be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartText {
-    /// The part, as `partition` has it.
+    /// The part, as written in `partition`.
     pub part: String,
-    /// What is said of it.
+    /// What the value of the part must be.
     pub is: PartIs,
 }
 
-/// What is said of a part: one of these values, as digests in hex; in this network; or it begins so.
+/// What the value of a part must be: one of several values, an address in a network, or a text that matches a glob.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PartIs {
-    /// One of these values, as digests.
+    /// One of these values, as digests in hex.
     Values(Vec<String>),
     /// An address in this network.
     Network(String),
-    /// A text that begins so, with a `*` at its end.
+    /// A text that begins like this glob, which ends with `*`.
     Glob(String),
 }
 
 impl Directive {
-    /// Makes a directive, which ends with the millisecond of `until`.
+    /// Makes a directive, which ends at `until`, rounded up to a millisecond.
     pub fn new(text: DirectiveText, until: Timestamp) -> Self {
         let until = Timestamp(until.0.div_ceil(US_PER_MS) * US_PER_MS);
-        // A block stands beside what was set, and ends by itself.
+        // A block has an id of its own, so it neither replaces another grant nor ends with it.
         let kind = match &text.kind {
             DirectiveKind::Grant(grant) if *grant == [BLOCKED] => "block",
             DirectiveKind::Grant(_) => "grant",
@@ -87,12 +87,12 @@ impl Directive {
         Self { id, until, text }
     }
 
-    /// Whether it blocks its client.
+    /// Whether the directive blocks its client.
     pub fn blocks(&self) -> bool {
         matches!(&self.text.kind, DirectiveKind::Grant(grant) if *grant == [BLOCKED])
     }
 
-    /// Returns it as a store keeps it.
+    /// Returns the directive in the form that stores keep.
     pub fn stored(&self) -> StoredDirective {
         StoredDirective {
             id: self.id.clone(),
@@ -101,7 +101,7 @@ impl Directive {
         }
     }
 
-    /// Reads one that a store kept; none if another version of the gateway wrote what this one cannot read.
+    /// Reads a directive that a store kept; `None` if this version of the gateway cannot read it.
     pub fn read(stored: StoredDirective) -> Option<Self> {
         Some(Self {
             text: serde_json::from_str(&stored.text).ok()?,
@@ -110,19 +110,19 @@ impl Directive {
         })
     }
 
-    /// Returns the partition ids of the one client that it is about.
+    /// Yields the partition ids of the client, if the directive is for a single one.
     pub fn partition_ids(&self) -> impl Iterator<Item = PartitionId> {
         self.text.ids.iter().filter_map(|hex| partition_id(hex))
     }
 
-    /// Returns what it says of parts; none if this version cannot read it.
+    /// Returns what parts must be; `None` if this version cannot read it.
     pub fn parts(&self) -> Option<Vec<(Part, StoredPart)>> {
         self.text.parts.iter().map(PartText::read).collect()
     }
 }
 
 impl PartText {
-    /// Writes what is said of a part.
+    /// Writes what a part must be.
     pub fn of(part: &Part, is: &StoredPart) -> Self {
         Self {
             part: display::part(part),
@@ -162,7 +162,7 @@ pub fn partition_id(hex: &str) -> Option<PartitionId> {
     bits.map(PartitionId::new)
 }
 
-/// Stores keep ends in ms.
+/// Stores keep the ends of directives in ms.
 const US_PER_MS: u64 = 1000;
 /// Hex digits of a directive's id.
 const ID_DIGITS: usize = 32;

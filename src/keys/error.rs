@@ -2,16 +2,16 @@
 
 use crate::store::directives::DirectiveError;
 
-/// Why something was not done.
+/// Why a command on single clients failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeysError {
-    /// What was asked for is wrong: what, and what was expected.
+    /// The command is wrong: what is wrong, and what was expected.
     #[error("{0}")]
     Wrong(String),
-    /// There is no such policy, or nothing of what should end.
+    /// There is no such policy, or nothing that could be ended.
     #[error("{0}")]
     Unknown(String),
-    /// The store could not be asked, or is full.
+    /// The store cannot be asked, or is full.
     #[error(transparent)]
     Store(#[from] DirectiveError),
 }

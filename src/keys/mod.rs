@@ -1,9 +1,9 @@
-//! What operators order for single clients: an override for a time, a block, a reset, units given back or
-//! spent. And how they ask what a client has left.
+//! What operators order for single clients: temporary overrides, blocks, resets, and units given back or spent. Also
+//! how they ask what a client has left.
 //!
-//! A [`Directive`] is what is in force for a time. It names its client by digests, and the store keeps it
-//! for the whole fleet. `apply` puts directives into a snapshot, so that a request pays nothing for what
-//! nobody ordered; [`command`] is what `tollgate keys` asks for.
+//! A [`Directive`] is an order that is in force until some time. It names its client by digests, and the store keeps it
+//! for the whole fleet. `apply` puts directives into a snapshot, so that requests are not slower while there are none;
+//! [`command`] executes what `tollgate keys` asks for.
 
 mod active_sources;
 mod apply;

@@ -1,4 +1,4 @@
-//! What commands answer.
+//! Reports that commands return.
 
 use serde::Serialize;
 
@@ -14,65 +14,65 @@ pub struct ClientReport {
     pub policy: String,
     /// The client, as logs show it.
     pub client: String,
-    /// Its partition ids, in hex.
+    /// Partition ids of the client, in hex.
     pub ids: Vec<String>,
-    /// What is in force for it for a time.
+    /// Overrides and blocks in force for the client.
     pub directives: Vec<DirectiveReport>,
-    /// What the policy or the file's override lets it do, if that is no quota: `unlimited` or `blocked`.
+    /// What is granted to the client, if that is not quotas: `unlimited` or `blocked`.
     pub grant: Option<String>,
-    /// Every quota that it spends.
+    /// Every quota that the client spends.
     pub quotas: Vec<QuotaReport>,
-    /// Seconds for which its penalty still refuses it; none if none runs.
+    /// Seconds for which the client's penalty still refuses it; `None` if no penalty runs.
     pub penalty_seconds: Option<u64>,
-    /// Whether this node's share says so, because Redis cannot be asked.
+    /// Whether the numbers are of this node's share, because Redis cannot be asked.
     #[serde(rename = "degraded")]
     pub is_degraded: bool,
-    /// What cannot be told.
+    /// Notes on what the report cannot tell.
     pub notes: Vec<String>,
 }
 
 /// What one quota of a client has left.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct QuotaReport {
-    /// The quota, with its policy's name.
+    /// Name of the quota, which begins with its policy's.
     pub quota: String,
-    /// Whether it is tried beside the policy's own.
+    /// Whether the quota is a candidate, tried beside the policy's own.
     #[serde(rename = "candidate")]
     pub is_candidate: bool,
-    /// Units that it holds at most; none of a balance.
+    /// Units that the quota holds at most; `None` for a balance.
     pub limit: Option<u64>,
     /// Units that would be admitted now; one more at once is refused.
     pub remaining: u64,
     /// Units by which a balance is below 0.
     pub debt: u64,
-    /// Seconds until there is more; none if it is whole.
+    /// Seconds until more is left; `None` if the quota is whole.
     pub next_seconds: Option<u64>,
-    /// Seconds until it is whole.
+    /// Seconds until the quota is whole.
     pub reset_seconds: u64,
-    /// Which gateways that share a Redis hold units in flight.
+    /// Gateways that hold units in flight, if they share a Redis.
     pub held_by: Vec<HolderReport>,
 }
 
-/// What the requests of one gateway hold.
+/// Units in flight that the requests of one gateway hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HolderReport {
-    /// The gateway, as `/api/store` names it there.
+    /// The gateway, as `/api/store` names it.
     pub gateway: String,
-    /// Whether it is this one.
+    /// Whether this gateway is the one that reports.
     #[serde(rename = "this")]
     pub is_this: bool,
-    /// Units.
+    /// Units that the gateway's requests hold.
     pub units: u64,
 }
 
-/// What is in force for a time.
+/// An override or a block in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DirectiveReport {
-    /// The policy; none: every policy that knows the client's parts.
+    /// Name of the policy; `None` means every policy that knows the client's parts.
     pub policy: Option<String>,
     /// The client, as logs show it.
     pub client: String,
-    /// Its partition ids, in hex, if it is one client of one policy.
+    /// Partition ids of the client, in hex, if the directive is for one client of one policy.
     pub ids: Vec<String>,
     /// What is granted: quotas, `unlimited` or `blocked`.
     pub grant: Vec<String>,
@@ -82,25 +82,25 @@ pub struct DirectiveReport {
     pub until: String,
 }
 
-/// What was done.
+/// What a command did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Done {
-    /// What, in words.
+    /// What was done, in words.
     pub done: String,
-    /// For whom, as logs show it.
+    /// The client for which it was done, as logs show it.
     pub client: String,
-    /// Which form the value took: one address, a network, a glob, an id.
+    /// How the client was named, in words: by an address, a network, a glob or an id.
     pub form: String,
-    /// The policies that it is about.
+    /// Names of the policies for which it was done.
     pub policies: Vec<String>,
-    /// When it ends (RFC 3339).
+    /// When the directive ends (RFC 3339), if the command gave one.
     pub until: Option<String>,
-    /// What else is to be known.
+    /// What else should be known.
     pub notes: Vec<String>,
 }
 
 impl Done {
-    /// Says what was done for clients of these policies, at once.
+    /// Reports what was done for clients of these policies, at once.
     pub(super) fn now(done: String, clients: &NamedClients, policies: Vec<String>) -> Self {
         Self {
             done,
@@ -113,7 +113,7 @@ impl Done {
     }
 }
 
-/// Describes what is in force for a time; none for a reset, which is over.
+/// Describes an override or a block; `None` for a reset, which is not listed.
 pub(super) fn directive_report(directive: &Directive) -> Option<DirectiveReport> {
     let DirectiveKind::Grant(grant) = &directive.text.kind else {
         return None;
@@ -128,7 +128,7 @@ pub(super) fn directive_report(directive: &Directive) -> Option<DirectiveReport>
     })
 }
 
-/// Writes a point in time.
+/// Writes a point in time (RFC 3339).
 pub(super) fn time(at: Timestamp) -> String {
     String::from_utf8_lossy(&rfc3339(at)).into_owned()
 }

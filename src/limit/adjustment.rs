@@ -1,5 +1,5 @@
-//! What is done to a charge once the answer is known, and what a client is then told of a quota. That is
-//! computed from the decision, so that the store need not be asked again.
+//! What is done to a charge once the answer is known, and what a client is then told of a quota. The
+//! latter is computed from the decision, so that the store need not be asked again.
 
 use super::gcra;
 use super::quota::{Algorithm, Decision, OldestBucket, Quota};
@@ -21,8 +21,8 @@ impl Adjustment {
     /// Returns what the decision would say if its charge of `charged` units had been adjusted at once.
     ///
     /// `remaining` is exact. `next` and `reset` are never too short, and are exact for gcra and
-    /// leaky-bucket. Of other algorithms a decision does not say when the units before its own age out,
-    /// nor of a whole quota when its window or bucket ends: there they may be too long.
+    /// leaky-bucket. For other algorithms they may be too long, because a decision does not say when the
+    /// units before its own age out, nor when the window or bucket of a whole quota ends.
     pub fn adjusted(self, decision: Decision, quota: &Quota, charged: u64) -> Decision {
         match self {
             Self::GiveBack(amount) => after_release(decision, quota, amount.min(charged)),
@@ -73,7 +73,7 @@ fn after_spend(decision: Decision, quota: &Quota, charged: u64, amount: u64) -> 
     if let Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } = quota.algorithm {
         let more_us = amount.saturating_mul(quota.interval_us());
         let debt_us = decision.reset.0.saturating_add(more_us);
-        // What another quota of the same states has spent may be further ahead.
+        // Another quota that shares the states may have moved `tat` further ahead.
         let debt_max_us = (2 * quota.burst_us()).max(decision.reset.0);
         return of_debt(decision, quota, debt_us.min(debt_max_us));
     }
@@ -87,7 +87,7 @@ fn after_spend(decision: Decision, quota: &Quota, charged: u64, amount: u64) -> 
     let reset = reset_after_spend(decision, quota, charged);
     Decision {
         remaining: decision.remaining.saturating_sub(amount),
-        // While all units fit, the first of them ages out when it did before.
+        // While all units fit, the first one ages out at the same time as before.
         next: (decision.next.filter(|_| amount <= decision.remaining)).or(Some(reset)),
         reset,
         wait: Micros(0),
@@ -95,11 +95,11 @@ fn after_spend(decision: Decision, quota: &Quota, charged: u64, amount: u64) -> 
     }
 }
 
-/// Returns the latest time at which units that are spent now have aged out.
+/// Returns the longest time until units that are spent now have aged out.
 fn reset_after_spend(decision: Decision, quota: &Quota, charged: u64) -> Micros {
     let (buckets, oldest) = match quota.algorithm {
         Algorithm::SlidingWindow { buckets, oldest } => (u64::from(buckets), oldest),
-        // All units of a window age out at its end, and those that are logged now are the last.
+        // All units of a window age out at its end, and those that are logged now age out last.
         Algorithm::FixedWindow | Algorithm::Calendar(_) if decision.reset > Micros(0) => {
             return decision.reset;
         }
@@ -114,7 +114,7 @@ fn reset_after_spend(decision: Decision, quota: &Quota, charged: u64) -> Micros 
     };
     let longer_us = match oldest {
         _ if charged == 0 => longest_us,
-        // The last unit of a bucket leaves later, the more it has.
+        // The more units a bucket has, the later its last one leaves.
         OldestBucket::Weighted => decision.reset.0 + width_us.div_ceil(charged) - 1,
         OldestBucket::Whole | OldestBucket::Dropped => decision.reset.0,
     };
@@ -153,8 +153,8 @@ mod tests {
         ]
     }
 
-    /// Charges each cost that fits at its time, and compares the adjusted decision after a release and after a
-    /// spend with what the state says that was released or spent.
+    /// Charges each cost that fits at its time, and compares the adjusted decision after a release and after a spend
+    /// with the decision of a state in which that was done.
     fn run(quota: &Quota, costs: &[(u64, u64, u64)]) -> Result<(), TestCaseError> {
         let (mut state, mut now) = (AnyState::new(quota), START);
         for &(wait_us, cost, amount) in costs {
@@ -203,7 +203,7 @@ mod tests {
         Ok(())
     }
 
-    /// The decision, what it charged, and what was spent then.
+    /// A decision, the units that it charged, and the units that were spent after it.
     type Spent = (Decision, u64, u64);
 
     fn after_spend_is_right(
@@ -239,8 +239,8 @@ mod tests {
     }
 
     proptest! {
-        /// What is computed without asking the store is what the store would say, but for times that may be
-        /// too long.
+        /// What is computed without asking the store is what the store would say, except for times that may be too
+        /// long.
         #[test]
         fn an_adjusted_decision_is_what_the_state_says_and_never_too_soon(
             algorithm in algorithms(),

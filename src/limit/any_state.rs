@@ -42,7 +42,7 @@ macro_rules! state {
 }
 
 impl AnyState {
-    /// Makes the state of a quota of which nothing is used.
+    /// Makes the state of an unused quota.
     pub fn new(quota: &Quota) -> Self {
         match quota.algorithm {
             Algorithm::FixedWindow => Self::FixedWindow(FixedWindow::default()),
@@ -61,7 +61,7 @@ impl AnyState {
         state!(self, state => state.arrive(quota, now))
     }
 
-    /// Describes the state for a request of `cost` that was admitted or not.
+    /// Describes the state for a request of `cost`; `admit` says whether it was admitted.
     pub fn decision(&self, quota: &Quota, cost: u64, at: Timestamp, admit: bool) -> Decision {
         state!(self, state => state.decision(quota, cost, at, admit))
     }
@@ -74,7 +74,7 @@ impl AnyState {
     /// Says whether `cost` fits at `at`, which is no earlier than the time of the state.
     pub fn admits_later(&self, quota: &Quota, cost: u64, at: Timestamp) -> bool {
         match self {
-            // These do not look at the time.
+            // Their `admits` ignores the time.
             Self::FixedWindow(window) => admits_later(window, quota, cost, at),
             Self::CalendarWindow(window) => admits_later(window, quota, cost, at),
             other => other.admits(quota, cost, at),
@@ -86,12 +86,12 @@ impl AnyState {
         state!(self, state => state.charge(quota, cost, at))
     }
 
-    /// Spends `amount` without asking, in the window or the bucket of the charge `then`.
+    /// Spends `amount` whether it fits or not, in the window or the bucket of the charge `then`.
     pub fn spend_then(&mut self, quota: &Quota, amount: u64, then: Charged, at: Timestamp) {
         state!(self, state => state.spend_then(quota, amount, then, at));
     }
 
-    /// Spends `amount` without asking.
+    /// Spends `amount` whether it fits or not.
     pub fn spend(&mut self, quota: &Quota, amount: u64, at: Timestamp) {
         state!(self, state => state.spend(quota, amount, at));
     }
@@ -106,7 +106,7 @@ impl AnyState {
         state!(self, state => state.release(quota, charged, amount, at));
     }
 
-    /// Says whether nothing that is used counts at `at`.
+    /// Says whether the quota is whole at `at`.
     pub fn is_whole(&self, quota: &Quota, at: Timestamp) -> bool {
         state!(self, state => state.is_whole(quota, at))
     }

@@ -18,7 +18,7 @@ pub struct CalendarWindow {
 }
 
 impl CalendarWindow {
-    /// Makes the state of the window of that number, of which `used` units are used.
+    /// Makes the state of the window with this number, of which `used` units are used.
     pub fn new(number: u32, used: u64) -> Self {
         Self { number, used }
     }

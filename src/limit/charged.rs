@@ -5,20 +5,19 @@ use crate::clock::{Micros, Timestamp};
 /// Where and when units were charged, and how many of them can still be given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charged {
-    /// The time the decision was made at (what [`State::arrive`](super::State::arrive) returned), later than the store's by the
-    /// partition's phase.
+    /// Time at which the decision was made, as [`State::arrive`](super::State::arrive) returned it: ahead of the
+    /// store's by the partition's phase.
     pub at: Timestamp,
-    /// Units charged less what came back before.
+    /// Units charged, less those that came back before.
     pub amount: u64,
-    /// Of gcra: how long after `at` the bucket would have been full without the charge.
+    /// For gcra: how long after `at` the bucket would have been full again without the charge.
     pub debt: Micros,
-    /// Of gcra: how far releases had moved `tat` back by then, in µs modulo 2^52. Of a calendar: the number of the
-    /// window.
+    /// For gcra: how far releases had moved `tat` back by then, in µs modulo 2^52. For a calendar: the window's number.
     pub mark: u64,
 }
 
 impl Charged {
-    /// Describes a charge by an algorithm whose state says the rest.
+    /// Describes a charge of an algorithm that needs only its time and amount.
     pub fn plain(at: Timestamp, amount: u64) -> Self {
         Self {
             at,

@@ -13,11 +13,11 @@ pub enum Consistency {
     Exact,
     /// Gateways buy units ahead and spend them without asking.
     Leased(Overshoot),
-    /// Gateways count by themselves, and add their counts up in the store this often.
+    /// Gateways count by themselves, and report their counts to the store this often.
     Synced(SyncInterval),
 }
 
-/// How often gateways add up what they counted, in milliseconds.
+/// How often gateways report what they counted, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SyncInterval(pub u32);
 
@@ -37,7 +37,7 @@ impl Consistency {
         }
     }
 
-    /// Returns how often gateways add their counts up, if they count by themselves.
+    /// Returns how often gateways report their counts, if they count by themselves.
     pub fn sync_interval(self) -> Option<Micros> {
         match self {
             Self::Synced(interval) => Some(interval.into()),
@@ -45,8 +45,8 @@ impl Consistency {
         }
     }
 
-    /// Returns by how many units clients may exceed a quota at most that `nodes` gateways share, or more; none if the
-    /// policy is exact.
+    /// Returns the most units by which clients may exceed a quota that `nodes` gateways share; none if the policy is
+    /// exact. More gateways do not raise the bound of a leased quota.
     pub fn overshoot_max(self, quota: &Quota, nodes: u32) -> Option<u64> {
         let ends_with_window = matches!(
             quota.algorithm,
@@ -54,10 +54,10 @@ impl Consistency {
         );
         match self {
             Self::Exact => None,
-            // More gateways hold no more each.
+            // With more gateways than `nodes`, each holds no more than this.
             Self::Leased(_) if ends_with_window || self.held_max(quota, nodes) == 0 => Some(0),
             Self::Leased(overshoot) => Some(overshoot.held_max(quota.limit, 1)),
-            // The others may admit all of it before this one hears of that; there is one at least.
+            // The other gateways, at least one, may each admit the whole quota before this one hears of it.
             Self::Synced(_) => Some(quota.limit.saturating_mul(u64::from(nodes.max(2)) - 1)),
         }
     }
@@ -115,7 +115,7 @@ pub fn can_be_leased(quota: &Quota) -> bool {
     is_window && quota.count == Count::Admitted
 }
 
-/// Says whether gateways can count a quota by themselves, and add up what they counted where it was spent.
+/// Says whether gateways can count a quota by themselves, and add their counts in the windows where units were spent.
 pub fn can_be_synced(quota: &Quota) -> bool {
     let is_window = matches!(
         quota.algorithm,
@@ -124,7 +124,8 @@ pub fn can_be_synced(quota: &Quota) -> bool {
     is_window && quota.count == Count::Admitted && quota.align != Align::First
 }
 
-/// Returns the most units that are bought of a quota: half of a bucket, because a full one lets units run over.
+/// Returns the most units of a quota that are bought ahead: for gcra half the burst, because a bucket loses the units
+/// that time adds while it is full.
 fn bought_max(quota: &Quota) -> u64 {
     match quota.algorithm {
         Algorithm::Gcra { burst } => burst / 2,
@@ -132,7 +133,7 @@ fn bought_max(quota: &Quota) -> u64 {
     }
 }
 
-/// Gateways do not add up what they counted more often than this.
+/// The shortest interval at which gateways report what they counted.
 pub const SYNC_INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 /// Fewest units that are held ahead: where a gateway may hold no more than one, the quota is exact.

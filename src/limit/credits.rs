@@ -25,7 +25,7 @@ impl Credits {
     }
 
     fn change(&mut self, quota: &Quota, by: i64) {
-        // Where another tier asks, a balance may be its initial one without having changed.
+        // Under another tier's quota, a stored balance may equal the initial one: a change of 0 must not drop it.
         if by == 0 {
             return;
         }
@@ -66,7 +66,7 @@ impl State for Credits {
         self.change(quota, signed(amount));
     }
 
-    /// A balance takes whatever is given, by a charge or by an operator.
+    /// A balance takes any units that are given back, by a release or by an operator.
     fn newest(&self, _quota: &Quota, at: Timestamp) -> Charged {
         Charged::plain(at, COUNT_MAX)
     }

@@ -22,7 +22,7 @@ impl FixedWindow {
         Self { start, used }
     }
 
-    /// Describes the charge of `cost` that was made last, at `at`. A window that is not aligned is named by its begin.
+    /// Describes the charge of `cost` made last, at `at`. A window that is not aligned is identified by its start.
     pub fn latest_charge(&self, quota: &Quota, cost: u64, at: Timestamp) -> Charged {
         match quota.align {
             Align::First => Charged::plain(self.start, cost),
@@ -30,7 +30,7 @@ impl FixedWindow {
         }
     }
 
-    /// Returns when the window begins in which a unit counts that is spent at `at`.
+    /// Returns the start of the window in which a unit that is spent at `at` counts.
     fn window_start(&self, quota: &Quota, at: Timestamp) -> Timestamp {
         match quota.align {
             Align::First if self.start <= at && at < self.start + quota.window => self.start,

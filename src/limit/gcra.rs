@@ -5,15 +5,15 @@
 //! same with `burst = queue + 1`, and holds an admitted request until `base`, so that departures
 //! are `T` apart.
 //!
-//! What comes back of a charge is what would not have leaked out without it. The bucket leaks for as long
-//! as it is not full, so that is known from the debt that the charge found, less what other releases have
-//! taken off that debt since. Both belong to one busy time, which begins with a spend into a full bucket.
+//! A charge gives back its cost, less what has leaked out since and would not have without the charge. The bucket leaks
+//! for as long as it is not full, so this is known from the debt that the charge found, less what other releases have
+//! taken off that debt since. Both belong to one busy period, which begins when units are spent from a full bucket.
 //!
 //! A clock that steps back needs no special care: `tat` is at most `t + 2*reach` at every read and every
 //! write, where `reach` is the largest `burst*T` of any quota that has written to the state.
 //!
-//! [`CompactGcra`] takes less memory. It is for policies whose charges stay, in this process, whose clock
-//! never steps back.
+//! [`CompactGcra`] takes less memory. It is for policies whose charges never come back, and only for the
+//! memory of this process, where the clock never steps back.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ use super::quota::{COUNT_MAX, Decision, Quota, Retry};
 use super::state::State;
 use crate::clock::{Micros, Timestamp};
 
-/// When the bucket is full again, and what a release has to know of the time until then.
+/// When the bucket is full again, and what a release needs to know of the time until then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gcra {
     tat: Timestamp,
@@ -37,16 +37,16 @@ pub struct Gcra {
 
 /// When the bucket is full again, in one word, so that a table's entry is its key and eight bytes.
 ///
-/// It does not know how long it has been busy. So a release takes the time since the charge off what comes
-/// back, which is too much if the bucket was busy before: it never yields more than [`Gcra`].
+/// It does not know how long the bucket has been busy. So a release takes all the time since the charge off what comes
+/// back, which is too much if the bucket was busy before: it never gives back more than [`Gcra`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompactGcra {
     tat: Timestamp,
 }
 
 impl Gcra {
-    /// Makes a state of its parts: when the bucket is full again, when it was last full, how far releases
-    /// have moved the former since then, and the largest `burst*T` of its writers.
+    /// Makes a state of its parts: when the bucket is full again, when units were last spent while it was full, how far
+    /// releases have moved the former back since then, and the largest `burst*T` of its writers.
     pub fn new(tat: Timestamp, begun: Timestamp, given_us: u64, reach_us: u64) -> Self {
         Self {
             tat,
@@ -56,7 +56,7 @@ impl Gcra {
         }
     }
 
-    /// Makes the state of a bucket that has been busy since `begun` at the earliest.
+    /// Widens a compact state. Charges made before `begun` give nothing back.
     pub fn of_compact(compact: CompactGcra, begun: Timestamp) -> Self {
         Self::new(compact.tat, begun, 0, 0)
     }
@@ -122,7 +122,7 @@ impl State for Gcra {
             return;
         }
         let given_since_us = self.given_us.wrapping_sub(charged.mark) % COUNT_MAX;
-        // As long as this, the bucket would have been busy without the charge.
+        // How long after the charge the bucket would have been busy without it.
         let busy_us = charged.debt.0.saturating_sub(given_since_us);
         let served_us = at.since(charged.at).0.saturating_sub(busy_us);
         let tat = release(self.tat, quota, amount, served_us, at);
@@ -184,7 +184,7 @@ impl State for CompactGcra {
 
 fn admits(tat: Timestamp, quota: &Quota, cost: u64, at: Timestamp) -> bool {
     let burst = quota.capacity();
-    // A cost above the burst never fits, and its time may not fit a word.
+    // A cost above the burst never fits, and its time may overflow 64 bits.
     cost <= burst && tat.since(at).0 + cost * quota.interval_us() <= quota.burst_us()
 }
 
@@ -194,8 +194,8 @@ fn spend(tat: Timestamp, quota: &Quota, cost: u64, at: Timestamp) -> Timestamp {
     tat.max(at) + Micros(cost.saturating_mul(quota.interval_us()))
 }
 
-/// Returns when the bucket is full again once `amount` has come back, of which `served_us` have leaked out
-/// that would not have without the charge.
+/// Returns when the bucket is full again once `amount` has come back, less the `served_us` that have leaked out and
+/// would not have without the charge.
 fn release(tat: Timestamp, quota: &Quota, amount: u64, served_us: u64, at: Timestamp) -> Timestamp {
     if tat <= at {
         return tat;
@@ -204,7 +204,7 @@ fn release(tat: Timestamp, quota: &Quota, amount: u64, served_us: u64, at: Times
     (tat - Micros(back_us.saturating_sub(served_us))).max(at)
 }
 
-/// Describes all that a bucket lacks at `at` as a charge of that moment, of which nothing has leaked out.
+/// Describes all that a bucket lacks at `at` as one charge of that moment, of which nothing has leaked out.
 fn newest(tat: Timestamp, quota: &Quota, at: Timestamp) -> Charged {
     Charged::plain(at, tat.since(at).0.div_ceil(quota.interval_us()))
 }
@@ -219,7 +219,7 @@ pub(super) fn decision(
 ) -> Decision {
     let (burst, interval_us, burst_us) = (quota.capacity(), quota.interval_us(), quota.burst_us());
     let debt_us = tat.since(at).0;
-    // The interval divides what the burst lasts, so a unit that is missing in part is missing.
+    // The interval divides `burst_us`, so a unit that is partly missing counts as missing.
     let missing = debt_us.div_ceil(interval_us);
     let next_us = if missing > burst {
         debt_us - burst_us + interval_us
@@ -315,8 +315,7 @@ mod tests {
     }
 
     proptest! {
-        /// The compact state decides what the whole one decides as long as time moves on, and gives back no
-        /// more.
+        /// The compact state decides the same as the whole one as long as time moves on, and gives back no more.
         #[test]
         fn compact_state_decides_alike_and_gives_back_no_more(
             steps in prop::collection::vec((0_u64..2_000_000, 0_u64..4, any::<bool>()), 1..40),

@@ -12,7 +12,7 @@ use crate::clock::{Micros, Timestamp};
 pub struct InFlight(u64);
 
 impl InFlight {
-    /// Restores the state with so many units held.
+    /// Restores the state in which `units` are held.
     pub fn new(units: u64) -> Self {
         Self(units)
     }
@@ -48,7 +48,7 @@ impl State for InFlight {
         self.0 = self.0.saturating_sub(amount);
     }
 
-    /// Units come back from the requests that hold them, and from nobody else.
+    /// Units come back only from the requests that hold them.
     fn newest(&self, _quota: &Quota, at: Timestamp) -> Charged {
         Charged::plain(at, 0)
     }

@@ -1,9 +1,8 @@
 //! What a limit means: pure functions from state, quota, cost and time to a decision.
 //!
-//! Nothing here does I/O, waits, or reads a clock. Each algorithm is one file and implements
-//! [`State`]; [`plan`] decides several quotas, all or nothing, over any [`plan::Ledger`];
-//! [`adjustment`] says what a decision tells once its charge is settled. Where states live is
-//! the store's business.
+//! Nothing here does I/O, waits, or reads a clock. Each algorithm is one file and implements [`State`];
+//! [`plan`] decides several quotas, all or nothing, over any [`plan::Ledger`]; [`adjustment`] says what
+//! a client is told once a charge is settled. Where states live is the store's business.
 
 mod any_state;
 mod charged;

@@ -1,4 +1,4 @@
-//! A partition id: a keyed 128-bit digest of whose quota it is.
+//! A partition id: a keyed 128-bit digest that identifies whose quota it is.
 //!
 //! Names, lengths and values of the parts go into the digest, so no two partitions have the same input.
 //! Raw client keys are never stored, and a long or hostile value costs no more than a copy and its hashing.
@@ -10,13 +10,13 @@ use smallvec::SmallVec;
 
 /// Names a partition: the first 16 bytes of a keyed BLAKE3 digest.
 ///
-/// It is two words, because a `u128` would align whatever contains it to 16 bytes, such as a table's
-/// entries.
+/// It is two words, because a `u128` would align everything that contains it, such as a table's entries,
+/// to 16 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PartitionId([u64; 2]);
 
-/// Collects a partition's parts for a [`PartitionId`]: they are few bytes, and to digest them at once is
-/// less work than to digest one after another.
+/// Collects a partition's parts for a [`PartitionId`]: they are only a few bytes, and digesting them at
+/// once is less work than digesting one after another.
 ///
 /// The key is drawn per process for the memory store, so nobody can choose values whose partition ids
 /// fall into one shard or collide.
@@ -36,7 +36,7 @@ impl PartitionHasher {
 
     /// Adds a named part; names and lengths are part of the digest.
     pub fn part(&mut self, name: &str, value: &[u8]) {
-        // Both lengths come first and are short: most partitions are one block of the digest.
+        // Both lengths come first and are short, so that most partitions fit one block of the digest.
         let lengths = [name.as_bytes(), value].map(|bytes| {
             let length = u32::try_from(bytes.len()).expect("no part of a request has 4 GiB");
             length.to_le_bytes()

@@ -1,7 +1,7 @@
-//! penalty: whoever was refused is refused until a time.
+//! penalty: a client that was refused is refused for a time.
 //!
-//! State is the end of the last penalty, and how long it was. Admit iff it is over. A plan charges it when a quota of
-//! the same policy refuses; that begins one, unless one runs already.
+//! State is the end and the length of the last penalty. Admit iff it is over. A plan charges it when another quota of
+//! the same policy refuses; this begins a new penalty, unless one is still running.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ pub struct Penalty {
 }
 
 impl Penalty {
-    /// Makes the state of a penalty that is or was so long, and ends then.
+    /// Makes the state of a penalty that is or was `length` long and ends or ended at `end`.
     pub fn new(end: Timestamp, length: Micros) -> Self {
         Self { end, length }
     }
@@ -36,7 +36,7 @@ impl Penalty {
 }
 
 impl State for Penalty {
-    /// A clock that stepped back makes none longer than it was.
+    /// A clock that steps back makes no penalty longer than it was.
     fn arrive(&mut self, _quota: &Quota, now: Timestamp) -> Timestamp {
         self.end = self.end.min(now + self.length);
         now
@@ -54,7 +54,7 @@ impl State for Penalty {
         Charged::plain(at, cost)
     }
 
-    /// Whether it was admitted does not matter: the state says whether a penalty runs after the step.
+    /// The admission is ignored: the state says whether a penalty runs after the step.
     fn decision(&self, quota: &Quota, _cost: u64, at: Timestamp, _admit: bool) -> Decision {
         let left = self.end.since(at);
         let is_over = left == Micros(0);
@@ -82,7 +82,7 @@ impl State for Penalty {
 }
 
 impl Quota {
-    /// Makes a penalty of that length; each further one within a day is `growth` times longer.
+    /// Makes a penalty of this length; each further one within a day is `growth` times as long as the last.
     pub fn penalty(length: Micros, growth: u32) -> Self {
         Self {
             limit: COUNT_MAX,
@@ -95,7 +95,7 @@ impl Quota {
     }
 }
 
-/// Returns how long a first penalty is, and how many times longer a further one.
+/// Returns how long a first penalty is, and how many times as long each further one is.
 fn terms(quota: &Quota) -> (Micros, u32) {
     match quota.algorithm {
         Algorithm::Penalty { length, growth } => (length, growth),
@@ -103,5 +103,5 @@ fn terms(quota: &Quota) -> (Micros, u32) {
     }
 }
 
-/// For how long after its end a penalty makes the next one longer, and how long penalties grow.
+/// How long after its end a penalty makes the next one longer, and the length up to which penalties grow.
 const DAY: Micros = Micros::from_secs(86_400);

@@ -1,8 +1,8 @@
 //! A plan: all quotas that one request must satisfy together, decided all or nothing.
 //!
 //! [`decide`] peeks at every quota first and charges only if every enforced one admits, so "per day" is
-//! never charged for a request that "per second" refused. The quotas of a policy that is on trial are all
-//! charged or none, too. It does not know where states live: a [`Ledger`] does.
+//! never charged for a request that "per second" refused. The quotas of a policy that is only tried are
+//! all charged or none, too. [`decide`] does not know where states live: a [`Ledger`] does.
 
 use smallvec::SmallVec;
 
@@ -15,28 +15,28 @@ use crate::clock::{Micros, Timestamp};
 /// One quota of a plan: which quota, whose, and how many units of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Check<'s> {
-    /// Which policy of the plan it belongs to. The checks of one policy stand together, its real quotas
-    /// before its candidates.
+    /// The policy of the plan that the check belongs to. The checks of one policy follow each other, its
+    /// real quotas before its candidates.
     pub policy: PlanPolicy,
     /// The quota, from the snapshot.
     pub quota: &'s Quota,
     /// Where the store keeps this quota's states.
     pub series_id: SeriesId,
-    /// Whose quota it is.
+    /// The partition that the quota is counted for.
     pub partition_id: PartitionId,
-    /// Units that the request spends; 0 spends nothing. Of a penalty 1 begins it, whatever else refuses.
+    /// Units that the request spends; 0 spends nothing. For a penalty, 1 begins it even if nothing else refuses.
     pub cost: u64,
     /// Whether the quota can refuse.
     pub mode: CheckMode,
     /// What happens when the store cannot keep this quota's state.
     pub on_store_failure: OnStoreFailure,
-    /// How exactly gateways that share the store keep it.
+    /// How exactly gateways that share the store keep the quota.
     pub consistency: Consistency,
 }
 
 impl<'s> Check<'s> {
     /// Returns the check by which a request spends one unit of an enforced quota of the plan's first policy. Gateways
-    /// keep it exactly, and each for itself while the store fails.
+    /// keep the quota exactly, or each for itself while the store fails.
     #[must_use]
     pub fn of(quota: &'s Quota, series_id: SeriesId, partition_id: PartitionId) -> Self {
         Self {
@@ -52,7 +52,7 @@ impl<'s> Check<'s> {
     }
 }
 
-/// Which of a plan's policies, counted from 0; another index than the file's.
+/// A policy of a plan, counted from 0: not its index in the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PlanPolicy(pub u16);
 
@@ -69,7 +69,7 @@ impl From<PlanPolicy> for usize {
     }
 }
 
-/// Names the states of one quota in a store: its policy, role, algorithm, shape and window.
+/// Identifies the states of one quota in a store, by its policy, role, algorithm, shape and window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SeriesId(pub u32);
 
@@ -84,14 +84,14 @@ pub enum CheckMode {
     /// Is tried in place of its policy's real quotas: counts what it would have admitted, and never
     /// refuses.
     Candidate,
-    /// Takes wholly what the check before it refuses, if it can. Never refuses by itself.
+    /// Takes the whole cost if the check before it refuses and the cost fits here. Never refuses by itself.
     Spill,
 }
 
 /// What a policy does when its store cannot answer or cannot hold one more partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnStoreFailure {
-    /// Limits with the counts that this node has itself.
+    /// Limits by this node's own counts.
     #[default]
     Local,
     /// Admits without RateLimit fields.
@@ -119,8 +119,8 @@ pub struct Verdict {
 /// The answer of one check of a plan; the default one says that it is admitted without being counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckResult {
-    /// What the quota says; none if it takes no part and is not counted: its state cannot be kept and
-    /// its policy is `open`, or a full Redis has no key of it.
+    /// The quota's decision; none if the quota is not counted: its state cannot be kept and its policy
+    /// does not refuse for that, or a full Redis has no key of it.
     pub decision: Option<Decision>,
     /// What was charged, if it can be given back.
     pub charged: Option<Charged>,
@@ -128,14 +128,14 @@ pub struct CheckResult {
 
 /// Where [`decide`] finds the states of a plan's quotas.
 ///
-/// Each check is committed once, behind every `peek`, which may be repeated.
+/// Each check is committed once, after all calls of `peek`, which may be repeated.
 pub trait Ledger {
     /// Brings the check's state to the ledger's time, and returns the time to decide at and whether its
     /// cost fits.
     fn peek(&mut self, index: usize, check: &Check<'_>) -> Peek;
 
-    /// Charges the check's cost or leaves it, and describes the state after that, without a wait, and what
-    /// was charged. An answer without a decision says that this check is admitted without being counted.
+    /// Charges the check's cost or leaves it; describes the state after that, with a `wait` of 0, and what was charged.
+    /// An answer without a decision says that this check is admitted without being counted.
     fn commit(&mut self, index: usize, check: &Check<'_>, peek: Peek, step: Step) -> CheckResult;
 }
 
@@ -158,7 +158,7 @@ pub enum Step {
 }
 
 impl Verdict {
-    /// Makes the answer of a plan of which no check is counted: it is admitted.
+    /// Makes the answer of a plan whose checks are not counted: it is admitted.
     pub fn unanswered(plan: &[Check<'_>]) -> Self {
         Self {
             answers: plan.iter().map(|_| CheckResult::default()).collect(),
@@ -168,7 +168,7 @@ impl Verdict {
 }
 
 impl Default for Verdict {
-    /// Makes the answer of a plan that is empty: it is admitted. [`decide`] fills it in.
+    /// Makes the answer of an empty plan: it is admitted. [`decide`] fills it in.
     fn default() -> Self {
         Self {
             admit: true,
@@ -179,7 +179,7 @@ impl Default for Verdict {
     }
 }
 
-/// Decides a plan over `ledger`, all or nothing. The verdict is new, and is where it stays: it is large.
+/// Decides a plan over `ledger`, all or nothing. `verdict` must be new; it is filled in place, because it is large.
 pub fn decide(ledger: &mut impl Ledger, plan: &[Check<'_>], verdict: &mut Verdict) {
     let mut peeks: SmallVec<[Peek; 4]> = SmallVec::new();
     for (index, check) in plan.iter().enumerate() {
@@ -221,8 +221,8 @@ pub fn decide(ledger: &mut impl Ledger, plan: &[Check<'_>], verdict: &mut Verdic
     }
 }
 
-/// Says whether every quota admits that is charged together with the one at `index`, or not at all: those of
-/// its policy that are in the same mode. An enforced one admits, or the plan is refused, or another one takes it.
+/// Says whether all quotas admit that are charged together with the one at `index`: those of its policy in the same
+/// mode. Enforced ones need no look: if one refuses, the plan is refused or another quota takes the cost.
 fn all_admit(plan: &[Check<'_>], peeks: &[Peek], index: usize) -> bool {
     let check = &plan[index];
     let is_mate = |other: &Check<'_>| other.policy == check.policy && other.mode == check.mode;
@@ -235,14 +235,14 @@ fn all_admit(plan: &[Check<'_>], peeks: &[Peek], index: usize) -> bool {
     }
 }
 
-/// Says whether another quota takes what the one at `index` refuses; `fits` says in which checks the cost does.
+/// Says whether another quota takes what the one at `index` refuses; `fits` says for which checks the cost fits.
 pub fn spills(plan: &[Check<'_>], index: usize, fits: impl Fn(usize) -> bool) -> bool {
     let spill = plan.get(index + 1);
     spill.is_some_and(|spill| spill.mode == CheckMode::Spill) && fits(index + 1)
 }
 
-/// Says whether a quota refuses that the penalty at `index` is for, and may admit the cost at another time; `fits` says
-/// in which checks the cost does.
+/// Says whether the penalty at `index` is due: a quota of its policy and mode refuses, and may admit the cost at
+/// another time; `fits` says for which checks the cost fits.
 pub fn is_punished(plan: &[Check<'_>], index: usize, fits: impl Fn(usize) -> bool) -> bool {
     let penalty = &plan[index];
     let is_its = |other: &Check<'_>| {
@@ -257,16 +257,16 @@ pub fn is_punished(plan: &[Check<'_>], index: usize, fits: impl Fn(usize) -> boo
 /// Which policies refuse a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusingPolicies {
-    /// None: it is admitted.
+    /// No policy: the plan is admitted.
     None,
     /// This one alone.
     Of(PlanPolicy),
-    /// Several.
+    /// Several policies.
     Several,
 }
 
 impl RefusingPolicies {
-    /// Finds the policies that refuse a plan; `fits` says in which checks the cost does.
+    /// Finds the policies that refuse a plan; `fits` says for which checks the cost fits.
     pub fn of(plan: &[Check<'_>], fits: impl Fn(usize) -> bool) -> Self {
         let refuses = |(index, check): &(usize, &Check<'_>)| {
             check.mode == CheckMode::Enforce && !fits(*index) && !spills(plan, *index, &fits)
@@ -286,7 +286,7 @@ impl RefusingPolicies {
         }
     }
 
-    /// Says whether a check is charged if it admits: a candidate also if only its own policy refuses.
+    /// Says whether a check that admits is charged: if no policy refuses, or for a candidate also if only its own does.
     pub fn lets_count(self, check: &Check<'_>) -> bool {
         match self {
             Self::None => true,
@@ -296,5 +296,5 @@ impl RefusingPolicies {
     }
 }
 
-/// Most checks of a plan: the scripts' arguments count them in a byte.
+/// Most checks of a plan, because the scripts' arguments count them in one byte.
 pub const CHECKS_MAX: usize = 255;

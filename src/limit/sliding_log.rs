@@ -16,7 +16,7 @@ use super::quota::{COUNT_MAX, Count, Decision, Quota, Retry};
 use super::state::State;
 use crate::clock::{Micros, Timestamp};
 
-/// Most units of a quota whose costs are logged: with so many entries no call takes Redis much over half a
+/// Largest limit of a quota whose costs are logged: with this many entries no call takes Redis much over half a
 /// millisecond (`cargo bench --bench redis -- log`).
 pub const LOG_LIMIT_MAX: u64 = 1_000_000;
 
@@ -29,7 +29,7 @@ pub struct SlidingLog {
     limit_max: u64,
     /// Entries at the front that no longer count. They are removed in bulk, so that ageing is cheap.
     dead: usize,
-    /// Oldest first; two costs in one microsecond are two entries.
+    /// Spent costs, oldest first; two costs in one microsecond are two entries.
     entries: SmallVec<[LogEntry; 1]>,
 }
 
@@ -75,7 +75,7 @@ impl SlidingLog {
         }
     }
 
-    /// Counts everything that is ahead of `now` as one cost of now.
+    /// Counts everything that is ahead of `now` as one cost spent now.
     fn gather_ahead(&mut self, now: Timestamp) {
         let behind = self.live().partition_point(|entry| entry.at <= now);
         let units = self.live()[behind..].iter().map(|entry| entry.units).sum();
@@ -83,7 +83,7 @@ impl SlidingLog {
         self.entries.push(LogEntry { at: now, units });
     }
 
-    /// Forgets the oldest entry for as long as `is_spent` says so of it and the sum.
+    /// Forgets the oldest entry for as long as `is_spent` returns true for it and the sum.
     fn forget_while(&mut self, is_spent: impl Fn(&LogEntry, u64) -> bool) {
         while let Some(oldest) = self.entries.get(self.dead)
             && is_spent(oldest, self.sum)
@@ -100,11 +100,11 @@ impl SlidingLog {
         }
     }
 
-    /// Merges neighbours, so that at most one place more than half of the places is taken.
+    /// Merges neighbouring entries, so that at most one more than half of the capacity is used.
     ///
-    /// The cells whose entries become one are fixed in time. So what was merged is not merged again with
-    /// what comes later, and ages out however often this is done. Fewer than four places are too few
-    /// for cells: everything becomes one entry.
+    /// The cells whose entries become one are fixed in time. So merged entries are not merged again with
+    /// later ones, and age out however often this is done. A capacity below four is too small for cells:
+    /// everything becomes one entry.
     fn coarsen(&mut self, quota: &Quota) {
         self.entries.drain(..self.dead);
         self.dead = 0;
@@ -246,7 +246,7 @@ mod tests {
 
     const TEN_A_SECOND: Quota = Quota::of(Algorithm::SlidingLog, 10, Micros(1_000_000));
 
-    /// Charges each cost at its time.
+    /// Returns a log in which each cost is charged at its time.
     fn log_of(quota: &Quota, costs: &[(u64, u64)]) -> SlidingLog {
         let mut log = SlidingLog::default();
         for &(at_us, cost) in costs {

@@ -18,19 +18,19 @@ use crate::clock::{Micros, Timestamp};
 /// Units used in each bucket of the last window.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlidingWindow {
-    /// Index of the newest bucket that holds units; without a meaning if none does.
+    /// Index of the newest bucket that holds units; meaningless if none does.
     newest: u64,
     /// The buckets that hold units, oldest first.
     buckets: SmallVec<[Bucket; 2]>,
 }
 
-/// A bucket's units, below the low bits of its index.
+/// A bucket: its units in the lower bits, and above them the low bits of its index.
 ///
 /// The low bits are enough, because live buckets are at most [`BUCKETS_MAX`] apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Bucket(u64);
 
-/// How a quota cuts time.
+/// How a quota divides time into buckets.
 struct Grid {
     /// Buckets per window (`n`).
     buckets: u64,
@@ -65,7 +65,7 @@ impl SlidingWindow {
             .sum()
     }
 
-    /// Adds units to the bucket of `at`, which no bucket is later than.
+    /// Adds units to the bucket of `at`; no bucket may be later.
     fn add(&mut self, grid: &Grid, units: u64, at: Timestamp) {
         if units == 0 {
             return;
@@ -85,7 +85,7 @@ impl SlidingWindow {
         self.add(grid, units, now);
     }
 
-    /// Drops the buckets that count no more at `at`, and most of the memory they took.
+    /// Drops the buckets that no longer count at `at`, and most of the memory they took.
     fn forget_aged(&mut self, grid: &Grid, at: Timestamp) {
         let aged = (self.buckets())
             .take_while(|&(index, _)| grid.is_gone(index, at))
@@ -98,11 +98,11 @@ impl SlidingWindow {
         }
     }
 
-    /// Merges neighbours, so that at most one place more than half of the places is taken.
+    /// Merges neighbouring buckets, so that at most one more than half of the capacity is used.
     ///
-    /// The groups that become one bucket, with the latest one's index, are fixed in time. So what was merged is not
-    /// merged again with what comes later, and ages out however often this is done. A window without a heap has only
-    /// two places, too few for groups: everything becomes one bucket.
+    /// The groups that become one bucket, with the latest one's index, are fixed in time. So merged buckets are not
+    /// merged again with later ones, and age out however often this is done. A window without a heap has room for only
+    /// two buckets, too few for groups: everything becomes one bucket.
     fn coarsen(&mut self, grid: &Grid) {
         let newest = self.newest;
         let group = match self.buckets.capacity() as u64 / 2 {
@@ -189,7 +189,7 @@ impl State for SlidingWindow {
         if left > 0 {
             self.buckets[position] = Bucket::new(charged_index, left);
         } else {
-            // If the newest bucket goes, its neighbour is the newest.
+            // If the newest bucket goes, its neighbour becomes the newest.
             let newest = (self.buckets().rev()).find(|&(index, _)| index != charged_index);
             self.buckets.remove(position);
             self.newest = newest.map_or(0, |(index, _)| index);
@@ -200,7 +200,7 @@ impl State for SlidingWindow {
         let grid = Grid::of(quota);
         let (now, amount) = (grid.index(at), amount.min(COUNT_MAX));
         let index = grid.index(then.at).min(now);
-        // What is dropped when it begins to leave is so at the next arrival.
+        // A bucket that no longer counts under `OldestBucket::Dropped` is dropped at the next arrival.
         if amount == 0 || index + grid.buckets < now {
             return;
         }
@@ -225,7 +225,7 @@ impl State for SlidingWindow {
 
     fn is_whole(&self, quota: &Quota, at: Timestamp) -> bool {
         let grid = Grid::of(quota);
-        // If only the newest bucket still counts, the others have aged out.
+        // The newest bucket ages out last, so the others need not be checked.
         (self.buckets.last()).is_none_or(|last| grid.counted(self.newest, last.units(), at) == 0)
     }
 
@@ -329,7 +329,7 @@ impl Grid {
     }
 }
 
-/// Returns `floor(units * inside / width)`; the product of a count and microseconds passes 64 bits.
+/// Returns `floor(units * inside / width)`; the product of a count and microseconds may exceed 64 bits.
 fn part(units: u64, inside_us: u64, width_us: u64) -> u64 {
     narrowed(u128::from(units) * u128::from(inside_us) / u128::from(width_us))
 }

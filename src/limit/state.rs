@@ -18,31 +18,31 @@ pub trait State: Default {
     /// Says whether `cost` fits at `at`.
     fn admits(&self, quota: &Quota, cost: u64, at: Timestamp) -> bool;
 
-    /// Spends `cost` at `at`, whether it fits or not. Returns what a release of it has to know.
+    /// Spends `cost` at `at`, whether it fits or not. Returns what a release needs to know.
     fn charge(&mut self, quota: &Quota, cost: u64, at: Timestamp) -> Charged;
 
-    /// Describes the state after the step for a request of `cost` that this quota admitted or not.
+    /// Describes the state after the step, for a request of `cost`; `admit` says whether this quota admitted it.
     ///
     /// `wait` of the result is left at zero: the plan knows whether a wait counts.
     fn decision(&self, quota: &Quota, cost: u64, at: Timestamp, admit: bool) -> Decision;
 
-    /// Gives back `amount` units of a charge made at `charged.at`, of which `charged.amount` units still
-    /// stand, at least `amount`.
+    /// Gives back `amount` units of a charge made at `charged.at`, of which `charged.amount` units are
+    /// still spent; `amount` is at most that.
     ///
-    /// The quota never has more than if they had not been spent. If the charge has aged out, nothing
-    /// comes back.
+    /// The quota never gets more than it would have if the units had not been spent. If the charge has
+    /// aged out, nothing comes back.
     fn release(&mut self, quota: &Quota, charged: Charged, amount: u64, at: Timestamp);
 
-    /// Describes the newest charge that counts at `at`, from which units come back that no decision spent.
+    /// Describes the newest charge that counts at `at`: what an operator gives back is taken from it.
     fn newest(&self, quota: &Quota, at: Timestamp) -> Charged;
 
-    /// Spends `amount` without asking, for a cost that is known only after the response.
+    /// Spends `amount` whether it fits or not, for a cost that is known only after the response.
     fn spend(&mut self, quota: &Quota, amount: u64, at: Timestamp) {
         self.charge(quota, amount, at);
     }
 
-    /// Spends `amount` without asking, as it was spent where the charge `then` says: in the window or the bucket of that
-    /// time, if it still counts. Other states do not tell times apart, and count it at `at`.
+    /// Spends `amount` whether it fits or not, in the window or bucket of the charge `then`, if that still counts.
+    /// States that do not tell times apart count it at `at`.
     fn spend_then(&mut self, quota: &Quota, amount: u64, _then: Charged, at: Timestamp) {
         self.spend(quota, amount, at);
     }
@@ -55,17 +55,17 @@ pub trait State: Default {
         0
     }
 
-    /// Returns the bytes of memory to which the state would have to move if units were spent at `at`; 0
-    /// if they fit.
+    /// Returns the bytes of the heap memory to which the state would have to move if units were spent at
+    /// `at`; 0 if they fit in place.
     fn growth_bytes(&self, _quota: &Quota, _at: Timestamp) -> usize {
         0
     }
 
     /// Spends `amount` at `at` as `charge` does, but takes no more memory.
     ///
-    /// A state that would have to grow gets coarser instead: units count as spent later than they
-    /// were, up to `at`, so that the client may be refused for longer and is never admitted sooner.
-    /// Units that were moved so can no longer be given back.
+    /// A state that would have to grow gets coarser instead: units count as spent later than they were,
+    /// up to `at`, so that the client may be refused for longer and is never admitted sooner. Units that
+    /// were moved like this can no longer be given back.
     fn charge_in_place(&mut self, quota: &Quota, amount: u64, at: Timestamp) -> Charged {
         self.charge(quota, amount, at)
     }

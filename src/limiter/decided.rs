@@ -1,4 +1,4 @@
-//! What the limiter decided of a request: facts from which others make answers, fields and records.
+//! What the limiter decided about a request: facts from which others make answers, fields and records.
 
 use std::fmt::Write as _;
 
@@ -18,16 +18,16 @@ use crate::request::{Facts, redacted};
 use crate::snapshot::{AppliedPolicy, Override, OverrideOrigin, Policy, PolicyQuota, Snapshot};
 use crate::store::Charge;
 
-/// What was decided of one request; indices are the snapshot's unless they say otherwise.
+/// What was decided about one request; indices are the snapshot's unless they say otherwise.
 #[derive(Debug, Default)]
 pub struct Decided {
     /// What each policy of the route did, in the route's order.
     pub policies: SmallVec<[PolicyResult; 2]>,
-    /// What each quota decided that the client is told of.
+    /// Decisions of the quotas that the client is told of.
     pub(super) shown: SmallVec<[ShownDecision; 2]>,
     /// What an admitted request spent, until that is settled.
     pub(super) charge: Option<Charge>,
-    /// The units in flight that it holds.
+    /// The units in flight that the request holds.
     pub(super) held: Option<Box<HeldUnits>>,
     /// Whether a decision was made without the store that should have made it.
     pub is_degraded: bool,
@@ -37,7 +37,7 @@ pub struct Decided {
     pub tiers: String,
     /// The quotas that refused, or would have.
     pub(super) refusing: SmallVec<[RefusingQuota; 2]>,
-    /// What was noted of units that may still change.
+    /// Units that were noted for operators and may still change.
     pub(super) noted: Vec<NotedUnits>,
 }
 
@@ -50,10 +50,10 @@ pub(super) struct RefusingQuota {
     pub(super) place: QuotaPlace,
 }
 
-/// Which of a policy's quotas one is.
+/// Identifies one of a policy's quotas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum QuotaPlace {
-    /// Of the policy or of its override, the one at this index.
+    /// The quota at this index of the policy or of its override.
     Own(u16),
     /// The candidate at this index.
     Candidate(u16),
@@ -64,7 +64,7 @@ pub(super) enum QuotaPlace {
 }
 
 impl QuotaPlace {
-    /// Says whether the quota is the policy's or its override's, and no addition to them.
+    /// Says whether the quota is the policy's or its override's, and not an addition to them.
     pub(super) fn is_own(self) -> bool {
         matches!(self, Self::Own(_))
     }
@@ -79,50 +79,50 @@ impl QuotaPlace {
 pub struct PolicyResult {
     /// Index of the policy.
     pub policy: PolicyIndex,
-    /// What it did.
+    /// What the policy did.
     pub outcome: PolicyOutcome,
-    /// Whether one of the quotas that are tried beside its own would have refused.
+    /// Whether one of the policy's candidates would have refused.
     pub is_candidate_refused: bool,
-    /// Whether little of one of its quotas is left after the request, which was admitted.
+    /// Whether the request was admitted, and little of one of the policy's quotas is left after it.
     pub is_near_limit: bool,
-    /// How long its penalty still runs for the client; 0 if none does.
+    /// How long the policy's penalty still runs for the client; 0 if it does not.
     pub penalty: Micros,
     /// The override that matched, and decided instead of the policy's own quotas.
     pub matched: Option<Override>,
-    /// Where [`Decided::tiers`] shows it.
+    /// Where [`Decided::tiers`] shows the override: its start and its end.
     pub(super) tier: (u32, u32),
-    /// Units that the request was to cost there when it was decided.
+    /// Units that the request was to cost under this policy when it was decided.
     pub asked: u64,
-    /// The same; once it is answered, what it did cost.
+    /// The same as `asked`; once the request is answered, the units that it did cost.
     pub cost: u64,
-    /// Whether a quota of the policy counted it.
+    /// Whether a quota of the policy counted the request.
     pub(super) is_counted: bool,
     /// Whether a header field of the answer should have reported the cost and did not.
     pub is_cost_header_missing: bool,
-    /// What was reserved, where a body tells the cost.
+    /// What was reserved, if a body tells the cost.
     pub reservation: Option<Reservation>,
 }
 
 /// Units that a request reserves until the body of its answer has reported its cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Reservation {
-    /// How many.
+    /// How many units are reserved.
     pub units: u64,
-    /// At which prices.
+    /// The prices at which they are reserved.
     pub(super) price_row: PriceRow,
-    /// Whether the head of the answer gave them back.
+    /// Whether they were given back because of the head of the answer.
     pub(super) is_given_back: bool,
-    /// What became of them, if they were charged.
+    /// What they were settled to; none before that, and if they were not charged.
     pub settled: Option<Settled>,
 }
 
 /// What one quota decided.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ShownDecision {
-    /// Which of [`Decided::policies`] decided so.
+    /// Which of [`Decided::policies`] the quota belongs to.
     pub(super) of: PlanPolicy,
     pub(super) place: QuotaPlace,
-    /// Where the store keeps it.
+    /// The series under which the store keeps the quota's states.
     pub(super) series_id: SeriesId,
     pub(super) decision: Decision,
 }
@@ -130,9 +130,9 @@ pub(super) struct ShownDecision {
 /// Whether a request may go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// It may.
+    /// The request may go on.
     Admitted {
-        /// How long it is delayed first.
+        /// How long the request is delayed first.
         wait: Micros,
     },
     /// An enforced quota refuses.
@@ -142,14 +142,14 @@ pub enum Admission {
     },
     /// The store cannot answer, and a policy is `closed`.
     Unavailable {
-        /// When to try again.
+        /// Time after which to try again.
         retry: Micros,
     },
     /// A policy refuses requests that lack a part of its partition.
     Unidentified {
         /// Index of the policy.
         policy: PolicyIndex,
-        /// Index of the choice of its partition.
+        /// Index of the partition's choice of which the request has no part.
         choice: usize,
     },
     /// An override of a policy blocks the client.
@@ -157,7 +157,7 @@ pub enum Admission {
         /// Index of the policy.
         policy: PolicyIndex,
     },
-    /// What the client says of its request's cost is no plain decimal.
+    /// The request's cost, as its client states it, is not a plain decimal.
     BadCost {
         /// Index of the policy.
         policy: PolicyIndex,
@@ -191,7 +191,7 @@ impl Decided {
         shown.map(|shown| self.info(snapshot, shown))
     }
 
-    /// Yields the quotas that refused; of a policy of which none did, the penalty.
+    /// Yields the quotas that refused; for a policy none of whose own quotas did, its penalty.
     pub fn violated<'s>(&'s self, snapshot: &'s Snapshot) -> impl Iterator<Item = &'s PolicyQuota> {
         let of = |one: &RefusingQuota| &self.policies[usize::from(one.of)];
         let is_own = |one: &RefusingQuota| one.place.is_own();
@@ -209,7 +209,7 @@ impl Decided {
         violated.map(move |one| of(one).quota(snapshot, one.place))
     }
 
-    /// Gives back what the request holds before it ends, because its connection changes to another protocol.
+    /// Gives back the units in flight before the request ends, because its connection changes to another protocol.
     pub fn release_held(&mut self) {
         self.held = None;
     }
@@ -233,8 +233,8 @@ impl Decided {
         policy.outcome == PolicyOutcome::Refused && !shown.decision.admit
     }
 
-    /// Says which quota can never hold what the request reserves, if one that refused cannot: printable ASCII
-    /// without `"` and `\`.
+    /// Describes a quota that refused because it can never hold what the request reserves, if there is one: printable
+    /// ASCII without `"` and `\`.
     pub fn too_large(&self, snapshot: &Snapshot) -> Option<String> {
         self.shown.iter().find_map(|shown| {
             let result = &self.policies[usize::from(shown.of)];
@@ -247,7 +247,7 @@ impl Decided {
         })
     }
 
-    /// Notes which override matched; returns where it is shown.
+    /// Adds the override that matched to [`Decided::tiers`]; returns its start and its end there.
     pub(super) fn note_tier(
         &mut self,
         limiter: &Limiter<'_>,
@@ -307,7 +307,7 @@ impl Decided {
         }
     }
 
-    /// Returns the index of the policy that comes next.
+    /// Returns the index in the plan of the policy that is added next.
     pub(super) fn next(&self) -> PlanPolicy {
         PlanPolicy(u16::try_from(self.policies.len()).expect("the file bounds a plan"))
     }
@@ -341,8 +341,8 @@ impl PolicyResult {
         by_body.or(self.is_cost_header_missing.then_some(MissingCost::Header))
     }
 
-    /// Returns the units that the request was charged there in the end: those that a quota counted, and those
-    /// that exceed a plan, which are billed.
+    /// Returns the units that the request was charged under this policy in the end: those that a quota counted, and
+    /// those of a marked request, which are billed.
     pub fn charged(&self) -> u64 {
         if self.is_counted || self.outcome == PolicyOutcome::Marked {
             self.cost
@@ -351,7 +351,7 @@ impl PolicyResult {
         }
     }
 
-    /// Notes what its request was to cost, and that this is a reserve, if a body tells the cost here.
+    /// Notes what the request was to cost, and that this is reserved, if a body tells the cost.
     pub(super) fn reserve(&mut self, applied: &AppliedPolicy, price_row: PriceRow) {
         self.asked = self.cost;
         self.reservation = applied.body_cost.is_some().then_some(Reservation {

@@ -1,4 +1,4 @@
-//! What a request costs when it is decided: a number, what its head says, or what its body lets reserve.
+//! What a request costs when it is decided: a fixed number, what its head says, or what is reserved by its body.
 
 use http::HeaderMap;
 
@@ -6,19 +6,19 @@ use super::decided::Admission;
 use crate::cost::{Numbers, PriceRow};
 use crate::snapshot::{AppliedPolicy, CostSource, Policy, PolicyMode};
 
-/// What a plan reserves by, where a body tells the cost.
+/// What a plan reserves by, if a body tells the cost.
 #[derive(Clone, Copy, Debug)]
 pub enum Reserve<'n> {
     /// What was read of the request.
     Read(&'n Numbers),
-    /// What its head says: the smallest reserve that its body could make.
+    /// What the request's head says: it gives the smallest reserve that the body could lead to.
     Unread(&'n Numbers),
 }
 
-/// Returns what a request is charged first, and at which prices.
+/// Returns what a request is charged when it is decided, and at which prices.
 ///
 /// # Errors
-/// What refuses it if its policy refuses: what its client says of the cost is no plain decimal, or has no price.
+/// What refuses it if its policy enforces: the cost that its client states is not a plain decimal, or has no price.
 pub(super) fn cost(
     policy: &Policy,
     applied: &AppliedPolicy,
@@ -47,7 +47,7 @@ pub(super) fn cost(
     }
 }
 
-/// Returns what a request costs by its head; none if what the client says of it is no plain decimal.
+/// Returns what a request costs by its head; none if the cost that the client states is not one plain decimal.
 fn header_cost(policy: &Policy, applied: &AppliedPolicy, headers: &HeaderMap) -> Option<u64> {
     let reported = policy.reported_cost.as_ref();
     let Some(reported) = reported.and_then(|reported| reported.header_of(CostSource::Request))

@@ -8,11 +8,11 @@ use crate::snapshot::PolicyQuota;
 pub struct LimitInfo<'s> {
     /// The quota.
     pub quota: &'s PolicyQuota,
-    /// What it decided.
+    /// What the quota decided.
     pub decision: Decision,
 }
 
-/// Returns the quota with the smallest share left; the first one if several are equal. Those without a
+/// Returns the quota with the smallest share left; the first one if several are equal. Quotas without a
 /// window are left out.
 pub fn tightest<'s>(infos: impl Iterator<Item = LimitInfo<'s>>) -> Option<LimitInfo<'s>> {
     let infos = infos.filter(|info| info.quota.quota.has_window());

@@ -12,7 +12,7 @@ use crate::request::{Facts, redacted};
 use crate::store::StoreVerdict;
 
 impl Limiter<'_> {
-    /// Notes a client that a policy knows.
+    /// Notes a client that a policy has identified.
     pub(super) fn note_client(&self, policy: PolicyIndex, client: PartitionId, facts: &Facts<'_>) {
         if let Some(notes) = &self.notes {
             let known = &self.snapshot.policies[policy];
@@ -20,7 +20,7 @@ impl Limiter<'_> {
         }
     }
 
-    /// Notes whom policies refuse without asking a quota.
+    /// Notes clients that policies block, for which no quota is asked.
     pub(super) fn note_blocked(&self, planned: &Planned<'_>, facts: &Facts<'_>) {
         let Some(notes) = &self.notes else {
             return;
@@ -45,7 +45,7 @@ impl Limiter<'_> {
         let StoreVerdict::Decided { verdict, .. } = outcome else {
             return;
         };
-        // A share of a quota says nothing of the whole.
+        // Without the store, decisions are about this node's share of a quota and say nothing of the whole quota.
         let is_whole = verdict.admit && !decided.is_degraded;
         for (of, own) in planned.own_quotas() {
             let result = &decided.policies[of];
@@ -90,7 +90,7 @@ impl Limiter<'_> {
         notes.top[policy].note(notes.seen.worker(), request, name);
     }
 
-    /// Returns how a policy's client is shown. That is asked once for a slot of a table, not per request.
+    /// Returns how a policy's client is shown. This is called once for a slot of a table, not per request.
     #[cold]
     fn shown_client(&self, policy: PolicyIndex, facts: &Facts<'_>) -> Box<str> {
         let partition = &self.snapshot.policies[policy].partition;
@@ -101,7 +101,7 @@ impl Limiter<'_> {
 }
 
 impl Decided {
-    /// Yields whose units were noted and are others now: the policy, the client, and how they have changed.
+    /// Yields the noted units that have changed since: the policy, the client, and the change.
     pub fn changed_units(&self) -> impl Iterator<Item = (PolicyIndex, PartitionId, Adjustment)> {
         self.noted.iter().filter_map(|noted| {
             let policy = &self.policies[noted.of];
@@ -118,7 +118,7 @@ impl Decided {
 /// A quota, and what it decided.
 type Answered<'q> = (&'q Quota, &'q Decision);
 
-/// Returns the one of two of which the smaller part is left.
+/// Returns the one of two quotas that has the smaller share left.
 fn tighter<'q>(one: Answered<'q>, other: Answered<'q>) -> Answered<'q> {
     let left = |of: Answered<'_>, capacity_of: Answered<'_>| {
         u128::from(of.1.remaining) * u128::from(capacity_of.0.capacity())

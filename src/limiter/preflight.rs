@@ -1,4 +1,4 @@
-//! What holds for a CORS preflight of the policies of its route, which do not decide it.
+//! A CORS preflight is refused if its route's policies block its client, although they do not decide it otherwise.
 
 use super::context::Limiter;
 use super::decided::{Admission, Decided, PolicyResult};
@@ -7,8 +7,8 @@ use crate::request::{Facts, Identified, has_all, partition_id};
 use crate::snapshot::{AppliedPolicy, Grant, PolicyMode};
 
 impl Limiter<'_> {
-    /// Refuses a preflight whose client one of these policies blocks, as far as the policy can tell from the
-    /// preflight who that is.
+    /// Refuses a preflight if one of these policies blocks its client, as far as the preflight tells the policy who the
+    /// client is.
     pub fn refuse_blocked(
         &self,
         policies: &[AppliedPolicy],

@@ -1,4 +1,4 @@
-//! What a request would be decided, for somebody who asks: its plan as [`Limiter::decide`] makes it, and what the
+//! What would be decided about a request that is only looked at: its plan as [`Limiter::decide`] makes it, and what the
 //! store would answer. Nothing is spent.
 
 use std::cell::RefCell;
@@ -16,7 +16,7 @@ use crate::request::Facts;
 use crate::snapshot::{AppliedPolicy, PolicyQuota};
 use crate::store::{Charge, PeekedCheck, Session, StoreVerdict};
 
-/// What a request would be decided.
+/// A plan that is made to be looked at, and what would be decided about its request.
 #[derive(Debug)]
 pub struct Preview<'s> {
     planned: Planned<'s>,
@@ -31,9 +31,9 @@ pub struct PreviewedQuota<'s> {
     pub of: usize,
     /// The quota.
     pub quota: &'s PolicyQuota,
-    /// Whether it is tried beside the policy's own.
+    /// Whether it is tried beside the policy's own quotas.
     pub is_candidate: bool,
-    /// Whose it is.
+    /// The partition that the quota is counted for.
     pub partition_id: PartitionId,
 }
 
@@ -42,13 +42,13 @@ pub struct PreviewedQuota<'s> {
 pub enum PeekedCost {
     /// None, so that the answer is what is left now.
     Nothing,
-    /// Those that the request is charged first.
+    /// Those that the request is charged when it is decided.
     Request,
 }
 
 impl<'l> Limiter<'l> {
-    /// Plans a request to which these policies apply, as it is planned when it is decided. `reserve` is what is
-    /// known of its body, on routes that read bodies.
+    /// Plans a request to which these policies apply, in the same way as when it is decided. `reserve` is what is known
+    /// of its body, on routes that read bodies.
     pub fn preview(
         &self,
         policies: &[AppliedPolicy],
@@ -75,7 +75,8 @@ impl<'l> Limiter<'l> {
         }
     }
 
-    /// As [`preview`](Self::preview), for a preflight that these policies decide, and no other ones.
+    /// Like [`preview`](Self::preview), for a preflight: `policies` decide it unless one of `of_route` blocks its
+    /// client.
     pub fn preview_preflight(
         &self,
         policies: &[AppliedPolicy],
@@ -95,13 +96,13 @@ impl<'l> Limiter<'l> {
 }
 
 impl<'s> Preview<'s> {
-    /// Returns what refuses the request before any quota is asked.
+    /// Returns the admission that refuses the request before any quota is asked, if one does.
     pub fn refused(&self) -> Option<Admission> {
         self.refused
     }
 
-    /// Returns what is known of each policy. If the request is refused, policies that follow the one that refuses
-    /// are not in it.
+    /// Returns what is known of each policy. If the request is refused, the policies after the one that refuses are
+    /// missing.
     pub fn decided(&self) -> &Decided {
         &self.decided
     }
@@ -119,7 +120,7 @@ impl<'s> Preview<'s> {
             })
     }
 
-    /// Says what the store would answer each quota of the plan.
+    /// Returns what the store would answer for each quota of the plan.
     pub async fn peek(&self, store: &Session, cost: PeekedCost) -> SmallVec<[PeekedCheck; 4]> {
         let checks = self.planned.checks.iter().map(|check| Check {
             cost: match cost {
@@ -135,7 +136,7 @@ impl<'s> Preview<'s> {
         store.peek_checks(&checks).await
     }
 
-    /// Decides the request by what each quota of the plan was peeked at, for the request's cost.
+    /// Decides the request by `peeked`, the answers that the quotas of its plan gave for its cost.
     pub fn decide(&mut self, limiter: &Limiter<'_>, peeked: &[PeekedCheck]) -> Admission {
         if let Some(refused) = self.refused {
             return refused;
@@ -179,7 +180,7 @@ impl<'s> Preview<'s> {
     }
 }
 
-/// The states of a plan's quotas as they were peeked at: nothing is charged.
+/// The peeked answers of a plan's quotas, as a ledger: nothing is charged.
 struct PeekedLedger<'p>(&'p [PeekedCheck]);
 
 impl PeekedLedger<'_> {

@@ -1,4 +1,4 @@
-//! What is known when a client's use of a quota reaches a threshold, and who notes it.
+//! What is known when a client's use of a quota reaches a threshold, and the observer that notes it.
 
 use std::fmt::Debug;
 
@@ -8,20 +8,20 @@ use crate::snapshot::{Policy, PolicyQuota, Threshold};
 
 /// Notes thresholds that clients reach.
 pub trait ThresholdObserver: Debug {
-    /// Notes one. It may be called for each request of a client that stays there.
+    /// Notes a threshold that is reached. It may be called for each request of a client that stays at or above it.
     fn reached(&self, reached: &ReachedThreshold<'_>);
 }
 
 /// A client's use of a quota that has reached a threshold.
 #[derive(Clone, Copy, Debug)]
 pub struct ReachedThreshold<'r> {
-    /// Which threshold.
+    /// The threshold.
     pub threshold: Threshold,
-    /// Of which policy.
+    /// The policy that the threshold belongs to.
     pub policy: &'r Policy,
-    /// Which of its quotas.
+    /// The policy's quota whose use reached the threshold.
     pub quota: &'r PolicyQuota,
-    /// What was asked.
+    /// The check that was decided.
     pub check: &'r Check<'r>,
     /// What the quota decided.
     pub decision: &'r Decision,

@@ -25,18 +25,18 @@ pub struct ResponseFacts<'a> {
     pub status: StatusCode,
     /// What kept the upstream from answering, if the gateway answers in its place.
     pub fault: UpstreamFault,
-    /// The upstream's fields; none if the gateway answers.
+    /// The upstream's header fields; none if the gateway answers.
     pub headers: Option<&'a HeaderMap>,
 }
 
-/// Where charges are settled, and what comes back of them is counted.
+/// Where charges are settled, and where units that come back are counted.
 #[derive(Clone, Copy, Debug)]
 pub struct Settler<'a> {
-    /// The way to the store.
+    /// The session that settles the charges.
     pub store: &'a Session,
-    /// What counts for each policy of the snapshot.
+    /// The metrics of each policy of the snapshot.
     pub metrics: &'a TiSlice<PolicyIndex, PolicyMetrics>,
-    /// Which worker counts.
+    /// The worker that counts.
     pub worker: WorkerIndex,
 }
 
@@ -59,7 +59,7 @@ impl Decided {
         let mut adjustments = SmallVec::<[Adjustment; 4]>::new();
         for (index, decision) in PlanPolicy::all().zip(&mut self.policies) {
             let policy = &snapshot.policies[decision.policy];
-            // What exceeds a plan was not charged, and is billed by what it costs.
+            // A marked request was not charged, but is billed by what it costs.
             let is_billed = decision.outcome == PolicyOutcome::Marked;
             adjustments.push(if charge.is_charged(index) || is_billed {
                 decision.settle(policy, answer)
@@ -74,8 +74,8 @@ impl Decided {
         }
     }
 
-    /// Settles what was reserved for a request of `route` whose answer has ended, as `numbers` and the `end` of
-    /// that answer say.
+    /// Settles what was reserved for a request of `route` whose answer has ended, by `numbers` and the `end` of that
+    /// answer.
     pub fn settle_bodies(
         &mut self,
         route: &Route,
@@ -100,7 +100,7 @@ impl Decided {
         (settler.store).refund_later(&mut charge, adjustment, refund);
     }
 
-    /// Gives back what a request spent that is not delayed because there is no place.
+    /// Gives back what a request spent that is refused because too many requests are being delayed already.
     pub fn give_back(&mut self, store: &Session) {
         for decision in &mut self.policies {
             decision.cost = 0;
@@ -125,7 +125,7 @@ impl Decided {
         }
     }
 
-    /// Adjusts the charge, of which the rest still stands.
+    /// Adjusts the charge, and what the client is told. The charge keeps what is still spent.
     fn adjust(
         &mut self,
         store: &Session,
@@ -141,7 +141,7 @@ impl Decided {
         store.refund_later(charge, adjustment, refund);
     }
 
-    /// Says what comes back to the policies that admitted.
+    /// Returns the units that come back to the policies that admitted.
     fn refund(&self, settler: &Settler<'_>, adjustments: &[Adjustment]) -> Refund {
         let mut refund = Refund::default();
         for (decision, adjustment) in self.policies.iter().zip(adjustments) {
@@ -156,7 +156,7 @@ impl Decided {
 }
 
 impl PolicyResult {
-    /// Says how this policy's reservation is adjusted, if it made one, and notes it.
+    /// Returns how this policy's reservation is adjusted, if it made one, and notes what it was settled to.
     fn settle_body(
         &mut self,
         route: &Route,
@@ -179,7 +179,7 @@ impl PolicyResult {
         self.adjustment(reserved)
     }
 
-    /// Says how a charge is adjusted to the cost.
+    /// Returns the adjustment that turns the charged units into the cost.
     fn adjustment(&self, charged: u64) -> Adjustment {
         if self.cost > charged {
             Adjustment::Spend(self.cost - charged)
@@ -188,7 +188,7 @@ impl PolicyResult {
         }
     }
 
-    /// Says how this policy's charge is adjusted, and notes it.
+    /// Returns how this policy's charge is adjusted to the answer, and notes the cost.
     fn settle(&mut self, policy: &Policy, answer: &ResponseFacts<'_>) -> Adjustment {
         let charged = self.cost;
         let counted = policy.counted_answers.as_ref();
@@ -206,7 +206,7 @@ impl PolicyResult {
         self.adjustment(charged)
     }
 
-    /// Reads what the upstream tells of the cost, if it is asked.
+    /// Reads the cost that the upstream reports, if the policy takes it from a response header.
     fn reported_by(&mut self, policy: &Policy, headers: &HeaderMap) -> Option<u64> {
         let reported = policy
             .reported_cost

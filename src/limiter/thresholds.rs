@@ -1,9 +1,9 @@
 //! `notify`: finds out when a client's use of a quota reaches a threshold.
 //!
 //! A decision on an exact quota says what is left after the request, and so what was left before it: only the request
-//! that reaches the threshold counts, whichever gateway decides it. Of leased and synced quotas a gateway hears what others
-//! spent now and then, and where costs are reported later or refused requests count, a threshold may be reached between
-//! two admitted requests: there each request at or above the threshold counts.
+//! that reaches the threshold counts, whichever gateway decides it. For leased and synced quotas a gateway hears only
+//! now and then what others spent, and where costs are reported later or refused requests count, a threshold may be
+//! reached between two admitted requests: there each request at or above the threshold counts.
 
 use std::ops::Range;
 
@@ -16,8 +16,8 @@ use crate::request::{Facts, redacted};
 use crate::snapshot::Threshold;
 
 impl Limiter<'_> {
-    /// Has the thresholds noted that an admitted request reaches of a policy's own quotas, which are those checks of the
-    /// plan; `result` is what came of them.
+    /// Tells the observer which thresholds an admitted request reaches in a policy's own quotas, which are the checks
+    /// `own` of the plan; `result` is what the policy did.
     pub(super) fn observe_thresholds(
         &self,
         (planned, own): (&Planned<'_>, Range<usize>),
@@ -65,7 +65,7 @@ fn is_at(threshold: Threshold, check: &Check<'_>, decision: &Decision) -> bool {
     used(check, decision) >= threshold.units_of(check.quota.capacity())
 }
 
-/// Says whether it was before it.
+/// Says whether the quota was used up to the threshold already before the request.
 fn was_at(threshold: Threshold, check: &Check<'_>, decision: &Decision) -> bool {
     let before = used(check, decision).saturating_sub(check.cost);
     before >= threshold.units_of(check.quota.capacity())

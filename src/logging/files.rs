@@ -8,9 +8,9 @@ use super::sink::Sink;
 /// The files of the log.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogFiles<'p> {
-    /// Where events go; none means standard output.
+    /// Where events go; `None` means standard output.
     pub events: Option<&'p Path>,
-    /// Where the access log goes; none means where events go.
+    /// Where the access log goes; `None` means where events go.
     pub access: Option<&'p Path>,
 }
 
@@ -18,7 +18,7 @@ pub struct LogFiles<'p> {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot open the log {} ({key})", file.display())]
 pub struct LogFileError {
-    /// The key that names the file.
+    /// Key of the configuration that names the file.
     pub key: &'static str,
     /// The file.
     pub file: PathBuf,

@@ -1,8 +1,8 @@
-//! Events of the gateway itself: what an operator must know, never a line per request.
+//! Events of the gateway itself: what an operator must know, but never a line for each request.
 //!
-//! Events go to the same [`Output`] as the access log, as text for people or one JSON object a
-//! line. Level and shape can change while the gateway runs. What libraries say of each frame or byte is
-//! no event of the gateway's, at any level.
+//! Events go to the same [`Output`] as the access log, as text for people or as one JSON object on each line. Level and
+//! shape can change while the gateway runs. Events of libraries, some of which would log each frame or byte, are left
+//! out at every level.
 
 mod files;
 mod output;
@@ -54,7 +54,7 @@ struct EventFormat {
 }
 
 impl Logging {
-    /// Makes a subscriber that writes events to `output`, to be installed once per process.
+    /// Makes a subscriber that writes events to `output`. It is to be installed once per process.
     pub fn new(output: Output, level: Level, format: LogFormat) -> (Self, impl Subscriber) {
         let (filter, level) = reload::Layer::new(LevelFilter::from_level(level));
         let shape = EventFormat {
@@ -72,7 +72,7 @@ impl Logging {
         let kept = Layer::new()
             .event_format(shape.json.clone())
             .with_writer(recent.clone())
-            // Below are addresses of clients.
+            // Less severe events contain addresses of clients.
             .with_filter(filter_fn(|event| {
                 *event.level() <= Level::INFO && event.target() != NAMES_CLIENTS
             }));
@@ -90,7 +90,7 @@ impl Logging {
         (logging, subscriber)
     }
 
-    /// Returns the last events.
+    /// Returns the recent events.
     pub fn recent(&self) -> &RecentEvents {
         &self.recent
     }
@@ -103,17 +103,16 @@ impl Logging {
     }
 }
 
-/// The target of events that name clients, which whoever asks for the last events is not shown.
+/// Target of events that name clients, which are not kept among the recent events.
 pub const NAMES_CLIENTS: &str = concat!(env!("CARGO_CRATE_NAME"), "::clients");
 
-/// Whether an event is the gateway's, and not a library's.
+/// Whether an event is the gateway's own, not a library's.
 fn is_own(event: &Metadata<'_>) -> bool {
     let path = event.target().strip_prefix(env!("CARGO_CRATE_NAME"));
     path.is_some_and(|path| path.is_empty() || path.starts_with("::"))
 }
 
-/// Says which shape the lines have: the configured one; otherwise text on a terminal and JSON
-/// elsewhere.
+/// Returns the shape of log lines: the configured one, otherwise text on a terminal and JSON elsewhere.
 pub fn format_of(configured: Option<LogFormat>, file: Option<&Path>) -> LogFormat {
     configured.unwrap_or_else(|| {
         if file.is_none() && io::stdout().is_terminal() {

@@ -1,9 +1,8 @@
 //! Where log lines go: standard output or files, written by one thread.
 //!
-//! Whoever has lines hands them over through a bounded queue and never waits. Lines that do not
-//! fit, or that the file system refuses, are dropped and counted. Access-log blocks may take only
-//! part of the queue, so that a flood of requests cannot crowd out the line that says why. They may
-//! have a file of their own; otherwise they go where events go.
+//! Lines are handed over through a bounded queue, without ever waiting. Lines that do not fit, or that the file system
+//! refuses, are dropped and counted. Access-log blocks may take only part of the queue, so that a flood of requests
+//! cannot crowd out the event that explains it. They may have a file of their own; otherwise they go where events go.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -24,13 +23,13 @@ pub struct Output {
     shared: Arc<OutputState>,
 }
 
-/// Why an [`Output`] cannot be had.
+/// Why an [`Output`] cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub enum OutputError {
     /// A file cannot be opened.
     File(#[from] LogFileError),
-    /// The system gave no thread.
+    /// The system cannot start the thread.
     Thread(#[from] io::Error),
 }
 
@@ -42,13 +41,13 @@ pub struct EventWriter<'o>(&'o Output);
 struct OutputState {
     access_blocks_queued: AtomicUsize,
     lines_dropped: Arc<AtomicU64>,
-    /// How many of them had no room in the queue, and are still to be told of.
+    /// Dropped lines that had no room in the queue, and that have not been reported yet.
     lines_crowded_out: AtomicU64,
-    /// What the thread writes to from the next block on.
+    /// What the thread writes to from the next message on.
     next_sinks: Mutex<NextSinks>,
 }
 
-/// What takes the place of sinks; none: nothing.
+/// Sinks that replace those in use; `None` leaves one as it is.
 #[derive(Debug, Default)]
 struct NextSinks {
     events: Option<Sink>,
@@ -66,16 +65,16 @@ enum AccessSink {
 enum Message {
     Events(Block),
     Access(Block),
-    /// There are new sinks.
+    /// There are new sinks to write to.
     Reopened,
-    /// Everything before this must be written, and then confirmed.
+    /// A request to confirm that everything before this message is written.
     Flush(SyncSender<()>),
 }
 
-/// What the thread owns.
+/// What the writing thread owns.
 struct Thread {
     events: Destination,
-    /// Where the access log goes, if not where events go.
+    /// Where the access log goes, if not to where events go.
     access: Option<Destination>,
     shared: Arc<OutputState>,
 }
@@ -84,15 +83,15 @@ impl Output {
     /// Opens `files`, and starts the thread that writes to them.
     ///
     /// # Errors
-    /// A file cannot be opened for appending, or no thread can be started.
+    /// If a file cannot be opened for appending, or the thread cannot be started.
     pub fn open(files: LogFiles<'_>) -> Result<Self, OutputError> {
         let (events, access) = (files.open_events()?, files.open_access()?);
         Ok(Self::start(events, access)?)
     }
 
-    /// Opens `files` again by their names, or opens other ones; what is queued may go to either.
+    /// Opens `files` again by their names, or opens other ones; lines in the queue may go to the old or the new.
     ///
-    /// Returns those that cannot be opened: their lines go where they went before.
+    /// Returns the files that cannot be opened: their lines go where they went before.
     pub fn reopen(&self, files: LogFiles<'_>) -> Vec<LogFileError> {
         let (events, access) = (files.open_events(), files.open_access());
         let mut failed = Vec::new();
@@ -106,21 +105,21 @@ impl Output {
         next.events = events.or(next.events.take());
         next.access = access.or(next.access.take());
         drop(next);
-        // A full queue keeps the thread awake, so it will see the sinks without being told.
+        // A full queue keeps the thread awake, so it sees the sinks without this message.
         let _ = self.queue.try_send(Message::Reopened);
         failed
     }
 
-    /// Waits until everything handed over so far is written, but for a few seconds at most.
+    /// Waits until everything handed over so far is written, for a few seconds at most.
     ///
-    /// For the end of the process; blocks its thread.
+    /// To be called at the end of the process, because it blocks the thread.
     pub fn flush(&self) {
         let (confirm, confirmed) = sync_channel(1);
         let mut message = Message::Flush(confirm);
         for _ in 0..FLUSH_TRIES {
             match self.queue.try_send(message) {
                 Ok(()) => {
-                    // An output that is stuck or gone is not waited for any longer.
+                    // Do not wait any longer for an output that is stuck or gone.
                     let _ = confirmed.recv_timeout(FLUSH_TIMEOUT);
                     return;
                 }
@@ -135,7 +134,7 @@ impl Output {
         Arc::clone(&self.shared.lines_dropped)
     }
 
-    /// Hands a block of the access log over, or drops it.
+    /// Hands over a block of the access log, or drops it.
     pub(crate) fn access(&self, block: Block) {
         if self.shared.access_blocks_queued.load(Relaxed) >= ACCESS_BLOCKS_MAX {
             self.shared.crowded_out(block.lines);
@@ -201,20 +200,20 @@ impl Thread {
                     self.write_access(&block);
                 }
                 Message::Reopened => {}
-                // Whoever waited may have given up.
+                // The thread that waited may have given up.
                 Message::Flush(confirm) => drop(confirm.send(())),
             }
         }
     }
 
-    /// Waits for the next message; none if there will be none.
+    /// Waits for the next message; `None` if no more can come.
     fn next(&self, messages: &Receiver<Message>) -> Option<Message> {
         match messages.try_recv() {
             Ok(message) => return Some(message),
             Err(TryRecvError::Disconnected) => return None,
             Err(TryRecvError::Empty) => {}
         }
-        // All that was queued is written, so there is room again.
+        // Everything that was queued is written, so there is room again.
         let lines = self.shared.lines_crowded_out.swap(0, Relaxed);
         if lines > 0 {
             say(format_args!(
@@ -279,16 +278,16 @@ fn unsent(error: TrySendError<Message>) -> Message {
     }
 }
 
-/// Most blocks that wait to be written; access-log blocks are 8 KiB or little more.
+/// Most blocks that wait to be written; an access-log block has 8 KiB or little more.
 const BLOCKS_MAX: usize = 320;
 
-/// How many of them may be the access log's: 2 MiB.
+/// How many of the [`BLOCKS_MAX`] may be the access log's: 2 MiB.
 const ACCESS_BLOCKS_MAX: usize = 256;
 
 /// How long the end of the process waits for room in the queue, and then for the output.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How often a full queue is tried within that time.
+/// How many times a full queue is tried within [`FLUSH_TIMEOUT`].
 const FLUSH_TRIES: u32 = 100;
 
 #[cfg(test)]
@@ -359,7 +358,7 @@ mod tests {
             assert_eq!(keys, Vec::from_iter(failed));
         }
         output.flush();
-        // What failed to be opened left the access log where it was.
+        // If a file could not be opened, the access log stayed where it was.
         let events = "event\nevent\nevent\naccess\nevent\n";
         let expected = [events, "access\n", "access\naccess\n"];
         assert_eq!(read([&log, &first, &second]), expected);

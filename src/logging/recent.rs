@@ -1,4 +1,4 @@
-//! The last events, for whoever asks what has happened: few, and none of a single request.
+//! The most recent events, for operators who ask what has happened. They are few, and none is about a single request.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -7,25 +7,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::broadcast;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// The last events, each a line of JSON; all clones are the same.
+/// The most recent events, each a line of JSON; clones share them.
 #[derive(Clone, Debug)]
 pub struct RecentEvents {
     kept: Arc<Mutex<VecDeque<Arc<str>>>>,
     added: broadcast::Sender<Arc<str>>,
 }
 
-/// Takes one event, in one piece.
+/// Takes one event, in a single write.
 #[derive(Debug)]
 pub struct RecentWriter<'e>(&'e RecentEvents);
 
 impl RecentEvents {
-    /// Returns them, the oldest first.
+    /// Returns the events, the oldest first.
     pub fn lines(&self) -> Vec<Arc<str>> {
         self.events().iter().cloned().collect()
     }
 
-    /// Returns them, and what receives those that follow. Whoever falls behind by more than [`EVENTS_MAX`] misses
-    /// some.
+    /// Returns the events, and a receiver of those that follow. A receiver that falls behind by more than
+    /// [`EVENTS_MAX`] misses some.
     pub fn follow(&self) -> (Vec<Arc<str>>, broadcast::Receiver<Arc<str>>) {
         let events = self.events();
         let lines = events.iter().cloned().collect();
@@ -63,7 +63,7 @@ impl Write for RecentWriter<'_> {
         }
         let event: Arc<str> = Arc::from(text.trim_end());
         events.push_back(Arc::clone(&event));
-        // Usually nobody follows. Under the lock, so that who begins to follow misses none.
+        // Usually nobody follows. It is sent under the lock, so that a new follower misses none.
         let _ = self.0.added.send(event);
         Ok(line.len())
     }
@@ -73,10 +73,10 @@ impl Write for RecentWriter<'_> {
     }
 }
 
-/// How many events are kept.
+/// Most events that are kept.
 const EVENTS_MAX: usize = 200;
 
-/// Most bytes that are kept of one.
+/// Most bytes that are kept of an event.
 const EVENT_BYTES_MAX: usize = 4096;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! What the log is written to, and whether that works.
+//! What the log is written to, and whether writing works.
 //!
-//! A log that cannot be written says so on standard error, once, and how many lines are lost when it can be
-//! written again.
+//! If the log cannot be written, a line on standard error says so, once; another one says how many lines are lost when
+//! the log can be written again.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -22,13 +22,13 @@ pub(super) struct Sink {
     name: Box<str>,
 }
 
-/// A sink, and what became of the lines so far.
+/// A sink, and the state of writing to it.
 #[derive(Debug)]
 pub(super) struct Destination {
     sink: Sink,
     /// Whether the last block broke off, possibly within a line.
     is_torn: bool,
-    /// Lines that are lost since it failed; none if it works.
+    /// Lines that were lost since writing failed; `None` if it works.
     lines_lost: Option<u64>,
 }
 
@@ -73,9 +73,9 @@ impl Destination {
         self.is_torn = false;
     }
 
-    /// Writes a block, and returns how many lines are lost of it. Part of them may have been written.
+    /// Writes a block, and returns how many lines are lost: all if that fails, though some may have been written.
     pub(super) fn write(&mut self, block: &Block) -> u64 {
-        // A line that broke off is ended first, so that it spoils only itself.
+        // Ends a line that broke off, so that it spoils only itself.
         let mended = if self.is_torn {
             self.sink.write_all(b"\n")
         } else {
@@ -106,8 +106,8 @@ impl Destination {
     }
 }
 
-/// Tells standard error what the log cannot tell.
+/// Writes to standard error what the log cannot say.
 pub(super) fn say(message: fmt::Arguments<'_>) {
-    // If that is gone too, there is nobody left to tell.
+    // If standard error is gone, too, nobody can be told.
     let _ = writeln!(io::stderr(), "tollgate: {message}");
 }

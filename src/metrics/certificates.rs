@@ -8,15 +8,15 @@ use prometheus_client::encoding::DescriptorEncoder;
 
 use super::text::gauges;
 
-/// Asks for each certificate's listener, its name and when it expires, at every scrape.
+/// Calls a function at every scrape for each certificate's listener, name and expiry.
 #[derive(Default)]
 pub(super) struct Certificates(OnceLock<Box<dyn Fn() -> Vec<CertificateEnd> + Send + Sync>>);
 
-/// In seconds since 1970.
+/// A certificate's listener, its name, and when it expires, in seconds since 1970.
 type CertificateEnd = (Arc<str>, Box<str>, i64);
 
 impl Certificates {
-    /// Asks `certificates` at every scrape; the first call counts.
+    /// Calls `certificates` at every scrape. Only the first observer counts.
     pub(super) fn observe(
         &self,
         certificates: impl Fn() -> Vec<(Arc<str>, Box<str>, i64)> + Send + Sync + 'static,
@@ -24,8 +24,7 @@ impl Certificates {
         let _ = self.0.set(Box::new(certificates));
     }
 
-    /// Renders when they expire. Of several certificates of one name, the one that expires
-    /// first counts.
+    /// Renders when the certificates expire. If a listener has several of one name, the one that expires first counts.
     pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
         let Some(certificates) = self.0.get() else {
             return Ok(());

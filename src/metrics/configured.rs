@@ -1,4 +1,4 @@
-//! The configuration in force, for metrics: which it is, since when, and the quotas in it.
+//! The configuration in force, for metrics: which one it is, since when, and its quotas.
 
 use std::fmt::Error;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,13 +9,13 @@ use prometheus_client::metrics::MetricType;
 use super::text::{gauge, gauges};
 use crate::clock::{Micros, Timestamp};
 
-/// What is known of the configuration.
+/// What is known about the configuration in force.
 #[derive(Debug, Default)]
 pub(super) struct Configured(Mutex<ConfiguredState>);
 
 #[derive(Debug, Default)]
 struct ConfiguredState {
-    /// None before the first configuration is in force.
+    /// The configuration in force; `None` before the first one is.
     in_force: Option<ConfigInfo>,
     is_rejected: bool,
     quotas: Vec<ConfiguredQuota>,
@@ -24,9 +24,9 @@ struct ConfiguredState {
 /// A configuration that is in force.
 #[derive(Clone, Debug)]
 pub struct ConfigInfo {
-    /// Tells it from others.
+    /// Hash that identifies the configuration.
     pub hash: Box<str>,
-    /// Since when, in wall time.
+    /// When the configuration came into force, by wall time.
     pub since: Timestamp,
 }
 
@@ -37,11 +37,11 @@ pub struct ConfiguredQuota {
     pub policy: Arc<str>,
     /// The quota's name, as clients are told it.
     pub quota: Box<str>,
-    /// Units per window, or in flight.
+    /// Units of the quota per window, or in flight.
     pub units: u64,
-    /// The window; none of units in flight.
+    /// Length of the window; `None` if the quota has none, as one of units in flight.
     pub window: Option<Micros>,
-    /// By how many units clients may exceed it because gateways hold units ahead; none if none do.
+    /// Units by which clients may exceed a leased or synced quota at most; `None` for other quotas.
     pub overshoot: Option<u64>,
 }
 
@@ -64,7 +64,7 @@ impl Configured {
         self.with(|state| state.is_rejected = true);
     }
 
-    /// Renders all of it.
+    /// Renders the series of the configuration.
     pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
         self.with(|state| state.encode(encoder))
     }

@@ -1,10 +1,10 @@
-//! How long requests take, by route, in constant memory: a histogram for each of the busiest routes, one for
-//! those that no route took, and one for all others.
+//! How long requests take, by route, in constant memory: a histogram for each of the busiest routes, one for requests
+//! that no route took, and one for all other routes.
 //!
-//! A route knows its place among the histograms, and a request adds to that place's counters. At most once a
-//! minute, while metrics are rendered anyway, a route that has become much busier than one with a place takes
-//! it over: the old series ends and a new one begins at 0. Counters never go back, so what a place counted for
-//! its earlier routes is remembered and subtracted.
+//! A route knows its place among the histograms, and a request is counted at that place. At most once a minute, while
+//! metrics are rendered anyway, a route that has become much busier than one with a place takes its place over: the old
+//! series ends, and a new one begins at 0. Counters never decrease, so what a place counted for its earlier routes is
+//! remembered and subtracted.
 
 use std::fmt::Error;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -39,9 +39,9 @@ struct DurationCounters {
 
 #[derive(Debug)]
 struct PlaceTable {
-    /// By place.
+    /// The route that has each place, if any.
     holders: Vec<Option<PlaceHolder>>,
-    /// What each place had counted when its holder came.
+    /// What each place had counted when its route took it.
     before: Vec<DurationSums>,
     ranked: Option<Instant>,
 }
@@ -53,7 +53,7 @@ struct PlaceHolder {
     ranking: Weak<RouteRanking>,
 }
 
-/// Counters of all workers.
+/// Sums of the counters of all workers.
 #[derive(Clone, Copy, Debug, Default)]
 struct DurationSums {
     counts: [u64; BUCKETS],
@@ -67,10 +67,10 @@ pub(super) struct RouteTotal<'r> {
     pub(super) requests: u64,
 }
 
-/// How much time passes at least between two rankings.
+/// Least time between two rankings.
 const RANKING_PERIOD: Duration = Duration::from_mins(1);
 
-/// A route must have had more than this many times the requests of the one whose place it takes.
+/// A route takes another's place only if it had more than this many times as many requests.
 const BUSIER_TIMES: u64 = 2;
 
 impl RouteDurations {
@@ -85,7 +85,7 @@ impl RouteDurations {
         }
     }
 
-    /// Counts a request of a route.
+    /// Counts a request of a route by how long it took.
     pub(super) fn took(&self, worker: WorkerIndex, route: &RouteMetrics, took: Micros) {
         let place = route.ranking.place.load(Relaxed);
         let counters = &self.shards.of(worker).0[place];
@@ -96,7 +96,7 @@ impl RouteDurations {
         add(&counters.sum_us, took.0);
     }
 
-    /// Gives free places to these routes, in their order, as long as there are any.
+    /// Gives free places to those of these routes that have none, in their order, as long as there are any.
     pub(super) fn give_free_places(&self, routes: &[(&Arc<str>, RouteMetrics)]) {
         let mut places = self.places();
         let without =
@@ -106,13 +106,13 @@ impl RouteDurations {
         }
     }
 
-    /// Gives places to the routes that had the most requests since the latest ranking, unless that was a
-    /// moment ago.
+    /// Gives places to the routes that had the most requests since the latest ranking. If there are more routes than
+    /// places, it does so at most once in a [`RANKING_PERIOD`].
     pub(super) fn rank(&self, routes: &[RouteTotal<'_>], now: Instant) {
         let mut places = self.places();
         let is_early =
             (places.ranked).is_some_and(|ranked| now.duration_since(ranked) < RANKING_PERIOD);
-        // Few routes get the places that those of an earlier file have left, as soon as these are free.
+        // If there are places for all routes, they get those of an earlier file's routes as soon as these are free.
         if is_early && routes.len() > ROUTES_MAX {
             return;
         }
@@ -146,8 +146,8 @@ impl RouteDurations {
         }
     }
 
-    /// Renders a histogram for each route that has a place, one for the others, and one for requests without
-    /// a route, under that label.
+    /// Renders a histogram for each route that has a place, one for the other routes, and one, with the label
+    /// `unrouted`, for requests without a route.
     pub(super) fn encode(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
@@ -174,9 +174,9 @@ impl RouteDurations {
         Ok(())
     }
 
-    /// Makes a route the holder of a place.
+    /// Gives a place to a route.
     fn place(&self, places: &mut PlaceTable, place: usize, name: &Arc<str>, route: &RouteMetrics) {
-        // A request that is being counted for the earlier holder at this moment may be counted for this one.
+        // A request that is being counted for the earlier route at this moment may be counted for the new one.
         places.before[place] = self.sums(place);
         places.holders[place] = Some(PlaceHolder {
             name: Arc::clone(name),
@@ -227,7 +227,7 @@ impl Default for DurationShard {
     }
 }
 
-/// The label of routes without a place; no route has this name.
+/// Label of routes without a place; no route has this name.
 const OTHERS_LABEL: &str = "other";
 
 #[cfg(test)]

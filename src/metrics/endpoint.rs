@@ -1,5 +1,5 @@
-//! What is counted per endpoint, and its text: requests, how long they take, failures, connections
-//! and health.
+//! What is counted per endpoint, and how it is rendered: requests, how long responses take, failures, connections and
+//! health.
 
 use std::fmt::Error;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(super) type EndpointName = (Arc<str>, Arc<str>);
 struct EndpointShard {
     began: AtomicU64,
     ended: AtomicU64,
-    /// Responses by how long they took: up to each of [`BOUNDS_US`], and longer.
+    /// Responses by how long their heads took: up to each of [`BOUNDS_US`], and longer.
     responses: [AtomicU64; BUCKETS],
     responses_us: AtomicU64,
     failures: [AtomicU64; EndpointFailure::ALL.len()],
@@ -48,17 +48,17 @@ impl EndpointMetrics {
         }
     }
 
-    /// Counts a request that begins at the endpoint.
+    /// Counts a request, or a retry of one, that begins at the endpoint.
     pub fn began(&self, worker: WorkerIndex) {
         add(&self.shards.of(worker).began, 1);
     }
 
-    /// Counts a request that began and has ended, whatever became of it.
+    /// Counts the end of a request that began, whatever became of it.
     pub fn ended(&self, worker: WorkerIndex) {
         add(&self.shards.of(worker).ended, 1);
     }
 
-    /// Returns how many requests the endpoint has now, over all workers.
+    /// Returns how many requests are in progress at the endpoint, over all workers.
     pub fn active(&self) -> u64 {
         (self.shards).current(|shard| &shard.began, |shard| &shard.ended)
     }
@@ -81,7 +81,7 @@ impl EndpointMetrics {
         add(&self.shards.of(worker).connections_opened, 1);
     }
 
-    /// Counts a connection that was made and has ended.
+    /// Counts the end of a connection that was made.
     pub fn connection_closed(&self, worker: WorkerIndex) {
         add(&self.shards.of(worker).connections_closed, 1);
     }
@@ -98,12 +98,12 @@ impl EndpointMetrics {
         add(&self.shards.of(worker).ejections, 1);
     }
 
-    /// Shows whether checks find it healthy.
+    /// Shows whether health checks find the endpoint healthy.
     pub fn set_healthy(&self, is_healthy: bool) {
         self.is_healthy.store(is_healthy, Relaxed);
     }
 
-    /// Shows whether it is ejected.
+    /// Shows whether the endpoint is ejected.
     pub fn set_ejected(&self, is_ejected: bool) {
         self.is_ejected.store(is_ejected, Relaxed);
     }
@@ -157,7 +157,7 @@ const GAUGES: [EndpointSeries; 4] = [
     ),
 ];
 
-/// Renders every endpoint's.
+/// Renders the series of every endpoint.
 pub(super) fn encode(
     encoder: &mut DescriptorEncoder<'_>,
     endpoints: &[(EndpointName, Arc<EndpointMetrics>)],

@@ -1,10 +1,10 @@
-//! The two forms of Prometheus' metrics: OpenMetrics, and the older text format; which of them a scraper
-//! wants, and how one is made of the other.
+//! The two formats of Prometheus metrics, OpenMetrics and the older text format: which of them a scraper wants, and how
+//! the text format is made from OpenMetrics.
 
 use http::HeaderMap;
 use http::header::ACCEPT;
 
-/// A form that metrics are written in.
+/// A format in which metrics are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exposition {
     /// OpenMetrics 1.0.0.
@@ -14,8 +14,8 @@ pub enum Exposition {
 }
 
 impl Exposition {
-    /// Returns the form that a request's `Accept` prefers (RFC 9110, section 12.5.1); the text format if it
-    /// prefers neither.
+    /// Returns the format that a request's `Accept` prefers (RFC 9110, section 12.5.1); the text format if it prefers
+    /// neither.
     pub fn accepted_by(headers: &HeaderMap) -> Self {
         let (mut open_metrics, mut text) = (0.0_f32, 0.0_f32);
         let values = headers.get_all(ACCEPT).iter();
@@ -47,7 +47,7 @@ impl Exposition {
         }
     }
 
-    /// Returns its media type.
+    /// Returns the media type of the format.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -56,8 +56,8 @@ impl Exposition {
     }
 }
 
-/// Makes the text format of OpenMetrics. Samples are the same. A counter and an info metric have the name of
-/// their samples, an info metric is a gauge, and there are no units and no end.
+/// Converts OpenMetrics to the text format. Samples are the same. Counters and info metrics take the names of their
+/// samples, info metrics become gauges, and there are no units and no end marker.
 pub(super) fn text_of(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len() + open_metrics.len() / 64);
     let mut help = None;
@@ -86,11 +86,11 @@ pub(super) fn text_of(open_metrics: &str) -> String {
     text
 }
 
-/// The versions of both that are written; 0.0.1 is what OpenMetrics was called before it was one, and differs
-/// in nothing that is used here.
+/// Versions of both formats that are accepted; 0.0.1 was OpenMetrics as a draft, and differs in nothing that is used
+/// here.
 const VERSIONS: [&str; 3] = ["1.0.0", "0.0.1", "0.0.4"];
 
-/// Reads a weight; one that is malformed is 0.
+/// Reads a weight; a malformed one counts as 0.
 fn weight_of(text: &str) -> f32 {
     let weight = text.parse().ok();
     let weight = weight.filter(|weight| (0.0..=1.0).contains(weight));

@@ -1,4 +1,4 @@
-//! What is counted per listener, and its text.
+//! What is counted per listener, and how it is rendered.
 
 use std::fmt::Error;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::shard::{Sharded, WorkerIndex};
 use super::text::{count, counters, gauges};
 use crate::fault::HandshakeFailure;
 
-/// What is counted per listener. A worker's connection may end on another thread, before the worker has it.
+/// What is counted per listener. A counter may have several writers: a connection may end before its worker has it.
 #[derive(Debug)]
 pub struct ListenerMetrics(Sharded<ListenerShard>);
 
@@ -48,7 +48,7 @@ impl ListenerMetrics {
     }
 }
 
-/// Renders every listener's.
+/// Renders the series of every listener.
 pub(super) fn encode(
     encoder: &mut DescriptorEncoder<'_>,
     listeners: &[(Arc<str>, Arc<ListenerMetrics>)],

@@ -8,12 +8,12 @@ use prometheus_client::encoding::DescriptorEncoder;
 
 use super::text::{count, counters};
 
-/// Counts by policy and threshold, in percent; of those of the configuration in force.
+/// Counts by policy and threshold, in percent, for the thresholds of the configuration in force.
 #[derive(Debug, Default)]
 pub(super) struct NotificationCounts(Mutex<BTreeMap<(Arc<str>, u8), u64>>);
 
 impl NotificationCounts {
-    /// Shows these from now on, and no others.
+    /// Shows these thresholds from now on, and no others. Those that were shown before keep their counts.
     pub(super) fn show(&self, thresholds: Vec<(Arc<str>, u8)>) {
         self.with(|counts| {
             let kept = |key: (Arc<str>, u8)| {
@@ -24,7 +24,7 @@ impl NotificationCounts {
         });
     }
 
-    /// Counts one more.
+    /// Counts a client that has reached a threshold.
     pub(super) fn count(&self, policy: &Arc<str>, percent: u8) {
         self.with(|counts| {
             if let Some(count) = counts.get_mut(&(Arc::clone(policy), percent)) {
@@ -33,11 +33,11 @@ impl NotificationCounts {
         });
     }
 
-    /// Renders them.
+    /// Renders the counts.
     pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
         let help = "Clients whose use of a quota reached a threshold of `notify`.";
         let mut family = counters(encoder, "notifications", help)?;
-        // Copied, so that nobody waits until they are rendered.
+        // Copied, so that counting does not wait for the rendering.
         let counts = self.with(|counts| counts.clone());
         for ((policy, percent), sum) in counts {
             let threshold = format!("{percent}%");

@@ -3,27 +3,27 @@
 /// What a policy did to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyOutcome {
-    /// Its quotas had room.
+    /// The policy's quotas had room.
     Admitted,
-    /// One of its quotas refused.
+    /// One of the policy's quotas refused.
     Refused,
-    /// One of its quotas would have refused, but is only watched.
+    /// One of the policy's quotas would have refused, but the policy is in shadow.
     ShadowRefused,
-    /// One of its quotas was used up, and the request was admitted and marked.
+    /// One of the policy's quotas was used up, but the request was admitted and marked.
     Marked,
-    /// One of the quotas that are tried beside its own would have refused.
+    /// One of the policy's candidates would have refused.
     CandidateRefused,
-    /// It did not count: an override says that the client has no limit.
+    /// The policy did not count, because an override says that the client has no limit.
     Unlimited,
-    /// It refused: an override blocks the client.
+    /// The policy refused, because an override blocks the client.
     Blocked,
-    /// It did not apply: the request lacks a part of its partition.
+    /// The policy did not apply, because the request lacks a part of its partition.
     Skipped,
     /// The store could not answer, and the policy is `open` or `closed`.
     Unanswered,
-    /// It was not asked, because another policy had refused the request already.
+    /// The policy was not asked, because another policy had refused the request already.
     NotAsked,
-    /// It refused: the request lacks a part of its partition.
+    /// The policy refused, because the request lacks a part of its partition.
     Unidentified,
 }
 

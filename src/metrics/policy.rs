@@ -12,8 +12,8 @@ use crate::cost::{MissingCost, Settled};
 #[derive(Clone, Debug)]
 pub struct PolicyMetrics(pub(super) Sharded<PolicyShard>);
 
-/// Units on their way back to policies because of how a request was answered. They count once they are
-/// back, so not at all if that fails.
+/// Units that are being given back to policies because of a response. They are counted once they are back, so they are
+/// not if that fails.
 #[derive(Debug, Default)]
 pub struct Refund(SmallVec<[(PolicyMetrics, WorkerIndex, u64); 2]>);
 
@@ -44,19 +44,19 @@ impl PolicyMetrics {
         add(&self.0.of(worker).outcomes[outcome as usize], 1);
     }
 
-    /// Counts a request that was admitted, after which most of a quota is used.
+    /// Counts an admitted request after which at least 80 % of a quota is used.
     pub fn near_limit(&self, worker: WorkerIndex) {
         add(&self.0.of(worker).near_limit, 1);
     }
 
-    /// Counts units that were reserved, and those that were charged in the end.
+    /// Counts the units that were reserved, and those that were charged in the end.
     pub fn charged(&self, worker: WorkerIndex, reserved: u64, charged: u64) {
         let shard = self.0.of(worker);
         add(&shard.reserved_units, reserved);
         add(&shard.charged_units, charged);
     }
 
-    /// Counts an answer whose body should have told what the request cost.
+    /// Counts a response whose body should have reported what the request cost.
     pub fn settled(&self, worker: WorkerIndex, settled: Settled) {
         let shard = self.0.of(worker);
         if settled.is_capped {
@@ -67,7 +67,7 @@ impl PolicyMetrics {
         }
     }
 
-    /// Counts a response whose header field should have reported what the request cost.
+    /// Counts a response whose header field should have reported what the request cost, but did not.
     pub fn cost_header_missing(&self, worker: WorkerIndex) {
         add(
             &self.0.of(worker).missing_costs[MissingCost::Header as usize],
@@ -77,24 +77,24 @@ impl PolicyMetrics {
 }
 
 impl PolicyMetrics {
-    /// Returns how often the policy has come to an outcome.
+    /// Returns how many requests had this outcome under the policy.
     pub fn total(&self, outcome: PolicyOutcome) -> u64 {
         self.0.sum(|shard| &shard.outcomes[outcome as usize])
     }
 
-    /// Returns how many requests it has admitted after which most of a quota was used.
+    /// Returns how many requests the policy admitted after which at least 80 % of a quota was used.
     pub fn near_limit_total(&self) -> u64 {
         self.0.sum(|shard| &shard.near_limit)
     }
 }
 
 impl Refund {
-    /// Adds units of a policy; the worker counts them.
+    /// Adds units that go back to a policy; `worker` counts them.
     pub fn add(&mut self, policy: &PolicyMetrics, worker: WorkerIndex, units: u64) {
         self.0.push((policy.clone(), worker, units));
     }
 
-    /// Counts them, because they are back.
+    /// Counts the units, because they are back.
     pub fn count(self) {
         for (policy, worker, units) in self.0 {
             (policy.0.of(worker).refunded_units).fetch_add(units, Relaxed);

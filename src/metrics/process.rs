@@ -1,6 +1,6 @@
-//! What the system says of the process, under the names that Prometheus' own clients use.
+//! What the system says about the process, under the names that Prometheus' own clients use.
 //!
-//! It is read from `/proc` at every scrape; where there is none, there are no such series.
+//! It is read from `/proc` at every scrape; on systems without `/proc`, there are no such series.
 
 use std::fmt::Error;
 use std::fs;
@@ -14,7 +14,7 @@ use super::text::{counters, gauges};
 /// Reads what the process uses, at every scrape.
 #[derive(Debug, Default)]
 pub(super) struct ProcessCollector {
-    /// When the process began, which must not change with the clock of the machine.
+    /// When the process began. It is computed once, because it must not change with the clock of the machine.
     started_seconds: OnceLock<f64>,
 }
 
@@ -22,7 +22,7 @@ pub(super) struct ProcessCollector {
 struct ProcessUsage {
     cpu_seconds: f64,
     threads: u64,
-    /// After the machine.
+    /// Seconds after the machine's start at which the process began.
     started_seconds: f64,
     virtual_bytes: u64,
     resident_bytes: u64,
@@ -100,7 +100,7 @@ impl ProcessUsage {
     }
 }
 
-/// Returns when the machine began, in seconds since 1970.
+/// Returns when the machine started, in seconds since 1970.
 fn booted_seconds() -> Option<f64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     let booted = stat.lines().find_map(|line| line.strip_prefix("btime "));
@@ -108,13 +108,13 @@ fn booted_seconds() -> Option<f64> {
 }
 
 fn open_fds() -> Option<u64> {
-    // Linux says it there since 6.2.
+    // Since Linux 6.2, the size of this directory is the number of descriptors.
     let size = fs::metadata("/proc/self/fd").ok()?.len();
     if size > 0 {
         return Some(size);
     }
     let listed = fs::read_dir("/proc/self/fd").ok()?.count();
-    // Without the one that lists.
+    // The descriptor that lists the directory does not count.
     Some(listed.saturating_sub(1) as u64)
 }
 

@@ -1,4 +1,4 @@
-//! What the gateway answers in an upstream's place, by status and reason.
+//! Refusals by the gateway itself, counted by status and reason.
 
 use std::fmt::Error;
 use std::sync::atomic::AtomicU64;
@@ -10,19 +10,19 @@ use super::shard::{Sharded, WorkerIndex, add};
 use super::text::{count, counters};
 use crate::fault::Reason;
 
-/// Refusals of a process. Its size is constant: statuses and reasons are from fixed sets.
+/// Counts of the process's refusals. Their memory is constant, because statuses and reasons are from fixed sets.
 #[derive(Debug)]
 pub(super) struct Refused(Sharded<RefusedShard>);
 
 #[derive(Debug)]
 struct RefusedShard {
-    /// By reason, then by the place of the status in [`STATUSES`].
+    /// Refusals by reason, then by the index of the status in [`STATUSES`].
     by_reason: Box<[[AtomicU64; STATUSES.len()]]>,
-    /// Those of used-up quotas, whose status the file may choose: by how far it is above the lowest.
+    /// Refusals by used-up quotas, whose status the file may choose, by status minus the lowest in [`OVER_QUOTA`].
     over_quota: Box<[AtomicU64]>,
 }
 
-/// The statuses of refusals, but for those that the file chooses.
+/// Statuses of refusals, except those that the file chooses.
 const STATUSES: [u16; 16] = [
     400, 401, 403, 404, 408, 413, 414, 417, 421, 429, 431, 501, 502, 503, 504, 508,
 ];
@@ -43,7 +43,7 @@ impl Refused {
         }
     }
 
-    /// Renders those that there were.
+    /// Renders the refusals that have occurred, and the usual one.
     pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
         let help = "Responses of the gateway itself that refuse a request, by status and reason.";
         let mut family = counters(encoder, "refusals", help)?;
@@ -66,7 +66,7 @@ impl Refused {
     }
 }
 
-/// Says whether there is a counter for refusals with this status and reason.
+/// Whether there is a counter for refusals with this status and reason.
 #[cfg(test)]
 pub(crate) fn is_counted(status: StatusCode, reason: Reason) -> bool {
     let shard = RefusedShard::default();
@@ -103,5 +103,5 @@ fn statuses(reason: Reason) -> Vec<u16> {
     }
 }
 
-/// The refusal that every gateway is for.
+/// The usual refusal of a gateway that limits rates.
 const USUAL: (u16, Reason) = (429, Reason::QuotaExceeded);

@@ -108,7 +108,7 @@ impl MetricSeries {
         for (name, route) in &routes {
             count(&mut family, &[("route", &**name)], route.refused_total())?;
         }
-        // The last one is none of the file's.
+        // The last one is not of a route, but of requests without one.
         totals.pop();
         self.durations.rank(&totals, monotonic());
         self.durations.encode(encoder, UNROUTED_NAME)

@@ -14,12 +14,12 @@ pub struct RouteMetrics {
     pub(super) ranking: Arc<RouteRanking>,
 }
 
-/// Which histogram of durations a route has.
+/// Which histogram counts the durations of a route, and what decides that.
 #[derive(Debug)]
 pub(super) struct RouteRanking {
-    /// Its place among them.
+    /// The route's place among the histograms.
     pub(super) place: AtomicUsize,
-    /// How many requests the route had had when routes were ranked last.
+    /// Requests that the route had had at the latest ranking.
     pub(super) ranked_requests: AtomicU64,
 }
 
@@ -32,7 +32,7 @@ impl SharedSeries for RouteMetrics {
 #[derive(Debug, Default)]
 pub(super) struct RouteShard {
     pub(super) classes: [AtomicU64; STATUS_CLASSES.len()],
-    /// Requests that a limit refused, and those of them that were answered with a 5xx.
+    /// Requests that a limit refused; `refused_5xx` has those of them that were answered with a 5xx.
     pub(super) refused: AtomicU64,
     refused_5xx: AtomicU64,
 }
@@ -74,7 +74,7 @@ impl RouteMetrics {
     pub fn totals(&self) -> [u64; 3] {
         let of_class = |class: usize| self.shards.sum(|shard| &shard.classes[class]);
         let requests = (0..STATUS_CLASSES.len()).map(of_class).sum();
-        // Read first, so that a request that is being counted makes no difference below 0.
+        // Read first, so that a request that is being counted cannot make the difference negative.
         let refused_5xx = self.shards.sum(|shard| &shard.refused_5xx);
         let failed = of_class(STATUS_CLASSES.len() - 1).saturating_sub(refused_5xx);
         [requests, self.refused_total(), failed]
@@ -91,14 +91,14 @@ pub(super) const STATUS_CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx"
 /// Most routes that have a histogram of their own.
 pub(super) const ROUTES_MAX: usize = 50;
 
-/// The place of routes that have none of their own.
+/// The place of all routes that have no histogram of their own.
 pub(super) const OTHERS: usize = ROUTES_MAX;
 
 /// The place of requests that no route took.
 pub(super) const UNROUTED: usize = ROUTES_MAX + 1;
 
-/// What requests that no route took are labelled with.
+/// Label of requests that no route took.
 pub const UNROUTED_NAME: &str = "none";
 
-/// How many histograms there are.
+/// Number of histograms.
 pub(super) const PLACES: usize = ROUTES_MAX + 2;

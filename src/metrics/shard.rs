@@ -6,21 +6,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_utils::CachePadded;
 
-/// Which worker counts: the index that the worker was given at its start.
+/// Index of a worker, under which the worker counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerIndex(pub(super) usize);
 
-/// One `T` per worker and one for the control thread; no two share a cache line. A clone has the same ones.
+/// One `T` for each worker and one for the control thread, no two on one cache line. Clones share them.
 #[derive(Debug)]
 pub struct Sharded<T>(Arc<[CachePadded<T>]>);
 
-/// Series by name. Bounded by the configurations whose snapshots are alive.
+/// Series by name. Their number is bounded by the configurations whose snapshots are alive.
 #[derive(Debug)]
 pub(super) struct ByName<T, N = Arc<str>>(Mutex<BTreeMap<N, T>>);
 
-/// A series that its holders share.
+/// A series that several holders share.
 pub(super) trait SharedSeries: Clone {
-    /// Says whether there are other holders.
+    /// Whether the series has other holders.
     fn has_other_holders(&self) -> bool;
 }
 
@@ -43,17 +43,17 @@ impl<T: Default> Sharded<T> {
 }
 
 impl<T> Sharded<T> {
-    /// Returns the worker's own. Indices come from the same `Metrics`, so they are in range.
+    /// Returns the `T` of a worker. Indices come from the same `Metrics`, so they are in range.
     pub fn of(&self, worker: WorkerIndex) -> &T {
         &self.0[worker.0]
     }
 
-    /// Says whether others hold it, too.
+    /// Whether there are other clones, which hold the same values.
     pub(super) fn has_other_holders(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }
 
-    /// Yields everybody's.
+    /// Yields the `T` of every thread.
     pub fn all(&self) -> impl Iterator<Item = &T> {
         self.0.iter().map(|one| &**one)
     }
@@ -66,8 +66,8 @@ impl<T> Sharded<T> {
             .sum()
     }
 
-    /// Sums how many of something there are now: what began less what ended. What ended is read first,
-    /// so one that comes and goes meanwhile cannot make it negative.
+    /// Returns how many of something there are now: those that began less those that ended. The ended ones are summed
+    /// first, so that one that comes and goes meanwhile cannot make the result negative.
     pub(super) fn current(
         &self,
         began: impl Fn(&T) -> &AtomicU64,
@@ -104,10 +104,10 @@ impl<T, N> Default for ByName<T, N> {
     }
 }
 
-/// Counts more in a counter of the thread that asks for it.
+/// Adds to a counter of the calling thread.
 ///
-/// It has no other writer, so a load and a store suffice. An instruction that locks the cache line takes four times as
-/// long.
+/// The counter has no other writer, so a load and a store suffice. An instruction that locks the cache line takes four
+/// times as long.
 pub(super) fn add(counter: &AtomicU64, more: u64) {
     counter.store(counter.load(Relaxed).wrapping_add(more), Relaxed);
 }

@@ -48,7 +48,7 @@ pub(super) fn gauge(
     gauges(encoder, name, help)?.encode_gauge(&value)
 }
 
-/// Renders a histogram: how many there were up to each bound, each counted once, then those beyond.
+/// Renders a histogram from the number of observations in each bucket, which are not cumulative.
 pub(super) fn histogram(
     metric: &mut MetricEncoder<'_>,
     bounds_us: &[u64],
@@ -69,11 +69,11 @@ pub(super) fn histogram(
     metric.encode_histogram::<NoLabelSet>(seconds(sum_us), counts.iter().sum(), &buckets, None)
 }
 
-/// Upper bounds of the buckets that times of requests and responses are counted in, in microseconds.
+/// Upper bounds of the buckets in which times of requests and responses are counted, in microseconds.
 pub(super) const BOUNDS_US: [u64; 15] = [
     500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000,
     2_000_000, 5_000_000, 10_000_000, 30_000_000,
 ];
 
-/// These, and one for what takes longer.
+/// Number of buckets: one for each bound, and one for longer times.
 pub(super) const BUCKETS: usize = BOUNDS_US.len() + 1;

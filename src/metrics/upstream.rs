@@ -1,4 +1,4 @@
-//! What is counted per upstream, and its text.
+//! What is counted per upstream, and how it is rendered.
 
 use std::fmt::Error;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ impl UpstreamMetrics {
         }
     }
 
-    /// Shows how many of its endpoints are available now.
+    /// Shows how many of the upstream's endpoints are available now.
     pub fn set_available(&self, endpoints: usize) {
         self.available.store(endpoints as u64 + 1, Relaxed);
     }
@@ -45,17 +45,17 @@ impl UpstreamMetrics {
         add(&self.shards.of(worker).opened, 1);
     }
 
-    /// Counts a request that took an idle connection.
+    /// Counts a request that took an idle or a shared connection.
     pub fn reused(&self, worker: WorkerIndex) {
         add(&self.shards.of(worker).reused, 1);
     }
 
-    /// Counts a connection that has no TLS, or lost it before it was used.
+    /// Counts a connection that failed in TLS: in the handshake, or before the first response on it.
     pub fn tls_failed(&self, worker: WorkerIndex, failure: TlsFailure) {
         add(&self.shards.of(worker).tls_failures[failure.index()], 1);
     }
 
-    /// Counts a further try of a request.
+    /// Counts a retry of a request.
     pub fn retried(&self, worker: WorkerIndex) {
         add(&self.shards.of(worker).retries, 1);
     }
@@ -92,7 +92,7 @@ const COUNTERS: [Counter; 4] = [
     ),
 ];
 
-/// Renders every upstream's.
+/// Renders the series of every upstream.
 pub(super) fn encode(
     encoder: &mut DescriptorEncoder<'_>,
     upstreams: &[(Arc<str>, Arc<UpstreamMetrics>)],

@@ -1,4 +1,4 @@
-//! What the limiter's word means for a request: it goes on, at once or later, or is refused.
+//! What the limiter's admission means for a request: it goes on, at once or later, or is refused.
 
 use smallvec::SmallVec;
 
@@ -9,10 +9,10 @@ use crate::limit::Retry;
 use crate::limiter::{Admission, Decided};
 use crate::snapshot::{PolicyQuota, Snapshot};
 
-/// Returns how long an admitted request is delayed first.
+/// Returns how long an admitted request is delayed before it goes on.
 ///
 /// # Errors
-/// What refuses it, if it is not admitted.
+/// The refusal of a request that is not admitted.
 #[expect(
     clippy::inline_always,
     reason = "one busy caller, and each request comes here"

@@ -6,7 +6,7 @@
 //! `X-RateLimit-*` speak of one quota, the one with the smallest share left, and replace the
 //! upstream's, because they cannot be lists.
 //!
-//! The snapshot holds names and policies rendered, so each field is copied together in one reused
+//! The snapshot holds names and policies in rendered form, so each field is put together in one reused
 //! buffer. A value per route, shared by all workers, would save nothing: every core would write the
 //! cache line of its reference count.
 
@@ -59,7 +59,7 @@ pub fn annotate<'s>(
     }
 }
 
-/// Lets scripts of other sites read the limit fields, where the answer lets them read the answer.
+/// Lets scripts of other sites read the limit fields of an answer that they may read at all.
 ///
 /// An answer without CORS fields stays without (Fetch, "HTTP extensions").
 pub fn expose(headers: &mut HeaderMap, buffer: &mut Vec<u8>) {
@@ -73,7 +73,7 @@ pub fn expose(headers: &mut HeaderMap, buffer: &mut Vec<u8>) {
             .flat_map(|line| line.as_bytes().split(|&byte| byte == b','));
         members.any(|member| member.trim_ascii().eq_ignore_ascii_case(name.as_bytes()))
     };
-    // `*` means itself where credentials are allowed.
+    // If credentials are allowed, `*` is no wildcard but the name of a field.
     if is_exposed("*") && !headers.contains_key(ACCESS_CONTROL_ALLOW_CREDENTIALS) {
         return;
     }
@@ -97,7 +97,7 @@ pub fn expose(headers: &mut HeaderMap, buffer: &mut Vec<u8>) {
     }
 }
 
-/// Appends `, "name";r=42;t=17`; `t` is left out if the quota is whole, or no time brings units back.
+/// Appends `, "name";r=42;t=17`; `t` is left out if the quota is whole, or its units do not come back with time.
 fn write_item(info: &LimitInfo<'_>, list: &mut Vec<u8>) {
     let mut digits = itoa::Buffer::new();
     list.extend_from_slice(b", ");
@@ -111,13 +111,13 @@ fn write_item(info: &LimitInfo<'_>, list: &mut Vec<u8>) {
     }
 }
 
-/// Returns the value of a list whose members `write` puts into the buffer, each after `", "`; none if it is empty.
+/// Returns the value of a list whose members `write` appends to the buffer, each after `", "`; none if it is empty.
 fn list_value(buffer: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Option<HeaderValue> {
     buffer.clear();
     write(buffer);
     let members = buffer.get(2..).filter(|members| !members.is_empty())?;
-    // Items are rendered as ASCII when the configuration is compiled. One that is not ASCII is left
-    // out and does not end the request.
+    // Items are rendered as ASCII when the configuration is compiled. If one could not be part of a
+    // field's value after all, the field would be left out rather than the request ended.
     HeaderValue::from_bytes(members).ok()
 }
 

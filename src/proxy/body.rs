@@ -18,15 +18,15 @@ use crate::request::hop_by_hop;
 /// The body of an answer, and its exchange, which is over when this is dropped.
 pub(crate) struct ResponseBody {
     content: Content,
-    /// None if a tunnel has it.
+    /// The exchange of the answer; none if a tunnel has it.
     exchange: Option<Box<Exchange>>,
-    /// Whether it ended or broke off by itself.
+    /// Whether the body ended or broke off by itself.
     is_over: bool,
-    /// Whether it ended.
+    /// Whether the body ended.
     has_ended: bool,
 }
 
-/// Why an answer's body broke off. The connection ends with it, so the client sees that.
+/// Why an answer's body broke off. The connection ends with it, so the client notices.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ResponseBodyError {
     #[error(transparent)]
@@ -69,7 +69,7 @@ impl ResponseBody {
         }
     }
 
-    /// The empty body of a 101, whose exchange goes on.
+    /// Returns the empty body of a 101, whose exchange goes on in a tunnel.
     pub(crate) fn switched() -> Self {
         Self {
             content: Content::Refusal(Full::default()),
@@ -155,7 +155,7 @@ impl Body for ResponseBody {
 
 impl Drop for ResponseBody {
     fn drop(&mut self) {
-        // Nobody asks for more where no more can come.
+        // A body that says it is at its end is not polled again.
         self.has_ended |= !self.is_over && self.is_end_stream();
         let Some(exchange) = &mut self.exchange else {
             return;

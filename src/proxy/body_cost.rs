@@ -1,6 +1,6 @@
-//! What is read of the bodies of an exchange, on routes where they tell what a request costs.
+//! Reads the bodies of an exchange, on routes where they tell what a request costs.
 //!
-//! A request is buffered until it is read, because it is decided by that; an answer is read as it passes by.
+//! A request's body is buffered until it is read, because the decision depends on it; an answer's is read as it passes.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use crate::request::Facts;
 use crate::snapshot::{Route, RouteBodies};
 
 impl Journey<'_> {
-    /// Reads the request's body as far as the route's policies reserve by it, unless it is refused whatever it
-    /// says; then this returns what refuses it.
+    /// Reads as much of the request's body as the route's policies need to reserve its cost. If the request is refused
+    /// whatever its body says, reads nothing and returns that refusal.
     pub(super) async fn read_request(
         &mut self,
         route: &Route,
@@ -48,7 +48,7 @@ impl Journey<'_> {
                     Box::pin(self.hold_body(bodies, bytes_max, is_compressed, &mut numbers));
                 let (seen, buffered) = buffering.await;
                 is_whole = match buffered {
-                    // Nobody is refused because of a policy that refuses nobody.
+                    // A policy that refuses nobody must not get a request refused because it reads the body.
                     Err(BufferError::Full | BufferError::Late)
                         if is_length_enough(needs.enforced) || seen > needs.enforced.bytes_max =>
                     {
@@ -64,8 +64,8 @@ impl Journey<'_> {
         Ok(None)
     }
 
-    /// Reads the body to its end, or until more than `bytes_max` bytes have come; says how many have, and whether
-    /// it ended.
+    /// Reads the body to its end, or until more than `bytes_max` bytes have come; returns how many have, and whether
+    /// the body ended.
     async fn hold_body(
         &mut self,
         bodies: &RouteBodies,
@@ -112,7 +112,7 @@ impl From<BufferError> for Stop {
     }
 }
 
-/// Asks for an answer that can be read: whole and not compressed.
+/// Asks the origin for an answer that can be read: whole and not compressed.
 pub(super) fn ask_for_readable(headers: &mut HeaderMap) {
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     headers.remove(RANGE);

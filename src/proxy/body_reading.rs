@@ -17,7 +17,7 @@ pub(crate) struct BodyReading {
     answer_bytes: u64,
     /// How the answer ended, as far as is known.
     end: Result<(), MissingCost>,
-    /// Whether only its connection's end ended it, so that it must say itself that it is complete.
+    /// Whether the answer ended only with its connection, so that its content must show that it is complete.
     ended_by_close: bool,
 }
 
@@ -55,7 +55,7 @@ impl BodyReading {
         }
     }
 
-    /// Reads what passes by of the answer.
+    /// Reads a piece of the answer as it passes.
     pub(super) fn passed(&mut self, data: &[u8]) {
         self.answer_bytes += data.len() as u64;
         if let Some(reader) = &mut self.reader {
@@ -71,7 +71,7 @@ impl BodyReading {
         }
     }
 
-    /// Notes what passed to the client after an upgrade.
+    /// Counts bytes that passed to the client after an upgrade.
     pub(super) fn carried(&mut self, bytes: u64) {
         self.answer_bytes += bytes;
     }
@@ -99,7 +99,7 @@ impl BodyReading {
     }
 }
 
-/// Says how the answer to a request of this method holds documents, or why it cannot be read.
+/// Returns the format in which the answer to a request of this method is read, or why it cannot be read.
 fn format(
     bodies: &RouteBodies,
     method: &Method,
@@ -124,7 +124,7 @@ fn format(
         return Err(MissingCost::Compressed);
     }
     let by_type = || {
-        // Of several the first counts.
+        // If there are several, the first one counts.
         let content_type = response.headers().get(CONTENT_TYPE)?;
         format_of(content_type.as_bytes())
     };
@@ -132,7 +132,7 @@ fn format(
     format.ok_or(MissingCost::ContentType)
 }
 
-/// Says how a body of this type holds documents, if it does.
+/// Returns the format in which a body of this type is read, if it can be.
 fn format_of(content_type: &[u8]) -> Option<BodyFormat> {
     let media_type = content_type.split(|byte| *byte == b';').next()?;
     let media_type = media_type.trim_ascii().to_ascii_lowercase();
@@ -143,7 +143,7 @@ fn format_of(content_type: &[u8]) -> Option<BodyFormat> {
     }
 }
 
-/// Whether a body is encoded in any way. Some origins name its characters' encoding, or nothing.
+/// Whether a body is encoded in any way. A character encoding or an empty value, as some origins send, is no coding.
 pub(super) fn is_compressed(headers: &HeaderMap) -> bool {
     let is_plain = |coding: &[u8]| {
         let coding = coding.trim_ascii();
@@ -155,7 +155,7 @@ pub(super) fn is_compressed(headers: &HeaderMap) -> bool {
     fields.any(|field| !field.as_bytes().split(|byte| *byte == b',').all(is_plain))
 }
 
-/// Types of JSON, and of lines of it, besides those that end in `+json`.
+/// Media types of JSON, and of lines of JSON, apart from those that end in `+json`.
 const JSON_TYPES: [&[u8]; 7] = [
     b"application/json",
     b"text/json",

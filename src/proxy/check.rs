@@ -11,8 +11,8 @@ use super::journey_state::Journey;
 use super::refusal::Refusal;
 use crate::request::{self, SeenNames, cdn_loop, hop_by_hop};
 
-/// Refuses requests for which no route is looked up. Of one that is not refused, returns what the names of its fields
-/// tell.
+/// Refuses requests for which no route is looked up. Returns what the names of the fields tell, if the request is not
+/// refused.
 #[expect(
     clippy::inline_always,
     reason = "one busy caller, and each request comes here"
@@ -51,8 +51,8 @@ pub(super) fn check(sent_by: &ConnectionFacts<'_>, head: &Parts) -> Result<SeenN
 
 impl Journey<'_> {
     /// Refuses a request for a host that has another certificate than the client was shown, and one whose
-    /// client has a certificate that is not accepted any more: a session can be resumed, and a
-    /// connection kept, for longer than what was looked at in the handshake holds.
+    /// client has a certificate that is no longer accepted: a session can be resumed, and a connection
+    /// kept, for longer than what was verified in the handshake stays valid.
     #[expect(
         clippy::inline_always,
         reason = "one busy caller, and each request comes here"
@@ -78,8 +78,8 @@ impl Journey<'_> {
     }
 }
 
-/// Refuses what HTTP/2 does not allow (RFC 9113, sections 8.2.1, 8.3.1 and 8.1.1) and its parser lets
-/// pass.
+/// Refuses what HTTP/2 does not allow (RFC 9113, sections 8.2.1, 8.3.1 and 8.1.1) but its parser lets
+/// through.
 fn check_http2(head: &Parts) -> Result<(), Refusal> {
     let target = head.uri.path_and_query().map(PathAndQuery::as_str);
     if target.is_some_and(|target| target.starts_with('?')) {
@@ -109,7 +109,7 @@ fn has_outer_white_space(value: &HeaderValue) -> bool {
     is_white(bytes.first()) || is_white(bytes.last())
 }
 
-/// Whether a request of HTTP/1 is the last on its connection, as its client says.
+/// Whether the client says that an HTTP/1 request is the last on its connection.
 pub(super) fn is_last(head: &Parts) -> bool {
     let mut options = (head.headers.get_all(CONNECTION).iter()).flat_map(hop_by_hop::tokens);
     match head.version {

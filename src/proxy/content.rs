@@ -12,11 +12,11 @@ use super::upstream::{Switched, UpstreamBody};
 
 /// What an answer's body streams from.
 pub(crate) enum Content {
-    /// A refusal's.
+    /// The body of a refusal.
     Refusal(Full<Bytes>),
-    /// A built-in answer's.
+    /// The body of a built-in answer.
     Builtin(BuiltinBody<RequestBody>),
-    /// An origin's, in what is left of its response when the head has been taken.
+    /// The body of an origin's response, from which the head has been taken.
     Upstream(Box<Response<UpstreamBody>>),
     /// A connection to an origin, after a 101, until a tunnel takes it.
     Switched(Box<Switched>),
@@ -25,7 +25,7 @@ pub(crate) enum Content {
 }
 
 impl Content {
-    /// Whether its end can be told from a connection that broke.
+    /// Whether the end of the body can be told from a connection that broke.
     pub(crate) fn has_known_end(&self) -> bool {
         match self {
             Self::Upstream(response) => response.body().has_known_end(),
@@ -33,7 +33,7 @@ impl Content {
         }
     }
 
-    /// Whether its head tells how long it is.
+    /// Whether the head of the answer can tell how long the body is.
     pub(crate) fn has_length(&self) -> bool {
         self.is_end_stream() || self.size_hint().exact().is_some()
     }
@@ -62,7 +62,7 @@ impl Content {
         matches!(self, Self::Refusal(_) | Self::Builtin(_))
     }
 
-    /// Whether it is made of the request's body, so that neither ends before the other.
+    /// Whether the body is the request's own, echoed, so that neither ends before the other.
     pub(crate) fn is_echo(&self) -> bool {
         matches!(self, Self::Builtin(BuiltinBody::Echo(_)))
     }

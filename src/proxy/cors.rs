@@ -11,8 +11,8 @@ use crate::index::RouteIndex;
 use crate::request::{copied_value, only_line};
 use crate::snapshot::{RateLimitHeaders, Route, Snapshot};
 
-/// Returns the index of the one of a route's `cors_origins` whose page makes the request; none if it may not read
-/// the answer.
+/// Returns the index of the origin in a route's `cors_origins` whose page makes the request; none if the page may not
+/// read the answer.
 pub(super) fn page_origin(route: &Route, headers: &HeaderMap) -> Option<usize> {
     if *route.cors_origins.first()? == "*" {
         return Some(0);
@@ -32,7 +32,7 @@ pub(super) fn allow(
     let Some(origins) = origins.filter(|origins| !origins.is_empty()) else {
         return;
     };
-    // To pages of other origins the answer is a different one.
+    // The answer depends on the page's origin, which caches must know.
     headers.append(VARY, HeaderValue::from_static("Origin"));
     if let Some(index) = page_origin {
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, copied_value(&origins[index]));
@@ -42,7 +42,7 @@ pub(super) fn allow(
     }
 }
 
-/// The fields of refusals that scripts may read.
+/// Returns the fields of the gateway's own answers that scripts may read.
 fn exposed(style: RateLimitHeaders) -> &'static str {
     match style {
         RateLimitHeaders::Ietf => "Retry-After, RateLimit, RateLimit-Policy",

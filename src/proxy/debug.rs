@@ -18,13 +18,13 @@ use crate::limiter::{Decided, LimitInfo, PolicyResult};
 use crate::request;
 use crate::snapshot::{Route, Snapshot};
 
-/// Says whether a caller debugs.
+/// Whether a client is in `debug_from`, and so may see how its requests are decided.
 pub(super) fn is_debugged(snapshot: &Snapshot, client: Option<IpAddr>) -> bool {
     let networks = &snapshot.general.debug_from;
     client.is_some_and(|address| request::is_in(address, networks))
 }
 
-/// Sets the field.
+/// Sets `Tollgate-Decision`.
 pub(super) fn set_decision(headers: &mut HeaderMap, exchange: &Exchange, buffer: &mut Vec<u8>) {
     buffer.clear();
     let snapshot = &exchange.record.live.snapshot;
@@ -107,7 +107,7 @@ fn write_integer(name: &[u8], value: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
-/// After so many bytes no more items are written: clients and proxies bound a head, some at 8 KiB.
+/// After this many bytes, no more items are written: clients and proxies bound a head, some at 8 KiB.
 const LENGTH_MAX: usize = 4_096;
 
 const TOLLGATE_DECISION: HeaderName = HeaderName::from_static("tollgate-decision");

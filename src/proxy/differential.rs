@@ -1,5 +1,5 @@
-//! What differential tests share: cases by seed, how they are changed and cut, and turns of what
-//! moves.
+//! What differential tests share: cases by seed, how they are changed and cut, and a loop that polls
+//! until nothing moves.
 
 #[path = "../../tests/support/draws.rs"]
 mod draws;
@@ -14,7 +14,7 @@ use std::task::{Context, Wake, Waker};
 
 pub use self::draws::Draws;
 
-/// Notes that it was woken.
+/// A waker that notes that it was woken.
 #[derive(Debug, Default)]
 struct Woken(AtomicBool);
 
@@ -50,7 +50,7 @@ pub fn every_cut(bytes: &[u8]) -> impl Iterator<Item = VecDeque<Vec<u8>>> {
     std::iter::once(single).chain(two)
 }
 
-/// Takes turns until nothing moves any more.
+/// Calls `turn` until it no longer wakes its own task.
 pub fn settle(mut turn: impl FnMut(&mut Context<'_>)) {
     let woken = Arc::new(Woken::default());
     let waker = Waker::from(Arc::clone(&woken));

@@ -1,8 +1,8 @@
-//! Phases 1 to 3 of a journey, for a request that is not on one: for somebody who asks what would become of it.
+//! Phases 1 to 3 of a journey, for a request that nobody has sent: they show what would become of it.
 //!
 //! It calls what a journey calls, in the same order, and stops before anything is decided, recorded or forwarded.
-//! What only the connection of a real request knows is taken for good: that its certificate is still accepted, and
-//! that its host is served on it.
+//! What only a real connection could tell is assumed to be in order: that the client's certificate is still accepted,
+//! and that the host is served on the connection.
 
 use std::cell::RefCell;
 use std::net::IpAddr;
@@ -24,53 +24,53 @@ use crate::limiter::{Limiter, Preview, Reserve};
 use crate::request::{self, Facts, Host, target, upgrade};
 use crate::snapshot::{AppliedPolicy, Route};
 
-/// A request that somebody asks about.
+/// A request that is asked about, and the circumstances in which it would come.
 #[derive(Clone, Copy)]
 pub(crate) struct DryRun<'r> {
-    /// The connection that it would come by.
+    /// The connection that the request would come by.
     pub(crate) sent_by: ConnectionFacts<'r>,
-    /// What it would be decided with.
+    /// The limiter that would decide the request.
     pub(crate) limiter: Limiter<'r>,
-    /// Its body, as its head announces it.
+    /// The request's body, as its head announces it.
     pub(crate) body: AnnouncedBody,
-    /// When it would come.
+    /// When the request would come.
     pub(crate) now: Timestamp,
 }
 
 /// A request's body, as its head announces it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AnnouncedBody {
-    /// Whether there is one.
+    /// Whether there is a body.
     pub(crate) is_present: bool,
-    /// How long it is, if that is said.
+    /// Length of the body, if it is announced.
     pub(crate) bytes: Option<u64>,
 }
 
-/// What was found on the way, as far as the request comes.
+/// What a dry run finds, as far as the request gets.
 #[derive(Default)]
 pub(crate) struct Course<'s> {
-    /// Whose request it is.
+    /// Address of the request's client.
     pub(crate) client: Option<IpAddr>,
-    /// The host, as it is compared.
+    /// The host, in the spelling that hosts are compared in.
     pub(crate) host: Option<Host>,
     /// The path, normalised.
     pub(crate) path: Option<String>,
-    /// What routes were compared with: method and headers, a preflight's being those that it announces.
+    /// Method and headers that routes were compared with; for a preflight, those that it announces.
     pub(crate) looked_up: Option<(Method, HeaderMap)>,
     /// The route that takes it.
     pub(crate) route: Option<RouteIndex>,
     /// Whether it is a preflight that policies for preflights decide.
     pub(crate) is_preflight: bool,
-    /// Whether its page may read what the gateway answers.
+    /// Whether the page that sends the request may read the gateway's own answers.
     pub(crate) is_readable_by_page: bool,
     /// The path that is forwarded.
     pub(crate) forwarded: Option<String>,
-    /// What its policies would ask.
+    /// The plan of the policies: what they would ask of the store.
     pub(crate) preview: Option<Preview<'s>>,
 }
 
 impl Course<'_> {
-    /// Begins with a request of this client.
+    /// Begins the course of a request from this client.
     pub(super) fn of(client: Option<IpAddr>) -> Self {
         Self {
             client,
@@ -80,11 +80,11 @@ impl Course<'_> {
 }
 
 impl<'r> DryRun<'r> {
-    /// Takes a request that has just arrived through phases 1 to 3, and notes in `course` what is found. Once it is
-    /// known who its client is, `identified` is told that, and which policies apply.
+    /// Takes a request that has just arrived through phases 1 to 3, and notes in `course` what is found. Once its
+    /// client is known, `identified` is given the facts that name it, and the policies that apply.
     ///
     /// # Errors
-    /// What refuses the request before any quota is asked.
+    /// The refusal, if the request is refused before any quota is asked.
     pub(crate) fn run(
         &self,
         head: &mut Parts,
@@ -99,8 +99,8 @@ impl<'r> DryRun<'r> {
         self.run_arrived(head, &arrived, course, identified)
     }
 
-    /// As [`run`](Self::run), for a request whose head has been changed as that of one that has arrived;
-    /// `course` says whose it is.
+    /// As [`run`](Self::run), for a request whose head has already been through [`before_route`];
+    /// `course` names its client.
     pub(super) fn run_arrived(
         &self,
         head: &mut Parts,

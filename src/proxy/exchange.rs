@@ -17,13 +17,13 @@ use crate::fault::Reason;
 use crate::limiter::{Decided, ResponseFacts};
 use crate::snapshot::UpstreamFault;
 
-/// What lives as long as a request does; it travels in the answer's body.
+/// The state of one exchange, as long as that lives; it travels in the answer's body.
 pub(crate) struct Exchange {
     /// The attempts to have an upstream answer.
     pub(crate) attempts: Attempts,
     /// Whether the head of an answer is on its way.
     is_answered: bool,
-    /// Ends the request on its connection.
+    /// The request as its connection knows it; it ends there when this is dropped.
     request: RequestGuard,
     /// The request's id, if it has one.
     pub(crate) id: Option<HeaderValue>,
@@ -31,21 +31,21 @@ pub(crate) struct Exchange {
     pub(super) is_debugged: bool,
     /// What the limiter decided, and the charge that may be given back.
     pub(crate) decided: Decided,
-    /// What is read of its bodies, if they tell what it costs.
+    /// What is read of the bodies, on routes where they tell what a request costs.
     pub(super) reading: Option<Box<BodyReading>>,
-    /// What is recorded of it.
+    /// What is recorded of the exchange.
     pub(crate) record: Record,
 }
 
 impl Exchange {
-    /// Begins an exchange whose head has arrived.
+    /// Begins the exchange of a request whose head has arrived.
     pub(crate) fn begin(
         request: RequestGuard,
         client: &Rc<Client>,
         live: &Rc<WorkerConfig>,
         head: &Parts,
     ) -> Box<Self> {
-        // Made where it stays, because it is large.
+        // Built in its box, because it is large.
         Box::new(Self {
             attempts: Attempts::default(),
             is_answered: false,

@@ -1,11 +1,11 @@
-//! Tells an origin whose request it is: `X-Forwarded-For`, `-Proto`, `-Host` and Forwarded (RFC 7239), in
-//! CDN-Loop that it came through a gateway, and in `X-Forwarded-Prefix` what of its path was stripped.
+//! Tells an origin whose request it is (`X-Forwarded-For`, `-Proto`, `-Host` and Forwarded, RFC 7239), that it
+//! came through a gateway (CDN-Loop), and what was stripped from its path (`X-Forwarded-Prefix`).
 //!
-//! They are set after [`strip_request`](crate::request::hop_by_hop::strip_request), so that no
+//! These fields are set after [`strip_request`](crate::request::hop_by_hop::strip_request), so that no
 //! client can have them removed.
 //!
-//! A peer without an address (it came by a Unix socket) is no hop: what it says of earlier ones stays as it is.
-//! If nobody's address is known, there is no `X-Forwarded-For`, and Forwarded says `for=unknown`.
+//! A peer without an address (it came by a Unix socket) is not written as a hop: the chain that it sends stays as it
+//! is. If no address is known at all, there is no `X-Forwarded-For`, and Forwarded says `for=unknown`.
 
 use std::fmt::{self, Write as _};
 use std::net::IpAddr;
@@ -19,12 +19,12 @@ use crate::request::cdn_loop::{self, CDN_LOOP};
 use crate::request::target::PathChange;
 use crate::request::{AddressSource, claims, hop_by_hop};
 
-/// Who sent a request, and how much of what it says of earlier hops is believed.
+/// Who sent a request, and how far the sender is trusted in what it says of earlier hops.
 #[derive(Clone, Copy, Debug)]
 pub struct Sender<'a> {
     /// The connection's other end, if it has an address.
     pub peer: Option<IpAddr>,
-    /// Whose request it is: the peer's, or the client's that a trusted peer speaks for.
+    /// Address of the request's client: the peer, or the client that a trusted peer names.
     pub client: Option<IpAddr>,
     /// Where a trusted peer says whose request it forwards; none if the peer is not trusted.
     pub believed: Option<&'a AddressSource>,
@@ -32,8 +32,8 @@ pub struct Sender<'a> {
     pub scheme: &'static str,
 }
 
-/// What origins were last told of an untrusted peer's requests, kept for its next request to the
-/// same host: every request on a kept-alive connection says the same.
+/// The fields that origins were last sent for an untrusted peer, kept for its next request to the
+/// same host: they are the same for every request on a kept-alive connection.
 #[derive(Debug, Default)]
 pub struct LatestFields(Option<SentFields>);
 
@@ -44,10 +44,10 @@ struct SentFields {
     fields: Rc<CommonFields>,
 }
 
-/// Returns these fields as they can be shared by requests of one client to one host; none if the peer is
+/// Returns the forwarding fields that requests of one client to one host can share; none if the peer is
 /// trusted, or says in CDN-Loop where the request has been.
 ///
-/// `latest` is the connection's.
+/// `latest` belongs to the connection.
 pub fn common(
     headers: &HeaderMap,
     sender: &Sender<'_>,
@@ -57,7 +57,7 @@ pub fn common(
     (!is_own).then(|| latest.fields(headers, sender))
 }
 
-/// Sets these fields.
+/// Sets the forwarding fields of a request, except for `X-Forwarded-Prefix`.
 pub fn annotate(headers: &mut HeaderMap, sender: &Sender<'_>) {
     if !sender.is_believed(headers, &X_FORWARDED_HOST) {
         headers.remove(&X_FORWARDED_HOST);
@@ -77,7 +77,7 @@ pub fn annotate(headers: &mut HeaderMap, sender: &Sender<'_>) {
     }
 }
 
-/// Sets `X-Forwarded-Proto` to `http` or `https`, so that routes can go by it; [`annotate`] leaves it so.
+/// Sets `X-Forwarded-Proto` to `http` or `https`, so that routes can match it; [`annotate`] does not change it.
 pub fn set_scheme(headers: &mut HeaderMap, sender: &Sender<'_>) {
     let is_believed = sender.is_believed(headers, &X_FORWARDED_PROTO);
     let first = is_believed.then(|| first_scheme(headers)).flatten();
@@ -85,20 +85,20 @@ pub fn set_scheme(headers: &mut HeaderMap, sender: &Sender<'_>) {
     headers.insert(&X_FORWARDED_PROTO, scheme);
 }
 
-/// Says what the route has stripped from the path, if it has: the origin's own links and redirects need it.
+/// Tells the origin which prefix the route has stripped, if any: it needs that for its own links and redirects.
 pub fn set_prefix(headers: &mut HeaderMap, change: &PathChange) {
     if let PathChange::Strip(prefix) = change {
         headers.insert(&X_FORWARDED_PREFIX, prefix.value());
     }
 }
 
-/// Whether the client came over TLS, to the gateway or to the first of the proxies before it: as the
-/// request's origin is told, or else as the connection is.
+/// Whether the client came over TLS, to the gateway or to the first of the proxies before it: as
+/// `X-Forwarded-Proto` says, or otherwise as the connection is.
 pub fn is_over_tls(headers: &HeaderMap, is_connection: bool) -> bool {
     first_scheme(headers).map_or(is_connection, |scheme| scheme == "https")
 }
 
-/// Returns the scheme that the first of several proxies says, if it is one.
+/// Returns the first scheme in `X-Forwarded-Proto`, if it is `http` or `https`.
 fn first_scheme(headers: &HeaderMap) -> Option<&'static str> {
     let schemes = headers.get(&X_FORWARDED_PROTO)?;
     let first = hop_by_hop::tokens(schemes).next()?;
@@ -108,19 +108,19 @@ fn first_scheme(headers: &HeaderMap) -> Option<&'static str> {
 }
 
 impl Sender<'_> {
-    /// Whether the sender says this field, and is believed. A proxy that says everything in Forwarded,
-    /// or in a header of its own, may pass it on unread.
+    /// Whether the sender has sent this field and is trusted in it. A proxy that is trusted in Forwarded,
+    /// or in a header of its own, may have passed this one on unread.
     fn is_believed(&self, headers: &HeaderMap, name: &HeaderName) -> bool {
         self.believed == Some(&AddressSource::XForwardedFor) && headers.contains_key(name)
     }
 }
 
-/// Writes what the request's origin is told; `host` is what the request's Host field says.
+/// Makes the fields that tell the request's origin about its client; `host` is the request's Host field.
 ///
 /// If the peer is not trusted, nothing that it said in these fields is left
-/// ([`strip_request`](crate::request::hop_by_hop::strip_request)). If it is trusted, the believed
-/// chain of addresses is continued, and scheme and host are kept if `X-Forwarded-For` is what is
-/// believed. The other chain, which may be the client's invention, is made anew.
+/// ([`strip_request`](crate::request::hop_by_hop::strip_request)). If it is trusted, the chain of
+/// addresses that it is trusted in is continued, and scheme and host are kept if that chain is
+/// `X-Forwarded-For`. The other chain, which the client may have invented, is made anew.
 fn fields(headers: &HeaderMap, sender: &Sender<'_>, host: Option<HeaderValue>) -> Fields {
     let mut text = FieldText::default();
     text.chain(
@@ -200,7 +200,7 @@ impl FieldText {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Writes the earlier hops, if the sender is believed to name them in `source`.
+    /// Writes the earlier hops that the field names, if `source` is what the sender is trusted in.
     fn chain(
         &mut self,
         headers: &HeaderMap,
@@ -234,7 +234,7 @@ impl FieldText {
         }
     }
 
-    /// Writes a comma behind what there is.
+    /// Writes a comma after what has been written, if anything has.
     fn separate(&mut self) {
         if !self.0.is_empty() {
             self.push(b", ");

@@ -1,7 +1,7 @@
 //! Reports clients whose use of a quota reaches a threshold of its policy: an event, a count for metrics, and the latest
 //! ones for the admin port.
 //!
-//! A client that stays at a threshold is not reported again until its quota has been whole, as far as is remembered.
+//! A client that stays at a threshold is not reported again until its quota could be whole, as far as is remembered.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;
@@ -15,7 +15,7 @@ use crate::logging::NAMES_CLIENTS;
 use crate::metrics::Metrics;
 use crate::snapshot::Threshold;
 
-/// Notifications of a process.
+/// The notifications of a process.
 #[derive(Debug)]
 pub(crate) struct Notifications {
     clock: Clock,
@@ -23,7 +23,7 @@ pub(crate) struct Notifications {
     state: Mutex<NotificationState>,
 }
 
-/// A client's use of a quota has reached a threshold.
+/// The report that a client's use of a quota has reached a threshold.
 #[derive(Clone, Debug)]
 pub(crate) struct Notification {
     pub(crate) at: Timestamp,
@@ -35,9 +35,9 @@ pub(crate) struct Notification {
     pub(crate) client: PartitionId,
     /// How the client is shown.
     pub(crate) name: Box<str>,
-    /// How many units are left.
+    /// Units of the quota that are left.
     pub(crate) remaining: u64,
-    /// Of how many.
+    /// Units that the quota can hold.
     pub(crate) limit: u64,
 }
 
@@ -46,16 +46,16 @@ struct NotificationState {
     /// Until when a client is not reported again. When `young` is full, it becomes `old`, and what was old is forgotten.
     young: ReachedClients,
     old: ReachedClients,
-    /// The oldest first.
+    /// The latest notifications, the oldest first.
     latest: VecDeque<Arc<Notification>>,
-    /// In which second lines were written last, and how many.
+    /// The second of the latest notification, and how many there were in it.
     lines: (u64, u32),
 }
 
 type ReachedClients = HashMap<(SeriesId, PartitionId, Threshold), Timestamp>;
 
 impl Notifications {
-    /// Begins with none.
+    /// Begins with no notifications.
     pub(crate) fn new(clock: Clock, metrics: Arc<Metrics>) -> Self {
         Self {
             clock,
@@ -64,7 +64,7 @@ impl Notifications {
         }
     }
 
-    /// Returns the latest ones, the newest first.
+    /// Returns the latest notifications, the newest first.
     pub(crate) fn latest(&self) -> Vec<Arc<Notification>> {
         self.lock().latest.iter().rev().cloned().collect()
     }
@@ -78,7 +78,7 @@ impl ThresholdObserver for Notifications {
     fn reached(&self, reached: &ReachedThreshold<'_>) {
         let (now, check) = (self.clock.now(), reached.check);
         let key = (check.series_id, check.partition_id, reached.threshold);
-        // Of units in flight, a decision does not say when all will be free.
+        // For units in flight, a decision does not say when all will be free.
         let until = now + reached.decision.reset.max(AGAIN_AFTER_MIN);
         if !self.lock().is_news(key, now, until) {
             return;
@@ -102,7 +102,7 @@ impl ThresholdObserver for Notifications {
 }
 
 impl NotificationState {
-    /// Says whether it is not known that a client has reached a threshold; from now on it is.
+    /// Says whether it is news at `now` that a client has reached a threshold; until `until`, it no longer is.
     fn is_news(
         &mut self,
         key: (SeriesId, PartitionId, Threshold),
@@ -116,7 +116,7 @@ impl NotificationState {
         known.is_none_or(|until| until <= now)
     }
 
-    /// Keeps it as one of the latest; says whether a line may be written about it.
+    /// Keeps a notification as one of the latest; says whether a line may be written about it.
     fn keep(&mut self, notification: &Arc<Notification>) -> bool {
         self.latest.push_back(Arc::clone(notification));
         if self.latest.len() > LATEST_MAX {
@@ -147,11 +147,11 @@ impl Notification {
     }
 }
 
-/// Most clients, policies and thresholds that are remembered.
+/// Most combinations of client, quota and threshold that are remembered.
 const CLIENTS_MAX: usize = 20_000;
 /// Least time until a client is reported again.
 const AGAIN_AFTER_MIN: Micros = Micros::from_secs(60);
-/// How many of the latest are kept.
+/// Most notifications that are kept for the admin port.
 const LATEST_MAX: usize = 100;
-/// Most lines in a second; further ones are only counted.
+/// Most lines in a second; further notifications are counted and kept, but not logged.
 const LINES_PER_SECOND: u32 = 100;

@@ -22,28 +22,28 @@ pub use over_quota::OverQuota;
 use crate::clock::Micros;
 use crate::fault::Reason;
 
-/// A request's "no", until it is turned into a response.
+/// The refusal of a request, until it is turned into a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     page: &'static Page,
-    /// The page's, or the policy's own.
+    /// The status of the page, or the policy's own.
     status: StatusCode,
-    /// Seconds, at least 1.
+    /// Seconds of Retry-After, at least 1.
     retry_after_secs: Option<u64>,
     challenge: Option<Challenge>,
     body: Bytes,
     content_type: HeaderValue,
 }
 
-/// What is constant in a refusal.
+/// The constant parts of a refusal.
 #[derive(Debug, PartialEq, Eq)]
 struct Page {
     reason: Reason,
     status: StatusCode,
     connection: Afterwards,
-    /// The whole body; if it names policies, its part before them.
+    /// The whole body, or its beginning up to the first part that varies.
     body: &'static str,
-    /// What a gRPC client is told, if gRPC has a word of its own for the status.
+    /// What a gRPC client is told; if there is none, the client maps the HTTP status itself.
     grpc: Option<Grpc>,
 }
 
@@ -52,7 +52,7 @@ struct Page {
 pub enum Afterwards {
     /// It carries further requests.
     Keep,
-    /// It closes, because it is in doubt where the next request begins, or what this one meant.
+    /// It closes, because it is not certain where the next request begins, or what this one meant.
     Close,
 }
 
@@ -99,22 +99,22 @@ refusals! {
     /// The listener's authorities have changed since the handshake, and none vouches for the client.
     client_certificate_untrusted: ClientCertificateUntrusted, BAD_REQUEST = 400 "Bad Request", Close,
         "The client's certificate is no longer accepted.";
-    /// The host has another certificate than the one that the client asked for in its handshake.
+    /// The host has a different certificate from that of the host that the client named in its handshake.
     misdirected: Misdirected, MISDIRECTED_REQUEST = 421 "Misdirected Request", Keep,
         "The host is not served on this connection: it has a different certificate.";
     /// The body's framing is malformed, or not one that every origin reads alike.
     bad_framing: BadFraming, BAD_REQUEST = 400 "Bad Request", Close,
         "The request's length or transfer coding is malformed or not supported.";
-    /// Origins could read in different ways what names the client.
+    /// What names the client could be read differently by different origins.
     ambiguous_client: AmbiguousClient, BAD_REQUEST = 400 "Bad Request", Keep,
         "What identifies the client comes twice or can be read in more than one way.";
-    /// Connection names a field that the listener believes, or that the request's route reads.
+    /// Connection names a field that the listener reads from trusted peers, or that the request's route reads.
     bad_connection_field: BadConnectionField, BAD_REQUEST = 400 "Bad Request", Keep,
         "Connection names a field that routes or limits the request.";
-    /// A request for usage does not name a request that it is about.
+    /// The query of a request for usage does not name a request.
     bad_usage_query: BadUsageQuery, BAD_REQUEST = 400 "Bad Request", Keep,
         "The query must name a path, and may name a method and a host: ?path=/v1/items&method=POST.";
-    /// The client has asked for its usage within the last second.
+    /// The client has asked for its usage within the last second, or too many other clients have.
     usage_too_often: UsageTooOften, TOO_MANY_REQUESTS = 429 "Too Many Requests", Keep,
         "Usage is looked up once a second for each client.";
     /// No route matches.
@@ -126,13 +126,13 @@ refusals! {
     /// `Expect` asks for something other than `100-continue`; whether a body follows is unknown.
     expectation_failed: ExpectationFailed, EXPECTATION_FAILED = 417 "Expectation Failed", Close,
         "The only supported expectation is 100-continue.";
-    /// CONNECT, after which a client may speak anything, or TRACE, which would reflect the request.
+    /// The method is CONNECT, after which a client may speak anything, or TRACE, which would reflect the request.
     method_unsupported: MethodUnsupported, NOT_IMPLEMENTED = 501 "Not Implemented", Close,
         "The method is not supported.";
     /// The client made no progress with its body for the listener's `body_timeout`.
     request_body_timeout: RequestBodyTimeout, REQUEST_TIMEOUT = 408 "Request Timeout", Close,
         "The request's content did not arrive in time.";
-    /// The request has passed gateways of this kind too often.
+    /// The request has passed gateways of this kind too often, or would be redirected to itself.
     request_loop: Loop, LOOP_DETECTED = 508 "Loop Detected", Keep,
         "The request is in a loop: it has passed too many gateways, or is redirected to itself.";
     /// No connection to the upstream could be made.
@@ -200,7 +200,7 @@ impl Refusal {
         Self::constant(&NO_DESCRIPTORS)
     }
 
-    /// Says when it is worth trying again.
+    /// Sets how long the client is told to wait before it tries again.
     #[must_use]
     pub fn after(self, retry: Micros) -> Self {
         Self {
@@ -209,7 +209,7 @@ impl Refusal {
         }
     }
 
-    /// Says why, and so whose fault it is.
+    /// Returns why the request is refused, and so whose fault that is.
     pub fn reason(&self) -> Reason {
         self.page.reason
     }
@@ -219,7 +219,7 @@ impl Refusal {
         self.status
     }
 
-    /// Returns the seconds of its Retry-After, if it has one.
+    /// Returns the seconds of Retry-After, if the refusal has one.
     pub fn retry_after_secs(&self) -> Option<u64> {
         self.retry_after_secs
     }
@@ -229,7 +229,7 @@ impl Refusal {
         self.page.connection
     }
 
-    /// Makes the response, in the `room` of fields that are no longer needed.
+    /// Makes the response; its fields reuse the allocation of `room`, whose own fields are no longer needed.
     ///
     /// `Content-Length` is left to hyper, which writes it from the body's length without another
     /// header value, to HEAD too.

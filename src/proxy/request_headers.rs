@@ -1,10 +1,10 @@
 //! The one order in which a request's head is changed, from the client's to the origin's.
 //!
-//! The order is security: what a stranger may not say goes before anything is read, routes and limits read
-//! what the origin will see, and what the gateway says itself is set when nobody can have it removed any
-//! more. [`before_route`], [`after_route`] and [`before_forward`] follow each other, a line for each
-//! change; nothing else changes a field of a request. Host, framing and Connection are written with the
-//! request, by whoever speaks to the origin.
+//! Security depends on the order: fields that an untrusted peer may not send are removed before anything is
+//! read, routes and limits read what the origin will see, and the gateway's own fields are set when no client
+//! can have them removed any more. [`before_route`], [`after_route`] and [`before_forward`] follow each other, a
+//! line for each change; nothing else changes a field of a request. Host, framing and Connection are written when
+//! the request is sent to the origin.
 
 use std::cell::RefCell;
 use std::net::IpAddr;
@@ -25,13 +25,13 @@ use crate::proxy::wire::request_head::CommonFields;
 use crate::request::{self, LatestHost, SeenNames, Unwanted, hop_by_hop};
 use crate::snapshot::{Route, UpstreamKind};
 
-/// What the first changes leave for later ones.
+/// What [`before_route`] found, for the later changes.
 pub(super) struct Arrived {
     /// The values of Connection, if they name fields.
     connection: Option<Vec<HeaderValue>>,
-    /// The fields of which several lines have become one.
+    /// The fields whose several lines were joined into one.
     pub(super) joined: Vec<HeaderName>,
-    /// Whether a field reads like one that routes or policies go by.
+    /// Whether the name of some field reads like that of another that routes or policies read.
     has_disguises: bool,
 }
 
@@ -51,24 +51,24 @@ pub(super) fn before_route(
 ) -> Result<Arrived, Refusal> {
     let snapshot = sent_by.snapshot;
     let headers = &mut head.headers;
-    // What is for this connection alone, what only the gateway says (`Tollgate-*`, and X-Forwarded-Prefix, which
-    // is not believed of a trusted peer either), and what only a trusted peer may say. Connection is read here for the
-    // last time, but nothing that it names is removed yet: that may be what the trusted peer said. From here on, every
-    // field is what the origin will see.
+    // Removes what is for this connection alone, what only the gateway says (`Tollgate-*`, and X-Forwarded-Prefix,
+    // which not even a trusted peer may send), and what only a trusted peer may say. Connection is read here for the
+    // last time, but the fields that it names are not removed yet, because a trusted peer may have set them. From here
+    // on, every field is what the origin will see.
     let connection = match seen.unwanted {
         Unwanted::None => None,
         Unwanted::OnlyConnection if hop_by_hop::remove_common_connection(headers) => None,
         _ => hop_by_hop::strip_request(headers, &snapshot.head_filter, sent_by.forbids()),
     };
-    // The certificate is the connection's, whatever the client says of one.
+    // Sets the certificate of the connection, whatever the client says of one.
     sent_by.set_client_cert(headers);
-    // An absolute target's host, so that host and target are the same to everybody.
+    // Sets Host to an absolute target's authority, so that no reader can see another host.
     set_host(head, target, latest_host)?;
-    // The scheme in one spelling, if routes go by it.
+    // Sets the scheme in one spelling, if routes read it.
     if snapshot.reads_scheme {
         forwarded::set_scheme(&mut head.headers, &sent_by.sender(client));
     }
-    // One line of each field that a route reads, so that its value is the one that the origin reads.
+    // Leaves one line of each field that a route reads, so that its value is the one that the origin reads.
     let router = &snapshot.router;
     let joined = request::join_routed_lines(&mut head.headers, router, seen.has_disguises);
     Ok(Arrived {
@@ -81,8 +81,8 @@ pub(super) fn before_route(
 /// Removes what Connection names, now that it is known what the route reads.
 ///
 /// # Errors
-/// If it names a field that the listener believes of its trusted peers, or that the route goes by. A proxy may
-/// have set that field, and passed on what its client wrote in Connection.
+/// If Connection names a field that the listener reads from its trusted peers, or that the route reads. A proxy
+/// may have set that field, and passed on what its client wrote in Connection.
 #[expect(
     clippy::inline_always,
     reason = "one busy caller, and each request comes here"
@@ -106,13 +106,13 @@ pub(super) fn after_route(
         return Err(Refusal::bad_connection_field());
     }
     hop_by_hop::remove_named(headers, connection);
-    // It may have named the certificate.
+    // Connection may have named the certificate's field.
     sent_by.set_client_cert(headers);
     Ok(())
 }
 
-/// Changes the head of an admitted request into the origin's. Returns fields that follow its own, if they can
-/// be shared with other requests; beside them, the request's id is to be sent.
+/// Changes the head of an admitted request into what the origin gets. Returns the fields that follow the head's
+/// own, if they can be shared with other requests; then the request's id is to be sent with them.
 pub(super) fn before_forward(
     journey: &Journey<'_>,
     route: &Route,
@@ -120,7 +120,7 @@ pub(super) fn before_forward(
     headers: &mut HeaderMap,
     client: Option<IpAddr>,
 ) -> Option<Rc<CommonFields>> {
-    // One line of each field that a policy reads, so that the origin reads what was counted.
+    // Leaves one line of each field that a policy reads, so that the origin reads what was counted.
     if let Some(reads) = &route.reads {
         reads.join_lines(headers, arrived.has_disguises);
     }
@@ -128,18 +128,18 @@ pub(super) fn before_forward(
     if route.bodies.is_some() {
         ask_for_readable(headers);
     }
-    // Whose request it is: nothing that a client says can have these removed any more.
+    // Says whose request it is: nothing that a client sends can have these fields removed any more.
     let common = journey.name_sender(route, headers, client);
-    // What was stripped from the path. It is set here, and not where the path is changed, so that no Connection
-    // removes it.
+    // Says what was stripped from the path: here, and not where the path is changed, so that no Connection field
+    // can remove it.
     forwarded::set_prefix(headers, &route.path_change);
-    // Which overrides matched, and which quotas are used up.
+    // Says which overrides matched, and which quotas are used up.
     journey.announce_limits(headers);
     // The operator has the last word …
     if let Some(changes) = journey.route.and_then(|route| journey.live.changes(route)) {
         changes.request.apply_to_request(headers);
     }
-    // … but for the protocol that the connection is to be switched to.
+    // … except on the protocol that the connection is to switch to.
     if let Some(protocol) = &journey.upgrade {
         headers.insert(UPGRADE, protocol.clone());
     }
@@ -147,7 +147,7 @@ pub(super) fn before_forward(
 }
 
 impl Journey<'_> {
-    /// Finds out whose request it is, and gives it its id.
+    /// Finds out whose request it is, notes that, and gives the request its id. Returns the client's address.
     pub(super) fn resolve_client(&mut self, headers: &HeaderMap) -> Option<IpAddr> {
         let sent_by = self.connection();
         let address = sent_by.client(headers);
@@ -162,8 +162,8 @@ impl Journey<'_> {
         address
     }
 
-    /// Tells the upstream whose request it is, and that it came through a gateway: in its fields, or
-    /// in those that are returned.
+    /// Tells the upstream whose request it is, and that it came through a gateway: in `headers`, or in
+    /// the fields that are returned.
     fn name_sender(
         &self,
         route: &Route,
@@ -173,7 +173,7 @@ impl Journey<'_> {
         let snapshot = &self.live.snapshot;
         let sender = self.connection().sender(client);
         let upstream = &snapshot.upstreams[route.upstream].kind;
-        // Nothing looks at the fields, or changes them, before they are sent.
+        // The fields can be shared if nothing reads or changes them before they are sent.
         let may_be_common = matches!(upstream, UpstreamKind::Http(_))
             && !snapshot.reads_scheme
             && (route.changes.as_ref()).is_none_or(|changes| changes.request.is_empty());
@@ -190,7 +190,7 @@ impl Journey<'_> {
         common
     }
 
-    /// Returns the request's id, and the field that tells it.
+    /// Returns the request's id, after the name of the field that carries it.
     pub(super) fn request_id(&self) -> Option<(HeaderName, HeaderValue)> {
         let name = self.live.request_id.clone();
         name.zip(self.exchange.id.clone())
@@ -205,7 +205,7 @@ impl Journey<'_> {
 }
 
 /// Puts an absolute target's authority into the Host field, because routes, partitions and the
-/// upstream look there. The field that it replaces must be good all the same. Schemes other than
+/// upstream look there. The field that it replaces must be valid all the same. Schemes other than
 /// HTTP's name resources that are not served here.
 fn set_host(head: &mut Parts, target: &Uri, latest: &RefCell<LatestHost>) -> Result<(), Refusal> {
     if let Some(authority) = target.authority() {

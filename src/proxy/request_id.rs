@@ -1,8 +1,8 @@
-//! Gives every request an id, by which its origin's log and the gateway's can be put side by side.
+//! Gives every request an id, by which its lines in the origin's log and in the gateway's can be matched.
 //!
-//! The id of a trusted peer is kept, so that it stays the same along a chain of proxies. Anybody else's
-//! is replaced, because it could be another request's. A trace that a request is part of (W3C Trace
-//! Context) is passed on as it came, and only read.
+//! The id of a trusted peer is kept, so that it stays the same along a chain of proxies. Any other id
+//! is replaced, because it could be another request's. The trace that a request is part of (W3C Trace
+//! Context) is only read, and passed on as it came.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -21,7 +21,7 @@ pub(super) fn of(headers: &HeaderMap, name: &HeaderName, is_trusted: bool) -> He
     unindexed(HeaderValue::from_maybe_shared(id).expect("hex digits make a value"))
 }
 
-/// Returns the trace that a request is part of: 32 hex digits.
+/// Returns the id of the trace that a request is part of: 32 hex digits.
 pub(super) fn trace_id(headers: &HeaderMap) -> Option<&[u8]> {
     let value = only_line(headers, &TRACEPARENT)?.as_bytes();
     let (head, rest) = value.split_at_checked(TRACEPARENT_LEN)?;
@@ -30,7 +30,7 @@ pub(super) fn trace_id(headers: &HeaderMap) -> Option<&[u8]> {
     let is_zero = |field: &[u8]| field.iter().all(|&byte| byte == b'0');
     let [version, trace, parent, _] = fields;
     let has_dashes = [2, 35, 52].iter().all(|&at| head[at] == b'-');
-    // A later version may say more.
+    // A later version may have further fields.
     let is_whole = rest.is_empty() || (version != b"00" && rest[0] == b'-');
     let is_valid = has_dashes
         && is_whole
@@ -41,7 +41,7 @@ pub(super) fn trace_id(headers: &HeaderMap) -> Option<&[u8]> {
     is_valid.then_some(trace)
 }
 
-/// Whether it can be an id, and is fit for a log.
+/// Whether a value can be an id, and is fit for a log.
 fn is_plausible(id: &HeaderValue) -> bool {
     let id = id.as_bytes();
     (1..=ID_BYTES_MAX).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic)

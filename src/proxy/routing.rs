@@ -36,8 +36,8 @@ impl<'r> Journey<'r> {
     }
 }
 
-/// Finds the route of a request by its host, head and path, and the policies of preflights if it is one. Of its
-/// target, `is_escaped` says whether it had characters that were escaped when it arrived.
+/// Finds the route of a request by its host, head and path, and the policies of preflights if it is one.
+/// `is_escaped` says whether the target arrived with characters that had to be escaped.
 #[expect(clippy::inline_always, reason = "one busy caller, and a large result")]
 #[inline(always)]
 pub(super) fn find_route<'r>(
@@ -57,13 +57,13 @@ pub(super) fn find_route<'r>(
         }
     };
     if is_as_sent(snapshot, &found.0) && (path.had_raw() || is_escaped()) {
-        // The target is not what was sent any more.
+        // The target is no longer what was sent.
         return Err(Refusal::bad_path());
     }
     Ok(found)
 }
 
-/// Returns the method and the headers by which a request's route is looked up: its own, or those that it announces.
+/// Returns the method and headers by which a request's route is looked up: its own, or those that it announces.
 pub(super) fn looked_up(
     snapshot: &Snapshot,
     (host, head, path): (&str, &Parts, &Normalised<'_>),

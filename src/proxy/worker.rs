@@ -29,18 +29,18 @@ pub(crate) struct Worker {
     pub(crate) sweep: Rc<Sweep>,
     pub(crate) pools: Pools,
     pub(crate) access_log: Writer,
-    /// This worker's way to the counters.
+    /// This worker's session with the store of the counters.
     pub(crate) store: Session,
-    /// The clients that it has noted; none without an admin port, where nobody can ask for them.
+    /// The clients that this worker has noted; none if there is no admin port to show them.
     pub(crate) clients: Option<SeenClients>,
-    /// The heads that it has copied for those that watch.
+    /// How many more heads this worker may copy for traces until its next tick.
     pub(crate) head_copies: HeadCopies,
-    /// Where a request renders its header values.
+    /// Scratch space in which requests render header values.
     pub(crate) scratch: RefCell<Vec<u8>>,
     /// What the bodies of requests are read into.
     pub(crate) read_buffer: Rc<UploadBuffer>,
-    /// The configuration in force, and as this worker last saw it: a request clones it without touching a count
-    /// that other workers touch.
+    /// The cache of the configuration in force, and this worker's own form of it, which requests clone without
+    /// touching a reference count that other workers touch.
     live: RefCell<(LiveCache, Rc<WorkerConfig>)>,
     /// Whether tunnels are to end.
     tunnels_end: watch::Sender<bool>,
@@ -91,13 +91,13 @@ impl Worker {
         Rc::clone(seen)
     }
 
-    /// Returns what decides requests by a configuration.
+    /// Returns the limiter that decides requests by a configuration.
     pub(super) fn limiter<'l>(&'l self, live: &'l ActiveConfig) -> Limiter<'l> {
         let notifications = &self.process.notifications;
         live.limiter(&self.store, self.clients.as_ref(), Some(notifications))
     }
 
-    /// Why a request ends without its answer: its client left, or the gateway shuts down.
+    /// Returns why a request ends without its answer: its client left, or the gateway shuts down.
     pub(crate) fn reason_to_end(&self) -> Reason {
         if self.is_cutting.get() {
             Reason::ShutDown
@@ -106,7 +106,7 @@ impl Worker {
         }
     }
 
-    /// Ends the tunnels, as far as they can be ended from one side.
+    /// Tells the tunnels to end, as far as they can be ended from one side.
     pub(super) fn end_tunnels(&self) {
         self.tunnels_end.send_replace(true);
     }
@@ -114,7 +114,7 @@ impl Worker {
     /// Waits until tunnels are to end.
     pub(super) async fn tunnels_end(&self) {
         let mut end = self.tunnels_end.subscribe();
-        // Its sender lives as long as the worker.
+        // The sender lives as long as the worker, so the wait cannot fail.
         let _ = end.wait_for(|is_ending| *is_ending).await;
     }
 
@@ -123,10 +123,10 @@ impl Worker {
         self.is_cutting.set(true);
     }
 
-    /// Does what is done a few times a second instead of per request.
+    /// Does what is done ten times a second instead of per request.
     pub(super) fn tick(&self) {
         let now = self.process.clock.now();
-        // Without requests, it would hold an earlier configuration.
+        // Without this, a worker that has no requests would hold an earlier configuration.
         self.live();
         self.sweep.sweep();
         self.pools.sweep(now);

@@ -1,4 +1,4 @@
-//! A configuration as one worker holds it, with copies of its own of what requests share.
+//! A configuration as one worker holds it, with the worker's own copies of what its requests share.
 
 use std::cell::OnceCell;
 use std::ops::Deref;
@@ -18,7 +18,7 @@ use crate::snapshot::RouteChanges;
 #[derive(Debug)]
 pub(crate) struct WorkerConfig {
     active: Arc<ActiveConfig>,
-    /// The field in which requests have their id.
+    /// The field that carries a request's id, if requests have ids.
     pub(super) request_id: Option<HeaderName>,
     /// What each route changes, once a request has needed it.
     changes: TiVec<RouteIndex, OnceCell<Box<RouteChanges>>>,
@@ -35,7 +35,7 @@ impl WorkerConfig {
         }
     }
 
-    /// Says whether it is this one.
+    /// Whether this is the worker's form of `active`.
     pub(super) fn is(&self, active: &Arc<ActiveConfig>) -> bool {
         Arc::ptr_eq(&self.active, active)
     }

@@ -1,9 +1,9 @@
-//! CDN-Loop: tells how often a request has passed a gateway of this kind (RFC 8586).
+//! CDN-Loop: counts how often a request has passed a gateway of this kind (RFC 8586).
 //!
 //! Each pass appends `tollgate`. A request may pass several gateways in a row, and a service may
 //! send a request through the gateway that called it, so a few passes are normal. A request with
-//! [`PASSES_MAX`] goes in circles. Via is left to others, because origins switch compression off
-//! when they see one.
+//! [`PASSES_MAX`] passes is in a loop. The gateway does not use Via for this, because origins
+//! switch compression off when they see one.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
@@ -28,5 +28,5 @@ fn is_own(member: &[u8]) -> bool {
 
 const NAME: &str = "tollgate";
 
-/// What each pass appends.
+/// The member that each pass appends.
 pub const PASS: HeaderValue = HeaderValue::from_static(NAME);

@@ -1,13 +1,12 @@
 //! The client's address: the peer's, or what a trusted peer says it is.
 //!
-//! The entries of the field that is believed are walked from the right, where the nearest proxy
-//! wrote. The first that is not a trusted proxy is the client; if all are trusted, the leftmost is.
-//! An entry that cannot be read (`unknown`, a zone, an octal) ends the walk, and the peer is the
-//! client: what lies beyond that entry is hearsay, and if all such requests shared a client
-//! "unknown", one sender could exhaust the quota of all.
+//! The entries of the trusted field are walked from the right, where the nearest proxy wrote. The first address that is
+//! not a trusted proxy is the client; if all are trusted, the leftmost is. An entry that cannot be read (`unknown`, a
+//! zone, an octal) ends the walk, and the peer is the client: entries to the left of it cannot be trusted, and if all
+//! such requests shared a client "unknown", one sender could exhaust the quota of all.
 //!
-//! A peer at the other end of a Unix socket has no address. It is trusted, because the socket's file says
-//! who may connect; where it names no client, the client has no address either.
+//! A peer at the other end of a Unix socket has no address. It is trusted, because the permissions of the socket's file
+//! decide who may connect; if it names no client, the client has no address either.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -22,20 +21,20 @@ use super::host::is_port;
 /// How a listener tells who its clients are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientIdentity {
-    /// Peers that may say for whom they forward.
+    /// Peers that are trusted to say whose requests they forward.
     pub trusted_proxies: Vec<IpNet>,
-    /// The one source that is believed if they send it.
+    /// The one source of a client's address that is trusted if these peers send it.
     pub source: AddressSource,
-    /// What of an address identifies a client.
+    /// How many leading bits of an address identify a client.
     pub prefixes: ClientPrefixes,
 }
 
 /// How many leading bits of an address identify a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientPrefixes {
-    /// Of IPv4, 1 to 32.
+    /// Leading bits of an IPv4 address, 1 to 32.
     pub ipv4: u8,
-    /// Of IPv6, 1 to 128.
+    /// Leading bits of an IPv6 address, 1 to 128.
     pub ipv6: u8,
 }
 
@@ -60,8 +59,8 @@ pub enum AddressSource {
 }
 
 impl ClientIdentity {
-    /// Yields the fields in which trusted peers are believed: the source of addresses, and how and for which
-    /// host a request first came.
+    /// Yields the fields that are trusted if trusted peers send them: the source of addresses, and the scheme and the
+    /// host that a request first came with.
     pub fn believed_fields(&self) -> impl Iterator<Item = &HeaderName> {
         let source = match &self.source {
             AddressSource::XForwardedFor => Some(&X_FORWARDED_FOR),
@@ -75,7 +74,7 @@ impl ClientIdentity {
     }
 }
 
-/// Fields in which some proxy states the client's address; anyone else can send them too.
+/// Fields in which proxies of some kind state the client's address; anyone else can send them too.
 pub const ADDRESS_CLAIMS: [&str; 8] = [
     "forwarded",
     "x-forwarded-for",
@@ -87,8 +86,8 @@ pub const ADDRESS_CLAIMS: [&str; 8] = [
     "x-cluster-client-ip",
 ];
 
-/// Returns the client's address; an IPv4-mapped address is returned as IPv4. None if the peer has none, and
-/// does not say whose request it forwards.
+/// Returns the client's address; an IPv4-mapped address is returned as IPv4. None if the peer has no address and does
+/// not say whose request it forwards.
 pub fn client_address(
     peer: Option<IpAddr>,
     headers: &HeaderMap,
@@ -101,7 +100,7 @@ pub fn client_address(
     claimed_address(headers, identity).or(peer)
 }
 
-/// Returns the client's address as a trusted peer says it; none if it does not, or not in a way that can be read.
+/// Returns the client's address as stated by a trusted peer; none if it states none, or none that can be read.
 pub fn claimed_address(headers: &HeaderMap, identity: &ClientIdentity) -> Option<IpAddr> {
     match &identity.source {
         AddressSource::Peer => None,
@@ -139,7 +138,7 @@ fn rightmost_untrusted(
     last
 }
 
-/// Returns the network that makes one client: the first bits of its address. An IPv4-mapped address counts as
+/// Returns the network that counts as one client: the leading bits of its address. An IPv4-mapped address counts as
 /// IPv4.
 pub fn client_network(address: IpAddr, prefixes: ClientPrefixes) -> IpAddr {
     match address.to_canonical() {
@@ -156,8 +155,8 @@ pub fn client_network(address: IpAddr, prefixes: ClientPrefixes) -> IpAddr {
     }
 }
 
-/// Whether a peer is believed in what it says of its clients: it is among the listener's trusted proxies, or
-/// at the other end of a Unix socket.
+/// Whether a peer is trusted to say who its client is: it is among the listener's trusted proxies, or at the other end
+/// of a Unix socket.
 pub fn is_trusted_peer(peer: Option<IpAddr>, identity: &ClientIdentity) -> bool {
     peer.is_none_or(|peer| is_trusted(peer.to_canonical(), identity))
 }
@@ -167,7 +166,7 @@ fn is_trusted(address: IpAddr, identity: &ClientIdentity) -> bool {
     is_in(address, &identity.trusted_proxies)
 }
 
-/// Whether an address is in one of some networks. Most are in none, and each request asks: [`IpNet::contains`] takes longer.
+/// Whether an address is in one of the networks. This is faster than [`IpNet::contains`], and every request calls it.
 pub fn is_in(address: IpAddr, networks: &[IpNet]) -> bool {
     networks.iter().any(|network| {
         let differing = match (network.addr(), address) {
@@ -182,8 +181,8 @@ pub fn is_in(address: IpAddr, networks: &[IpNet]) -> bool {
     })
 }
 
-/// The entries of a list of addresses from right to left, its lines joined in order. Empty entries
-/// do not count (RFC 9110 section 5.6.1.2).
+/// Yields the entries of a list of addresses from right to left, as if its lines were joined in order. Empty entries do
+/// not count (RFC 9110 section 5.6.1.2).
 fn entries(headers: &HeaderMap, name: &HeaderName) -> impl Iterator<Item = Option<IpAddr>> {
     let lines = headers.get_all(name).iter().rev();
     lines
@@ -223,7 +222,7 @@ fn is_obfuscated(port: &str) -> bool {
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 static X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 static X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
-/// How many trusted entries the walk passes; a longer list counts as unreadable.
+/// Most entries that the walk reads; if all of them are trusted and there are more, the list counts as unreadable.
 const HOPS_MAX: usize = 32;
 
 #[cfg(test)]

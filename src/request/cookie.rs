@@ -1,12 +1,11 @@
 //! A cookie that names the client.
 //!
-//! Cookies stand between `;`, on any number of lines. White space around a name and a value does not
-//! count, nor does one pair of double quotes around a value; a value is percent-decoded once, because
-//! many origins do, and the spellings of one value must be one client. What origins could read
-//! differently is [`Ambiguous`]: the cookie twice, a spelling that some take for its name
-//! ([`parameter`](mod@super::parameter)), a comma, at which some origins split, before such a name, the
-//! cookie behind a double quote that is not closed, and a value with bytes that RFC 6265 (section
-//! 4.1.1) does not allow in one: white space, `,`, `"`, `\`, control characters, and other than ASCII.
+//! Cookies are separated by `;`, on any number of lines. White space around a name and a value does not count, nor does
+//! one pair of double quotes around a value; a value is percent-decoded once, because many origins do that, and all
+//! spellings of one value must be one client. A request is [`Ambiguous`] if origins could read it differently: it has
+//! the cookie twice, a spelling that some take for its name ([`parameter`](mod@super::parameter)), such a name after a
+//! comma, at which some origins split, the cookie after a double quote that is not closed, or a value with bytes that
+//! RFC 6265 (section 4.1.1) does not allow: white space, `,`, `"`, `\`, control characters and bytes beyond ASCII.
 
 use std::borrow::Cow;
 
@@ -18,7 +17,7 @@ use super::parameter::{self, Ambiguous, Spelling, pair, spelling};
 /// Returns the value of the cookie `name`, which may be empty; none if it is not there.
 ///
 /// # Errors
-/// Where origins could read another value.
+/// If origins could read another value.
 pub fn cookie_value<'r>(
     headers: &'r HeaderMap,
     name: &str,
@@ -27,7 +26,8 @@ pub fn cookie_value<'r>(
     let lines = headers.get_all(COOKIE).iter();
     for cookie in lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b';')) {
         if cookie.len() < name.len() && !cookie.contains(&b'"') {
-            // Too short to have the name: hostile requests have thousands of these.
+            // It is too short to have the name. A hostile request can have thousands of these, so
+            // they are skipped early.
             continue;
         }
         let (written_name, written) = pair(cookie);
@@ -42,11 +42,11 @@ pub fn cookie_value<'r>(
             reads_as(written_name, name)
         };
         if !is_named {
-            // To some origins the quoted text goes on behind the semicolon.
+            // Some origins read on past the semicolon until the quote is closed.
             is_quoted |= value.starts_with(b"\"") && (value.len() == 1 || !value.ends_with(b"\""));
             continue;
         }
-        // A name that is spelled in another way is no name to some.
+        // Some origins do not recognise a name in another spelling.
         let is_plain = written_name.trim_ascii() == name.as_bytes();
         if !is_plain || is_quoted || found.replace(unquoted(value)?).is_some() {
             return Err(Ambiguous);
@@ -59,7 +59,7 @@ fn reads_as(written: &[u8], name: &str) -> bool {
     spelling(written.trim_ascii(), name) != Spelling::Other
 }
 
-/// Takes one pair of double quotes off; what is left must be a value of RFC 6265.
+/// Removes one pair of double quotes; the rest must be a value that RFC 6265 allows.
 fn unquoted(value: &[u8]) -> Result<&[u8], Ambiguous> {
     let inner = value
         .strip_prefix(b"\"")

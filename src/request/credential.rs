@@ -1,10 +1,10 @@
-//! The value of Authorization as credentials are compared: spellings that origins take for the same are
-//! one.
+//! The spelling in which values of Authorization are compared: those that origins take for the same
+//! credential become one.
 //!
-//! What stands before the first space or tab is the scheme (RFC 9110, section 11.1), whose case does not
-//! matter; blanks behind it are one, and those at the end are none. What follows is compared byte by
-//! byte; for Basic it must be canonical base64, whose padding may lack (RFC 4648, section 4): decoders
-//! take other texts for the same password. A value without a blank is compared as it is.
+//! The text before the first space or tab is the scheme (RFC 9110, section 11.1), whose case does not matter. Several
+//! blanks after it count as one, and those at the end are dropped. What follows is compared byte by byte; for Basic it
+//! must be canonical base64, whose padding may be missing (RFC 4648, section 4), because decoders take other texts for
+//! the same password. A value without a blank is compared as it is.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use super::parameter::Ambiguous;
 /// are borrowed.
 ///
 /// # Errors
-/// A password that origins could decode differently.
+/// If it has a password that origins could decode differently.
 pub fn credential(value: &[u8]) -> Result<Cow<'_, [u8]>, Ambiguous> {
     let value = value.trim_ascii();
     let Some((scheme, rest)) = split(value) else {
@@ -38,11 +38,11 @@ pub fn credential(value: &[u8]) -> Result<Cow<'_, [u8]>, Ambiguous> {
     Ok(canonical.into())
 }
 
-/// Returns the spelling in which the beginning of a credential is compared; none if no credential begins
-/// so.
+/// Returns the spelling in which the beginning of a credential is compared; none if no credential
+/// can begin like that.
 pub(super) fn beginning(text: &str) -> Option<Cow<'_, str>> {
     let Some((scheme, rest)) = split(text.as_bytes()) else {
-        // A scheme is followed by a blank.
+        // A well-known scheme must be followed by a blank.
         let schemes = ["basic", "bearer"];
         let is_scheme = schemes
             .iter()
@@ -58,7 +58,7 @@ pub(super) fn beginning(text: &str) -> Option<Cow<'_, str>> {
     String::from_utf8(canonical).ok().map(Cow::Owned)
 }
 
-/// Splits a value at the blanks behind its scheme; none if there are none.
+/// Splits a value at the blanks after its scheme; none if it has no blank.
 pub(super) fn split(value: &[u8]) -> Option<(&[u8], &[u8])> {
     let blank = value.iter().position(|byte| is_blank(*byte))?;
     let (scheme, rest) = value.split_at(blank);
@@ -66,7 +66,7 @@ pub(super) fn split(value: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((scheme, &rest[begin.unwrap_or(rest.len())..]))
 }
 
-/// Whether a credential, in the spelling in which it is compared, is a name and a password.
+/// Whether a credential, in the spelling in which it is compared, is a user name and a password.
 pub(super) fn is_basic(credential: &[u8]) -> bool {
     split(credential).is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case(BASIC))
 }
@@ -75,7 +75,7 @@ fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
-/// Schemes are mostly written so: then nothing has to be copied.
+/// Whether a scheme is capitalised. Most are, and then nothing has to be copied.
 fn is_capitalised(scheme: &[u8]) -> bool {
     let mut bytes = scheme.iter();
     bytes.next().is_none_or(|first| !first.is_ascii_lowercase())
@@ -90,12 +90,12 @@ fn capitalised(scheme: &[u8]) -> Vec<u8> {
     scheme
 }
 
-/// Returns how many `=` are missing behind canonical base64; none if it is not canonical.
+/// Returns how many `=` are missing at the end of canonical base64; none if the text is not canonical.
 fn missing_padding(text: &[u8]) -> Option<usize> {
     let data = text.iter().position(|byte| *byte == b'=');
     let (data, padding) = text.split_at(data.unwrap_or(text.len()));
     let wanted = (4 - data.len() % 4) % 4;
-    // What is left over of the last byte's bits must be zero.
+    // The last character's bits that belong to no byte must be zero.
     let unused = match wanted {
         0 => 0,
         1 => 0b11,
@@ -110,7 +110,7 @@ fn missing_padding(text: &[u8]) -> Option<usize> {
     (is_padded && last & unused == 0).then(|| wanted - padding.len())
 }
 
-/// What a character of base64 stands for.
+/// Returns the six bits that a character of base64 stands for.
 fn sextet(byte: u8) -> Option<u8> {
     Some(match byte {
         b'A'..=b'Z' => byte - b'A',

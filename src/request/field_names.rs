@@ -1,11 +1,11 @@
-//! Names of fields that must not pass: those that are no tokens (RFC 9110, section 5.6.2).
+//! Field names that must not pass: those that are not tokens (RFC 9110, section 5.6.2).
 
 use http::HeaderMap;
 
 /// Whether every name is a token.
 ///
-/// Names that come in HTTP/1.1 have been read as tokens already. In HTTP/2, the `http` crate takes one byte
-/// more, a double quote, which no origin of HTTP/1.1 has to read as a part of a name.
+/// Names that come over HTTP/1.1 have been checked already. In names over HTTP/2, the `http` crate accepts one more
+/// byte, the double quote, which an HTTP/1.1 origin need not take for a part of a name.
 pub fn are_tokens(headers: &HeaderMap) -> bool {
     headers
         .keys()
@@ -18,13 +18,13 @@ mod tests {
 
     use super::*;
 
-    /// If the `http` crate takes still more one day, this finds it.
+    /// This fails if the `http` crate starts to accept further bytes.
     #[test]
     fn only_names_that_are_tokens_pass() {
         for byte in 0..=u8::MAX {
             let is_token =
                 matches!(byte, b'0'..=b'9' | b'a'..=b'z') || b"!#$%&'*+-.^_`|~".contains(&byte);
-            // Short names and long ones are read in two ways.
+            // The crate parses short and long names by different code.
             for length in [3, 100] {
                 let mut name = vec![b'x'; length];
                 name[1] = byte;

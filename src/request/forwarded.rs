@@ -1,8 +1,8 @@
 //! The Forwarded field (RFC 7239), read from the right.
 //!
 //! The trusted proxy's own element is the rightmost, and it is well-formed; a forger may have
-//! written what is left of it. When the line is read from the right, a quote that a forger left
-//! open cannot swallow the proxy's element.
+//! written anything to the left of it. When the line is read from the right, a quote that a forger
+//! left open cannot swallow the proxy's element.
 
 /// Splits a line at the commas outside of quotes, from right to left; elements are trimmed.
 pub(super) fn elements_from_right(line: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -25,7 +25,7 @@ fn last_comma(text: &[u8]) -> Option<usize> {
     })
 }
 
-/// Says whether an odd number of backslashes stands before `at`.
+/// Whether an odd number of backslashes precedes `at`.
 fn is_escaped(text: &[u8], at: usize) -> bool {
     let backslashes = text[..at].iter().rev().take_while(|&&byte| byte == b'\\');
     backslashes.count() % 2 == 1
@@ -43,7 +43,7 @@ pub(super) fn node(element: &[u8]) -> Option<&[u8]> {
         }
         let equals = rest.iter().position(|&byte| byte == b'=')?;
         let (name, value) = (&rest[..equals], &rest[equals + 1..]);
-        // A stray quote in a name would move the ends of elements for anyone who joins the lines.
+        // A stray quote in a name would move the ends of elements for a reader that joins the lines.
         if name.is_empty() || !name.iter().all(|&byte| is_token(byte)) {
             return None;
         }
@@ -56,7 +56,7 @@ pub(super) fn node(element: &[u8]) -> Option<&[u8]> {
     node
 }
 
-/// RFC 9110, section 5.6.2.
+/// Whether a byte may be in a token (RFC 9110, section 5.6.2).
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }

@@ -1,9 +1,8 @@
 //! The host that a request asks for.
 //!
-//! An absolute target's authority wins over the Host field (RFC 9112 section 3.2.2), but the field
-//! must be good all the same. Hosts are compared in lower case, without port and last dot. A name
-//! has only letters, digits, `-`, `_`, `~` and dots, so no escape or list is another spelling of
-//! it.
+//! An absolute target's authority wins over the Host field (RFC 9112 section 3.2.2), but the field must be valid all
+//! the same. Hosts are compared in lower case, without port and final dot. A name has only letters, digits, `-`, `_`,
+//! `~` and dots, so neither an escape nor a list can be another spelling of it.
 
 use std::borrow::Cow;
 use std::net::Ipv6Addr;
@@ -17,8 +16,8 @@ use http::{HeaderMap, Uri, Version};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host(Rc<str>);
 
-/// The Host field of a connection's latest request, or its target's authority, and the host that it names: most
-/// requests of a connection have the same.
+/// The text of the Host field, or of the target's authority, that was read last on a connection, and the host that it
+/// names. Most requests of a connection have the same one.
 #[derive(Debug, Default)]
 pub struct LatestHost(Option<(Box<[u8]>, Host)>);
 
@@ -30,8 +29,8 @@ impl Deref for Host {
     }
 }
 
-/// A request's host is missing, is no host, or is given twice, as by fields that differ from an HTTP/2
-/// authority: the answer is 400.
+/// A request's host is missing, is malformed, or is given twice, for example by a Host field that differs from an
+/// HTTP/2 authority. The answer is 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the host is missing or malformed")]
 pub struct BadHost;
@@ -39,14 +38,13 @@ pub struct BadHost;
 /// Reads the host of a request, from its target if that has one.
 ///
 /// # Errors
-/// A host that is missing (before HTTP/1.1 it may be), is given twice, or is not a host: answer
-/// 400.
+/// If the host is missing (before HTTP/1.1 it may be), is given twice, or is malformed: answer 400.
 pub fn host(target: &Uri, headers: &HeaderMap, version: Version) -> Result<Host, BadHost> {
     LatestHost::default().host(target, headers, version)
 }
 
 impl LatestHost {
-    /// Does what [`host`] does, but does not read the text again that it remembers.
+    /// Does what [`host`] does, but does not parse a text again that it remembers.
     pub fn host(
         &mut self,
         target: &Uri,
@@ -60,7 +58,7 @@ impl LatestHost {
         }
         let field = field.map(|field| self.read(field.as_bytes())).transpose()?;
         let authority = target.authority();
-        // Only CONNECT may have an authority alone.
+        // Only CONNECT may have an authority without a scheme.
         if authority.is_some() && target.scheme().is_none() && version <= Version::HTTP_11 {
             return Err(BadHost);
         }
@@ -99,21 +97,21 @@ impl Host {
 fn read(text: &str) -> Result<Cow<'_, str>, BadHost> {
     let name_end = match text.strip_prefix('[') {
         Some(rest) => rest.find(']').ok_or(BadHost)? + "[]".len(),
-        // A host is a few bytes: a loop beats the set-up of a searcher.
+        // A host is a few bytes, so a loop is faster than setting up a searcher.
         None => (text.bytes().position(|byte| byte == b':')).unwrap_or(text.len()),
     };
     let (name, port) = text.split_at(name_end);
     let name = canonical_host(name)?;
     match port.strip_prefix(':') {
         None if port.is_empty() => Ok(name),
-        // RFC 3986 section 3.2.3 lets the number be empty.
+        // RFC 3986 section 3.2.3 lets the port be empty.
         Some("") => Ok(name),
         Some(number) if is_port(number) => Ok(name),
         _ => Err(BadHost),
     }
 }
 
-/// Says whether `text` is a port's number.
+/// Whether `text` is a port number.
 pub(super) fn is_port(text: &str) -> bool {
     let mut number = 0;
     for byte in text.bytes() {
@@ -128,7 +126,7 @@ pub(super) fn is_port(text: &str) -> bool {
     !text.is_empty()
 }
 
-/// Puts a host without port into the spelling that hosts are compared in.
+/// Returns a host without port in the spelling that hosts are compared in.
 pub(crate) fn canonical_host(name: &str) -> Result<Cow<'_, str>, BadHost> {
     if name.len() > HOST_BYTES_MAX {
         return Err(BadHost);
@@ -158,7 +156,7 @@ pub(crate) fn canonical_host(name: &str) -> Result<Cow<'_, str>, BadHost> {
     })
 }
 
-/// What a byte is to a name.
+/// The role of a byte in a name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum HostKind {
     Bad,
@@ -183,7 +181,7 @@ const KINDS: [HostKind; 256] = {
     kinds
 };
 
-/// Bytes of a name, as RFC 1035 section 2.3.4 bounds it.
+/// Most bytes of a name (RFC 1035 section 2.3.4).
 const HOST_BYTES_MAX: usize = 255;
 
 #[cfg(test)]

@@ -1,15 +1,14 @@
-//! What a request says: its path and target, its host, whose it is, and which route takes it.
+//! What is read of a request: its path and target, its host, its client, and its route.
 //!
-//! Nothing here knows a socket, and all but the memory of verified tokens ([`jwt`]) is pure. [`host()`] and
-//! [`client_address()`] read what a request says of itself, and believe only what may be believed.
-//! [`route`] finds its route by the normalised [`path`]. [`partition_id`] digests a request's partition into the id that the store
-//! counts under, and [`redacted()`] shows the same partition to people without revealing a secret.
-//! [`Patterns`] find the override that a policy has for the request's client.
-//! [`Reads`] makes sure that origins read the same values ([`cookie_value`], [`query_value`]).
-//! Spellings of one credential that origins take for the same are one ([`credential`](mod@credential)).
-//! A CORS preflight says which request it announces ([`announced_method`]).
-//! [`claims`] and [`hop_by_hop`] remove what a client may not say and what is not for the next hop; [`SeenNames`] tells
-//! whether a request has any of it.
+//! Nothing here knows about sockets, and all but the memory of verified tokens ([`jwt`]) is pure. [`host()`] and
+//! [`client_address()`] read what a request says about itself, and trust only what may be trusted. [`route`] finds its
+//! route by the normalised [`path`]. [`partition_id`] digests a request's partition into the id that the store counts
+//! under, and [`redacted()`] shows the same partition to people without revealing a secret. [`Patterns`] find the
+//! override that a policy has for the request's client. [`Reads`] makes sure that origins read the same values
+//! ([`cookie_value`], [`query_value`]). Spellings that origins take for the same credential count as one
+//! ([`credential`](mod@credential)). [`announced_method`] reads which request a CORS preflight announces. [`claims`]
+//! and [`hop_by_hop`] remove the fields that a client may not set and those that are not for the next hop;
+//! [`SeenNames`] tells whether a request has any of them.
 
 pub mod cdn_loop;
 pub mod claims;

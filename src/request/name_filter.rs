@@ -1,18 +1,18 @@
-//! Looking for a few fields among all of a head, by their names.
+//! A quick test of field names, to look for a few fields among all of a head.
 
 use http::{HeaderMap, HeaderName};
 use smallvec::SmallVec;
 
-/// Passes some names, and few others: it looks at their first and third bytes, because many begin with `x-`, and at their
-/// length. A spelling with `_` for `-` passes, and the other way round.
+/// A filter that passes a set of names, and few others. It looks at a name's length and at its first and third bytes,
+/// because many names begin with `x-`. `_` and `-` count as the same.
 #[derive(Clone, Copy, Debug)]
 pub struct NameFilter([u32; PLACES]);
 
 impl NameFilter {
-    /// Passes nothing.
+    /// The filter that passes no name.
     pub(super) const NONE: Self = Self([0; PLACES]);
 
-    /// The same, with all names in some lists.
+    /// Adds all names of several lists.
     #[must_use]
     pub(super) const fn with_all(mut self, lists: &[&[&str]]) -> Self {
         let mut list = 0;
@@ -27,7 +27,7 @@ impl NameFilter {
         self
     }
 
-    /// The same, with another name.
+    /// Adds a name.
     #[must_use]
     pub(super) const fn with(mut self, name: &str) -> Self {
         let name = name.as_bytes();
@@ -35,7 +35,7 @@ impl NameFilter {
         self
     }
 
-    /// The same, with all names that begin with `prefix`, which has three bytes at least.
+    /// Adds all names that begin with `prefix`, which has at least three bytes.
     pub(super) const fn with_prefix(mut self, prefix: &str) -> Self {
         let prefix = prefix.as_bytes();
         assert!(prefix.len() >= 3, "its third byte is looked at");
@@ -43,7 +43,7 @@ impl NameFilter {
         self
     }
 
-    /// Says whether a name may be one of them.
+    /// Whether a name may be one of those that were added.
     #[inline]
     pub(super) fn may_have(&self, name: &HeaderName) -> bool {
         let name = name.as_str().as_bytes();
@@ -51,7 +51,7 @@ impl NameFilter {
     }
 }
 
-/// Returns the names of the fields that are `unwanted`.
+/// Returns the names of the fields for which `unwanted` is true.
 #[inline]
 pub(super) fn named(
     headers: &HeaderMap,
@@ -81,7 +81,7 @@ const fn with_dash(byte: u8) -> usize {
     }
 }
 
-/// All that are longer count as the longest.
+/// Returns the length of a name; longer names count as [`LENGTH_MAX`].
 const fn length(name: &[u8]) -> usize {
     if name.len() < LENGTH_MAX {
         name.len()

@@ -1,10 +1,10 @@
-//! Whose quota a request spends: its partition, digested.
+//! Whose quota a request spends: digests the request's partition.
 //!
-//! Each part is hashed as its name and then its value, each after its length. So no two partitions
-//! hash the same bytes, and a digest differs by which alternative of `header:x-api-key | ip` was
-//! taken. Values are compared byte by byte; an empty one is missing. All requests that lack a part
-//! share one digest, which no value has, whatever their other parts are. What origins take for the same
-//! is one value: spellings of a credential in Authorization, cases of a method.
+//! Each part is hashed as its name and its value, after the lengths of both. So no two partitions hash the same bytes,
+//! and the digest depends on which alternative of `header:x-api-key | ip` was taken. Values are compared byte by byte;
+//! an empty one counts as missing. All requests that lack a part share one digest, which no value has, whatever their
+//! other parts are. Spellings that origins take for the same are one value: those of a credential in Authorization, and
+//! the cases of a method.
 //!
 //! A header on several lines counts as one value, joined as RFC 9110 section 5.3 joins it. Origins
 //! may read only the first line, so [`Reads`](super::Reads) makes them see what was counted.
@@ -41,12 +41,12 @@ impl Partition {
     }
 }
 
-/// Alternatives; the first that the request has counts.
+/// Alternatives, of which the first that the request has counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice(pub SmallVec<[Part; 1]>);
 
 impl Choice {
-    /// Returns the value of the first of them that the request has, if that is text.
+    /// Returns the value of the first alternative that the request has, if it is text and not an address.
     pub fn text<'r>(&self, facts: &Facts<'r>) -> Option<Cow<'r, str>> {
         let (_, value) = first_present(self, facts)?;
         match value {
@@ -60,7 +60,7 @@ impl Choice {
 /// A part of a request that can name its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// The client's address, IPv6 by prefix.
+    /// The client's address, or the network of it that counts as one client.
     Ip,
     /// A header's value.
     Header(HeaderName),
@@ -76,7 +76,7 @@ pub enum Part {
     Host,
     /// The method, in capitals.
     Method,
-    /// The route.
+    /// The name of the route.
     Route,
     /// The normalised path.
     Path,
@@ -87,12 +87,12 @@ pub enum Part {
 /// What happens to a request that lacks a part of the partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Missing {
-    /// It shares one quota with all others that lack it.
+    /// The request shares one quota with all others that lack the part.
     #[default]
     Share,
     /// The policy does not apply.
     Skip,
-    /// 401.
+    /// The request is refused with 401.
     Refuse,
 }
 
@@ -101,7 +101,7 @@ pub enum Missing {
 pub struct Facts<'r> {
     /// The client's address, as [`client_address`](super::client_address()) returns it.
     pub client: Option<IpAddr>,
-    /// What of an address identifies a client.
+    /// How many leading bits of an address identify a client.
     pub prefixes: ClientPrefixes,
     /// The request's headers.
     pub headers: &'r HeaderMap,
@@ -115,7 +115,7 @@ pub struct Facts<'r> {
     pub path: &'r str,
     /// The query, as it came.
     pub query: Option<&'r str>,
-    /// What the request's token claims, if a policy of the route asks for that and it verified.
+    /// The claims of the request's token, if the route reads claims and the token verified.
     pub claims: Option<&'r TokenClaims>,
     /// The SHA-256 of the client's certificate, if the listener asks for one.
     pub client_cert: Option<&'r str>,
@@ -128,19 +128,19 @@ pub struct Facts<'r> {
 /// Whose quota a request spends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Identified {
-    /// This partition's.
+    /// The quota of this partition.
     PartitionId(PartitionId),
-    /// Nobody's: a part is missing and the policy does not apply without it.
+    /// No quota: a part is missing, and the policy does not apply without it.
     Skip,
-    /// A part is missing and the policy asks for it: 401.
+    /// No quota: a part is missing, and the policy requires it. The answer is 401.
     Unidentified {
-        /// Index of the choice of the partition that is missing.
+        /// Index of the partition's choice of which the request has no part.
         choice: usize,
     },
 }
 
-/// Digests the request's `partition` under `key`; `missing` says what to do if the request lacks a
-/// part.
+/// Digests the request's `partition` under `key`; `missing` says what happens if the request lacks
+/// a part.
 pub fn partition_id(
     key: &[u8; 32],
     partition: &Partition,
@@ -167,7 +167,7 @@ pub(super) fn digest(key: &[u8; 32], part: &Part, value: &Value<'_>) -> Partitio
     id_of_values(key, [(part, value)])
 }
 
-/// Digests the values of a partition's items, in its order.
+/// Digests the values of a partition's items, in the partition's order.
 pub(super) fn id_of_values<'v>(
     key: &[u8; 32],
     values: impl IntoIterator<Item = (&'v Part, &'v Value<'v>)>,
@@ -179,7 +179,7 @@ pub(super) fn id_of_values<'v>(
     hasher.finish()
 }
 
-/// The partition id of all requests that have none of a choice's parts.
+/// Returns the partition id of all requests that have none of a choice's parts.
 fn shared_id(key: &[u8; 32], choice: &Choice) -> PartitionId {
     let mut hasher = PartitionHasher::new(key);
     hasher.part("missing", &choice.0.len().to_le_bytes());
@@ -190,8 +190,8 @@ fn shared_id(key: &[u8; 32], choice: &Choice) -> PartitionId {
     hasher.finish()
 }
 
-/// Adds a part: its kind with its value. A part with a name adds its kind with its name, and then
-/// its value under an empty kind, which no other part begins with.
+/// Adds a part to the digest: its kind with its value. A part with a name adds its kind with its
+/// name, and then an empty kind with its value; no other part begins with an empty kind.
 fn add(hasher: &mut PartitionHasher, part: &Part, value: &Value<'_>) {
     let (mut kind, name) = spelling(part);
     if !name.is_empty() {
@@ -214,7 +214,7 @@ fn add(hasher: &mut PartitionHasher, part: &Part, value: &Value<'_>) {
     }
 }
 
-/// A part as the file spells it: what stands before and after the colon.
+/// Returns a part as spelled in the file: the text before the colon and the text after it.
 pub(super) fn spelling(part: &Part) -> (&'static str, &str) {
     match part {
         Part::Ip => ("ip", ""),
@@ -240,7 +240,7 @@ pub(super) enum Value<'r> {
 }
 
 impl Value<'_> {
-    /// Returns how many bytes of memory it takes, as far as it is text.
+    /// Returns the length of a text; an address counts as 0.
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
@@ -248,7 +248,7 @@ impl Value<'_> {
         }
     }
 
-    /// Keeps it beyond the request.
+    /// Copies a borrowed value, so that it outlives the request.
     pub(super) fn into_owned(self) -> Value<'static> {
         match self {
             Self::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
@@ -272,7 +272,7 @@ pub fn has_all(partition: &Partition, facts: &Facts<'_>) -> bool {
     partition.0.iter().all(has)
 }
 
-/// Whether the client's whole address is what makes the partition.
+/// Whether the partition is the client's address alone, and all of its bits.
 pub fn is_whole_address(partition: &Partition, facts: &Facts<'_>) -> bool {
     let [Choice(parts)] = &*partition.0 else {
         return false;
@@ -289,11 +289,11 @@ pub(super) fn value<'r>(part: &Part, facts: &Facts<'r>) -> Option<Value<'r>> {
         Part::Ip => return Some(network(facts.client?, facts.prefixes)),
         Part::Header(name) if *name == AUTHORIZATION => match joined(facts.headers, name)? {
             Cow::Borrowed(line) => credential(line).ok()?,
-            // Several are ambiguous.
+            // Several lines are ambiguous.
             Cow::Owned(_) => return None,
         },
         Part::Header(name) => joined(facts.headers, name)?,
-        // What is ambiguous is refused before a partition is asked for, and is nobody's.
+        // Ambiguous requests are refused before partitions are read; here, they lack the part.
         Part::Cookie(name) => cookie_value(facts.headers, name).ok()??,
         Part::Query(name) => query_value(facts.query?, name).ok()??,
         Part::Claim(name) => Cow::Borrowed(facts.claims?.value(name)?.as_bytes()),
@@ -310,7 +310,7 @@ pub(super) fn value<'r>(part: &Part, facts: &Facts<'r>) -> Option<Value<'r>> {
     (!text.is_empty()).then_some(Value::Text(text))
 }
 
-/// Returns the network of an address that makes one client.
+/// Returns the network of an address that counts as one client.
 pub(super) fn network(address: IpAddr, prefixes: ClientPrefixes) -> Value<'static> {
     match client_network(address, prefixes) {
         network @ IpAddr::V4(_) => Value::Address(network, prefixes.ipv4),

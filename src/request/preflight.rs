@@ -1,7 +1,7 @@
 //! CORS preflights: what a browser asks before it lets a page make a request (Fetch, "CORS-preflight fetch").
 //!
-//! A request counts as a preflight only if nobody could take it for more than that: it says nothing of its
-//! client, has no body, and asks for no other method than OPTIONS.
+//! A request counts as a preflight only if no origin could take it for more: it has no credentials or cookies, no body,
+//! and no field that overrides its method, OPTIONS.
 
 use http::header::{
     ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, COOKIE, ORIGIN,
@@ -12,8 +12,8 @@ use super::claims::is_method_override;
 use super::hop_by_hop::tokens;
 use super::only_line::only_line;
 
-/// Returns the method of the request that a preflight announces; none if this is no preflight. The request has
-/// no body.
+/// Returns the method of the request that a preflight announces; none if this is not a preflight. The caller has
+/// checked that it has no body.
 pub fn announced_method(method: &Method, headers: &HeaderMap) -> Option<Method> {
     let is_more =
         |name: &HeaderName| matches!(*name, AUTHORIZATION | COOKIE) || is_method_override(name);
@@ -25,8 +25,8 @@ pub fn announced_method(method: &Method, headers: &HeaderMap) -> Option<Method> 
     Method::from_bytes(announced.as_bytes()).ok()
 }
 
-/// Returns the headers of a preflight with those of `names` that it announces. Their values are not announced, so
-/// they have one that no value of the file equals, and no expression matches.
+/// Returns the headers of a preflight and, in addition, those of `names` that it announces. Values are not announced,
+/// so these get one that equals no value in the file and matches no expression.
 pub fn with_announced_headers(headers: &HeaderMap, names: &[HeaderName]) -> HeaderMap {
     let mut announced = headers.clone();
     for line in headers.get_all(ACCESS_CONTROL_REQUEST_HEADERS) {
@@ -43,11 +43,11 @@ pub fn with_announced_headers(headers: &HeaderMap, names: &[HeaderName]) -> Head
     announced
 }
 
-/// Returns the value of a field that has one line, if it is not empty.
+/// Returns the value of a field if it has exactly one line, which is not empty.
 fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h HeaderValue> {
     only_line(headers, name).filter(|value| !value.is_empty())
 }
 
-/// A value that no file can ask for, because it is not UTF-8: expressions match nothing else
+/// A value that no file can ask for, because it is not UTF-8; expressions match only UTF-8
 /// ([`HeaderMatch`](super::route::HeaderMatch)).
 const UNKNOWN: &[u8] = b"\xff";

@@ -1,9 +1,9 @@
 //! A parameter of the query that names the client.
 //!
-//! Parameters stand between `&`; names and values are percent-decoded once, and `+` is a plus. What
-//! origins could read differently is [`Ambiguous`]: the parameter twice, a spelling that some take
-//! for its name ([`parameter`](super::parameter)), and `;`, at which some origins split, before such
-//! a name or in the parameter's own value.
+//! Parameters are separated by `&`; names and values are percent-decoded once, and `+` is a plus. A
+//! request is [`Ambiguous`] if origins could read it differently: it has the parameter twice, a
+//! spelling that some take for its name ([`parameter`](super::parameter)), or `;`, at which some
+//! origins split, before such a name or in the parameter's own value.
 
 use std::borrow::Cow;
 
@@ -12,12 +12,12 @@ use super::parameter::{Ambiguous, Spelling, pair, spelling, value};
 /// Returns the value of the parameter `name`, which may be empty; none if it is not there.
 ///
 /// # Errors
-/// Where origins could read another value.
+/// If origins could read another value.
 pub fn query_value<'q>(query: &'q str, name: &str) -> Result<Option<Cow<'q, [u8]>>, Ambiguous> {
     let mut found = None;
     for parameter in query.as_bytes().split(|byte| *byte == b'&') {
         if parameter.len() < name.len() {
-            // Too short to have the name: hostile queries have thousands of these.
+            // It is too short to have the name. A hostile query can have thousands of these, so they are skipped early.
             continue;
         }
         if memchr::memchr(b';', parameter).is_some() {

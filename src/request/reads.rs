@@ -1,9 +1,9 @@
-//! What the policies of a route read of a request, so that origins read the same.
+//! What the policies of a route read of a request, and how origins are made to read the same.
 //!
-//! It is known when the file is compiled, so a route whose policies read none of it costs no more. A
-//! header on several lines becomes one. A cookie, a parameter of the query, and the header of a token
-//! or a credential may come only once: of two, origins take the first or the last. A password in
-//! Authorization must have one reading.
+//! This is collected when the file is compiled, so a route whose policies read nothing costs nothing more. The lines of
+//! a header are joined into one. A cookie, a parameter of the query, and the header of a token or a credential may come
+//! only once, because of two, some origins take the first and some the last. A password in Authorization must have only
+//! one reading.
 
 use http::header::{AUTHORIZATION, COOKIE};
 use http::{HeaderMap, HeaderName};
@@ -19,7 +19,7 @@ use super::query::query_value;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reads {
     headers: Vec<HeaderName>,
-    /// Those of the headers that may come only once.
+    /// Those of `headers` that may come only once.
     single_headers: Vec<HeaderName>,
     cookies: Vec<Box<str>>,
     parameters: Vec<Box<str>>,
@@ -29,7 +29,7 @@ pub struct Reads {
 }
 
 impl Reads {
-    /// Collects what `parts` read; tokens come in `token_header`.
+    /// Collects what is read for `parts`; tokens come in `token_header`.
     pub fn of<'p>(
         parts: impl IntoIterator<Item = &'p Part>,
         token_header: Option<&HeaderName>,
@@ -54,14 +54,14 @@ impl Reads {
         reads
     }
 
-    /// Adds a header that is read for something other than the client's name.
+    /// Adds a header that is read for something other than to name the client, such as a cost.
     #[must_use]
     pub fn with_header(mut self, name: &HeaderName) -> Self {
         add(&mut self.headers, name);
         self
     }
 
-    /// Adds claims that choose an endpoint: whatever a token says there, no request is refused for it.
+    /// Adds that claims are read to choose an endpoint. No request is refused for what its token says there.
     #[must_use]
     pub fn with_claims(mut self) -> Self {
         self.has_claims = true;
@@ -78,11 +78,10 @@ impl Reads {
         self.has_claims
     }
 
-    /// Looks for what origins could read differently; `joined` are the headers that had several lines
-    /// and have one now.
+    /// Checks that origins read the same values; `joined` are the headers whose several lines have become one.
     ///
     /// # Errors
-    /// Where something that may name the client has two readings; the request is to be refused.
+    /// If something that may name the client has two readings. The caller should refuse the request.
     pub fn check(
         &self,
         headers: &HeaderMap,
@@ -108,9 +107,9 @@ impl Reads {
         Ok(())
     }
 
-    /// Joins each header that is read into one line, and removes others that read like it, so an
+    /// Joins the lines of each header that is read, and removes fields whose names read like its name, so that an
     /// origin sees the value that was counted, whichever line it reads. `has_disguises` says whether there may be such
-    /// others.
+    /// fields.
     pub fn join_lines(&self, headers: &mut HeaderMap, has_disguises: bool) {
         if needs_joining(headers, has_disguises) {
             for name in &self.headers {

@@ -1,11 +1,10 @@
 //! A partition as the log and the admin port show it.
 //!
-//! Addresses, hosts, methods and routes are in clear. What may be a secret (a header's value, a
-//! piece of the path) is shown as its first four characters, `~`, and eight hex digits of a keyed
-//! digest: enough to tell clients apart and to recognise one, not enough to pose as one. A name with its
-//! password (Basic) is shown as the digest alone. The text
-//! is printable ASCII, so it cannot break a line; a writer of JSON still escapes `"` and `\` in a
-//! route's name.
+//! Hosts, methods and routes are in clear, and so are addresses unless [`ClientNames::Digest`] is set. A value that may
+//! be secret (of a header, or a piece of the path) is shown as its first four characters, `~`, and eight hex digits of
+//! a keyed digest: enough to tell clients apart and to recognise one, not enough to pose as one. A user name with its
+//! password (Basic) is shown as the digest alone. The text is printable ASCII, so it cannot break a line; a writer of
+//! JSON must still escape `"` and `\` in a route's name.
 
 use std::fmt::{self, Display, Formatter, Write};
 use std::net::IpAddr;
@@ -17,25 +16,25 @@ use super::credential::is_basic;
 use super::partition::{Choice, Facts, Part, Partition, Value, digest, first_present, spelling};
 use crate::limit::PartitionId;
 
-/// How partition values that may be secrets are shown.
+/// How values of a partition that may be secret are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientNames {
-    /// Four characters and eight hex digits of a digest.
+    /// Their first four characters and eight hex digits of a digest; addresses are in clear.
     #[default]
     Short,
-    /// The digest alone.
+    /// Eight hex digits of the digest alone, also for addresses.
     Digest,
 }
 
-/// A request's partition, shown without a secret. It allocates only for a header on several lines
-/// or an unusual escape.
+/// A request's partition, shown without secrets. Showing it allocates only if a value is respelled to be compared, such
+/// as a header on several lines.
 #[derive(Clone, Copy, Debug)]
 pub struct Redacted<'r> {
     key: &'r [u8; 32],
     pub(super) partition: &'r Partition,
     pub(super) facts: &'r Facts<'r>,
     names: ClientNames,
-    /// The id of the partition, if it is known.
+    /// The partition id, if it is known and the partition has one item.
     id: Option<PartitionId>,
 }
 
@@ -56,8 +55,8 @@ pub fn redacted<'r>(
     }
 }
 
-/// Shows a client's address: in clear, or as its digest if only digests are shown. A client without one came
-/// by a Unix socket.
+/// Shows a client's address: in clear, or as its digest if only digests are shown. A client without an address came
+/// over a Unix socket.
 pub fn redacted_address(
     key: &[u8; 32],
     address: Option<IpAddr>,
@@ -72,7 +71,7 @@ pub fn redacted_address(
     })
 }
 
-/// A client's address as it was shown last: most requests of a connection have the same.
+/// The client's address that was shown last on a connection, and how: most requests of a connection have the same one.
 #[derive(Debug, Default)]
 pub struct LatestAddress(Option<ShownAddress>);
 
@@ -85,7 +84,7 @@ struct ShownAddress {
 }
 
 impl LatestAddress {
-    /// Does what [`redacted_address`] does, but does not write the address again that it remembers.
+    /// Does what [`redacted_address`] does, but does not format an address again that it remembers.
     pub fn redacted(
         &mut self,
         key: &[u8; 32],
@@ -126,7 +125,7 @@ impl Display for Redacted<'_> {
 }
 
 impl Redacted<'_> {
-    /// Takes the digest of a partition of one item from its id, which is the same, and makes none.
+    /// Uses the partition id as the digest if the partition has one item, because the two are then the same.
     #[must_use]
     pub fn identified(self, id: PartitionId) -> Self {
         let id = (self.partition.0.len() == 1).then_some(id);
@@ -143,7 +142,7 @@ impl Redacted<'_> {
     }
 }
 
-/// Writes items of a partition one after the other, each with its part's name if it could be another part's.
+/// Writes the items of a partition one after the other, each with its part's name if the partition has several parts.
 pub(super) fn write_items<'p, V>(
     f: &mut Formatter<'_>,
     partition: &Partition,
@@ -164,7 +163,7 @@ pub(super) fn write_items<'p, V>(
     Ok(())
 }
 
-/// Writes a value, with its digest under the key: in clear, redacted or as its digest alone.
+/// Writes a value in clear, redacted, or as its digest alone: `id` if that is known, or else a digest under `key`.
 pub(super) fn write_value(
     f: &mut Formatter<'_>,
     (key, names): (&[u8; 32], ClientNames),
@@ -196,7 +195,7 @@ pub(super) fn write_value(
     }
 }
 
-/// Whether a value is a name and a password, of which no character is shown.
+/// Whether a value is a user name and a password, of which no character is shown.
 fn is_password(part: &Part, text: &[u8]) -> bool {
     matches!(part, Part::Header(name) if *name == AUTHORIZATION) && is_basic(text)
 }
@@ -236,8 +235,8 @@ fn write_name(f: &mut Formatter<'_>, part: &Part) -> fmt::Result {
     f.write_str(name)
 }
 
-/// Writes up to `characters` of a text. A character that is not printable ASCII becomes one `?`,
-/// and so does a byte that is part of none. `"` and `\` become `?` too if a client chose them.
+/// Writes up to `characters` of a text. A character that is not printable ASCII becomes one `?`; stray continuation
+/// bytes of UTF-8 are left out. `"` and `\` become `?` too if a client chose them.
 fn write_printable(f: &mut Formatter<'_>, text: &[u8], characters: usize) -> fmt::Result {
     let is_start = |byte: &&u8| !(0x80..0xc0).contains(*byte);
     let from_client = characters == CHARACTERS_SHOWN;
@@ -253,12 +252,12 @@ fn write_printable(f: &mut Formatter<'_>, text: &[u8], characters: usize) -> fmt
     Ok(())
 }
 
-/// How one quota for all clients is shown.
+/// How a partition without parts, which all clients share, is shown.
 pub(super) const ALL: &str = "all";
-/// Stands for the address of a client that has none, as in nginx.
+/// The text shown for a client without an address, as in nginx.
 const NO_ADDRESS: &str = "unix:";
 const CHARACTERS_SHOWN: usize = 4;
-/// Bytes of a host, method or route that are shown.
+/// Most characters of a host, method or route that are shown.
 const TEXT_BYTES_MAX: usize = 256;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! A request's target: what the client sent, what was matched, and what is forwarded.
 //!
-//! [`path`] normalises the path. What is forwarded is what was matched, unless the route changes it, or wants
-//! it as it was sent ([`PathChange`]). The query is passed on as it came; a fragment is not even read.
+//! [`path`] normalises the path. The path that was matched is forwarded, unless the route changes it or forwards it as
+//! it was sent ([`PathChange`]). The query is passed on as it came; a fragment is not read at all.
 
 use std::borrow::Cow;
 
@@ -15,27 +15,26 @@ use super::stripped_prefix::StrippedPrefix;
 /// What a route does to a path before it is forwarded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PathChange {
-    /// Nothing.
+    /// The path is forwarded as it was matched.
     #[default]
     None,
-    /// It strips as many segments as this has.
+    /// The route strips as many segments as this prefix has.
     Strip(Box<StrippedPrefix>),
-    /// It fills this.
+    /// The route forwards the path that this template makes of the request's.
     Rewrite(PathTemplate),
-    /// It forwards the path as it was sent, and not as it was matched. Only a path passes that leads nowhere
-    /// else ([`leads_elsewhere`](super::route::Router::leads_elsewhere)).
+    /// The route forwards the path as it was sent, and not as it was matched. Paths that could lead elsewhere are
+    /// refused ([`leads_elsewhere`](super::route::Router::leads_elsewhere)).
     AsSent,
 }
 
-/// Normalises the path, which can grow; a path that no longer fits a target is refused.
+/// Normalises a target's path, which can make it longer; a path that no longer fits a target is refused.
 pub(crate) fn normalise(target: &Uri) -> Result<Normalised<'_>, BadPath> {
     let path = path::normalise(target.path())?;
     check_length(path.as_str(), target)?;
     Ok(path)
 }
 
-/// Returns the path that is forwarded of the one that was matched; a path that no longer fits a target
-/// is refused.
+/// Returns the path to forward in place of the one that was matched; a path that no longer fits a target is refused.
 pub(crate) fn changed<'p>(
     target: &Uri,
     path: &'p Normalised<'_>,
@@ -58,7 +57,7 @@ pub(crate) fn changed<'p>(
 /// Makes the origin-form target that is forwarded: `path`, normalised or as it came, and the query of `target`.
 pub(crate) fn outgoing(target: &Uri, path: &str) -> Uri {
     let path_and_query = match (path, target.query()) {
-        // An absolute target may have no path at all, and would be forwarded without one.
+        // An absolute target may have no path at all, and would otherwise be forwarded without one.
         ("/", None) => PathAndQuery::from_static("/"),
         (_, query) => {
             let as_it_came = target

@@ -7,21 +7,21 @@ use http::{HeaderValue, Version};
 use super::hop_by_hop::tokens;
 use super::only_line::only_line;
 
-/// Whether a value of Upgrade asks for more than another version of HTTP, which is never given.
+/// Whether a value of Upgrade asks for another protocol than HTTP/2 (`h2c`), which is never granted.
 pub fn switches_protocol(value: &[u8]) -> bool {
     !value.trim_ascii().eq_ignore_ascii_case(b"h2c")
 }
 
-/// Whether `asked`, a protocol as Upgrade names it, is `allowed`: a protocol's name stands for all its
-/// versions. Case does not matter.
+/// Whether `asked`, a protocol as named in Upgrade, is `allowed`: a name without a version allows
+/// all versions. Case does not matter.
 pub fn is_allowed(asked: &[u8], allowed: &str) -> bool {
     let name = asked.split(|&byte| byte == b'/').next();
     let compared = name.filter(|_| !allowed.contains('/')).unwrap_or(asked);
     compared.eq_ignore_ascii_case(allowed.as_bytes())
 }
 
-/// Returns the protocol that a request asks for, if it asks for one and says so properly. A request
-/// with a body does not: the body would be the other protocol's first bytes.
+/// Returns the protocol that a request asks to switch to, if it asks properly. A request with a
+/// body does not, because the body would be the other protocol's first bytes.
 ///
 /// Over HTTP/2, only an extended CONNECT has the field, and its body is the tunnel.
 pub fn asked(head: &Parts, has_body: bool) -> Option<HeaderValue> {

@@ -1,4 +1,4 @@
-//! When the certificates of listeners expire, and what is said of those that have or soon will.
+//! When the certificates of listeners expire, and the warning for those that have expired or soon will.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 use super::Snapshot;
 use crate::clock::Timestamp;
 
-/// A certificate of a listener, and how long it is still good.
+/// A certificate of a listener, and how long it is still valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expiry {
     /// The listener's name.
     pub listener: Arc<str>,
-    /// What the certificate is called by.
+    /// The certificate's name.
     pub certificate: Box<str>,
-    /// Until it expires; negative once it has.
+    /// Seconds until the certificate expires; negative once it has.
     pub seconds_left: i64,
 }
 
@@ -41,7 +41,7 @@ impl Snapshot {
 }
 
 impl Expiry {
-    /// Whether clients refuse the certificate.
+    /// Whether the certificate has expired, so that clients refuse it.
     pub fn has_expired(&self) -> bool {
         self.seconds_left < 0
     }
@@ -50,13 +50,13 @@ impl Expiry {
         self.seconds_left < WARNED_DAYS * DAY_SECS
     }
 
-    /// Returns how many whole days are left, or have gone by since.
+    /// Returns the number of whole days until the certificate expires, or since it has.
     pub fn days(&self) -> u64 {
         self.seconds_left.unsigned_abs() / DAY_SECS.unsigned_abs()
     }
 }
 
-/// As `check` says it.
+/// Writes the warning that `check` prints.
 impl fmt::Display for Expiry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (listener, certificate) = (&self.listener, &self.certificate);
@@ -77,7 +77,7 @@ impl fmt::Display for Expiry {
     }
 }
 
-/// Below this many days the operator is told.
+/// The operator is warned if fewer days than this are left.
 const WARNED_DAYS: i64 = 14;
 const DAY_SECS: i64 = 24 * 60 * 60;
 

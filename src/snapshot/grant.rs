@@ -15,7 +15,7 @@ pub enum Grant {
 }
 
 impl Grant {
-    /// Returns the quotas; none if nothing is counted.
+    /// Returns the quotas; there are none if nothing is counted.
     pub fn quotas(&self) -> &[PolicyQuota] {
         match self {
             Self::Quotas(quotas) => quotas,
@@ -35,13 +35,14 @@ impl Default for Grant {
 pub struct PolicyQuota {
     /// The quota.
     pub quota: Quota,
-    /// Where the store keeps it.
+    /// The series under which the store keeps the quota.
     pub series_id: SeriesId,
-    /// How responses have it.
+    /// How the quota is named and described in responses.
     pub items: QuotaItems,
-    /// Its name in the access log: `per-client: 100 per 1m`.
+    /// The quota's name in the access log: `per-client: 100 per 1m`.
     pub log_name: Box<str>,
-    /// The same for clients that have a day of their own, by that day from 1; empty if none has.
+    /// The quota and its series for clients that have a day of their own, indexed by that day minus 1; empty if no
+    /// client has one.
     pub own: Box<[(Quota, SeriesId)]>,
 }
 
@@ -53,8 +54,8 @@ pub struct QuotaItems {
 }
 
 impl QuotaItems {
-    /// Joins the name and the parameters that follow it in `RateLimit-Policy`; they are empty if that field leaves the quota
-    /// out.
+    /// Joins the name and the parameters that follow it in `RateLimit-Policy`; the parameters are empty if that field
+    /// leaves the quota out.
     pub fn new(name: &str, parameters: &str) -> Self {
         Self {
             text: [name, parameters].concat().into(),
@@ -62,27 +63,27 @@ impl QuotaItems {
         }
     }
 
-    /// Returns its name as a structured-field string, quotes included: `"per-client"`, or `"per-client:2s"` if the policy has
-    /// several quotas.
+    /// Returns the quota's name as a structured-field string, quotes included: `"per-client"`, or `"per-client:2s"` if
+    /// the policy has several quotas.
     pub fn name(&self) -> &str {
         &self.text[..self.name_bytes]
     }
 
-    /// Returns its item of `RateLimit-Policy`: `"per-client";q=100;w=60`.
+    /// Returns the quota's item of `RateLimit-Policy`: `"per-client";q=100;w=60`.
     pub fn policy_item(&self) -> Option<&str> {
         (self.text.len() > self.name_bytes).then_some(&self.text)
     }
 }
 
 impl PolicyQuota {
-    /// Returns its name in the access log without that of its policy: `100 per 1m`.
+    /// Returns the quota's name in the access log without the name of its policy: `100 per 1m`.
     pub fn short_name(&self, policy: &str) -> &str {
         let rest = self.log_name.strip_prefix(policy);
         rest.and_then(|rest| rest.strip_prefix(": "))
             .unwrap_or(&self.log_name)
     }
 
-    /// Returns how a client is counted whose own day this is, and where the store keeps it.
+    /// Returns the quota and the series of a client whose own day is `day`.
     pub fn of_day(&self, day: Option<AnchorDay>) -> (&Quota, SeriesId) {
         let own = day.filter(|_| !self.own.is_empty()).and_then(|day| {
             let Algorithm::Calendar(calendar) = self.quota.algorithm else {
@@ -96,7 +97,7 @@ impl PolicyQuota {
         })
     }
 
-    /// Yields every way in which a client may be counted, and where the store keeps it.
+    /// Yields every variant of the quota that a client may be counted by, with its series.
     pub fn all(&self) -> impl Iterator<Item = (&Quota, SeriesId)> {
         let own = self
             .own
@@ -108,7 +109,7 @@ impl PolicyQuota {
 
 #[cfg(test)]
 impl PolicyQuota {
-    /// A quota with this name and number, for tests that show it.
+    /// Makes a quota with this name and limit, for tests of what is shown.
     pub(crate) fn named(name: &str, limit: u64, window_secs: u64) -> Self {
         use crate::clock::Micros;
         Self {

@@ -11,47 +11,47 @@ use serde::{Deserialize, Serialize};
 use crate::request::ClientIdentity;
 use crate::tls::ServerTls;
 
-/// Where clients connect to.
+/// The address that clients connect to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ListenAddress {
-    /// A port of an address.
+    /// An IP address and a port.
     Tcp(SocketAddr),
-    /// A Unix socket at a path. Whoever connects to it has no address, and is trusted.
+    /// A Unix socket at a path. A peer that connects to it has no address, and is trusted.
     Unix(PathBuf),
 }
 
 /// A port or a Unix socket that accepts clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
-    /// Its name in the file.
+    /// The listener's name in the file.
     pub name: Arc<str>,
-    /// Where it listens.
+    /// The address that it listens on.
     pub address: ListenAddress,
     /// How its connections are encrypted, if they are.
     pub tls: Option<ServerTls>,
-    /// Whether it speaks HTTP/2 too.
+    /// Whether it accepts HTTP/2 as well as HTTP/1.
     pub http2: bool,
     /// Whether each connection begins with a header of the PROXY protocol.
     pub proxy_protocol: bool,
     /// How it tells who its clients are.
     pub identity: ClientIdentity,
-    /// Most connections at once; more wait to be accepted.
+    /// Most connections at once; further ones wait to be accepted.
     pub max_connections: usize,
-    /// Most connections of one client at once.
+    /// Most connections of one client at once, if they are limited.
     pub max_connections_per_client: Option<usize>,
     /// Most requests delayed by leaky-bucket policies at once.
     pub max_delayed: usize,
-    /// Most bytes of request bodies at once that are read before they are decided.
+    /// Most bytes of request bodies that are buffered at once to decide their requests.
     pub max_buffered_bytes: usize,
     /// How long a TLS handshake may take.
     pub handshake_timeout: Duration,
-    /// How long a head may take, from its first byte (or from the accept) to its end.
+    /// How long a request's head may take, from its first byte (or from the accept) to its end.
     pub header_timeout: Duration,
     /// How long a connection may be idle between two requests.
     pub idle_timeout: Duration,
-    /// How long a client may make no progress when it reads or writes a body.
+    /// How long a client may make no progress while it reads or writes a body.
     pub body_timeout: Duration,
-    /// How long an upgraded connection may be silent.
+    /// How long an upgraded connection may carry no byte.
     pub tunnel_timeout: Duration,
     /// Most bytes of a request's head.
     pub max_header_bytes: usize,
@@ -66,7 +66,7 @@ impl From<SocketAddr> for ListenAddress {
 }
 
 impl Display for ListenAddress {
-    /// Writes it as in the file.
+    /// Writes the address as in the file.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => write!(f, "{address}"),
@@ -81,18 +81,18 @@ impl Listener {
         matches!(self.address, ListenAddress::Unix(_))
     }
 
-    /// Whether all peers are believed in what they say of their clients: those of a Unix socket, unless a
-    /// header of the PROXY protocol takes their place.
+    /// Whether every peer is trusted to say who its client is: on a Unix socket, unless connections
+    /// begin with a header of the PROXY protocol.
     pub fn trusts_every_peer(&self) -> bool {
         self.is_unix() && !self.proxy_protocol
     }
 
-    /// Whether there are peers that are believed in what they say of their clients.
+    /// Whether there may be peers that are trusted to say who their client is.
     pub fn trusts_peers(&self) -> bool {
         self.trusts_every_peer() || !self.identity.trusted_proxies.is_empty()
     }
 
-    /// Returns the digest of its `client_ca`, if its clients must have a certificate.
+    /// Returns the digest of the listener's `client_ca`, if its clients must have a certificate.
     pub fn client_ca(&self) -> Option<&blake3::Hash> {
         self.tls.as_ref()?.client_ca()
     }

@@ -1,4 +1,4 @@
-//! A policy: whose quota, how much, and what single clients may do instead.
+//! A policy: whose quota it is, how much it grants, and what single clients may do instead.
 
 use std::mem;
 use std::sync::Arc;
@@ -16,47 +16,48 @@ use crate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
 use crate::limit::{AnchorDay, Check, Consistency, PartitionId, Quota};
 use crate::request::{Choice, Facts, Missing, NamedClient, Part, Partition, Patterns};
 
-/// Whose quota, how much, and what happens around it.
+/// Whose quota it is, how much it grants, and what happens when it is used.
 ///
-/// There may be thousands, so what each request reads comes first, on three cache lines; what few policies have is boxed.
+/// There may be thousands, so what each request reads comes first, on three cache lines; rarely used parts are boxed.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[repr(C, align(64))]
 pub struct Policy {
-    /// Whose quota it is.
+    /// What names the client whose quota is spent.
     pub partition: Partition,
-    /// How exactly gateways that share the store keep its quotas.
+    /// How exactly the gateways that share a store keep the policy's quotas.
     pub consistency: Consistency,
-    /// What a client may do that has no override.
+    /// What a client without an override may do.
     pub grant: Grant,
-    /// What single clients may do instead.
+    /// What the file lets single clients do instead.
     pub overrides: Option<Arc<Overrides>>,
-    /// What operators let single clients do instead for a time, before the file's overrides.
+    /// What operators let single clients do instead for a time; it takes precedence over the file's overrides.
     pub temporary: Option<Arc<TemporaryOverrides>>,
-    /// What refuses for a time whoever was refused.
+    /// The penalty: after a refusal, it refuses the client for a time.
     pub penalty: Option<Box<PolicyQuota>>,
-    /// Who tells what a request costs; none: [`AppliedPolicy::cost`](super::AppliedPolicy::cost) says it.
+    /// Where a request's cost is reported; `None` means that it costs
+    /// [`AppliedPolicy::cost`](super::AppliedPolicy::cost).
     pub reported_cost: Option<Box<ReportedCost>>,
-    /// What names each client's own day on which its calendar quotas begin.
+    /// The part of a request that gives the client's own day, on which its calendar quotas begin.
     pub anchor_by: Option<Box<Choice>>,
     /// What happens to a request without one of the partition's parts.
     pub missing: Missing,
-    /// Whether it refuses; none means that it is off and in no plan.
+    /// What the policy does to requests beyond its quotas; `None` means that it is off and in no plan.
     pub mode: Option<PolicyMode>,
     /// What happens when the store cannot answer.
     pub on_store_failure: OnStoreFailure,
-    /// Which answers count; none: all.
+    /// Which answers count; `None` means all.
     pub counted_answers: Option<Box<CountedAnswers>>,
-    /// Quotas that are tried beside the real ones.
+    /// Candidate quotas that are tried beside the real ones.
     pub candidates: Box<[PolicyQuota]>,
-    /// The thresholds at which clients are reported, the smallest first.
+    /// Thresholds at which a client's use is reported, in ascending order.
     pub notify: Box<[Threshold]>,
-    /// The policy whose credits take what this one's quota refuses.
+    /// The policy whose credits pay for requests that this one's quota refuses.
     pub spill: Option<PolicyIndex>,
-    /// Its name in the file.
+    /// The policy's name in the file.
     pub name: Arc<str>,
     /// What a unit is called.
     pub unit: Arc<str>,
-    /// How it refuses.
+    /// How the policy's refusals look.
     pub refusal: RefusalStyle,
 }
 
@@ -65,44 +66,44 @@ const _: () = assert!(mem::offset_of!(Policy, name) <= 3 * 64);
 /// What a policy does to a request that its quotas have no room for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PolicyMode {
-    /// It refuses.
+    /// It refuses the request.
     #[default]
     Enforce,
-    /// It counts and reports.
+    /// It admits the request, and counts and reports that it would have refused it.
     Shadow,
-    /// It admits, and tells the upstream and the client.
+    /// It admits the request, and tells the upstream and the client that the quota is used up.
     Mark,
 }
 
 /// What single clients, or those of a tier, may do instead of what their policy grants.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overrides {
-    /// What chooses the override; none: the policy's partition.
+    /// What an override is chosen by; `None` means the policy's partition.
     pub by: Option<Partition>,
-    /// Which clients they are about.
+    /// Patterns of the clients that have an override.
     pub patterns: Patterns,
-    /// What they may do, each grant once.
+    /// What those clients may do, each grant once.
     pub grants: Vec<Grant>,
     /// For each pattern, the index of its grant.
     pub grant_of: Vec<u32>,
-    /// For each pattern, the client's own day, on which its calendar quotas begin; empty if the file has none.
+    /// For each pattern, the client's own day, on which its calendar quotas begin; empty if the file names no days.
     pub day_of: Vec<Option<AnchorDay>>,
     /// How many of the patterns come from `overrides_file`.
     pub file_rows: usize,
-    /// A part that clients can send as they like, of which a glob grants something.
+    /// The part whose value clients can choose freely, if a glob for it grants something.
     pub inventable_glob: Option<Part>,
 }
 
 /// The override of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Override {
-    /// Who says so.
+    /// Who granted the override.
     pub origin: OverrideOrigin,
-    /// What it grants, as an index into the grants of its origin.
+    /// The index of what the override grants, among the grants of its origin.
     pub grant: usize,
 }
 
-/// Who says what a client may do instead.
+/// Who decided what a client may do instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OverrideOrigin {
     /// The file: this pattern of the policy's [`Overrides`].
@@ -112,7 +113,7 @@ pub enum OverrideOrigin {
 }
 
 impl Overrides {
-    /// Returns how many patterns have that grant.
+    /// Returns how many patterns have this grant.
     pub fn count_of(&self, grant: &Grant) -> usize {
         let grants = self.grant_of.iter();
         let grants = grants.filter(|index| self.grants[**index as usize] == *grant);
@@ -128,7 +129,7 @@ impl Overrides {
 }
 
 impl Policy {
-    /// Returns what chooses a client's override: what `overrides_by` says, or the partition.
+    /// Returns what a client's override is chosen by: the `overrides_by` of the file, or the partition.
     pub fn overrides_by(&self) -> &Partition {
         let by = self
             .overrides
@@ -151,8 +152,8 @@ impl Policy {
         }
     }
 
-    /// Returns the day that a row of the file has for a client, whatever an operator grants it for a time; `client`
-    /// returns its values for a partition.
+    /// Returns the day that the file has for a client, even if an operator's override is in force; `client` returns the
+    /// client's values for a partition.
     pub fn own_day_in_file<'p>(
         &'p self,
         one: Option<Override>,
@@ -179,7 +180,7 @@ impl Policy {
             .chain(anchor)
     }
 
-    /// Returns the header in which clients tell what their requests cost.
+    /// Returns the header in which clients report what their requests cost, if they do.
     pub fn request_cost_header(&self) -> Option<&HeaderName> {
         let reported = self
             .reported_cost
@@ -188,12 +189,12 @@ impl Policy {
         Some(&reported.header)
     }
 
-    /// Whether any client may do anything else than others.
+    /// Whether any client may have an override.
     pub fn has_overrides(&self) -> bool {
         self.overrides.is_some() || self.temporary.is_some()
     }
 
-    /// Returns the credits that a request may spend under this policy in another one's place; none if it may not.
+    /// Returns this policy's credits that a request may spend in place of another policy's quota; none if it may not.
     pub fn credits_of(&self, facts: &Facts<'_>, partition_id: PartitionId) -> Option<&PolicyQuota> {
         if self.mode != Some(PolicyMode::Enforce) {
             return None;
@@ -206,13 +207,13 @@ impl Policy {
         grant.quotas().iter().find(|part| part.quota.is_balance())
     }
 
-    /// Finds the override that the policy has for a request, whose partition has this id.
+    /// Finds the override that applies to a request, whose partition has this id.
     pub fn find_override(&self, facts: &Facts<'_>, partition_id: PartitionId) -> Option<Override> {
         self.find_override_of(&[partition_id], |of| NamedClient::of_request(of, facts))
     }
 
-    /// Returns the override of a client: by its partition ids, and by its values for a partition, which `client`
-    /// returns if they are known.
+    /// Finds the override of a client by its partition ids and by its values for a partition, which `client` returns if
+    /// they are known.
     pub fn find_override_of<'p>(
         &'p self,
         ids: &[PartitionId],
@@ -229,7 +230,7 @@ impl Policy {
         Some(overrides.by_pattern(pattern))
     }
 
-    /// Returns what a client may do that has this override.
+    /// Returns what a client with this override may do; without one, the policy's own grant.
     pub fn grant_of(&self, one: Option<Override>) -> &Grant {
         let Some(one) = one else {
             return &self.grant;
@@ -241,7 +242,7 @@ impl Policy {
         grants.map_or(&self.grant, |grants| &grants[one.grant])
     }
 
-    /// Asks one of its quotas alone for so many units, whatever else a request would need.
+    /// Makes a check of one of the policy's quotas alone, for `cost` units, as if a request had to meet no other.
     pub fn check_alone<'q>(
         &self,
         (quota, series_id): (&'q Quota, SeriesId),
@@ -260,7 +261,8 @@ impl Policy {
         }
     }
 
-    /// Returns what happens to one of its quotas when the store cannot answer: no gateway has a share of a balance.
+    /// Returns what happens to one of the policy's quotas when the store cannot answer. A balance cannot be counted
+    /// locally, because no gateway has a share of it.
     pub fn on_store_failure_of(&self, quota: &Quota) -> OnStoreFailure {
         match self.on_store_failure {
             OnStoreFailure::Local if quota.is_balance() => OnStoreFailure::Closed,
@@ -280,13 +282,13 @@ impl Policy {
         by_header.is_some() || self.counted_answers.is_some()
     }
 
-    /// Returns how bodies tell what requests cost, if they do.
+    /// Returns how bodies report what requests cost, if they do.
     pub fn body_cost(&self) -> Option<&BodyCost<NumberSource>> {
         self.reported_cost.as_ref()?.body()
     }
 
-    /// Returns how many quotas and penalties a request is decided by at most; candidates are tried where no override
-    /// applies.
+    /// Returns the largest number of quotas, penalties and spills that decide one request; candidates are tried only
+    /// where no override applies.
     pub fn quotas_max(&self) -> usize {
         let own = self.grant.quotas().len() + self.candidates.len();
         let others = self.grants().map(|grant| grant.quotas().len()).max();

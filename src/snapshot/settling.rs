@@ -1,4 +1,4 @@
-//! What a request costs if somebody tells, and which answers count.
+//! How the cost of a request is reported, and which answers count.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use http::{HeaderName, StatusCode};
 
 use crate::cost::{BodyCost, BodyFormat, NumberSource, Pointers};
 
-/// Who tells what a request costs.
+/// Where the cost of a request is reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReportedCost {
     /// A header field.
@@ -16,20 +16,20 @@ pub enum ReportedCost {
     Body(BodyCost<NumberSource>),
 }
 
-/// A header field that tells a cost, and within which bounds it is believed.
+/// A header field that reports a cost, and the bounds to which it is clamped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderCost {
-    /// Who tells.
+    /// Who reports the cost.
     pub source: CostSource,
-    /// The field that says it, as a plain decimal.
+    /// The field that reports the cost, as a plain decimal.
     pub header: HeaderName,
-    /// Units that are charged while nobody has reported.
+    /// Units that are charged until a cost is reported.
     pub reserve: u64,
-    /// What is reported is clamped to these bounds.
+    /// Bounds to which a reported cost is clamped.
     pub bounds: RangeInclusive<u64>,
 }
 
-/// In whose header fields a cost is reported.
+/// Whose header fields report a cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CostSource {
     /// The client, with the request.
@@ -41,38 +41,38 @@ pub enum CostSource {
 /// Which answers a policy counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CountedAnswers {
-    /// The statuses that count; none means all.
+    /// Statuses that count; if the list is empty, all do.
     pub count_status: Vec<StatusRange>,
-    /// The statuses for which the charge comes back.
+    /// Statuses for which the charge is given back.
     pub refund_status: Vec<StatusRange>,
-    /// Whether it comes back if no connection to the upstream could be made.
+    /// Whether the charge is given back if no connection to the upstream could be made.
     pub refund_connect: bool,
-    /// Whether it comes back if the upstream did not respond in time.
+    /// Whether the charge is given back if the upstream did not respond in time.
     pub refund_timeout: bool,
 }
 
 /// A status, or a class of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatusRange {
-    /// The lowest.
+    /// The lowest status.
     pub first: u16,
-    /// The highest.
+    /// The highest status.
     pub last: u16,
 }
 
-/// What kept an upstream from answering.
+/// The fault that kept an upstream from answering, if any did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpstreamFault {
     /// No connection could be made.
     Connect,
-    /// It did not answer in time.
+    /// The upstream did not answer in time.
     Timeout,
-    /// Anything else, or nothing.
+    /// Another fault, or none.
     Other,
 }
 
 impl ReportedCost {
-    /// Returns the field of such a message that tells it.
+    /// Returns the field in which `source` reports the cost, if it does.
     pub fn header_of(&self, source: CostSource) -> Option<&HeaderCost> {
         match self {
             Self::Header(header) if header.source == source => Some(header),
@@ -80,7 +80,7 @@ impl ReportedCost {
         }
     }
 
-    /// Returns how bodies tell it.
+    /// Returns how bodies report the cost, if they do.
     pub fn body(&self) -> Option<&BodyCost<NumberSource>> {
         match self {
             Self::Header(_) => None,
@@ -90,7 +90,7 @@ impl ReportedCost {
 }
 
 impl CountedAnswers {
-    /// Whether a request that was answered so counts.
+    /// Whether a request with this outcome counts.
     pub fn counts(&self, status: StatusCode, fault: UpstreamFault) -> bool {
         let is_in = |ranges: &[StatusRange]| ranges.iter().any(|range| range.has(status));
         let is_refunded = match fault {
@@ -104,14 +104,14 @@ impl CountedAnswers {
 }
 
 impl StatusRange {
-    /// Whether a status is one of them.
+    /// Whether a status is in the range.
     pub fn has(self, status: StatusCode) -> bool {
         (self.first..=self.last).contains(&status.as_u16())
     }
 }
 
 impl HeaderCost {
-    /// Reads what a field tells: digits without a sign, a fraction or a leading zero, clamped to the bounds.
+    /// Reads a reported cost: digits without a sign, a fraction or a leading zero, clamped to the bounds.
     pub fn read(&self, value: &[u8]) -> Option<u64> {
         let is_plain = !value.is_empty()
             && value.iter().all(u8::is_ascii_digit)
@@ -119,24 +119,24 @@ impl HeaderCost {
         if !is_plain {
             return None;
         }
-        // What is too long for a number is above every bound.
+        // A number that does not fit is above every bound.
         let reported = std::str::from_utf8(value).ok()?.parse().unwrap_or(u64::MAX);
         Some(reported.clamp(*self.bounds.start(), *self.bounds.end()))
     }
 }
 
-/// What the policies of a route read of bodies: all numbers in one pass.
+/// The numbers that the policies of a route read from bodies, all in one pass.
 #[derive(Debug, PartialEq, Eq)]
 pub struct RouteBodies {
-    /// Where numbers stand in requests.
+    /// Where the numbers are in request bodies.
     pub request: Arc<Pointers>,
-    /// Where numbers stand in answers.
+    /// Where the numbers are in answer bodies.
     pub response: Arc<Pointers>,
-    /// Whether a policy reserves by requests.
+    /// Whether a policy must read request bodies before it decides.
     pub reads_requests: bool,
-    /// How answers are read; none: by their Content-Type.
+    /// The format in which answers are read; `None` means by their Content-Type.
     pub response_format: Option<BodyFormat>,
-    /// The name of an event that ends a stream.
+    /// The name of the event that ends a stream, if one does.
     pub stream_end: Option<Arc<str>>,
 }
 

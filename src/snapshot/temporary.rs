@@ -1,4 +1,4 @@
-//! What operators let single clients of a policy do, for a time.
+//! Overrides that operators give single clients of a policy for a time.
 
 use std::cell::LazyCell;
 use std::collections::HashMap;
@@ -8,19 +8,19 @@ use super::grant::Grant;
 use crate::limit::PartitionId;
 use crate::request::{NamedClient, Pattern, Patterns};
 
-/// What operators let single clients of one policy do instead of what the file says. Patterns have values as
+/// What operators let single clients of one policy do instead of what the file grants. Its patterns know values only as
 /// digests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TemporaryOverrides {
-    /// Clients that are blocked in whatever policy knows them; shared by those with the same partition.
+    /// Clients that are blocked in every policy that can recognise them; shared by policies with the same partition.
     pub everywhere: Arc<Patterns>,
-    /// Clients that are blocked.
+    /// Clients that are blocked in this policy.
     pub blocked: TemporaryClients,
     /// Clients that are granted something else, unless they are blocked.
     pub granted: TemporaryClients,
-    /// The grants. The first is nothing, for those that are blocked.
+    /// The grants. The first is [`Grant::Blocked`], for clients that are blocked.
     pub grants: Vec<Grant>,
-    /// The key of the digests.
+    /// The key under which values are digested.
     pub partition_key: [u8; 32],
 }
 
@@ -33,8 +33,8 @@ pub struct TemporaryClients {
 }
 
 impl TemporaryClients {
-    /// Collects clients that are named by their partition ids, and those that are named by patterns. Of patterns
-    /// that match the same requests the first counts.
+    /// Collects clients that are named by their partition ids, and those that are named by patterns. If several
+    /// patterns match the same requests, the first counts.
     pub fn new(by_id: HashMap<PartitionId, usize>, named: Vec<(Pattern, usize)>) -> Self {
         let (patterns, grant_of): (Vec<Pattern>, Vec<usize>) = named.into_iter().unzip();
         let (patterns, kept) = Patterns::first_of_equal(patterns);
@@ -60,7 +60,7 @@ impl TemporaryClients {
 }
 
 impl TemporaryOverrides {
-    /// Begins with those that are blocked everywhere, and digests under this key.
+    /// Begins with only the clients that are blocked everywhere; values are digested under `partition_key`.
     pub fn new(everywhere: Arc<Patterns>, partition_key: &[u8; 32]) -> Self {
         Self {
             everywhere,
@@ -71,12 +71,12 @@ impl TemporaryOverrides {
         }
     }
 
-    /// Whether nobody is granted anything else.
+    /// Whether no client has a temporary override.
     pub fn is_empty(&self) -> bool {
         self.everywhere.is_empty() && self.blocked.is_empty() && self.granted.is_empty()
     }
 
-    /// Finds what a client is granted, by its partition ids and by its values if they are known: an index.
+    /// Finds the index of a client's grant by its partition ids, and by its values if they are known.
     pub fn find<'p>(
         &self,
         ids: &[PartitionId],
@@ -95,5 +95,5 @@ impl TemporaryOverrides {
     }
 }
 
-/// The index of the grant of those that are blocked.
+/// The index of the grant of blocked clients in [`TemporaryOverrides::grants`].
 pub const BLOCKED: usize = 0;

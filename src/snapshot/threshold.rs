@@ -1,4 +1,4 @@
-//! Parts of a quota whose use is notified.
+//! Parts of a quota whose use is reported.
 
 /// A part of a quota, in percent: 1 to 100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -8,17 +8,17 @@ impl Threshold {
     /// The whole quota.
     pub const MAX: u8 = 100;
 
-    /// Makes one; none if it is no part of a quota.
+    /// Makes a threshold; none unless it is 1 to 100 percent.
     pub fn new(percent: u8) -> Option<Self> {
         (1..=Self::MAX).contains(&percent).then_some(Self(percent))
     }
 
-    /// Returns it in percent.
+    /// Returns the threshold in percent.
     pub fn percent(self) -> u8 {
         self.0
     }
 
-    /// Returns how many of so many units it is, rounded up.
+    /// Returns how many of `capacity` units the threshold is, rounded up.
     pub fn units_of(self, capacity: u64) -> u64 {
         let hundredths = u128::from(capacity) * u128::from(self.0);
         u64::try_from(hundredths.div_ceil(100)).unwrap_or(u64::MAX)

@@ -13,9 +13,9 @@ use crate::tls::ClientTls;
 /// Where requests go.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Upstream {
-    /// Its name in the file.
+    /// The upstream's name in the file.
     pub name: Arc<str>,
-    /// What answers.
+    /// What answers its requests.
     pub kind: UpstreamKind,
 }
 
@@ -31,7 +31,7 @@ pub enum UpstreamKind {
     RedirectHttps,
     /// The gateway itself: tells the client what is left of its quotas.
     Usage,
-    /// Origins.
+    /// Origins that speak HTTP.
     Http(HttpUpstream),
 }
 
@@ -40,17 +40,17 @@ pub enum UpstreamKind {
 pub struct HttpUpstream {
     /// The origins; at least one.
     pub endpoints: Vec<Endpoint>,
-    /// How one of several is chosen.
+    /// How an endpoint is chosen if there are several.
     pub balance: Balance,
-    /// What TLS to those is made of that are spoken to over it; none if none is.
+    /// TLS settings for the endpoints that are reached over it; `None` if there are no such endpoints.
     pub tls: Option<ClientTls>,
-    /// How long it may take to connect.
+    /// How long connecting to an endpoint may take.
     pub connect_timeout: Duration,
-    /// How often a request is tried again, on another endpoint if there is one.
+    /// How many times a request may be tried again, on another endpoint if there is one.
     pub retries: u32,
-    /// Which part of the requests of the last seconds may be tries of requests that had failed.
+    /// Most retries, as a fraction of the requests of the last ten seconds.
     pub retry_budget: f64,
-    /// Most requests at once, in the whole process; none: any number.
+    /// Most requests at once, in the whole process; `None` means any number.
     pub max_requests: Option<usize>,
     /// Most bytes of the head of a response, and of its trailers.
     pub max_header_bytes: usize,
@@ -58,7 +58,7 @@ pub struct HttpUpstream {
     pub max_idle: usize,
     /// How long a connection may be idle.
     pub idle_timeout: Duration,
-    /// How endpoints are checked; none: requests alone show whether they work.
+    /// How endpoints are checked; `None` if only requests show whether they work.
     pub health: Option<Health>,
     /// When an endpoint is left out because requests fail there.
     pub eject: Eject,
@@ -69,10 +69,10 @@ pub struct HttpUpstream {
 /// How an endpoint is chosen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Balance {
-    /// They take turns, as often as their weights say.
+    /// Endpoints take turns, in proportion to their weights.
     #[default]
     RoundRobin,
-    /// The one of two with fewer requests for its weight.
+    /// Of two endpoints, the one with fewer requests in flight for its weight.
     LeastRequests,
     /// Requests of one partition go to one endpoint.
     Hash(Partition),
@@ -81,19 +81,19 @@ pub enum Balance {
 /// How the endpoints of an upstream are checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// What is asked for: a path and perhaps a query.
+    /// The target of a check: a path and perhaps a query.
     pub path: PathAndQuery,
-    /// Whose Host field a check has; none: the endpoint's.
+    /// The Host field of a check; `None` means the endpoint's.
     pub host: Option<HeaderValue>,
-    /// The statuses of endpoints that are well.
+    /// Statuses of a healthy endpoint.
     pub status: Vec<StatusRange>,
-    /// How often.
+    /// The time between two checks.
     pub interval: Duration,
-    /// How long an answer may take.
+    /// How long the answer to a check may take.
     pub timeout: Duration,
     /// How many checks in a row must succeed before the endpoint is used again.
     pub healthy_after: u32,
-    /// How many must fail before it is not used any more.
+    /// How many checks in a row must fail before the endpoint is not used any more.
     pub unhealthy_after: u32,
 }
 
@@ -102,29 +102,29 @@ pub struct Health {
 pub struct Eject {
     /// How many requests in a row must fail.
     pub failures: u32,
-    /// How long it is left out.
+    /// How long the endpoint is left out.
     pub time: Duration,
 }
 
 /// One origin, or several that share a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// How it is spoken to.
+    /// How the endpoint is spoken to.
     pub scheme: Scheme,
-    /// Host and port as written, without the port if it is the scheme's. It is the Host of requests
-    /// unless the client's is kept.
+    /// Host and port as written, without the port if it is the scheme's. Requests have it as their Host unless the
+    /// client's is kept.
     pub authority: Authority,
     /// Host to resolve, without brackets.
     pub host: Box<str>,
     /// Port to connect to.
     pub port: u16,
-    /// How many requests it gets for each one that an endpoint of weight 1 gets.
+    /// How many requests the endpoint gets for each one that an endpoint of weight 1 gets.
     pub weight: u32,
 }
 
 impl HttpUpstream {
-    /// Returns when it is worth trying again if no endpoint can be tried: after the next check, or when an
-    /// ejected endpoint is back.
+    /// Returns how long a client should wait if no endpoint can be tried: until the next check, or until an ejected
+    /// endpoint is back.
     pub fn retry_after(&self) -> Duration {
         let health = self.health.as_ref();
         health.map_or(self.eject.time, |health| health.interval)
@@ -132,8 +132,8 @@ impl HttpUpstream {
 }
 
 impl Upstream {
-    /// Returns a number that requests of one partition share, if that decides where they go. A request
-    /// that lacks a part of it may go anywhere.
+    /// Returns the hash by which an endpoint is chosen, if the upstream balances by one: requests of one partition
+    /// share it. A request that lacks a part of the partition may go anywhere.
     pub fn hash(&self, facts: &Facts<'_>) -> Option<u64> {
         let UpstreamKind::Http(http) = &self.kind else {
             return None;
@@ -148,10 +148,10 @@ impl Upstream {
     }
 }
 
-/// Every gateway of a fleet chooses the same endpoint for a client.
+/// The key is the same everywhere, so every gateway of a fleet chooses the same endpoint for a client.
 const HASH_KEY: &[u8; 32] = b"tollgate balance by hash 2026-11";
 
-/// A check of which nothing is known but that it asks for `/`; each key has its default in the table.
+/// Placeholders, apart from the path `/`: the defaults are in the table of options.
 impl Default for Health {
     fn default() -> Self {
         Self {
@@ -183,12 +183,12 @@ pub enum Scheme {
     Http,
     /// Over TLS; the handshake says whether it is HTTP/1.1 or HTTP/2.
     Https,
-    /// HTTP/2 in clear, without asking (RFC 9113, section 3.3).
+    /// HTTP/2 in clear, without negotiation (prior knowledge: RFC 9113, section 3.3).
     H2c,
 }
 
 impl Scheme {
-    /// Returns the scheme as endpoints have it.
+    /// Returns the scheme as written in endpoints.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Http => "http",

@@ -13,24 +13,24 @@ use crate::limit::{Adjustment, Algorithm, Charged, Check, Decision, PartitionId,
 #[derive(Debug, Default, PartialEq, Eq)]
 #[must_use = "a dropped charge stays spent"]
 pub struct Charge {
-    /// One entry per check of the plan that is counted.
+    /// One entry for each check of the plan that was counted.
     pub(super) entries: SmallVec<[ChargeEntry; 2]>,
-    /// What a store that did not answer in time may have charged besides.
+    /// What a store that did not answer in time may have charged in addition.
     pub(super) late: Option<Rc<LateCharge>>,
 }
 
-/// What a store charged that did not answer in time, of a plan that was decided without it. Whatever becomes of
-/// the request's charge becomes of this too: what the answer says is adjusted when it comes.
+/// What a store that did not answer in time charged for a plan that was decided without it. It is settled like the
+/// request's own charge: adjustments are remembered, and applied when the answer comes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct LateCharge(RefCell<LateParts>);
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct LateParts {
-    /// The policies whose answers are awaited.
+    /// Policies whose answers have not come yet.
     awaited: SmallVec<[PlanPolicy; 4]>,
-    /// What the answers say that have come.
+    /// What was charged, according to the answers that have come.
     entries: SmallVec<[ChargeEntry; 2]>,
-    /// How policies have been adjusted so far, in order.
+    /// Adjustments made so far of policies whose answers were awaited, in order.
     adjustments: SmallVec<[(PlanPolicy, Adjustment); 2]>,
     /// Whether places in leaky buckets stay spent.
     keeps_places: bool,
@@ -76,13 +76,13 @@ impl Charge {
         })
     }
 
-    /// Leaves out units in flight, which come back otherwise.
+    /// Leaves out units in flight, which are given back in another way.
     pub(super) fn without_units(mut self) -> Self {
         self.entries.retain(|entry| !entry.is_held());
         self
     }
 
-    /// Leaves out what leaky buckets were charged: whoever leaves while waiting keeps its place spent.
+    /// Leaves out what leaky buckets were charged: a client that leaves while it waits does not get its place back.
     pub fn without_places(mut self) -> Self {
         self.entries.retain(|entry| !entry.is_place());
         if let Some(late) = &self.late {
@@ -91,8 +91,8 @@ impl Charge {
         self
     }
 
-    /// Adjusts each quota that can be settled, of which `adjustment` is told the policy; returns what is
-    /// to be done where, and notes what still stands.
+    /// Adjusts each quota that can be settled, as `adjustment` says for its policy. Returns what is to
+    /// be done where, and keeps what is still spent.
     pub(super) fn settle(
         &mut self,
         adjustment: impl Fn(PlanPolicy) -> Adjustment,
@@ -125,8 +125,8 @@ impl LateCharge {
         }
     }
 
-    /// Notes what such an answer says was charged; returns what is to be done, because the request's charge
-    /// has been adjusted meanwhile.
+    /// Notes what a late answer says was charged; returns what is to be done about it, because the request's charge may
+    /// have been adjusted meanwhile.
     pub(super) fn answered(&self, charge: Charge) -> SmallVec<[SettledEntry; 2]> {
         let mut parts = self.0.borrow_mut();
         let mut entries = charge.entries;
@@ -153,7 +153,7 @@ impl LateCharge {
         settled
     }
 
-    /// Adjusts what was charged, and what answers that are still to come will say was charged.
+    /// Adjusts what late answers said was charged, and remembers the adjustment for those that are still to come.
     pub(super) fn settle(
         &self,
         adjustment: impl Fn(PlanPolicy) -> Adjustment,
@@ -170,7 +170,7 @@ impl LateCharge {
         settle(entries, adjustment)
     }
 
-    /// Says whether something is done to what an answer that is still to come will say was charged.
+    /// Says whether adjustments are remembered for answers that are still to come.
     pub(super) fn is_adjusted(&self) -> bool {
         !self.0.borrow().adjustments.is_empty()
     }
@@ -188,36 +188,36 @@ impl LateCharge {
     }
 }
 
-/// Where one quota was charged.
+/// What one quota was charged, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ChargeEntry {
-    /// The quota as it was decided: only this node's share if it was charged here in place of Redis.
+    /// The quota as it was decided: only this node's share if it was charged here instead of in Redis.
     pub(super) quota: Quota,
-    /// Which policy of the plan it belongs to.
+    /// The policy of the plan that the quota belongs to.
     pub(super) policy: PlanPolicy,
     pub(super) series_id: SeriesId,
     /// The partition that was charged: the client's own or the overflow partition.
     pub(super) partition_id: PartitionId,
-    /// What was charged and still stands, if that can be settled: both verdict and quota admitted.
+    /// What was charged and is still spent; none if it cannot be settled, because the plan or the quota refused.
     pub(super) charged: Option<Charged>,
     pub(super) keeper: Keeper,
 }
 
-/// A quota, and what is to be done there.
+/// A quota that was charged, and how it is adjusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SettledEntry {
     pub(super) quota: Quota,
     pub(super) series_id: SeriesId,
     pub(super) partition_id: PartitionId,
-    /// The charge as it stood before.
+    /// The charge before the adjustment.
     pub(super) charged: Charged,
-    /// What is to be done; a give-back is at most what stood.
+    /// The adjustment; it gives back no more than was still spent.
     pub(super) adjustment: Adjustment,
     pub(super) keeper: Keeper,
 }
 
 impl ChargeEntry {
-    /// Notes what Redis charged for a check.
+    /// Describes what Redis charged for a check.
     pub(super) fn in_redis(check: &Check<'_>, charged: Option<Charged>) -> Self {
         Self {
             quota: *check.quota,
@@ -229,7 +229,7 @@ impl ChargeEntry {
         }
     }
 
-    /// Notes what this gateway counted for a check, or Redis if it follows the quota since.
+    /// Describes what this gateway counted for a check, or what Redis charged before the quota was followed.
     pub(super) fn followed(check: &Check<'_>, charged: Charged) -> Self {
         Self {
             keeper: Keeper::Followed,
@@ -247,12 +247,12 @@ impl ChargeEntry {
         matches!(self.quota.algorithm, Algorithm::LeakyBucket { .. })
     }
 
-    /// Whether units in flight were charged. Who asked for them knows what becomes of them, whatever a late answer says.
+    /// Whether units in flight were charged. Their holder gives them back, whatever a late answer says.
     fn is_held(&self) -> bool {
         self.quota.is_in_flight()
     }
 
-    /// Says that this is to be done where it was charged, whatever was.
+    /// Returns this adjustment of the entry's quota, regardless of what was charged.
     pub(super) fn adjusted_by(&self, adjustment: Adjustment) -> SettledEntry {
         SettledEntry {
             quota: self.quota,
@@ -290,13 +290,13 @@ impl ChargeEntry {
     }
 }
 
-/// Who keeps what was charged.
+/// Where a charge is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keeper {
     /// The memory store.
     Memory,
     /// Redis.
     Redis,
-    /// This gateway, which adds up in Redis what it counted.
+    /// This gateway, which reports its counts to Redis.
     Followed,
 }

@@ -1,5 +1,5 @@
-//! Directives: what operators ordered for single clients (overrides for a time, resets), as a store keeps
-//! them for whoever shares it. The store knows of each its id and its end, and not what it says.
+//! Directives: what operators ordered for single clients (temporary overrides, blocks, resets), as a store keeps them
+//! for all that share it. The store knows the id and the end of each, but not what its text means.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
 
-/// A directive as it is kept.
+/// A directive as a store keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredDirective {
-    /// Another one of the same id takes its place.
+    /// The id; another directive with the same id replaces this one.
     pub id: String,
     /// Until when it is kept.
     pub until: Timestamp,
-    /// What it says.
+    /// The order itself, which the store does not interpret.
     pub text: String,
 }
 
@@ -27,10 +27,10 @@ pub struct DirectiveSet {
     pub entries: Vec<StoredDirective>,
 }
 
-/// Why a directive is not kept.
+/// Why the store did not do what operators ordered for a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DirectiveError {
-    /// There are too many; none is dropped for another.
+    /// There are too many directives; none is dropped to make room for another.
     #[error("there are {DIRECTIVES_MAX} directives already: remove one, or wait until one ends")]
     Full,
     /// The store cannot be asked.
@@ -38,18 +38,18 @@ pub enum DirectiveError {
     Unreachable,
 }
 
-/// The directives of a process that shares its store with nobody.
+/// The directives of a process that does not share its store.
 #[derive(Debug, Default)]
 pub(super) struct LocalDirectives(Mutex<DirectiveSet>);
 
 impl LocalDirectives {
-    /// Returns all, unless this version is known.
+    /// Returns all directives; none if `known` is their version.
     pub(super) fn changed_since(&self, known: u64) -> Option<DirectiveSet> {
         let set = self.lock();
         (set.version != known).then(|| set.clone())
     }
 
-    /// Keeps a directive, in the place of another one of its id.
+    /// Stores a directive in place of another one with the same id.
     pub(super) fn put(
         &self,
         directive: StoredDirective,
@@ -66,7 +66,7 @@ impl LocalDirectives {
         Ok(())
     }
 
-    /// Removes directives; returns how many there were.
+    /// Removes the directives with these ids; returns how many there were.
     pub(super) fn remove(&self, ids: &[String]) -> usize {
         let mut set = self.lock();
         let before = set.entries.len();
@@ -75,7 +75,7 @@ impl LocalDirectives {
         before - set.entries.len()
     }
 
-    /// Keeps what another process kept.
+    /// Takes over the directives that another process kept.
     pub(super) fn adopt(&self, set: DirectiveSet) {
         *self.lock() = set;
     }

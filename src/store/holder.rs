@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::chance;
 
-/// Names a gateway of a fleet: drawn when its process starts, so one that is restarted, or that another process hands
-/// over to, is another gateway.
+/// Identifies a gateway of a fleet. The id is drawn when the process starts, so a gateway that is restarted, or that
+/// takes over from another process, is a new one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct GatewayId(u64);
 
@@ -14,22 +14,22 @@ pub struct GatewayId(u64);
 pub struct Holder {
     /// The gateway.
     pub gateway: GatewayId,
-    /// The units.
+    /// Units in flight that it holds.
     pub units: u64,
 }
 
 impl GatewayId {
-    /// Draws an id.
+    /// Draws a random id.
     pub fn draw() -> Self {
         Self::new(chance::below(1 << BITS))
     }
 
-    /// Makes an id of the low bits of a number.
+    /// Makes an id from the low 52 bits of a number.
     pub const fn new(number: u64) -> Self {
         Self(number & ((1 << BITS) - 1))
     }
 
-    /// Returns the id as a number, which a double holds.
+    /// Returns the id as a number that a double holds exactly.
     pub fn number(self) -> u64 {
         self.0
     }
@@ -42,5 +42,5 @@ impl fmt::Display for GatewayId {
     }
 }
 
-/// Bits of an id: what a double holds in whole hex digits.
+/// Bits of an id: the most that a double holds exactly in whole hex digits.
 const BITS: u32 = 52;

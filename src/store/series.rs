@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Micros;
 use crate::limit::{Algorithm, Align, CalendarShape, OldestBucket, Quota};
 
-/// Which quota's states: what keeps its counters across a reload, and what starts afresh.
+/// Identifies the states of one quota: as long as a reload changes none of this, the quota keeps its counters.
 ///
 /// The quota's number is not part of it: a changed number keeps its counters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Series {
     /// The policy's name.
     pub policy: Arc<str>,
-    /// Whether it decides or is tried.
+    /// Whether the quota decides or is only tried.
     pub role: SeriesRole,
-    /// The algorithm and its shape; a burst or a queue is no part of the shape.
+    /// The algorithm, with the parameters that its states depend on; a burst or a queue is not among them.
     pub shape: Shape,
-    /// The window.
+    /// The quota's window.
     pub window: Micros,
 }
 
@@ -37,14 +37,14 @@ impl Series {
 /// Whether a series' quotas decide, or are candidates that are tried beside those that do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SeriesRole {
-    /// They decide.
+    /// The quotas decide.
     #[default]
     Real,
-    /// They are tried.
+    /// The quotas are tried.
     Candidate,
 }
 
-/// What of an algorithm its stored state depends on.
+/// The algorithm, with the parameters that its stored states depend on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Shape {
     /// One counter.
@@ -63,11 +63,11 @@ pub enum Shape {
     },
     /// One entry per cost.
     SlidingLog,
-    /// One time.
+    /// One time: when the bucket is full again.
     Gcra,
-    /// One time, of a queue.
+    /// One time, as for gcra: when the whole queue is free again.
     LeakyBucket,
-    /// One counter, of a window of a calendar.
+    /// One counter, for a window of a calendar.
     Calendar(CalendarShape),
     /// One balance.
     Credits,

@@ -1,4 +1,4 @@
-//! What `[store]` says: where counters live, how long a decision may take, and when to stop asking.
+//! What `[store]` says: where counters live, how long a decision may take, and when to stop asking a server that fails.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 pub use super::password::Password;
 use crate::tls::ClientTls;
 
-/// The store of a configuration.
+/// Settings of a configuration's store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Where counters live.
@@ -52,7 +52,7 @@ pub struct RedisSettings {
     pub sentinel_password: Option<Password>,
     /// How to encrypt; none means not at all.
     pub tls: Option<ClientTls>,
-    /// What every key begins with.
+    /// Prefix of every key.
     pub prefix: Arc<str>,
 }
 
@@ -63,13 +63,13 @@ pub enum Deployment {
     Single(Address),
     /// One server, by a Unix socket.
     Unix(PathBuf),
-    /// The primaries of a Cluster, of which some nodes are named.
+    /// The primaries of a Cluster, found through these nodes.
     Cluster(Vec<Address>),
     /// The primary that these sentinels watch under this name.
     Sentinel {
         /// The sentinels.
         sentinels: Vec<Address>,
-        /// What they call the primary.
+        /// The name by which they know the primary.
         name: Box<str>,
     },
 }
@@ -88,7 +88,7 @@ pub struct Address {
 pub struct BreakerSettings {
     /// This many failures in a row open the breaker.
     pub failures: u32,
-    /// A larger share of failures in the window opens it if there were at least 20 calls.
+    /// Share of failures in the window above which the breaker opens, if there were at least 20 calls.
     pub failure_ratio: f64,
     /// How far back calls count towards the share.
     pub window: Duration,
@@ -99,7 +99,7 @@ pub struct BreakerSettings {
 impl Eq for BreakerSettings {}
 
 impl RedisSettings {
-    /// Names servers that want no credentials and no encryption, under the default prefix.
+    /// Makes settings for servers that need no credentials and no encryption, with the default prefix.
     pub fn plain(deployment: Deployment) -> Self {
         Self {
             deployment,
@@ -113,12 +113,12 @@ impl RedisSettings {
         }
     }
 
-    /// Says where counters are kept, for comparison with another process's.
+    /// Describes where counters are kept, for comparison with another process.
     pub(crate) fn counters_at(&self) -> String {
         format!("{:?} {} {}", self.deployment, self.database, self.prefix)
     }
 
-    /// Reads the passwords again that came from files.
+    /// Rereads the passwords that came from files.
     pub fn refresh_passwords(&self) {
         let passwords = [
             ("password", &self.password),
@@ -154,7 +154,7 @@ impl std::fmt::Display for Address {
 }
 
 impl Default for Settings {
-    /// What a file without `[store]` means.
+    /// Returns the settings of a file without `[store]`.
     fn default() -> Self {
         Self {
             location: Location::Memory,

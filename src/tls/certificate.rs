@@ -1,4 +1,4 @@
-//! The certificate of a client, as partitions and origins know it.
+//! The certificate of a client, as partitions and origins see it.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
@@ -12,18 +12,18 @@ use super::x509::{Certificate, expiry};
 /// A client's certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCertificate {
-    /// The certificate, and those that lead from it to an authority.
+    /// The client's certificate, followed by those that lead from it to an authority.
     pub(super) chain: Vec<CertificateDer<'static>>,
-    /// The last second of its validity, since 1970. Its first was before the handshake, which has looked.
+    /// Last second of the certificate's validity, since 1970. The handshake has checked that the validity has begun.
     pub expires_secs: i64,
-    /// The value of `Client-Cert` (RFC 9440, section 2.1).
+    /// Value of `Client-Cert` for this certificate (RFC 9440, section 2.1).
     pub header: HeaderValue,
-    /// The SHA-256 of its DER, as 64 lower-case hex digits.
+    /// SHA-256 of the certificate's DER, as 64 lower-case hex digits.
     pub sha256: Box<str>,
 }
 
 impl ClientCertificate {
-    /// Makes it of what a client has shown; none if that is nothing.
+    /// Reads the chain that a client has shown; returns `None` if the chain is empty.
     pub fn of(chain: &[CertificateDer<'_>]) -> Option<Self> {
         let leaf = chain.first()?;
         let header = format!(":{}:", STANDARD.encode(leaf));
@@ -33,7 +33,7 @@ impl ClientCertificate {
                 .iter()
                 .map(|chain| chain.clone().into_owned())
                 .collect(),
-            // Nobody is let in for ever by what cannot be read.
+            // A certificate that cannot be read counts as expired, so that it does not let its client in forever.
             expires_secs: Certificate::from_der(leaf).map_or(0, |leaf| expiry(&leaf)),
             header: HeaderValue::try_from(header).expect("Base64 makes a value"),
             sha256: (digest.as_ref().iter())

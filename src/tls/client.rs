@@ -1,7 +1,7 @@
 //! TLS to a server, which is Redis or an origin.
 //!
-//! Some authorities are trusted, and never all: who names no authorities trusts those of the system. A
-//! certificate of the server itself may be named in their place. Only who asks for it verifies nothing.
+//! A server must show a certificate of a trusted authority: of those that are named, or otherwise of the system's. The
+//! server's own certificate may be named instead of an authority. Any certificate is accepted only on request.
 
 use std::fmt;
 use std::io;
@@ -22,22 +22,22 @@ use crate::fault::TlsFailure;
 
 /// How connections to a server are encrypted.
 ///
-/// Two are equal if they are made of the same certificates and key.
+/// Two are equal if they are made of the same certificates and key, and expect the same name of servers.
 #[derive(Clone)]
 pub struct ClientTls {
-    /// Made once, so that TLS sessions can be resumed.
+    /// Configuration for handshakes, made once so that TLS sessions can be resumed.
     pub config: Arc<ClientConfig>,
-    /// The name that servers have; none: each that of its address.
+    /// Name that servers must have; `None` means the one in each server's address.
     pub server_name: Option<ServerName<'static>>,
-    /// The digest of everything that it was made of.
+    /// Digest of everything that this was made of.
     digest: blake3::Hash,
 }
 
 impl ClientTls {
-    /// Makes TLS 1.2 and later of its material.
+    /// Makes TLS 1.2 and later of the material.
     ///
     /// # Errors
-    /// The first part that cannot be used; there is no TLS without it.
+    /// The first part of the material that cannot be used.
     pub fn new(material: TlsMaterial<'_>) -> Result<Self, TlsFault> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -61,7 +61,7 @@ impl ClientTls {
 }
 
 impl ClientTls {
-    /// Asks servers for this name, whatever their addresses are called.
+    /// Expects servers to have this name, if one is given, instead of the one in their addresses.
     #[must_use]
     pub fn named(self, server_name: Option<ServerName<'static>>) -> Self {
         Self {
@@ -70,7 +70,7 @@ impl ClientTls {
         }
     }
 
-    /// Offers these protocols to servers, the one that is liked best first (ALPN).
+    /// Offers these protocols to servers, the preferred one first (ALPN).
     #[must_use]
     pub fn offering(mut self, protocols: &[&[u8]]) -> Self {
         let offered = protocols.iter().map(|name| name.to_vec());
@@ -93,7 +93,7 @@ impl fmt::Debug for ClientTls {
     }
 }
 
-/// Says why TLS to a server failed with `error`; none if its connection failed below TLS.
+/// Returns why TLS to a server failed with `error`; `None` if the connection failed below TLS.
 pub fn failure_of(error: &io::Error) -> Option<TlsFailure> {
     if error.kind() == io::ErrorKind::UnexpectedEof {
         return Some(TlsFailure::Closed);
@@ -129,7 +129,7 @@ pub fn failure_of(error: &io::Error) -> Option<TlsFailure> {
     })
 }
 
-/// Makes what verifies servers: by the authorities of the material or the system's, or not at all.
+/// Makes the verifier of servers: by the authorities of the material or the system's, or one that accepts all.
 fn verifier(
     material: TlsMaterial<'_>,
     provider: &Arc<CryptoProvider>,

@@ -2,7 +2,7 @@
 
 use rustls::{ClientConnection, ServerConnection};
 
-/// Carries what each side has to say to the other, until neither has anything.
+/// Passes on what each side has to send, until neither has anything.
 pub(super) fn exchange(
     client: &mut ClientConnection,
     server: &mut ServerConnection,

@@ -1,4 +1,4 @@
-//! What TLS is made of: certificates and keys, as PEM files hold them.
+//! The material of TLS: certificates and keys, as PEM files hold them.
 
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{Error as PemError, PemObject};
@@ -8,18 +8,18 @@ use rustls::{InconsistentKeys, RootCertStore};
 
 use super::ServerProof;
 
-/// What TLS is made of: texts of PEM files.
+/// Material of TLS to servers: texts of PEM files, and what servers must prove.
 #[derive(Clone, Copy, Default)]
 pub struct TlsMaterial<'m> {
-    /// The authorities to trust; none means the system's.
+    /// Authorities to trust; `None` means the system's.
     pub ca: Option<&'m [u8]>,
-    /// This client's certificate, followed by those that lead to an authority, and its key.
+    /// The gateway's certificate as a client, followed by those that lead to an authority, and its key.
     pub identity: Option<(&'m [u8], &'m [u8])>,
     /// What servers must prove.
     pub proof: ServerProof,
 }
 
-/// Which part of the material cannot be used, and why: a predicate whose subject is its file.
+/// A part of the material that cannot be used, and why; the message is a predicate whose subject is the part's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TlsFault {
     /// The file of authorities.
@@ -36,12 +36,12 @@ pub enum TlsFault {
     System,
 }
 
-/// Reads the authorities of a file. If one of them cannot be read, the file is wrong.
+/// Reads the authorities of a file; fails if any of them cannot be read.
 pub(super) fn authorities(pem: &[u8]) -> Result<RootCertStore, TlsFault> {
     trust(&certificates(pem).map_err(TlsFault::Ca)?)
 }
 
-/// Makes authorities of certificates.
+/// Makes trusted authorities of certificates.
 pub(super) fn trust(certificates: &[CertificateDer<'static>]) -> Result<RootCertStore, TlsFault> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates {

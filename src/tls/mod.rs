@@ -1,8 +1,8 @@
-//! TLS: read and checked once, when the file is compiled.
+//! TLS settings, read and checked once, when the file is compiled.
 //!
-//! Nothing here opens a file or a connection. [`material`] is what PEM files hold. [`client`] is
-//! for connections to Redis and to origins, [`server`] for those of clients, whose own
-//! [`certificate`]s name them.
+//! Nothing here opens a file or a connection. [`material`] reads the texts of PEM files. [`client`] is
+//! for connections to Redis and to origins, [`server`] for those of clients, and [`certificate`] for
+//! the certificates by which clients identify themselves.
 
 pub mod certificate;
 pub mod client;
@@ -19,5 +19,5 @@ pub use material::{TlsFault, TlsMaterial};
 pub use server::{ALPN_HTTP2, ServerMaterial, ServerTls, ServerTlsFault, TlsVersion};
 pub use verifier::ServerProof;
 
-/// What HTTP/1.1 is called in a handshake (RFC 7301, section 6).
+/// Name of HTTP/1.1 in a handshake (RFC 7301, section 6).
 pub const ALPN_HTTP1: &[u8] = b"http/1.1";

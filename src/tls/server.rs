@@ -1,4 +1,4 @@
-//! TLS to clients: what one listener is, and which of its certificates a name selects.
+//! TLS to clients: the settings of one listener, and which of its certificates a host's name selects.
 //!
 //! A listener has one [`ServerTls`], so that the tickets by which clients resume sessions never cross
 //! listeners. Early data (0-RTT) is off, because it could be replayed.
@@ -25,15 +25,15 @@ use super::x509::{Certificate, expiry};
 use super::{ALPN_HTTP1, ClientCertificate};
 use crate::fault::HandshakeFailure;
 
-/// What a listener's TLS is made of: texts of PEM files.
+/// Material of a listener's TLS: texts of PEM files, and settings.
 #[derive(Clone, Debug)]
 pub struct ServerMaterial<'m> {
     /// Certificates, each followed by those that lead to an authority, with their keys; at least one.
     /// The first is the default.
     pub certificates: Vec<(&'m [u8], &'m [u8])>,
-    /// Authorities of clients, which must then have a certificate.
+    /// Authorities of client certificates; if they are given, clients must have a certificate.
     pub client_ca: Option<&'m [u8]>,
-    /// The oldest version that is spoken.
+    /// Oldest version that is accepted.
     pub min_version: TlsVersion,
     /// Whether HTTP/2 is offered.
     pub http2: bool,
@@ -42,15 +42,15 @@ pub struct ServerMaterial<'m> {
 /// A version of TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TlsVersion {
-    /// 1.2.
+    /// TLS 1.2.
     #[default]
     Tls12,
-    /// 1.3.
+    /// TLS 1.3.
     Tls13,
 }
 
 impl TlsVersion {
-    /// Returns the one that a connection has agreed on: no listener speaks an older one than 1.2.
+    /// Returns the version that a connection has agreed on; no listener accepts one older than 1.2.
     pub fn of(connection: &ServerConnection) -> Self {
         match connection.protocol_version() {
             Some(ProtocolVersion::TLSv1_2) | None => Self::Tls12,
@@ -58,7 +58,7 @@ impl TlsVersion {
         }
     }
 
-    /// Returns its number.
+    /// Returns the version's number.
     pub const fn number(self) -> &'static str {
         match self {
             Self::Tls12 => "1.2",
@@ -67,13 +67,13 @@ impl TlsVersion {
     }
 }
 
-/// Which part of a listener's material cannot be used, and why.
+/// A part of a listener's material that cannot be used, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{fault}")]
 pub struct ServerTlsFault {
-    /// The index of the certificate that it is about; none: `client_ca`.
+    /// Index of the certificate that is at fault; `None` means `client_ca`.
     pub certificate: Option<usize>,
-    /// What is wrong.
+    /// What is wrong with that part.
     pub fault: TlsFault,
 }
 
@@ -82,33 +82,33 @@ pub struct ServerTlsFault {
 /// Two are equal if they are made of the same certificates, keys and settings.
 #[derive(Clone)]
 pub struct ServerTls {
-    /// What handshakes are made with.
+    /// Configuration for handshakes.
     pub config: Arc<ServerConfig>,
-    /// Which certificate a name selects.
+    /// Which certificate a host's name selects.
     pub names: Arc<CertificateNames>,
-    /// What is known of each certificate, in the order of the material.
+    /// Facts about each certificate, in the order of the material.
     pub certificates: Vec<CertificateInfo>,
-    /// The digest of everything that it was made of.
+    /// Digest of everything that this was made of.
     digest: blake3::Hash,
-    /// Whose clients are let in, if they must have a certificate.
+    /// Authorities of client certificates, if clients must have one.
     client_ca: Option<ClientAuthorities>,
 }
 
-/// What a listener's `client_ca` is.
+/// A listener's `client_ca`: its digest, and a verifier of clients.
 #[derive(Clone)]
 struct ClientAuthorities {
     digest: blake3::Hash,
     verifier: Arc<dyn ClientCertVerifier>,
 }
 
-/// What is known of a certificate.
+/// Facts about a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateInfo {
-    /// The name that it is called by: the first that it is for, or its subject.
+    /// Name to call the certificate by: the first host name that it is for, or its subject.
     pub name: Box<str>,
-    /// When it expires, in seconds since 1970.
+    /// When the certificate expires, in seconds since 1970.
     pub expires_secs: i64,
-    /// Whether it names at least one host.
+    /// Whether the certificate names at least one host.
     pub has_names: bool,
 }
 
@@ -116,19 +116,19 @@ pub struct CertificateInfo {
 #[derive(Debug, Default)]
 pub struct CertificateNames {
     keys: Vec<Arc<CertifiedKey>>,
-    /// The first name that the first is for.
+    /// First host name that the first certificate is for.
     default: Option<Box<str>>,
-    /// Indices of the certificates for a name, in the order of the material.
+    /// Indices of the certificates for each name, in the order of the material.
     exact: HashMap<Box<str>, Vec<usize>>,
-    /// The same for `*.` before a name.
+    /// Indices of the certificates for `*.` before each name, in the order of the material.
     wildcard: HashMap<Box<str>, Vec<usize>>,
 }
 
 impl ServerTls {
-    /// Makes TLS of its material.
+    /// Makes a listener's TLS of its material.
     ///
     /// # Errors
-    /// Every part that cannot be used; there is no TLS without it.
+    /// Every part of the material that cannot be used.
     pub fn new(material: &ServerMaterial<'_>) -> Result<Self, Vec<ServerTlsFault>> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let (mut names, mut certificates) = (CertificateNames::default(), Vec::new());
@@ -206,7 +206,7 @@ impl ServerTls {
             .is_some_and(|((leaf, rest), now)| verifier.verify_client_cert(leaf, rest, now).is_ok())
     }
 
-    /// Goes on where `old` ends: clients resume their sessions, unless other clients are let in now.
+    /// Continues `old` after a reload: clients can resume their sessions, unless `client_ca` has changed.
     pub fn succeed(&mut self, old: &Self) {
         if self == old {
             self.clone_from(old);
@@ -218,24 +218,24 @@ impl ServerTls {
     }
 }
 
-/// What HTTP/2 is called in a handshake (RFC 9113, section 3.2).
+/// Name of HTTP/2 in a handshake (RFC 9113, section 3.2).
 pub const ALPN_HTTP2: &[u8] = b"h2";
 
-/// What HTTP/1.0 is called in a handshake: a client that speaks nothing newer offers it alone.
+/// Name of HTTP/1.0 in a handshake: a client that speaks nothing newer offers it alone.
 const ALPN_HTTP10: &[u8] = b"http/1.0";
 
 const ALL_VERSIONS: &[&SupportedProtocolVersion] = &[&version::TLS13, &version::TLS12];
 
-/// Makes what encrypts tickets, with keys that change every few hours.
+/// Makes the encrypter of session tickets, with keys that change every few hours.
 fn tickets() -> Arc<dyn ProducesTickets> {
     aws_lc_rs::Ticketer::new().expect("the system has random numbers")
 }
 
-/// Says why a client's handshake failed.
+/// Returns why a client's handshake failed.
 pub fn handshake_failure(error: &io::Error) -> HandshakeFailure {
     let error = error.get_ref().and_then(|get_ref| get_ref.downcast_ref());
     match error {
-        // Below TLS.
+        // The connection failed below TLS.
         None => HandshakeFailure::Closed,
         Some(rustls::Error::NoCertificatesPresented) => HandshakeFailure::NoCertificate,
         Some(rustls::Error::InvalidCertificate(bad)) => match bad {
@@ -317,15 +317,15 @@ impl CertificateNames {
         one == other || self.select(one) == self.select(other)
     }
 
-    /// Returns the indices of the certificates that `name` selects. A name that nothing fits selects
-    /// what the first name of the first certificate does.
+    /// Returns the indices of the certificates that `name` selects. A name that no certificate is for
+    /// selects the same ones as the first name of the first certificate.
     fn select(&self, name: &str) -> &[usize] {
         let found = self.find(&name.to_ascii_lowercase());
         let found = found.or_else(|| self.find(self.default.as_ref()?));
         found.map_or(&[0], Vec::as_slice)
     }
 
-    /// Finds the certificates for a name in lower case. A wildcard stands for one label.
+    /// Finds the certificates for a name in lower case. A wildcard matches one label.
     fn find(&self, name: &str) -> Option<&Vec<usize>> {
         self.exact.get(name).or_else(|| {
             let (_, suffix) = name.split_once('.')?;
@@ -335,7 +335,7 @@ impl CertificateNames {
 }
 
 impl ResolvesServerCert for CertificateNames {
-    /// Of the certificates that the client's name selects, takes the first whose key it can verify.
+    /// Returns the first certificate that the client's name selects and the client can verify, or otherwise the first.
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let selected = self.select(hello.server_name().unwrap_or_default());
         let mut keys = selected.iter().map(|&index| &self.keys[index]);

@@ -1,4 +1,4 @@
-//! Whether a server is who it should be.
+//! Verification of servers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,19 +16,19 @@ use super::x509::Certificate;
 /// What a server must prove.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ServerProof {
-    /// That it has a certificate for its name, which an authority vouches for or which is known itself.
+    /// That it has a certificate for its name, either issued by a trusted authority or trusted itself.
     #[default]
     Full,
-    /// That it holds the key of the certificate that it shows, whatever that is.
+    /// Only that it holds the key of the certificate that it shows, whatever that is.
     None,
 }
 
-/// Verifies servers. That they hold the key of their certificate is proven in every case.
+/// Verifies servers. In every case, they must prove that they hold the key of their certificate.
 #[derive(Debug)]
 pub(super) struct ServerVerifier {
-    /// Says whether an authority vouches for a certificate; none: every certificate is accepted.
+    /// Verifies that a trusted authority has issued a certificate; `None` accepts every certificate.
     pub(super) chain: Option<Arc<dyn ServerCertVerifier>>,
-    /// Certificates of servers themselves, which are accepted as they are while their names and dates hold.
+    /// Servers' own certificates that are trusted without an authority, as long as their names and dates hold.
     pub(super) pinned: Vec<CertificateDer<'static>>,
     pub(super) provider: Arc<CryptoProvider>,
 }
@@ -52,7 +52,7 @@ impl ServerCertVerifier for ServerVerifier {
         }
         let verified = chain.verify_server_cert(leaf, intermediates, name, ocsp_response, now);
         verified.map_err(|error| match error {
-            // It is an authority that stands for a server: nobody who is known vouches for it.
+            // The server shows an authority's certificate as its own, and no trusted authority has issued it.
             Error::InvalidCertificate(CertificateError::Other(_)) if is_self_issued(leaf) => {
                 CertificateError::UnknownIssuer.into()
             }
@@ -86,7 +86,7 @@ impl ServerCertVerifier for ServerVerifier {
     }
 }
 
-/// Whether a certificate names itself as its authority.
+/// Whether a certificate names itself as its issuer.
 fn is_self_issued(leaf: &CertificateDer<'_>) -> bool {
     Certificate::from_der(leaf).is_ok_and(|leaf| {
         let leaf = leaf.tbs_certificate();
@@ -94,7 +94,7 @@ fn is_self_issued(leaf: &CertificateDer<'_>) -> bool {
     })
 }
 
-/// Whether a certificate is valid now.
+/// Checks that a certificate is valid now.
 fn verify_dates(leaf: &CertificateDer<'_>, now: UnixTime) -> Result<(), CertificateError> {
     let leaf = Certificate::from_der(leaf).map_err(|_| CertificateError::BadEncoding)?;
     let validity = leaf.tbs_certificate().validity();

@@ -1,8 +1,8 @@
-//! Files in one: the format that `tar` reads (POSIX ustar), as far as a few texts need it.
+//! Archives in the format that `tar` reads (POSIX ustar), as far as a few texts need it.
 
 use crate::clock::{Micros, Timestamp};
 
-/// Puts texts into one archive, each under its name, all as old as `time`.
+/// Packs texts into one archive, each under its name; `time` is the modification time of all.
 pub(super) fn archive(files: &[(&str, String)], time: Timestamp) -> Vec<u8> {
     let length: usize = files.iter().map(|(_, text)| text.len() + 2 * BLOCK).sum();
     let mut archive = Vec::with_capacity(length + 2 * BLOCK);
@@ -25,7 +25,7 @@ fn header(name: &str, length: usize, time: Timestamp) -> [u8; BLOCK] {
     put(116, "0000000\0");
     put(124, &format!("{length:011o}\0"));
     put(136, &format!("{:011o}\0", time.0 / Micros::from_secs(1).0));
-    // The sum is made as if it were blank.
+    // The checksum is computed with its own field blank.
     put(148, "        ");
     put(156, "0");
     put(257, "ustar\x0000");

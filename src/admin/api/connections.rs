@@ -1,4 +1,4 @@
-//! `/api/connections`: what the listeners have open and hold, and may.
+//! `/api/connections`: what each listener has open, delayed and buffered, and how much of that is allowed.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! `/api/support-dump`: what somebody who helps needs to see, in one archive, without secrets and clients.
+//! `/api/support-dump`: everything that support needs to see, in one archive, without secrets and clients.
 
 use http::header::CONTENT_DISPOSITION;
 use http::{HeaderValue, StatusCode};
@@ -11,10 +11,10 @@ use crate::admin::reply::AdminReply;
 use crate::admin::state::AdminState;
 use crate::metrics::Exposition;
 
-/// Makes one of the files.
+/// Makes the content of one file.
 type Showing = fn(&AdminState) -> Value;
 
-/// Packs everything.
+/// Packs all files.
 pub(in crate::admin) fn dump(state: &AdminState) -> AdminReply {
     let shown: [(&str, Showing); 9] = [
         ("version.json", version),

@@ -1,4 +1,4 @@
-//! `/api/events`: the last events of the log, and for whoever asks for an event stream those that follow.
+//! `/api/events`: the latest events of the log; for a client that asks for an event stream, also those that follow.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use crate::admin::reply::{AdminReply, EVENT_STREAM};
 use crate::admin::request::AdminRequest;
 use crate::admin::sse;
 
-/// Answers with the last events; if that is accepted, with a stream of them and of each that follows.
+/// Answers with the latest events; if the client accepts a stream, with a stream of them and of each that follows.
 pub(in crate::admin) fn events(request: &AdminRequest) -> AdminReply {
     let events = request.state.events();
     if !request.accepts(EVENT_STREAM) {
         let lines = events.lines();
         let events = lines.iter().map(|line| {
-            // One that was cut is no JSON any more.
+            // An event that was cut short is no longer JSON.
             serde_json::from_str(line).unwrap_or_else(|_| Value::from(&**line))
         });
         return AdminReply::json(&json!({ "events": events.collect::<Vec<_>>() }));

@@ -17,7 +17,7 @@ use crate::logging::NAMES_CLIENTS;
 use crate::proxy::process::ActiveConfig;
 use crate::store::directives::DirectiveError;
 
-/// Lists what is in force for a time.
+/// Lists the directives in force.
 pub(in crate::admin) fn list(request: &AdminRequest) -> AdminReply {
     let context = Context::of(request);
     AdminReply::json(&json!({ "directives": context.keys(request).list() }))
@@ -32,7 +32,7 @@ pub(in crate::admin) async fn get(request: &AdminRequest) -> Result<AdminReply, 
     Ok(AdminReply::json(&json!(report.map_err(refusal)?)))
 }
 
-/// Lets clients do something else for a time, or ends that.
+/// Overrides the quotas of clients for a time, or ends that.
 pub(in crate::admin) async fn set(request: &AdminRequest) -> Result<AdminReply, AdminReply> {
     let members = KeysMembers::read(request, &["policy", "value", "quota", "for", "end"])?;
     let context = Context::of(request);
@@ -86,7 +86,7 @@ pub(in crate::admin) async fn grant(request: &AdminRequest) -> Result<AdminReply
     Ok(AdminReply::json(&json!(report)))
 }
 
-/// Begins all windows of one client afresh.
+/// Resets one client, so that all its windows begin anew.
 pub(in crate::admin) async fn reset(request: &AdminRequest) -> Result<AdminReply, AdminReply> {
     let members = KeysMembers::read(request, &["policy", "value"])?;
     let context = Context::of(request);
@@ -120,7 +120,7 @@ pub(in crate::admin) async fn unblock(request: &AdminRequest) -> Result<AdminRep
     Ok(done_with(request, "unblock", &done.map_err(refusal)?))
 }
 
-/// The configuration that a command is decided on: that which was in force when it came.
+/// The configuration that was in force when a command arrived; the whole command is decided on it.
 struct Context(Arc<ActiveConfig>);
 
 impl Context {
@@ -174,7 +174,7 @@ impl KeysMembers {
         text.ok_or_else(|| wrong(format!("`{name}` is missing, expected a text")))
     }
 
-    /// The policy and the value that names the client.
+    /// Returns the policy, and the value that names the client.
     fn client(&self) -> Result<(&str, &str), AdminReply> {
         Ok((self.text("policy")?, self.text("value")?))
     }
@@ -213,7 +213,7 @@ impl KeysMembers {
     }
 }
 
-/// Answers a command, or says why it is refused.
+/// Answers a command, whether it was carried out or refused.
 pub(in crate::admin) async fn answer(
     reply: impl Future<Output = Result<AdminReply, AdminReply>>,
 ) -> AdminReply {
@@ -235,5 +235,5 @@ fn refusal(error: KeysError) -> AdminReply {
     AdminReply::problem(status, error.to_string())
 }
 
-/// Most units that are given back or spent at once: most that a request may cost.
+/// Most units that are given back or spent at once, which is also the most that a request may cost.
 const UNITS_MAX: u64 = COST_MAX;

@@ -1,7 +1,7 @@
 //! The API's answers, each in JSON.
 //!
-//! What only shows something is a function from the state to a value, and is rendered on another thread, one at a
-//! time: how long it takes grows with the file, and the acceptors live on this one.
+//! A call that only shows something is a function from the state to a value. It is rendered on another thread, one call
+//! at a time, because the time it takes grows with the file, and the acceptors run on the control thread.
 
 mod archive;
 mod configuration;
@@ -52,12 +52,12 @@ use crate::limiter::TopClients;
 use crate::proxy::process::ActiveConfig;
 use crate::snapshot::Policy;
 
-/// Answers with what `show` makes of the state.
+/// Answers with the value that `show` makes of the state.
 pub(super) async fn shown(request: &AdminRequest, show: fn(&AdminState) -> Value) -> AdminReply {
     rendered(request, move |state| AdminReply::json(&show(state))).await
 }
 
-/// Answers with what `render` makes of the state, on another thread.
+/// Answers with the reply that `render` makes of the state, on another thread.
 pub(super) async fn rendered(
     request: &AdminRequest,
     render: impl FnOnce(&AdminState) -> AdminReply + Send + 'static,
@@ -93,10 +93,10 @@ pub(super) fn openapi() -> AdminReply {
     AdminReply::new(StatusCode::OK, "application/json", OPENAPI)
 }
 
-/// Writes a point in wall time.
+/// Formats a point in wall time.
 fn time(at: Timestamp) -> String {
     String::from_utf8_lossy(&rfc3339(at)).into_owned()
 }
 
-/// What the API is, for programs; a test holds it to the code.
+/// Description of the API for programs; a test compares it with the code.
 const OPENAPI: &str = include_str!("../openapi.json");

@@ -6,7 +6,7 @@ use super::time;
 use crate::admin::state::AdminState;
 use crate::build_info;
 
-/// Shows at a glance what runs and how it fares.
+/// Shows in brief what runs, and in which state it is.
 pub(in crate::admin) fn overview(state: &AdminState) -> Value {
     let process = &state.process;
     let live = process.live();
@@ -50,7 +50,7 @@ pub(in crate::admin) fn overview(state: &AdminState) -> Value {
     })
 }
 
-/// Shows what runs.
+/// Shows the version, the build and the platform.
 pub(in crate::admin) fn version(_: &AdminState) -> Value {
     json!({
         "version": build_info::VERSION,

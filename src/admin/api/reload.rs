@@ -1,4 +1,4 @@
-//! `/api/reload`: reads the file again and says what came of it, or says it once more.
+//! `/api/reload`: reloads the file and answers with the result, previews that, or shows the last result.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::admin::request::AdminRequest;
 use crate::admin::state::AdminState;
 use crate::limiter::{Judged, JudgedPolicy, Limiter, judge};
 
-/// Shows what came of the last reload.
+/// Shows the result of the last reload.
 pub(in crate::admin) fn last_reload(state: &AdminState) -> Value {
     let last = state.reloads.last();
     json!({ "last": last.map(|report| described(&report)) })
@@ -27,14 +27,14 @@ pub(in crate::admin) async fn reload(request: &AdminRequest) -> AdminReply {
     let _turn = request.state.reloading.lock().await;
     let reloads = Arc::clone(&request.state.reloads);
     let source = ReloadSource::Admin(request.peer);
-    // It reads files and compiles them, and the acceptors live on this thread.
+    // A reload reads and compiles files, and the acceptors run on this thread.
     match tokio::task::spawn_blocking(move || reloads.reload(source)).await {
         Ok(report) => answer(&report, described(&report)),
         Err(error) => unfinished(&error),
     }
 }
 
-/// Says what would come of a reload, and what it would do to the clients that are known.
+/// Answers with what a reload would do, and which of the known clients it would refuse.
 pub(in crate::admin) async fn preview(request: &AdminRequest) -> AdminReply {
     let _turn = request.state.reloading.lock().await;
     let reloads = Arc::clone(&request.state.reloads);
@@ -101,7 +101,7 @@ fn answer(report: &ReloadReport, described: Value) -> AdminReply {
     AdminReply::problem_with(StatusCode::UNPROCESSABLE_ENTITY, detail, described)
 }
 
-/// Says what came of a reload.
+/// Describes the result of a reload.
 fn described(report: &ReloadReport) -> Value {
     let mut described = match &report.outcome {
         ReloadOutcome::Applied {

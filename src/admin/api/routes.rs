@@ -23,7 +23,7 @@ pub(in crate::admin) fn routes(state: &AdminState) -> Value {
     })
 }
 
-/// Shows which policies apply, and what a request costs there unless somebody tells.
+/// Shows which policies apply, and what a request costs there, unless requests or responses report that.
 fn applied(snapshot: &Snapshot, policies: &[AppliedPolicy]) -> Value {
     let policies = policies.iter().map(|applied| {
         let policy = &snapshot.policies[applied.policy];

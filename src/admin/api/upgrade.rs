@@ -1,4 +1,4 @@
-//! `/api/upgrade`: starts the binary again, and says what came of it.
+//! `/api/upgrade`: starts the binary again, hands over to it, and answers with the result.
 
 use http::StatusCode;
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::admin::request::AdminRequest;
 use crate::admin::upgrades::{UpgradeReport, UpgradeRequest};
 use crate::build_info;
 
-/// Hands over to a new process, and waits for that.
+/// Hands over to a new process, and waits until that is done.
 pub(in crate::admin) async fn upgrade(request: &AdminRequest) -> AdminReply {
     if let Err(refused) = request.members(&[]) {
         return refused;

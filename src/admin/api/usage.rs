@@ -15,7 +15,7 @@ use crate::keys::hex;
 use crate::limit::PartitionId;
 use crate::limiter::{CountedClient, CountedEvents, NearClient, TopClients};
 
-/// What is asked of a policy.
+/// A page of one policy's clients, as asked for.
 struct UsagePage {
     policy: String,
     order: ClientOrder,
@@ -23,7 +23,7 @@ struct UsagePage {
     limit: usize,
 }
 
-/// By what clients are ordered.
+/// Order in which clients are listed.
 #[derive(Clone, Copy)]
 enum ClientOrder {
     Refused,
@@ -103,7 +103,7 @@ pub(in crate::admin) fn notifications(state: &AdminState, count: usize) -> Value
 }
 
 impl UsagePage {
-    /// Reads what is asked; none if no policy is named.
+    /// Reads the query; returns `None` if there is no query.
     fn of(request: &AdminRequest) -> Result<Option<Self>, AdminReply> {
         let mut asked = request.query(&["policy", "order", "offset", "limit"])?;
         let wrong = |detail: &str| AdminReply::problem(StatusCode::BAD_REQUEST, detail);
@@ -206,14 +206,14 @@ fn near_client(one: &NearClient, clock: &Clock) -> Value {
     client
 }
 
-/// Says who a client is: as the log shows it, and as `tollgate keys` takes it.
+/// Shows a client as the log shows it, and as `tollgate keys` takes it.
 fn client(id: PartitionId, name: Option<&str>) -> Value {
     let id = format!("id:{}", hex(id));
     json!({ "client": name.unwrap_or(&id), "id": id })
 }
 
-/// How many clients of each policy are shown at first.
+/// Most clients of each policy that are shown if no policy is asked for.
 const FIRST: usize = 10;
-/// How many clients a page has, and may have.
+/// How many clients a page has unless the client says, and at most.
 const PAGE: usize = 100;
 const PAGE_MAX: usize = 1_000;

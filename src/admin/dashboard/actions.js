@@ -78,7 +78,7 @@ export function reset(target) {
   return act(() => post('api/keys/reset', named(target)), target);
 }
 
-/** Makes a call that changes something, and says what came of it. */
+/** Makes a call that changes something, and shows the result. */
 export async function act(call, target) {
   try {
     sayDone(await call(), target);
@@ -186,7 +186,7 @@ function modeWarning(name) {
   return mode !== 'enforce' && h('p', { class: 'warning' }, `This policy is in ${mode}: it refuses nobody.`);
 }
 
-/** The buttons of a client's row; they follow what is in force. Returns `{ element, note, update(target) }`. */
+/** The buttons of a client's row; they follow the directives in force. Returns `{ element, note, update(target) }`. */
 export function clientButtons() {
   let target = null;
   const first = h('button', { type: 'button', onclick: () => (inForce().block ? end() : block(target)) });

@@ -14,7 +14,7 @@ import { askForToken } from './token.js';
 import * as trace from './trace.js';
 
 const VIEWS = { now, clients, client: clients.one, policies, keys, explain, trace };
-// Screen readers hear of the state this often at most.
+// Screen readers are told the state at most this often.
 const ANNOUNCE_MS_MIN = 60_000;
 
 const content = document.getElementById('content');

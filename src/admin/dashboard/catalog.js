@@ -1,4 +1,4 @@
-// What the page knows besides the stream: the policies of the file, and what is in force for a time.
+// What the page knows apart from the stream: the policies of the file, and the directives in force.
 
 import { get } from './api.js';
 import { live } from './live.js';
@@ -12,7 +12,7 @@ const LARGE = 500;
 class Catalog extends EventTarget {
   /** @type {Map<string, object>} */
   policies = new Map();
-  /** What `GET /api/keys` has. */
+  /** Directives in force, as `GET /api/keys` lists them. */
   directives = [];
   #byClient = new Map();
   #reload = null;
@@ -47,7 +47,7 @@ class Catalog extends EventTarget {
     return directives;
   }
 
-  /** What is in force for one client of one policy: `{ block, override }`, each a directive or undefined. */
+  /** The directives in force for one client of one policy: `{ block, override }`, each a directive or undefined. */
   inForce(policy, id) {
     const own = this.#byClient.get(`${policy} ${id}`) ?? {};
     const everywhere = this.#byClient.get(` ${id}`) ?? {};

@@ -193,7 +193,7 @@ export const one = {
   },
 };
 
-/** What one client has left, and what is in force for it. */
+/** What one client has left, and the directives in force for it. */
 function clientFacts(client, value) {
   const id = client.ids.length > 0 ? withPrefix(client.ids[0]) : value;
   const name = live.nameOf(client.policy, id, client.client);

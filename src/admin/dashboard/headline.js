@@ -7,8 +7,8 @@ import { count, quotasOf, rate } from './format.js';
 export const NOW_STEPS = 5;
 
 /**
- * Says what is refused now. Returns the sentence as `before`, the name of a policy or nothing, and `after`; `detail` has
- * the last ten minutes, and `kind` changes when it is worth telling somebody who does not look.
+ * Says what is refused now. Returns the sentence as `before`, the name of a policy or nothing, and `after`; `detail`
+ * has the last ten minutes, and `kind` changes when screen readers should be told.
  */
 export function headline(history, policies, problem = '') {
   const seconds = history.seconds(NOW_STEPS);
@@ -46,7 +46,7 @@ function failedPart(now, seconds) {
   return now.failed === 0 ? '' : ` ${amount(now.failed, seconds, false)} failed.`;
 }
 
-/** A number of requests: a second if they are many, otherwise in all. */
+/** A number of requests: per second if there are many, otherwise the total. */
 function amount(number, seconds, named = true) {
   const noun = named ? (number === 1 ? ' request' : ' requests') : '';
   return number >= 10 * seconds

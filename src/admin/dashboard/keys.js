@@ -1,4 +1,4 @@
-// What is in force for a time: blocks and other quotas of single clients.
+// The directives in force: blocks and other quotas of single clients.
 
 import { act, block, chooseTarget, endOverride, raise, unblock } from './actions.js';
 import { post } from './api.js';
@@ -101,7 +101,7 @@ function endDirective(directive) {
 
 /** Ends a block under every policy: through the first policy whose partition knows the value. */
 async function unblockEverywhere(value) {
-  // The gateway keeps digests of values that can be secrets, and takes none for a value.
+  // The gateway keeps only digests of values that can be secrets, and accepts no digest as a value.
   if (value.includes('~'))
     throw new Error('Only a digest of this value is known: use “Unblock a client…” with the value itself.');
   let problem = new Error('The configuration has no policies.');

@@ -23,7 +23,7 @@ class Live extends EventTarget {
   #timer = 0;
   #abort = new AbortController();
 
-  /** Connects now; ends what runs already. */
+  /** Connects now; ends a stream that is already open. */
   connect() {
     this.stop();
     this.#abort = new AbortController();
@@ -108,7 +108,7 @@ export function showConnection() {
   show();
 }
 
-/** Lets go of the stream while nobody looks: a browser has few connections to a host. */
+/** Closes the stream while the page is hidden, because a browser has few connections to a host. */
 export function followVisibility() {
   let timer = 0;
   document.addEventListener('visibilitychange', () => {

@@ -17,7 +17,7 @@ const NOTIFICATIONS_MAX = 10;
 
 export const title = 'Now';
 
-/** Shows the view, and returns what ends it. */
+/** Shows the view, and returns a function that ends it. */
 export function mount(root) {
   const sentence = h('h1', { tabindex: -1 }, 'No numbers yet.');
   const detail = h('p', { class: 'lead-detail' });
@@ -92,7 +92,7 @@ function section(id, name, hint, columns, empty, slots = 0) {
   return { element, body, showNone };
 }
 
-/** Makes a table of clients; `numbers(item)` is what stands between a client and its buttons, in one or two lines. */
+/** Makes a table of clients; `numbers(item)` is shown between a client and its buttons, in one or two lines. */
 function clientTable(part, numbers) {
   const key = (item) => `${item.policy} ${item.id}`;
   return new LiveRows(part.body, key, (item) => {

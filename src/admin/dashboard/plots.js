@@ -65,7 +65,7 @@ export class SharesPlot {
     this.#plot.close();
   }
 
-  /** Gives places to those that refused most; whoever keeps a place keeps its colour. */
+  /** Gives places to the names that refused most; a name that keeps its place keeps its colour. */
   #assign(map) {
     const ranked = [...map].map(([name, series]) => ({ name, refused: sum(series.refused) }));
     const most = ranked.filter((item) => item.refused > 0).sort((a, b) => b.refused - a.refused);
@@ -123,7 +123,7 @@ class Plot {
     for (const scheme of schemes) scheme.addEventListener('change', this.#redraw);
   }
 
-  /** `drawn` are the lines, `values` what they stand for, both by series. */
+  /** `drawn` has the points of the lines, `values` the numbers that the legend shows, both by series. */
   show(times, drawn, values, names) {
     this.#times = times;
     this.#drawn = drawn;
@@ -212,7 +212,7 @@ class Plot {
 const hourAndMinute = (seconds) =>
   new Date(seconds * 1_000).toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' });
 
-// The least refusals in ten seconds that fill a small plot: single ones stay low.
+// At least `top` refusals in ten seconds are needed to fill a small plot, so that single ones stay low.
 const SPARK = { width: 120, height: 20, points: 60, steps: 300, top: 5 };
 
 /** A small plot of refusals for a table. */

@@ -1,4 +1,4 @@
-// What came of the last reload, what the next one would do, and the button for it.
+// The result of the last reload, what the next one would do, and the button for it.
 
 import { get, post } from './api.js';
 import { say } from './actions.js';

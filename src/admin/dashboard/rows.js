@@ -1,4 +1,4 @@
-// Rows that follow a list that changes all the time, without moving under somebody's pointer or focus.
+// Rows that follow a list that changes all the time, without moving under the user's pointer or focus.
 
 const canHover = matchMedia('(hover: hover)');
 
@@ -16,7 +16,7 @@ export class LiveRows {
     this.#create = create;
   }
 
-  /** Shows the items. While somebody is in the rows or in a dialog, those that are there stay where they are. */
+  /** Shows the items. While the pointer or focus is in the rows, or a dialog is open, existing rows stay in place. */
   show(items) {
     if (this.#isHeld()) this.#updateInPlace(items);
     else this.#arrange(items);

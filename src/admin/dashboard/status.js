@@ -1,4 +1,4 @@
-// How the gateway itself fares: the store, the endpoints, the last reload.
+// The state of the gateway itself: the store, the endpoints, the last reload.
 
 import { fact } from './actions.js';
 import { h, nameOf, setAttribute, setText, table } from './dom.js';

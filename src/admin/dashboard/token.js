@@ -11,7 +11,7 @@ export function askForToken(root, done) {
     type: 'password',
     autocomplete: 'current-password',
     required: true,
-    // What a header can carry.
+    // The characters that a header can carry.
     pattern: '\\s*[\\x21-\\x7e]+\\s*',
     title: 'A token has no spaces and no characters beyond ASCII.',
     'aria-describedby': 'token-hint token-problem',

@@ -1,4 +1,4 @@
-//! How many requests came lately, and how many of them were refused or failed, step by step; and those that watch.
+//! Recent counts of requests, refusals and failures, step by step, and the clients that watch them.
 
 mod series;
 
@@ -13,42 +13,42 @@ use self::series::{CountersByName, RecentSteps, STEPS_MAX, StepCounters};
 use crate::metrics::{PolicyMetrics, PolicyOutcome, RedisUsage, UNROUTED_NAME};
 use crate::proxy::process::{ActiveConfig, Process};
 
-/// What was counted lately, and who watches.
+/// Recent counts, and the clients that watch them.
 #[derive(Debug)]
 pub(super) struct LiveFeed {
     recent: Mutex<RecentCounts>,
-    /// Each step, rendered.
+    /// Channel of rendered steps to the watchers.
     steps: broadcast::Sender<Bytes>,
 }
 
-/// What was counted in the last steps.
+/// Counts of the last steps.
 #[derive(Debug, Default)]
 pub(super) struct RecentCounts {
     steps: usize,
     pub(super) totals: RecentSteps<{ ROUTE_COUNTERS.len() }>,
     pub(super) policies: CountersByName<Arc<str>, { POLICY_COUNTERS.len() }>,
     pub(super) routes: CountersByName<Arc<str>, { ROUTE_COUNTERS.len() }>,
-    /// How plans were decided where Redis is the store.
+    /// How plans were decided, if Redis is the store.
     pub(super) decisions: StepCounters<{ DECISIONS.len() }>,
 }
 
 impl LiveFeed {
-    /// Counts a step; `render` renders it, for those that watch, if there are any.
+    /// Takes a step; if there are watchers, sends them what `render` makes of it.
     pub(super) fn step(&self, process: &Process, render: impl FnOnce(&RecentCounts) -> Bytes) {
         let mut recent = self.recent();
         recent.step(process);
         if self.steps.receiver_count() > 0 {
-            // Whoever watched may have gone meanwhile.
+            // The last watcher may have gone meanwhile.
             let _ = self.steps.send(render(&recent));
         }
     }
 
-    /// Returns what `render` makes of the last steps, and what receives those that follow.
+    /// Returns what `render` makes of the last steps, and a receiver of those that follow.
     pub(super) fn follow(
         &self,
         render: impl FnOnce(&RecentCounts) -> Bytes,
     ) -> (Bytes, broadcast::Receiver<Bytes>) {
-        // Under the lock, so that who begins to watch misses no step.
+        // Under the lock, so that a new watcher misses no step.
         let recent = self.recent();
         (render(&recent), self.steps.subscribe())
     }
@@ -82,7 +82,7 @@ impl RecentCounts {
         }
     }
 
-    /// Shows what was counted in each of the last steps.
+    /// Shows the counts of each of the last steps.
     pub(super) fn history(&self, until: &str) -> Value {
         let policies = self.policies.kept().into_iter();
         let policies = policies
@@ -101,7 +101,7 @@ impl RecentCounts {
 }
 
 impl<const N: usize> RecentSteps<N> {
-    /// Shows by how much the first few counters grew in each of the last `steps` steps.
+    /// Shows the growth of the first counters, one for each of `names`, in each of the last `steps` steps.
     fn history(&self, names: &[&str], steps: usize) -> Value {
         let counters = names.iter().enumerate();
         let shown = counters.map(|(counter, name)| {
@@ -117,7 +117,7 @@ fn named(name: &str, mut shown: Value) -> Value {
     shown
 }
 
-/// Returns what is counted of each route, and of the requests that none took.
+/// Returns the counters of each route, and of the requests that no route took.
 fn route_counters(live: &ActiveConfig) -> Vec<(Arc<str>, [u64; ROUTE_COUNTERS.len()])> {
     let routes = live.snapshot.routes.iter().zip(&live.handles.routes);
     let routes = routes.map(|(route, handle)| (Arc::clone(&route.name), handle.totals()));
@@ -125,7 +125,7 @@ fn route_counters(live: &ActiveConfig) -> Vec<(Arc<str>, [u64; ROUTE_COUNTERS.le
     routes.chain([unrouted]).collect()
 }
 
-/// Returns what is counted of a policy, in the order of [`POLICY_COUNTERS`].
+/// Returns the counters of a policy, in the order of [`POLICY_COUNTERS`].
 fn policy_counters(policy: &PolicyMetrics) -> [u64; POLICY_COUNTERS.len()] {
     use PolicyOutcome as Outcome;
     let sum = |outcomes: &[PolicyOutcome]| outcomes.iter().map(|one| policy.total(*one)).sum();
@@ -143,7 +143,7 @@ fn policy_counters(policy: &PolicyMetrics) -> [u64; POLICY_COUNTERS.len()] {
     ]
 }
 
-/// Returns how many plans were decided how, in the order of [`DECISIONS`].
+/// Returns how many plans were decided in which way, in the order of [`DECISIONS`].
 fn decisions(redis: &RedisUsage) -> [u64; DECISIONS.len()] {
     [
         redis.answered,
@@ -155,9 +155,9 @@ fn decisions(redis: &RedisUsage) -> [u64; DECISIONS.len()] {
     ]
 }
 
-/// What is counted of routes.
+/// Names of a route's counters.
 pub(super) const ROUTE_COUNTERS: [&str; 3] = ["requests", "refused", "failed"];
-/// What is counted of policies.
+/// Names of a policy's counters.
 pub(super) const POLICY_COUNTERS: [&str; 6] = [
     "admitted",
     "refused",
@@ -166,13 +166,13 @@ pub(super) const POLICY_COUNTERS: [&str; 6] = [
     "unanswered",
     "near_limit",
 ];
-/// The place of what is refused, among both.
+/// Index of `refused` in both arrays of names.
 pub(super) const REFUSED: usize = 1;
-/// How plans are decided where Redis is the store.
+/// Ways in which plans are decided, if Redis is the store.
 pub(super) const DECISIONS: [&str; 6] =
     ["redis", "remembered", "leased", "synced", "late", "failed"];
 
 /// How often counters are read.
 pub(super) const STEP: Duration = Duration::from_secs(2);
-/// How many steps whoever watches may fall behind; then it misses some.
+/// How many steps a watcher may fall behind; after that, it misses some.
 const STEPS_BEHIND_MAX: usize = 4;

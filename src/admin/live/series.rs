@@ -1,42 +1,42 @@
-//! How much counters grew in each of the last steps, by name: bounded in steps and in names.
+//! Growth of counters in each of the last steps, by name; both steps and names are bounded.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
-/// By how much `N` counters grew, which belong together.
+/// Growth of `N` related counters in one step.
 pub(in crate::admin) type StepCounts<const N: usize> = [u64; N];
 
-/// Counters by name.
+/// Counters of many names, and their growth in the last steps.
 #[derive(Debug)]
 pub(in crate::admin) struct CountersByName<Name, const N: usize> {
     names: HashMap<Name, StepCounters<N>>,
-    /// Whether there was a step: before the first one, everything was 0.
+    /// Whether there was a step: before the first one, all counters were 0.
     has_begun: bool,
 }
 
-/// Counters that belong together.
+/// `N` related counters, and their growth in the last steps.
 #[derive(Debug)]
 pub(in crate::admin) struct StepCounters<const N: usize> {
-    /// What they were at the last step.
+    /// Values of the counters at the last step.
     counters: [u64; N],
     steps: RecentSteps<N>,
-    /// How much they grew lately: what happened [`STEPS_MAX`] steps ago hardly counts.
+    /// Weighted sum of recent growth, by which names are ordered; growth [`STEPS_MAX`] steps ago hardly counts.
     weight: u64,
 }
 
-/// By how much `N` counters grew in the last steps.
+/// Growth of `N` related counters in the last steps.
 #[derive(Debug)]
 pub(in crate::admin) struct RecentSteps<const N: usize> {
     latest: StepCounts<N>,
-    /// In each of the last steps, the oldest first; none if nothing is kept.
+    /// Growth in each of the last steps, the oldest first; empty if nothing is kept.
     recent: VecDeque<StepCounts<N>>,
-    /// How many steps ago they grew last.
+    /// How many steps ago any of the counters last grew.
     quiet: usize,
 }
 
 impl<const N: usize> StepCounters<N> {
-    /// Begins with what was counted before the first step.
+    /// Begins with the values of the counters before the first step.
     fn new(counters: [u64; N]) -> Self {
         Self {
             counters,
@@ -46,7 +46,7 @@ impl<const N: usize> StepCounters<N> {
     }
 
     pub(super) fn step(&mut self, counters: [u64; N], weighed: usize) {
-        // A counter that is lower than before has begun anew.
+        // A counter that is lower than before has restarted at 0.
         let counts = std::array::from_fn(|place| {
             let (now, before) = (counters[place], self.counters[place]);
             now.checked_sub(before).unwrap_or(now)
@@ -101,8 +101,8 @@ impl<const N: usize> RecentSteps<N> {
 }
 
 impl<Name: Clone + Eq + Hash + Ord, const N: usize> CountersByName<Name, N> {
-    /// Takes a step of all counters that there are; others are forgotten. Steps are kept of those in which the counter
-    /// `weighed` grows most. Returns by how much all grew together.
+    /// Takes a step of all counters that there are, and forgets all other names. Steps are kept only of the busiest
+    /// names, where growth of the counter `weighed` counts most. Returns the growth of all names together.
     pub(super) fn step(
         &mut self,
         counters: impl Iterator<Item = (Name, [u64; N])>,
@@ -125,7 +125,7 @@ impl<Name: Clone + Eq + Hash + Ord, const N: usize> CountersByName<Name, N> {
         total
     }
 
-    /// Returns those with anything in the last steps, the busiest first.
+    /// Returns the names whose steps are kept, the busiest first.
     pub(super) fn kept(&self) -> Vec<(&Name, &RecentSteps<N>)> {
         let all = self.names.iter();
         let mut kept: Vec<_> = all
@@ -137,7 +137,7 @@ impl<Name: Clone + Eq + Hash + Ord, const N: usize> CountersByName<Name, N> {
             .collect()
     }
 
-    /// Forgets the steps of all but the [`SERIES_MAX`] busiest.
+    /// Forgets the steps of all but the [`SERIES_MAX`] busiest names.
     fn bound(&mut self) {
         let kept = self.kept();
         if kept.len() <= SERIES_MAX {
@@ -152,7 +152,7 @@ impl<Name: Clone + Eq + Hash + Ord, const N: usize> CountersByName<Name, N> {
         }
     }
 
-    /// Returns those that grew in the last step, those first in which the counter grew most; at most [`SERIES_MAX`].
+    /// Returns the names that grew in the last step, in descending order of `counter`'s growth; at most [`SERIES_MAX`].
     pub(in crate::admin) fn latest(&self, counter: usize) -> Vec<(&Name, &StepCounts<N>)> {
         let all = self
             .names
@@ -189,14 +189,14 @@ impl<const N: usize> Default for RecentSteps<N> {
     }
 }
 
-/// How many steps are kept.
+/// Most steps that are kept.
 pub(super) const STEPS_MAX: usize = 300;
-/// Of how many names steps are kept, and shown.
+/// Most names whose steps are kept and shown.
 pub(super) const SERIES_MAX: usize = 100;
 
-/// How much more the counter weighs by which names are ordered.
+/// Extra weight of the counter by which names are ordered.
 const WEIGHT: u64 = 16;
-/// In each step, a weight loses one part of so many.
+/// In each step, a weight loses one part in this many.
 const FORGETTING: u64 = 64;
 
 #[cfg(test)]
@@ -214,7 +214,7 @@ mod tests {
         let mut counters = Counters::default();
         assert_eq!(step(&mut counters, &[(0, [50, 5]), (1, [9, 9])]), [59, 14]);
         assert_eq!(step(&mut counters, &[(0, [53, 5]), (1, [9, 10])]), [3, 1]);
-        // One goes, another comes with what it had counted; one has begun anew.
+        // One name goes, another one comes with counts of its own, and one restarts at 0.
         assert_eq!(step(&mut counters, &[(0, [4, 0]), (2, [70, 7])]), [4, 0]);
         assert_eq!(step(&mut counters, &[(0, [4, 0]), (2, [71, 7])]), [1, 0]);
         let kept = counters.kept();
@@ -241,7 +241,7 @@ mod tests {
                 .iter()
                 .all(|(_, one)| one.recent.len() <= STEPS_MAX)
         );
-        // One that becomes the busiest comes in.
+        // A name that becomes the busiest is kept.
         for number in 0..3 {
             let newcomer = [(0, [0, number * 100_000])];
             counters.step(
@@ -252,7 +252,7 @@ mod tests {
             );
         }
         assert_eq!(*counters.kept()[0].0, 0);
-        // What is quiet is forgotten, and what is no more.
+        // The steps of quiet names are forgotten, and so are names that are gone.
         for _ in 0..=STEPS_MAX {
             step(&mut counters, &[(0, [0, 200_000])]);
         }

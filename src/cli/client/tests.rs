@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Returns a client of a port that answers once, with that.
+/// Returns a client of a port that answers once, with `answer`.
 fn client_of(answer: &'static str) -> AdminClient {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");

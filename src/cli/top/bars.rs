@@ -1,17 +1,17 @@
-//! Sparklines: a counter's last ten minutes in the columns that there are.
+//! Sparklines: a counter's last ten minutes, drawn into the available columns.
 
 use super::series::POINTS_MAX;
 
-/// Draws the highest value of each column's steps, in lines from the top; what was before the first value is blank.
+/// Draws the highest value of each column's steps; returns the lines from the top. Before the first value it is blank.
 ///
-/// `steps` is how many values there ever were: a column then has the same steps until it leaves, so that the picture
-/// only moves.
+/// `steps` is the number of values since the start: with it, a column keeps its steps until it leaves, so that the
+/// picture only moves.
 pub(super) fn bars(values: &[u64], steps: usize, width: usize, height: usize) -> Vec<String> {
     let per_column = POINTS_MAX.div_ceil(width.max(1));
     let unfinished = values.len().min(steps % per_column);
     let (finished, newest) = values.split_at(values.len() - unfinished);
     let highest = |values: &[u64]| values.iter().copied().max();
-    // From the newest to the oldest.
+    // The columns, from the newest to the oldest.
     let columns = highest(newest).into_iter();
     let columns = columns.chain(finished.rchunks(per_column).filter_map(highest));
     let columns: Vec<u64> = columns.take(width).collect();

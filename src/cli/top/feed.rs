@@ -1,4 +1,4 @@
-//! Follows `/api/live`, and connects again when that ends.
+//! Follows `/api/live`, and connects again when the stream ends.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,22 +9,22 @@ use super::text::SafeText;
 use super::wire::{LiveHistory, LiveStep};
 use crate::cli::client::{AdminClient, AdminEvents, ClientError};
 
-/// What comes of a gateway.
+/// An update from a gateway.
 #[derive(Debug)]
 pub(super) enum LiveUpdate {
     History(LiveHistory),
     Step(Box<LiveStep>),
-    /// The stream broke, and is asked for again after a while.
+    /// The stream broke; the next try is after `retry_in`.
     Broken {
         reason: SafeText,
         retry_in: Duration,
     },
 }
 
-/// Asks the gateway that runs with the file at `path` for the stream, and waits for what it begins with.
+/// Asks the gateway that runs with the file at `path` for the stream, and waits for its first event, the history.
 ///
 /// # Errors
-/// Why there is none.
+/// Why there is no stream.
 pub(super) async fn begin(path: &Path) -> Result<(AdminEvents, LiveHistory), ClientError> {
     let mut events = AdminClient::of(path)?.follow("/api/live").await?;
     let first = events.next().await?;
@@ -32,7 +32,7 @@ pub(super) async fn begin(path: &Path) -> Result<(AdminEvents, LiveHistory), Cli
     Ok((events, history))
 }
 
-/// Sends on what comes, and asks for another stream when one breaks, until nobody receives any more.
+/// Passes updates on, and asks for another stream when one breaks, until nobody receives them any more.
 pub(super) async fn follow(path: &Path, mut events: AdminEvents, updates: Sender<LiveUpdate>) {
     let mut wait = WAIT_MIN;
     loop {
@@ -72,12 +72,12 @@ pub(super) async fn follow(path: &Path, mut events: AdminEvents, updates: Sender
     }
 }
 
-/// Waits for the next event; none if it is of a kind that is not shown.
+/// Waits for the next event; returns `None` if it is of a kind that is not shown.
 async fn next(events: &mut AdminEvents) -> Result<Option<LiveUpdate>, ClientError> {
     let event = events.next().await?;
     match event.name.as_str() {
         "step" => Ok(Some(LiveUpdate::Step(events.read(event.data)?))),
-        // Another history has the steps that this stream has lost.
+        // The history of another stream has the steps that this one has lost.
         "missed" => Err(events.missed()),
         _ => Ok(None),
     }

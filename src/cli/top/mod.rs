@@ -1,8 +1,8 @@
 //! `tollgate top`: the first screen of the dashboard in a terminal.
 //!
-//! `feed` follows `/api/live` (`wire` is what that says) and keeps on asking; `model` is what is known from it, bounded by
-//! `series`; `screen` draws that with `summary`, `bars` and `panes`, and does nothing else; `terminal` has keys and the
-//! terminal itself. Whatever a gateway or a client calls itself is a [`text::SafeText`] from the moment it is read.
+//! `feed` follows `/api/live` (`wire` has its format) and reconnects; `model` holds what is known, bounded by `series`;
+//! `screen` draws that with `summary`, `bars` and `panes`, and does nothing else; `terminal` reads keys and owns the
+//! terminal. Every text from a gateway or a client is a [`text::SafeText`] from the moment it is read.
 
 mod bars;
 mod feed;
@@ -29,8 +29,8 @@ use super::client::{AdminClient, ClientError};
 use super::write_out;
 use crate::clock::Clock;
 
-/// Shows what happens at the gateway that runs with the file at `path` until somebody quits. Exits with 0, or as other
-/// commands if the gateway cannot be asked.
+/// Shows what happens at the gateway that runs with the file at `path`, until the user quits. Exits with 0, or like
+/// other commands if the gateway cannot be asked.
 pub fn follow(path: &Path) -> ExitCode {
     if !io::stdout().is_terminal() {
         eprintln!("tollgate: {NO_TERMINAL}");
@@ -57,7 +57,7 @@ pub fn follow(path: &Path) -> ExitCode {
     }
 }
 
-/// Prints how things stand at the gateway that runs with the file at `path`. Exits as other commands.
+/// Prints the state of the gateway that runs with the file at `path`. Exits like other commands.
 pub fn once(path: &Path) -> ExitCode {
     match answer(path) {
         Ok(view) => {
@@ -88,5 +88,5 @@ fn answer(path: &Path) -> Result<GatewayView, ClientError> {
 
 const NO_TERMINAL: &str = "standard output is not a terminal: `tollgate top --once` prints how things stand as text, and \
                            `GET /api/live` of the admin port has it as JSON";
-/// How wide it is printed where there is no terminal.
+/// Columns of the printed text if there is no terminal.
 const COLUMNS: usize = 100;

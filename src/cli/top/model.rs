@@ -1,4 +1,4 @@
-//! What is known of a gateway: the last ten minutes by counts, how things stand, and how old that is.
+//! What is known of a gateway: counts of the last ten minutes, its state, and how old that is.
 
 use super::series::{NamedPoints, Points};
 use super::text::SafeText;
@@ -11,15 +11,15 @@ pub(super) struct GatewayView {
     pub(super) totals: Points<3>,
     pub(super) policies: NamedPoints<4>,
     pub(super) routes: NamedPoints<3>,
-    /// How many steps have been seen, those of the history among them.
+    /// Steps that have been seen, those of the history among them.
     pub(super) steps: usize,
-    /// How many were seen as they happened: only those say what would have been refused, and who was near a limit.
+    /// Steps that were received live: only these count what would have been refused, and what was near a limit.
     pub(super) steps_followed: usize,
-    /// How things stand; nothing before the first step.
+    /// The latest step, with the gateway's state; empty before the first one.
     pub(super) latest: LiveStep,
-    /// When that came.
+    /// When the latest step or history arrived.
     pub(super) updated: Timestamp,
-    /// Why nothing comes at the moment.
+    /// The outage, while no updates arrive.
     pub(super) outage: Option<Outage>,
     step_ms: u64,
 }
@@ -62,7 +62,7 @@ impl GatewayView {
         }
     }
 
-    /// Takes a history whose last step is `step`, as `/api/live` answers where no stream is accepted.
+    /// Makes a view of a history whose last step is `step`, as `/api/live` answers a client that accepts no stream.
     pub(super) fn once(history: LiveHistory, step: LiveStep, now: Timestamp) -> Self {
         let mut view = Self::new(history, now);
         view.totals.forget_last();
@@ -72,7 +72,7 @@ impl GatewayView {
         view
     }
 
-    /// Begins anew with the history of another stream; how things stand is said by its first step.
+    /// Starts again with the history of another stream; keeps the state until that stream's first step.
     pub(super) fn resume(&mut self, history: LiveHistory, now: Timestamp) {
         let latest = std::mem::take(&mut self.latest);
         *self = Self {
@@ -106,7 +106,7 @@ impl GatewayView {
         self.rate_over(points, counter, self.totals.count().clamp(1, STEPS_LATELY))
     }
 
-    /// Returns how often something happened lately that histories do not have; none if no step has come yet.
+    /// Like `rate`, for counters that histories do not have; returns `None` if no step has come yet.
     pub(super) fn rate_followed<const N: usize>(
         &self,
         points: &Points<N>,
@@ -116,7 +116,7 @@ impl GatewayView {
         (steps > 0).then(|| self.rate_over(points, counter, steps))
     }
 
-    /// Returns how many seconds "lately" is.
+    /// Returns how many seconds `rate` covers.
     pub(super) fn seconds_lately(&self) -> u64 {
         let steps = self.totals.count().clamp(1, STEPS_LATELY) as u64;
         (steps * self.step_ms / 1000).max(1)
@@ -141,12 +141,12 @@ impl Rate {
         }
     }
 
-    /// Whether it is at least ten a second.
+    /// Whether the rate is at least ten a second.
     pub(super) fn is_high(self) -> bool {
         self.tenths_per_second >= 100
     }
 
-    /// Shows how often it happens in a second.
+    /// Shows the rate per second.
     pub(super) fn per_second(self) -> String {
         let tenths = self.tenths_per_second;
         match tenths {
@@ -166,16 +166,16 @@ fn request_counts(counts: &RequestCounts) -> [u64; 3] {
     [counts.requests, counts.refused, counts.failed]
 }
 
-/// The places of counters: of requests.
+/// Indices of the counters of requests.
 pub(super) const REQUESTS: usize = 0;
 pub(super) const FAILED: usize = 2;
-/// The place of what is refused, of requests and of policies.
+/// Index of the counter of refusals, of requests and of policies.
 pub(super) const REFUSED: usize = 1;
-/// The places of counters: of policies.
+/// Indices of the counters of policies.
 pub(super) const ADMITTED: usize = 0;
 pub(super) const WOULD_REFUSE: usize = 2;
 pub(super) const NEAR_LIMIT: usize = 3;
-/// Over how many steps rates are taken: ten seconds.
+/// Steps over which rates are taken: ten seconds.
 const STEPS_LATELY: usize = 5;
 
 #[cfg(test)]

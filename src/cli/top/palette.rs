@@ -1,20 +1,20 @@
-//! Colours, which terminals have sixteen of, and what takes their place without.
+//! Colours, from the sixteen that terminals have, and the styles that replace them if there are none.
 
 use ratatui::style::{Color, Modifier, Style};
 
-/// How what is shown stands out.
+/// Styles of the things that stand out.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Palette {
     /// Requests that are refused, or fail.
     pub(super) refused: Style,
-    /// What somebody should look at.
+    /// Things that need attention.
     pub(super) warning: Style,
     pub(super) strong: Style,
     pub(super) quiet: Style,
 }
 
 impl Palette {
-    /// With colours, unless the environment wants none (no-color.org).
+    /// Returns the palette with colours, unless the environment wants none (no-color.org).
     pub(super) fn of_environment() -> Self {
         match std::env::var_os("NO_COLOR") {
             Some(value) if !value.is_empty() => Self::colourless(),

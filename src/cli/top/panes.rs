@@ -1,4 +1,4 @@
-//! The lists below: policies, routes, clients, notifications, and what is in trouble.
+//! The lists in the lower part of the screen: policies, routes, clients, notifications, and things in trouble.
 
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
@@ -11,7 +11,7 @@ use super::summary::{reload_said, store};
 use super::text::{SafeText, fitted, shortened, time_of_day, wrapped};
 use super::wire::DecisionRates;
 
-/// A list.
+/// A list of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pane {
     Policies,
@@ -22,16 +22,16 @@ pub(super) enum Pane {
     Health,
 }
 
-/// What a list shows.
+/// Content of a list.
 pub(super) struct PaneContent {
     pub(super) title: String,
-    /// What the columns are.
+    /// Titles of the columns.
     pub(super) header: Option<Line<'static>>,
     pub(super) rows: Vec<Line<'static>>,
 }
 
 impl Pane {
-    /// In the order in which they are shown.
+    /// All lists, in the order in which they are shown.
     pub(super) const ALL: [Self; 6] = [
         Self::Policies,
         Self::Routes,
@@ -41,7 +41,7 @@ impl Pane {
         Self::Health,
     ];
 
-    /// Returns what it shows in so many columns.
+    /// Returns the list's content, fitted into `columns`.
     pub(super) fn content(
         self,
         view: &GatewayView,
@@ -68,7 +68,7 @@ impl Pane {
         content
     }
 
-    /// Says that there is nothing to list.
+    /// Returns the text of an empty list.
     fn nothing(self) -> &'static str {
         match self {
             Self::Policies => "no policy has decided anything in the last ten minutes",
@@ -228,7 +228,7 @@ impl List<'_> {
         }
     }
 
-    /// Says how plans are decided where Redis is the store.
+    /// Says how plans are decided, if Redis is the store.
     fn decisions(&self, rates: &DecisionRates) -> Vec<Line<'static>> {
         let ways = [
             ("by Redis", rates.redis),
@@ -260,7 +260,7 @@ impl List<'_> {
         lines.map(|line| Line::styled(line, said.style)).collect()
     }
 
-    /// A name, and numbers under their titles.
+    /// Returns a row: a name, and rates under their titles.
     fn counted<const N: usize>(
         &self,
         name: &SafeText,
@@ -295,7 +295,7 @@ impl List<'_> {
         Line::styled(titles.join(" ").trim_end().to_owned(), self.palette.quiet)
     }
 
-    /// How many columns are left for a name beside those of numbers.
+    /// Returns how many columns the numbers leave for a name.
     fn name_columns(&self, header: &[&str]) -> usize {
         let numbers: usize = header.iter().map(|title| title.len() + 1).sum();
         self.columns.saturating_sub(numbers).max(NAME_COLUMNS_MIN)

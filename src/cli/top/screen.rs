@@ -1,4 +1,4 @@
-//! The screen: what is shown where, as a pure function of what is known, where whoever looks is, and the area.
+//! The screen: where each part is shown, given what is known, the user's navigation and the area.
 
 use std::ops::Range;
 
@@ -14,14 +14,14 @@ use super::summary;
 use super::text::{fitted, shortened, shortened_line, width};
 use crate::clock::Timestamp;
 
-/// Where whoever looks at it is.
+/// The list that the user has chosen, and how far lists are scrolled.
 #[derive(Debug, Default)]
 pub(super) struct Navigation {
-    /// The list that arrows scroll, by its place in [`Pane::ALL`].
+    /// Index in [`Pane::ALL`] of the list that the arrow keys scroll.
     focus: usize,
-    /// How far each is scrolled.
+    /// By how many rows each list is scrolled.
     offsets: [usize; Pane::ALL.len()],
-    /// Whether the keys are shown.
+    /// Whether the help on keys is shown.
     sees_keys: bool,
 }
 
@@ -35,9 +35,9 @@ pub(super) enum Move {
     Keys,
 }
 
-/// A list in its place.
+/// A list and its area on the screen.
 struct PlacedPane {
-    /// Its place in [`Pane::ALL`].
+    /// Index of the list in [`Pane::ALL`].
     place: usize,
     area: Rect,
     content: PaneContent,
@@ -59,7 +59,7 @@ impl Navigation {
     }
 }
 
-/// Draws everything, and scrolls no list further than it goes.
+/// Draws everything; limits how far each list is scrolled to what there is to see.
 pub(super) fn draw(
     view: &GatewayView,
     navigation: &mut Navigation,
@@ -102,7 +102,7 @@ pub(super) fn draw(
     }
 }
 
-/// Writes everything under each other, without colours and without end.
+/// Writes everything as text, one part after the other, without colours and in full.
 pub(super) fn written(view: &GatewayView, columns: usize) -> String {
     let palette = Palette::colourless();
     let mut lines = vec![
@@ -124,7 +124,7 @@ pub(super) fn written(view: &GatewayView, columns: usize) -> String {
     lines.collect()
 }
 
-/// Returns the lists that there is room for, that of the focus among them.
+/// Returns the lists that there is room for, the chosen one among them.
 fn placed(view: &GatewayView, focus: usize, palette: &Palette, area: Rect) -> Vec<PlacedPane> {
     let (per_row, gap) = if area.width >= WIDE { (2, GAP) } else { (1, 0) };
     let columns = area.width / per_row;
@@ -158,7 +158,7 @@ fn placed(view: &GatewayView, focus: usize, palette: &Palette, area: Rect) -> Ve
     placed.collect()
 }
 
-/// Returns which rows of lists are shown together: as many as there is room for, the one that must be among them.
+/// Returns which rows of lists are shown together: as many as there is room for, with the row `shown` among them.
 fn page(needed: &[u16], shown: usize, lines: u16) -> Range<usize> {
     let mut first = 0;
     loop {
@@ -183,7 +183,7 @@ fn height(content: &PaneContent) -> u16 {
     u16::try_from(lines).unwrap_or(u16::MAX)
 }
 
-/// Shares lines among those that need some, evenly as long as all need more; then each gets a blank one if all can.
+/// Shares lines among rows of lists, evenly until each has what it needs; if enough are left, each gets a blank one.
 fn shares(needed: &[u16], lines: u16) -> Vec<u16> {
     let mut shares = vec![0; needed.len()];
     let mut left = lines;
@@ -243,7 +243,7 @@ fn draw_pane(
     put(lines, area, buffer);
 }
 
-/// A title that goes on as a line, at whose end something may stand.
+/// Returns a title followed by a rule, with `end` at its end.
 fn rule(title: &str, end: &str, columns: usize) -> String {
     let title = shortened(title, columns);
     let end = if end.is_empty() {
@@ -280,11 +280,11 @@ const KEYS: [(&str, &str); 5] = [
 ];
 const FOOTER_TEXT: &str = "q quit   Tab next list   ↑ ↓ scroll   ? keys";
 const FOOTER: u16 = 1;
-/// From how many lines on sparklines have two.
+/// Fewest lines of a terminal in which sparklines have two lines.
 const TALL: u16 = 40;
-/// From how many columns on lists stand side by side.
+/// Fewest columns of a terminal in which lists are side by side.
 const WIDE: u16 = 120;
-/// How many lines a list has at least, if it needs so many.
+/// Fewest lines of a list, if it needs that many.
 const PANE_HEIGHT: u16 = 6;
-/// How many columns are between two lists.
+/// Columns between two lists.
 const GAP: u16 = 2;

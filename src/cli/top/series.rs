@@ -1,4 +1,4 @@
-//! What was counted in each of the last steps, by name: bounded in steps and in names.
+//! Counts of each of the last steps, by name; both steps and names are bounded.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, VecDeque};
 use super::text::SafeText;
 use super::wire::NAMES_MAX;
 
-/// What was counted in the last steps, the oldest first; at most [`POINTS_MAX`] steps.
+/// Counts of `N` counters in the last steps, the oldest first; at most [`POINTS_MAX`] steps.
 #[derive(Debug, Default)]
 pub(super) struct Points<const N: usize>(VecDeque<[u64; N]>);
 
 impl<const N: usize> Points<N> {
-    /// Takes the lists of some counters, the first ones; others were 0.
+    /// Takes the lists of the first few counters; the others were 0.
     pub(super) fn of(lists: &[&[u64]]) -> Self {
         let count = lists.iter().map(|list| list.len()).max().unwrap_or(0);
         let first = count.saturating_sub(POINTS_MAX);
@@ -37,23 +37,23 @@ impl<const N: usize> Points<N> {
         self.0.len()
     }
 
-    /// Returns what a counter counted in each step.
+    /// Returns a counter's count in each step.
     pub(super) fn values(&self, counter: usize) -> Vec<u64> {
         self.0.iter().map(|point| point[counter]).collect()
     }
 
-    /// Returns what a counter counted in the last few steps.
+    /// Returns a counter's sum over the last `steps` steps.
     pub(super) fn lately(&self, counter: usize, steps: usize) -> u64 {
         let latest = self.0.iter().rev().take(steps);
         latest.fold(0, |sum, point| sum.saturating_add(point[counter]))
     }
 }
 
-/// Points by name, those with most of what the rank says first; at most [`NAMES_MAX`] names, none without anything.
+/// Points by name, the highest sums of the counter `rank` first; at most [`NAMES_MAX`] names, and none without counts.
 #[derive(Debug)]
 pub(super) struct NamedPoints<const N: usize> {
     named: Vec<(SafeText, Points<N>)>,
-    /// The counter by which they are ranked first.
+    /// Index of the counter by which names are ordered first.
     rank: usize,
 }
 
@@ -65,7 +65,7 @@ impl<const N: usize> NamedPoints<N> {
         all
     }
 
-    /// Takes what a step counted; who is not in it has counted nothing.
+    /// Takes the counts of a step; names that are not in it have counted nothing.
     pub(super) fn step(&mut self, counts: impl Iterator<Item = (SafeText, [u64; N])>) {
         let mut counts: BTreeMap<_, _> = counts.collect();
         for (name, points) in &mut self.named {

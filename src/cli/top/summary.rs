@@ -1,5 +1,5 @@
-//! What is always shown: a sentence on what is refused, the last ten minutes, and a line each on store, endpoints and
-//! the last reload.
+//! The part that is always shown: a sentence on what is refused, the last ten minutes, and a line each on the store,
+//! the endpoints and the last reload.
 
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
@@ -11,7 +11,7 @@ use super::text::{fitted, shortened, shortened_line, span, time_of_day, width};
 use super::wire::ShownReload;
 use crate::clock::Timestamp;
 
-/// Says which gateway it is, and how old what is shown is at `now`.
+/// Returns the gateway's name, and how old the data is at `now`.
 pub(super) fn title(
     view: &GatewayView,
     palette: &Palette,
@@ -35,7 +35,7 @@ pub(super) fn title(
     ])
 }
 
-/// Says which gateway it is.
+/// Returns the gateway's name: its version and file, and whether it is not ready.
 pub(super) fn name(view: &GatewayView) -> String {
     let overview = &view.latest.overview;
     let file = overview.configuration.file.as_str();
@@ -51,7 +51,7 @@ pub(super) fn name(view: &GatewayView) -> String {
         .to_owned()
 }
 
-/// Says how many requests are refused, and by what.
+/// Says how many requests are refused, and by which policy.
 pub(super) fn headline(view: &GatewayView, palette: &Palette) -> Line<'static> {
     let [requests, refused, failed] =
         [REQUESTS, REFUSED, FAILED].map(|counter| view.rate(&view.totals, counter));
@@ -98,7 +98,7 @@ pub(super) fn headline(view: &GatewayView, palette: &Palette) -> Line<'static> {
     Line::from(spans)
 }
 
-/// Says which policy refuses most lately.
+/// Says which policy has refused most lately.
 fn most_refusing(view: &GatewayView) -> Option<String> {
     let policies = view.policies.iter();
     let refusing = policies.map(|(name, points)| (view.rate(points, REFUSED).count, name));
@@ -108,7 +108,7 @@ fn most_refusing(view: &GatewayView) -> Option<String> {
     Some(format!(", {by} {most}"))
 }
 
-/// Says that nothing comes, why, and when it is tried again.
+/// Says why no updates arrive, if none do, and when the next try is.
 pub(super) fn outage(
     view: &GatewayView,
     palette: &Palette,
@@ -127,7 +127,7 @@ pub(super) fn outage(
     ))
 }
 
-/// Draws the last ten minutes, each counter in so many lines.
+/// Draws the last ten minutes, each counter in `height` lines.
 pub(super) fn sparklines(
     view: &GatewayView,
     palette: &Palette,
@@ -165,7 +165,7 @@ pub(super) fn sparklines(
     lines.collect()
 }
 
-/// Says in a line each how store, endpoints and the last reload are.
+/// Returns a line each on the state of the store, the endpoints and the last reload.
 pub(super) fn states(view: &GatewayView, palette: &Palette, columns: usize) -> Vec<Line<'static>> {
     let is_known = !view.latest.time.as_str().is_empty();
     let lines = [
@@ -227,7 +227,7 @@ pub(super) fn reload_said(
     }
 }
 
-/// From when on what is shown is old: the gateway sends a step every two seconds.
+/// Age at which the data counts as old: the gateway sends a step every two seconds.
 const OLD_AFTER_S: u64 = 6;
 const LABEL_COLUMNS: usize = 9;
 const RATE_COLUMNS: usize = 8;

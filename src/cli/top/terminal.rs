@@ -1,4 +1,4 @@
-//! The terminal: drawn on, asked for keys, and given back as it was however this ends.
+//! The terminal: draws the screen, reads keys, and restores the terminal however this ends.
 
 use std::io;
 use std::path::Path;
@@ -17,15 +17,15 @@ use super::screen::{Move, Navigation, draw};
 use crate::cli::client::AdminEvents;
 use crate::clock::{Clock, Micros};
 
-/// The terminal while it shows the screen; what panics gives it back, too.
+/// The terminal while it shows the screen; it is restored at the end, and after a panic, too.
 struct FullScreen(DefaultTerminal);
 
-/// What somebody typed.
+/// An input of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Typed {
     Quit,
     Move(Move),
-    /// The terminal has another size.
+    /// The terminal was resized.
     Resized,
 }
 
@@ -40,18 +40,18 @@ impl FullScreen {
 
 impl Drop for FullScreen {
     fn drop(&mut self) {
-        // Then ratatui's hook has given it back already, and what it says stands there.
+        // After a panic, ratatui's hook has restored the terminal already, and it shows the panic's message.
         if !thread::panicking() {
-            // If the terminal is gone, there is nothing to give back, and nobody to tell.
+            // If the terminal is gone, there is nothing to restore, and nobody to tell.
             let _ = ratatui::try_restore();
         }
     }
 }
 
-/// Shows what comes of a stream until somebody quits, or a signal says so.
+/// Shows the updates of a stream until the user quits, or a signal ends that.
 ///
 /// # Errors
-/// What is wrong with the terminal.
+/// The terminal's error.
 pub(super) async fn show(
     path: &Path,
     mut view: GatewayView,
@@ -163,7 +163,7 @@ impl EndSignals {
         Ok(Self([terminate?, interrupt?, hangup?]))
     }
 
-    /// Waits for one of them.
+    /// Waits for one of the signals.
     async fn come(&mut self) {
         let Self([terminate, interrupt, hangup]) = self;
         tokio::select! {

@@ -307,7 +307,7 @@ fn hostile_names_neither_reach_the_terminal_nor_move_what_stands_beside_them() {
         .filter(|c| *c != '\n' && is_forbidden(*c))
         .collect();
     assert_eq!(found, Vec::<char>::new());
-    // The numbers stand where they stand beside any other name.
+    // The numbers are in the same columns as beside any other name.
     let rows = text
         .lines()
         .skip_while(|line| !line.starts_with("Policies"));

@@ -1,12 +1,12 @@
-//! Text of the gateway's and of its clients', made safe for a terminal, and fitted into columns.
+//! Texts from the gateway and its clients, made safe for a terminal, and fitted into columns.
 
 use std::fmt;
 
 use ratatui::text::{Line, Span};
 use serde::{Deserialize, Deserializer};
 
-/// Text in which every character takes one or two columns of a terminal and does nothing else: others, such as escape
-/// sequences, marks of direction and what joins the character before it, are spelled out.
+/// Text in which every character takes one or two columns of a terminal and has no other effect. Characters that would,
+/// such as escape sequences, marks of direction and combining characters, are spelled out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SafeText(String);
 
@@ -46,8 +46,8 @@ impl<'de> Deserialize<'de> for SafeText {
     }
 }
 
-/// Whether terminals disagree on its columns: some hide a soft hyphen, and make one picture of two halves of a flag, or of
-/// a face and its shade.
+/// Whether terminals disagree on how many columns a character takes: some hide a soft hyphen, or make one picture of
+/// the two halves of a flag, or of a face and its skin tone.
 fn is_ambiguous(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{1f1e6}'..='\u{1f1ff}' | '\u{1f3fb}'..='\u{1f3ff}')
 }
@@ -62,7 +62,7 @@ pub(super) fn width(text: &str) -> usize {
     text.chars().map(columns).sum()
 }
 
-/// Shortens a text to so many columns.
+/// Shortens a text to `most` columns.
 pub(super) fn shortened(text: &str, most: usize) -> String {
     if width(text) <= most {
         return text.to_owned();
@@ -78,14 +78,14 @@ pub(super) fn shortened(text: &str, most: usize) -> String {
     if most == 0 { kept } else { kept + "…" }
 }
 
-/// Shortens a text to so many columns, or fills them with spaces behind it.
+/// Shortens a text to this many columns, or fills it up with spaces.
 pub(super) fn fitted(text: &str, columns: usize) -> String {
     let text = shortened(text, columns);
     let missing = columns - width(&text);
     text + &" ".repeat(missing)
 }
 
-/// Shortens a line to so many columns.
+/// Shortens a line to `most` columns.
 pub(super) fn shortened_line(line: Line<'static>, most: usize) -> Line<'static> {
     let mut left = most;
     let mut spans = Vec::new();
@@ -101,7 +101,7 @@ pub(super) fn shortened_line(line: Line<'static>, most: usize) -> Line<'static> 
     Line::from(spans)
 }
 
-/// Breaks a text into lines of so many columns, between words where it can.
+/// Breaks a text between words into lines of at most `columns` columns; longer words are shortened.
 pub(super) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let (mut lines, mut line) = (Vec::new(), String::new());
     for word in text.split(' ') {
@@ -118,7 +118,7 @@ pub(super) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// Shows the time of a day of a moment such as `2026-11-28T14:00:02.5Z`, and the date if that is not of `today`.
+/// Shows the time of day of a moment such as `2026-11-28T14:00:02.5Z`, and the date if that is not the date of `today`.
 pub(super) fn time_of_day(moment: &SafeText, today: &SafeText) -> String {
     let text = moment.as_str();
     let date = |text: &str| text.get(..DATE.len()).map(str::to_owned);
@@ -130,7 +130,7 @@ pub(super) fn time_of_day(moment: &SafeText, today: &SafeText) -> String {
     }
 }
 
-/// Shows a span of seconds.
+/// Shows a duration in seconds, minutes or hours.
 pub(super) fn span(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds} s"),
@@ -141,7 +141,7 @@ pub(super) fn span(seconds: u64) -> String {
 
 const DATE: &str = "2026-11-28";
 const SECOND: &str = "2026-11-28T14:00:02";
-/// More of a text is not kept: a client's name is shorter, and so is what is said of a store or a reload.
+/// Most characters of a text that are kept: clients' names, and texts on the store or a reload, are shorter.
 const CHARS_MAX: usize = 500;
 
 #[cfg(test)]

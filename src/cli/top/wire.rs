@@ -1,10 +1,10 @@
-//! What `/api/live` sends, as far as it is shown; what is missing is 0 or empty.
+//! The data of `/api/live`, as far as it is shown; missing members are 0 or empty.
 
 use serde::Deserialize;
 
 use super::text::SafeText;
 
-/// What happened in each of the last steps, the oldest first.
+/// Counts of each of the last steps, the oldest first.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct LiveHistory {
@@ -22,7 +22,7 @@ pub(super) struct PolicyHistory {
     pub(super) refused: Vec<u64>,
 }
 
-/// Of a route, or of all requests.
+/// History of a route, or of all requests.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct RequestHistory {
@@ -32,7 +32,7 @@ pub(super) struct RequestHistory {
     pub(super) failed: Vec<u64>,
 }
 
-/// What happened in a step, and how things stand since.
+/// Counts of a step, and the gateway's state after it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct LiveStep {
@@ -58,7 +58,7 @@ pub(super) struct PolicyCounts {
     pub(super) near_limit: u64,
 }
 
-/// Of a route, or of all requests.
+/// Counts of a route, or of all requests.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct RequestCounts {
@@ -127,7 +127,7 @@ pub(super) struct ShownStore {
     pub(super) decisions_per_second: Option<DecisionRates>,
 }
 
-/// How many requests a second are decided how.
+/// How many plans a second are decided in which way.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct DecisionRates {
@@ -165,7 +165,7 @@ pub(super) struct ShownReload {
 }
 
 impl LiveStep {
-    /// Forgets what is beyond the bounds that the gateway keeps.
+    /// Cuts lists that are longer than the gateway's bounds.
     pub(super) fn bound(&mut self) {
         self.top.refused.truncate(NAMES_MAX);
         self.top.nearest.truncate(NAMES_MAX);

@@ -1,8 +1,8 @@
-//! What a reload changes, one line each; and what of it waits for a restart.
+//! Lists what a reload changes, one line each, and which changes wait for a restart.
 //!
-//! Files are compared key by key, as the options list them; tables are matched by name. A quota keeps
-//! its counters exactly if its series (policy, role, algorithm's shape, window) and its partition stay; a
-//! line about a quota says which it is.
+//! Files are compared key by key, as the options list them; tables are matched by name. A quota keeps its counters
+//! exactly if its series (policy, role, algorithm's shape, window) and its partition stay the same; a line about a
+//! quota says whether they do.
 
 mod quotas;
 mod store;
@@ -23,9 +23,9 @@ use crate::snapshot::Snapshot;
 /// What a reload changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// What applies at once.
+    /// Changes that apply at once, one line each.
     pub applied: Vec<String>,
-    /// What keeps its old value until the gateway is restarted, one line per key.
+    /// Changes that wait until the gateway is restarted, one line each.
     pub needs_restart: Vec<String>,
 }
 
@@ -56,9 +56,9 @@ pub fn changes(old: &File, new: &File) -> Changes {
     all
 }
 
-/// Gives `new` the old values of all keys that need a restart, so that the rest can apply.
+/// Gives `new` the old values of all keys that need a restart, so that the other changes can apply.
 ///
-/// The listeners are those that run, in their order, with the new settings of the same name.
+/// The listeners stay those that run, in their order; each takes its new settings from the listener of the same name.
 #[must_use]
 pub fn keep_until_restart(old: &File, running: &Snapshot, mut new: Loaded) -> Loaded {
     let (file, snapshot) = (&mut new.file, &mut new.snapshot);
@@ -70,7 +70,7 @@ pub fn keep_until_restart(old: &File, running: &Snapshot, mut new: Loaded) -> Lo
         (&mut file.store.value, location),
     );
     if snapshot.tokens == running.tokens {
-        // It remembers which tokens have verified.
+        // The old verifier remembers which tokens it has verified.
         snapshot.tokens.clone_from(&running.tokens);
     }
     upstreams::keep(&running.upstreams.raw, &mut snapshot.upstreams.raw);
@@ -95,14 +95,14 @@ pub fn keep_until_restart(old: &File, running: &Snapshot, mut new: Loaded) -> Lo
 }
 
 impl Changes {
-    /// Adds the changed keys of a table; `of` stands before each.
+    /// Adds a line for each changed key of a table, which begins with `of`.
     fn add(&mut self, of: &str, changes: Vec<Change>) {
         let is_afresh = |change: &Change| change.effect == Effect::CountersAfresh;
         let all_afresh = changes.iter().any(is_afresh);
         for Change { key, text, effect } in changes {
             let note = match effect {
                 Effect::CountersAfresh => ", counters start afresh",
-                // Otherwise another line says that they are not.
+                // If some counters start afresh, the line that says so is enough.
                 Effect::CountersKept if !all_afresh => ", counters kept",
                 _ => "",
             };
@@ -118,8 +118,8 @@ impl Changes {
         }
     }
 
-    /// Returns the tables that both files have, with what their lines begin with; adds, with
-    /// `effect`, those that only one of them has.
+    /// Returns the tables that both files have, each with the beginning of its lines. For each table that only one file
+    /// has, adds a line with `effect`.
     fn both<'t, T>(
         &mut self,
         noun: &str,
@@ -145,7 +145,7 @@ impl Changes {
     }
 }
 
-/// Says which regular expressions are tried in another order: the file's decides between them.
+/// Says if routes with regular expressions are tried in another order, which is that of the file.
 fn another_order(old: &[Table<RawRoute>], new: &[Table<RawRoute>]) -> Option<String> {
     let names = |routes: &[Table<RawRoute>]| -> Vec<Arc<str>> {
         let is_regex = |route: &&Table<RawRoute>| route.value.path_regex.is_some();

@@ -1,4 +1,4 @@
-//! What a reload changes about a policy, and which counters survive it.
+//! Lists what a reload changes about a policy, and which counters survive it.
 
 use crate::config::display;
 use crate::config::file::{OverridesFile, RawPolicy, RawQuota, Spanned};
@@ -7,7 +7,7 @@ use crate::config::value::GrantText;
 
 /// Says what changes between two policies of one name.
 ///
-/// What starts the counters afresh comes first; the quotas are told one by one.
+/// Keys that start the counters afresh come first; each quota has a line of its own.
 pub(super) fn changes(old: &RawPolicy, new: &RawPolicy) -> Vec<Change> {
     let mut changes = POLICY.changes(old, new);
     if let (Some(was), Some(is)) = (&old.overrides_file, &new.overrides_file)
@@ -18,7 +18,7 @@ pub(super) fn changes(old: &RawPolicy, new: &RawPolicy) -> Vec<Change> {
         change.text = rows(was, is);
     }
     let is_another = |key| move |change: &Change| change.key == key;
-    // What divided the window of another algorithm says nothing more.
+    // Buckets of two different algorithms cannot be compared.
     let is_same = !changes.iter().any(is_another("algorithm"));
     changes.retain(|change| is_same || !matches!(change.key, "buckets" | "oldest_bucket"));
     let has_quotas = changes.iter().any(is_another("quota"));
@@ -47,9 +47,9 @@ fn rows(was: &OverridesFile, is: &OverridesFile) -> String {
     }
 }
 
-/// Says which quotas changed their number, came and went; a window is what identifies one.
+/// Says which quotas have another number of units, and which were added or removed.
 fn quotas(old: &[Spanned<RawQuota>], new: &[Spanned<RawQuota>]) -> Vec<Change> {
-    // But for the number, all that a quota is counted by.
+    // Whether two quotas are the same but for their number of units.
     let is_one = |one: &RawQuota, other: &RawQuota| match (&one.quota, &other.quota) {
         (GrantText::Quota(a), GrantText::Quota(b)) => {
             a.span == b.span && display::own_keys(one).eq(display::own_keys(other))

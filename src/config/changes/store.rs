@@ -1,7 +1,7 @@
-//! What a reload changes about the store: never a secret, only that it is another.
+//! Lists what a reload changes about the store; of a secret, only that it is another one.
 //!
-//! Which servers there are, and what keys begin with, is settled at the start. The credentials and
-//! the certificates belong to the servers: they apply while these stay, and wait with them.
+//! The servers and the prefix of keys are settled at the start. Credentials and certificates belong to the servers:
+//! changes of these apply while the servers stay the same, and wait for a restart together with them.
 
 use crate::config::display;
 use crate::config::file::RawStore;
@@ -13,7 +13,7 @@ use crate::store::settings::Location;
 pub(super) fn changes(old: &RawStore, new: &RawStore) -> Vec<Change> {
     let mut changes = STORE.changes(old, new);
     if names_same_servers(old, new) {
-        // Its credentials may differ, and are told by themselves.
+        // The URLs may differ in their credentials, which have lines of their own.
         changes.retain(|change| change.key != "url");
         return changes;
     }
@@ -29,7 +29,7 @@ pub(super) fn changes(old: &RawStore, new: &RawStore) -> Vec<Change> {
     changes
 }
 
-/// Gives a new table, and the location that it was compiled to, what waits for a restart.
+/// Gives a new table, and the location compiled from it, the old values of what waits for a restart.
 pub(super) fn keep(
     (old, running): (&RawStore, &Location),
     (new, location): (&mut RawStore, &mut Location),
@@ -47,13 +47,13 @@ pub(super) fn keep(
     if let (Location::Redis(was), Location::Redis(is)) = (running, location) {
         is.prefix.clone_from(&was.prefix);
         if is.tls == was.tls {
-            // Its sessions are worth keeping.
+            // Keeps the sessions of the old TLS.
             is.tls.clone_from(&was.tls);
         }
     }
 }
 
-/// Whether a key says how to be let in by the servers, or what to call things there.
+/// Whether a key belongs to the servers: their credentials or TLS, or the prefix of keys there.
 fn is_of_servers(key: &str) -> bool {
     matches!(
         key,

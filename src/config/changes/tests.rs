@@ -1,4 +1,4 @@
-//! What a reload is said to change, whole words.
+//! The exact lines about what a reload changes.
 
 mod certificates;
 mod overrides;
@@ -30,7 +30,7 @@ upstream = "api"
 policies = ["per-client", "bucket"]
 "#;
 
-/// What stands in the base file, and what takes its place.
+/// Texts in the base file, each with its replacement.
 type Edits<'e> = &'e [(&'e str, &'e str)];
 
 fn loaded(text: &str) -> Loaded {
@@ -38,13 +38,13 @@ fn loaded(text: &str) -> Loaded {
     loaded.unwrap_or_else(|report| panic!("{}", report.render("test", text, false)))
 }
 
-/// Keeps what needs a restart, and says what changes then.
+/// Keeps what needs a restart, and returns what else changes.
 fn kept(old: &Loaded, new: Loaded) -> (Changes, Loaded) {
     let kept = keep_until_restart(&old.file, &old.snapshot, new);
     (changes(&old.file, &kept.file), kept)
 }
 
-/// Replaces `from` in the base file and says what that changes.
+/// Edits the base file and returns what that changes.
 fn edit(edits: Edits) -> Changes {
     let mut text = BASE.to_owned();
     for (from, to) in edits {
@@ -214,7 +214,7 @@ fn what_a_route_matches_is_named_too() {
     );
 }
 
-/// A header's value may be a key of the client, so it stays out of the log.
+/// The value of a header may be a client's key, so it stays out of the log.
 #[test]
 fn a_header_that_a_route_asks_for_is_named_without_its_value() {
     let with = |value: &str| {

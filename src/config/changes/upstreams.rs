@@ -1,11 +1,11 @@
-//! What of an upstream outlives a reload.
+//! Parts of an upstream that outlive a reload.
 
 use std::sync::Arc;
 
 use crate::snapshot::{Upstream, UpstreamKind};
 
-/// Gives upstreams that are made of the same certificates the TLS of those that run: its sessions are
-/// worth keeping.
+/// Gives new upstreams the TLS of the running ones of the same name if the certificates are the same, to keep its
+/// sessions.
 pub(super) fn keep(running: &[Arc<Upstream>], new: &mut [Arc<Upstream>]) {
     for upstream in new {
         let same = running.iter().find(|one| one.name == upstream.name);

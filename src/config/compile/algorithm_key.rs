@@ -7,7 +7,7 @@ use crate::config::file::AlgorithmName;
 use crate::config::report::Report;
 use crate::limit::{Align, AnchorDay, CalendarUnit};
 
-/// Refuses a key of `owner` with another algorithm.
+/// Refuses a key that goes with `owner` only, if `algorithm` is another one.
 pub(super) fn check_key(
     (key, place): (&str, &Range<usize>),
     owner: AlgorithmName,
@@ -24,7 +24,7 @@ pub(super) fn check_key(
         .hint(format!("remove it, or set `algorithm = \"{owner}\"`"));
 }
 
-/// Says that windows of a calendar cannot begin on such a day.
+/// Reports that windows of a calendar's days, weeks or months cannot begin on `day`.
 pub(super) fn wrong_day(
     day: AnchorDay,
     unit: CalendarUnit,
@@ -40,14 +40,14 @@ pub(super) fn wrong_day(
     report.mistake(place, format!("no {name} begins on `{day}`"), expected);
 }
 
-/// Says that a key goes with calendar quotas only.
+/// Reports that a key goes with calendar quotas only.
 pub(super) fn without_calendar(key: &str, place: &Range<usize>, report: &mut Report) {
     let message = format!("`{key}` goes with calendar quotas only");
     (report.mistake(place, message, "a quota such as `10000 per calendar month`"))
         .hint("remove it, or make the quota one of a calendar day, week or month");
 }
 
-/// Refuses an `align` that no quota has windows for; `names` are the algorithms of those it is about.
+/// Refuses an `align` for which no quota has windows; `names` are the algorithms of the quotas that it applies to.
 pub(super) fn check_align(
     (align, place): (Align, &Range<usize>),
     names: &[AlgorithmName],

@@ -1,4 +1,4 @@
-//! The arithmetic that each algorithm needs must work out, to the microsecond.
+//! Checks that the arithmetic of each quota's algorithm works out, to the microsecond.
 //!
 //! The conditions are those of `limits.md`: a sliding window's buckets divide the window, gcra's
 //! interval keeps the rate within 1 %, and nothing grows past 2^52.
@@ -13,7 +13,7 @@ use crate::limit::sliding_log::LOG_LIMIT_MAX;
 use crate::limit::sliding_window::BUCKETS_MAX;
 use crate::limit::{Algorithm, Quota};
 
-/// Refuses a quota whose arithmetic does not work out; said of its keys where they stand, and otherwise of `place`.
+/// Refuses a quota whose arithmetic does not work out, at the place of the key in question or otherwise at `place`.
 pub(super) fn check_arithmetic(
     [of_buckets, of_burst, of_queue]: [&Range<usize>; 3],
     place: &Range<usize>,
@@ -49,7 +49,7 @@ pub(super) fn check_arithmetic(
     }
 }
 
-/// Buckets must divide the window into whole microseconds.
+/// Refuses buckets that do not divide the window into whole microseconds.
 fn check_buckets(place: &Range<usize>, window: Micros, buckets: u32, report: &mut Report) {
     let divides = |n: &u32| window.0.is_multiple_of(u64::from(*n));
     if divides(&buckets) {
@@ -66,11 +66,11 @@ fn check_buckets(place: &Range<usize>, window: Micros, buckets: u32, report: &mu
         .hint(format!("the nearest that do: {}", nearest.join(", ")));
 }
 
-/// The interval is whole microseconds; rounding it up must not cost more than 1 % of the rate.
+/// Refuses an interval that, rounded up to whole microseconds, costs more than 1 % of the rate.
 fn check_interval(place: &Range<usize>, quota: &Quota, report: &mut Report) {
     let (limit, window_us) = (u128::from(quota.limit), u128::from(quota.window.0));
     let interval_us = quota.interval_us();
-    // The rate that is kept is 1 per interval; it is window / (limit * interval) of the one asked for.
+    // The actual rate is 1 per interval, which is window / (limit * interval) of the requested rate.
     if 100 * window_us >= 99 * limit * u128::from(interval_us) {
         return;
     }
@@ -88,7 +88,7 @@ fn check_interval(place: &Range<usize>, quota: &Quota, report: &mut Report) {
         .hint(format!("the nearest exact rates: {}", nearest.join(", ")));
 }
 
-/// gcra looks up to `2 * burst * interval` ahead; `extra` is what leaky-bucket adds to its queue.
+/// Refuses too long a burst or queue: gcra looks `2 * burst * interval` ahead, leaky-bucket `extra` units more.
 fn check_reach(
     (key, units, extra): (&str, u64, u64),
     place: &Range<usize>,

@@ -1,4 +1,4 @@
-//! What the policies of a route read of bodies: each pointer once, for one pass over all of them.
+//! What the policies of a route read from bodies: each pointer once, so that one pass finds all of them.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::cost::{
 };
 use crate::snapshot::RouteBodies;
 
-/// What is read of a route's bodies, policy by policy.
+/// What is read from a route's bodies, collected policy by policy.
 #[derive(Default)]
 pub(super) struct BodiesRead {
     request: Vec<(JsonPointer, PointerUse)>,
@@ -20,7 +20,7 @@ pub(super) struct BodiesRead {
 }
 
 impl BodiesRead {
-    /// Adds what a policy reads, and says where it finds that.
+    /// Adds what a policy reads, and returns its cost with the index of each number in place of its source.
     pub(super) fn place(&mut self, cost: &BodyCost<NumberSource>) -> BodyCost<NumberIndex> {
         self.is_any = true;
         self.reads_requests |= cost.reads_requests();
@@ -36,7 +36,7 @@ impl BodiesRead {
         })
     }
 
-    /// Compiles all of it; none if nothing is read.
+    /// Compiles what was collected, or returns `None` if no policy reads bodies, or the pointers are too many.
     pub(super) fn compile(
         self,
         table: &Table<RawRoute>,
@@ -71,7 +71,7 @@ impl BodiesRead {
     }
 }
 
-/// Returns the position of a pointer among others, to which it is added if it is new.
+/// Returns the position of a pointer in a list, to which it is added if it is new.
 fn position(
     pointers: &mut Vec<(JsonPointer, PointerUse)>,
     pointer: &JsonPointer,

@@ -10,7 +10,7 @@ use crate::config::value::{CostText, RefundOn};
 use crate::cost::{Amount, BodyCost, NumberSource};
 use crate::snapshot::{CountedAnswers, HeaderCost, RefusalPage, RefusalStyle, ReportedCost};
 
-/// Compiles a cost that somebody tells; none if the file says a number.
+/// Compiles a cost that a header or a body reports, or returns `None` if `cost` is a number.
 pub(super) fn reported_cost(table: &Table<RawPolicy>, report: &mut Report) -> Option<ReportedCost> {
     check_keys(table, report);
     let policy = &table.value;
@@ -67,7 +67,7 @@ pub(super) fn reported_cost(table: &Table<RawPolicy>, report: &mut Report) -> Op
     }
 }
 
-/// What a cost is held to if the file does not say it; none of a number.
+/// Returns the default `min_cost` and `max_cost` of a reported cost, or `None` if `cost` is a number.
 fn bounds_unless_said(cost: &CostText) -> Option<(u64, u64)> {
     match cost {
         CostText::Units(_) => None,
@@ -76,7 +76,7 @@ fn bounds_unless_said(cost: &CostText) -> Option<(u64, u64)> {
     }
 }
 
-/// Refuses keys that the policy's `cost` or `reserve` has no use for, and lists of terms without one.
+/// Refuses keys that the policy's `cost` or `reserve` has no use for, and empty lists of terms.
 fn check_keys(table: &Table<RawPolicy>, report: &mut Report) {
     if table.is_incomplete(POLICY.about.title) {
         return;
@@ -128,7 +128,7 @@ fn check_keys(table: &Table<RawPolicy>, report: &mut Report) {
     }
 }
 
-/// Refuses a reserve without its default, and keys that one has no use for that is a number.
+/// Refuses a reserve without its default, and keys that do not go with a reserve that is a number.
 fn check_reserve(table: &Table<RawPolicy>, report: &mut Report) {
     let policy = &table.value;
     if policy.cost_by.is_some() && policy.reserve_default.is_none() {
@@ -171,7 +171,7 @@ fn check_reserve(table: &Table<RawPolicy>, report: &mut Report) {
     }
 }
 
-/// Says what is wrong with a key, if the file has it.
+/// Reports a mistake at a key, if the file has it.
 fn refuse(
     (table, key): (&Table<RawPolicy>, &str),
     message: String,
@@ -184,7 +184,7 @@ fn refuse(
     }
 }
 
-/// Compiles `count_status` and `refund_on`; none if all answers count.
+/// Compiles `count_status` and `refund_on`, or returns `None` if all answers count.
 pub(super) fn counted_answers(
     table: &Table<RawPolicy>,
     report: &mut Report,

@@ -1,4 +1,4 @@
-//! What upstreams choose an endpoint by.
+//! The parts of requests by which upstreams choose an endpoint.
 
 use crate::config::file::{RawUpstream, Table};
 use crate::request::{Part, Partition};

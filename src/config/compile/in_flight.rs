@@ -1,4 +1,4 @@
-//! What goes with units in flight: costs that are known at first, and quotas of the same kind.
+//! What goes with units in flight: costs that are known when a request arrives, and quotas of the same kind.
 
 use crate::config::file::{RawPolicy, RawQuota, Table};
 use crate::config::report::Report;
@@ -6,13 +6,13 @@ use crate::config::value::{CostText, GrantText, QuotaSpan};
 use crate::limit::Count;
 use crate::snapshot::{Grant, Policy};
 
-/// Checks a policy whose overrides are compiled.
+/// Checks a policy with units in flight, the overrides of which are already compiled.
 pub(super) fn check(table: &Table<RawPolicy>, policy: &Policy, report: &mut Report) {
     if !is_in_flight(policy) {
         return;
     }
     let raw = &table.value;
-    // What stands in one list is said by itself.
+    // Quotas of both kinds in the policy's own list are reported when that is compiled.
     let mut written = raw.quotas().filter(|_| raw.quota.len() <= 1);
     let other = written.find(|at| is_windowed(&at.value));
     let others_of_file = || {
@@ -40,14 +40,14 @@ pub(super) fn check(table: &Table<RawPolicy>, policy: &Policy, report: &mut Repo
     }
 }
 
-/// Says whether all quotas of a grant are of the policy's kind: units in flight, or others.
+/// Whether all quotas of a grant are of the policy's kind: units in flight, or others.
 pub(super) fn fits(policy: &Policy, grant: &Grant) -> bool {
     let is_in_flight = is_in_flight(policy);
     let mut quotas = grant.quotas().iter();
     quotas.all(|part| part.quota.is_in_flight() == is_in_flight)
 }
 
-/// Says whether a policy counts units in flight.
+/// Whether a policy counts units in flight.
 pub(super) fn is_in_flight(policy: &Policy) -> bool {
     let mut quotas = policy.grants().flat_map(Grant::quotas);
     quotas.any(|part| part.quota.is_in_flight())

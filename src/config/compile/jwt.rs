@@ -12,7 +12,7 @@ use crate::request::Part;
 use crate::request::jwt::{KeyFault, SigningAlgorithm, TokenVerifier, VerifyingKey};
 use crate::snapshot::{Policy, Route, Snapshot};
 
-/// Compiles `[jwt]`; none if the file has none.
+/// Compiles `[jwt]`, or returns `None` if the file does not have it, or its keys are wrong.
 pub(super) fn compile(
     file: &File,
     policies: &[Policy],
@@ -36,7 +36,7 @@ pub(super) fn compile(
     Some(Arc::new(TokenVerifier::new(keys, rules, claims)))
 }
 
-/// Says which policies and upstreams read tokens that nothing verifies.
+/// Reports the policies and upstreams that read tokens, although there is no `[jwt]` to verify them.
 fn lacking(file: &File, policies: &[Policy], report: &mut Report) {
     let mut lacking = |claim: &str, place: &Range<usize>| {
         let message = format!("`jwt:{claim}` needs `[jwt]`, which the file does not have");
@@ -67,7 +67,7 @@ fn claims_of<'p>(parts: impl Iterator<Item = &'p Part>) -> impl Iterator<Item = 
     })
 }
 
-/// Reads the keys of the allowed algorithms, or says why there are none.
+/// Reads the keys of the allowed algorithms, or reports why there are none.
 fn keys(table: &Table<RawJwt>, report: &mut Report) -> Option<Vec<VerifyingKey>> {
     let place = table
         .place("keys")
@@ -132,7 +132,7 @@ fn hint(fault: KeyFault) -> &'static str {
     }
 }
 
-/// Adds what of good tokens is valid but probably not what was meant.
+/// Adds the warnings about `[jwt]`: what is valid but probably not what was meant.
 pub(super) fn warnings(file: &File, snapshot: &Snapshot, found: &mut Vec<String>) {
     let Some(tokens) = &snapshot.tokens else {
         return;
@@ -153,5 +153,5 @@ pub(super) fn warnings(file: &File, snapshot: &Snapshot, found: &mut Vec<String>
 }
 
 const EXPECTED: &str = "a PEM file of public keys, or a JWKS file";
-/// Most keys; a token that names none is tried with each of its algorithm.
+/// Most keys of `[jwt]`; a token that names none of them is tried with each key of its algorithm.
 const KEYS_MAX: usize = 32;

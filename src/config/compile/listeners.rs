@@ -11,7 +11,7 @@ use crate::request::Part;
 use crate::snapshot::{ListenAddress, Listener, Policy};
 use crate::tls::{ServerMaterial, ServerTls, ServerTlsFault, TlsFault};
 
-/// Compiles `[listeners.NAME]`; what lacks an address is left out.
+/// Compiles `[listeners.NAME]`; a listener without an address is left out.
 pub(super) fn compile(file: &File, report: &mut Report) -> Vec<Arc<Listener>> {
     if file.listeners.is_empty() && !file.lost.may_be_any("listeners") {
         let (message, expected) = ("the file has no listener", "a table `[listeners.NAME]`");
@@ -37,7 +37,7 @@ pub(super) fn compile(file: &File, report: &mut Report) -> Vec<Arc<Listener>> {
     listeners
 }
 
-/// Says which policies and upstreams read certificates of clients that no listener asks for.
+/// Reports the policies and upstreams that read client certificates, although no listener asks for them.
 pub(super) fn lacking_client_ca(file: &File, policies: &[Policy], report: &mut Report) {
     let may_ask = |table: &Table<RawListener>| {
         table.has("tls.client_ca")
@@ -84,7 +84,7 @@ pub(in crate::config) fn listener(
     })
 }
 
-/// Makes TLS of the files that a listener names.
+/// Builds a listener's TLS from the files that it names.
 fn tls(table: &Table<RawListener>, report: &mut Report) -> Option<ServerTls> {
     let place = table.place("tls.certificates")?;
     let raw = &table.value.tls;
@@ -130,7 +130,7 @@ fn tls(table: &Table<RawListener>, report: &mut Report) -> Option<ServerTls> {
     None
 }
 
-/// Returns the files of a certificate and its key.
+/// Returns the files of a certificate and its key, or reports that one of them is missing.
 fn pair<'c>(
     one: &'c Spanned<RawCertificate>,
     report: &mut Report,
@@ -149,12 +149,12 @@ fn pair<'c>(
     None
 }
 
-/// The title of the table of certificates.
+/// Title of a listener's `tls` table.
 const TLS: &str = "[listeners.NAME.tls]";
 
-/// Says whether the system would refuse the second of two addresses.
+/// Whether the system would refuse to listen on the second of two addresses.
 ///
-/// Port 0 is another port each time. `[::]` takes IPv6 alone, so it stands beside `0.0.0.0`.
+/// Port 0 is another port each time. `[::]` accepts IPv6 only, so it does not collide with `0.0.0.0`.
 fn collide(a: &ListenAddress, b: &ListenAddress) -> bool {
     let (ListenAddress::Tcp(a), ListenAddress::Tcp(b)) = (a, b) else {
         return a == b;

@@ -1,8 +1,8 @@
-//! From the file's mirror to the snapshot: names resolve, and every mistake that one value alone
+//! From the file's mirror to the snapshot: names are resolved, and every mistake that one value alone
 //! cannot show is collected.
 //!
-//! A table that the reader found a mistake in is still compiled, but what it lacks is not held
-//! against it: an absent key may be the wrong one. The store is asked for series only
+//! A table in which the reader found a mistake is still compiled, but nothing is reported as missing
+//! from it, because an absent key may be the wrong one. The store is asked for series only
 //! once nothing is wrong, so a bad file leaves no trace there.
 
 mod algorithm_key;
@@ -57,7 +57,7 @@ use crate::snapshot::{Grant, Listener, Policy, PolicyQuota, Route, Snapshot};
 use crate::store::settings::Location;
 use crate::store::{Series, SeriesRole};
 
-/// Refuses policies that the store in force cannot count, where a good file names another store, which needs a restart.
+/// Refuses policies that the store in force cannot count, even if the file names another store, which needs a restart.
 pub fn check_store_in_force(
     file: &File,
     snapshot: &Snapshot,
@@ -69,10 +69,10 @@ pub fn check_store_in_force(
     }
 }
 
-/// Compiles a file, or says everything that is wrong with it.
+/// Compiles a file, or reports everything that is wrong with it.
 ///
-/// A file that the reader found a mistake in is good for finding further ones only.
-/// `series_id_of` is the store's: it is asked once per policy and window, and only if nothing is wrong.
+/// If the reader found a mistake in the file, compiling it only serves to find further ones.
+/// `series_id_of` is the store's: it is called once for each series of a policy, and only if nothing is wrong.
 pub fn compile(
     file: &File,
     series_id_of: &mut dyn FnMut(&Series) -> SeriesId,
@@ -141,7 +141,7 @@ pub fn compile(
     })
 }
 
-/// Whether a policy delays requests: if there is no place to delay one, what it was charged by any policy comes
+/// Whether any policy delays requests: if there is no place for one to wait, its charges under all policies come
 /// back.
 fn holds_requests(policies: &TiSlice<PolicyIndex, Policy>) -> bool {
     policies.iter().any(|policy| {
@@ -150,7 +150,7 @@ fn holds_requests(policies: &TiSlice<PolicyIndex, Policy>) -> bool {
     })
 }
 
-/// Collects what the policies of a route read.
+/// Collects what the policies of a route, and those that they spill to, read from requests.
 fn reads(
     route: &Route,
     policies: &TiSlice<PolicyIndex, Policy>,
@@ -169,15 +169,15 @@ fn reads(
     costs.fold(reads, Reads::with_header)
 }
 
-/// Collects the headers that a route goes by: what it asks for, what its policies read, and what its
-/// upstream hashes.
+/// Collects the headers that a route depends on: those that it matches on, those that its policies read, and those
+/// that its upstream hashes.
 fn decisive_headers_of<'n>(
     route: &'n Route,
     raw: &'n RawRoute,
     hashed: impl Iterator<Item = &'n HeaderName>,
 ) -> Vec<HeaderName> {
     let asked = raw.headers.iter().map(|(name, _)| name);
-    // It says whether a body can be read.
+    // Content-Encoding says whether a body can be read.
     let reads_requests = route
         .bodies
         .as_ref()
@@ -189,7 +189,7 @@ fn decisive_headers_of<'n>(
     names.into_iter().cloned().collect()
 }
 
-/// Gives the quotas of a policy and of its overrides their series, one for each window, and says whether
+/// Gives all quotas of a policy their series ids, the same to quotas that share a series, and notes whether
 /// their charges can come back.
 fn assign(
     policy: &mut Policy,
@@ -224,7 +224,7 @@ fn assign(
     }
 }
 
-/// Gives a quota, and what it is for clients with days of their own, their series.
+/// Gives a quota, and its variants for clients with days of their own, their series ids.
 fn number(
     part: &mut PolicyQuota,
     can_come_back: bool,
@@ -288,7 +288,7 @@ mod tests {
         policies = ["two", "even"]
     "#;
 
-    /// A claim that chooses an endpoint must have been verified, but nothing is refused for what is hashed.
+    /// A claim that chooses an endpoint must have been verified, but no request is refused because of it.
     #[test]
     fn a_route_verifies_the_tokens_that_its_upstream_hashes() {
         let file = |hash: &str| {

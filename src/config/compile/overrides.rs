@@ -26,7 +26,7 @@ use crate::request::{EqualPatterns, Part, Partition, Pattern, Patterns};
 use crate::snapshot::{Grant, Overrides, Policy};
 use crate::store::Shape;
 
-/// Compiles the overrides of a policy, the rest of which is compiled.
+/// Compiles the overrides of a policy, the rest of which is already compiled.
 pub(super) fn compile(
     table: &Table<RawPolicy>,
     policy: &Policy,
@@ -57,7 +57,7 @@ pub(super) fn compile(
     let mut of_file = Report::default();
     let mut compiler = OverrideCompiler::new(table, chooser);
     compiler.add_table(report);
-    // Rows of a file have no initial credits.
+    // Only the overrides of the table are checked: rows of a file cannot have initial credits.
     for (pattern, grant, place) in compiler.added() {
         let pattern = by.is_none().then_some(pattern);
         inventable::check_override(&policy.partition, pattern, (grant, place), report);
@@ -87,26 +87,26 @@ pub(super) fn compile(
     })
 }
 
-/// What is compiled so far, pattern by pattern.
+/// The overrides that are compiled so far; each pattern has the same index in all lists that go by pattern.
 struct OverrideCompiler<'f> {
     table: &'f Table<RawPolicy>,
     chooser: Chooser<'f>,
     patterns: Vec<Pattern>,
     grant_of: Vec<u32>,
-    /// By pattern, if the file has days.
+    /// For each pattern, the client's own day; empty if the file has no column of days.
     day_of: Vec<Option<AnchorDay>>,
-    /// Which override each pattern is of: one of the table, or behind those a row of the file.
+    /// For each pattern, the index of its override: those of the table come first, then the rows of the file.
     origins: Vec<usize>,
     grants: Vec<Grant>,
     known: HashMap<Meaning, u32>,
-    /// The grants of the file, by how it spells them.
+    /// Indices of the grants in the file, by their spelling.
     spelled: HashMap<String, u32>,
-    /// What states the grants count in: windows, and how they are counted.
+    /// The different windows of the grants, each with the shape of the states that count it.
     windows: HashSet<(Shape, Micros)>,
     has_own_days: bool,
 }
 
-/// What tells a grant from another one: whether it is nothing, and its quotas.
+/// What tells grants apart: whether one is `blocked`, and its quotas (name, limit, window, algorithm, alignment).
 type Meaning = (bool, Vec<(Box<str>, u64, Micros, Algorithm, Align)>);
 
 /// A file of overrides, its rows, and what is wrong with them so far.
@@ -147,7 +147,7 @@ impl<'f> OverrideCompiler<'f> {
         }
     }
 
-    /// Adds the rows of the file, which stand behind the table.
+    /// Adds the rows of the file, which come after the table.
     fn add_rows(&mut self, rows: &Rows<'_>, report: &mut Report) {
         for (origin, row) in (self.table.value.overrides.0.len()..).zip(&rows.read) {
             let grant = self.spelled(row, report);
@@ -158,7 +158,7 @@ impl<'f> OverrideCompiler<'f> {
                 report,
             );
             if rows.has_days {
-                // Of a pattern that was not taken there is none; those of the table have none.
+                // Overrides of the table have no day, and a pattern that was refused has no entry.
                 self.day_of.resize(self.grant_of.len(), None);
                 if let (Some(day), Some(of)) = (&row.day, self.day_of.last_mut()) {
                     *of = AnchorDay::parse(&day.text);
@@ -167,7 +167,7 @@ impl<'f> OverrideCompiler<'f> {
         }
     }
 
-    /// Adds the override at `origin`, or says what is wrong with its pattern.
+    /// Adds the override at `origin`, or reports what is wrong with its pattern.
     fn add(
         &mut self,
         origin: usize,
@@ -175,7 +175,7 @@ impl<'f> OverrideCompiler<'f> {
         grant: u32,
         report: &mut Report,
     ) {
-        // A partition that could not be read says nothing of the patterns.
+        // If the partition could not be read, patterns cannot be judged.
         let is_lost = self.table.is_incomplete(POLICY.about.title)
             && !(self.table.has("partition") || self.table.has("overrides_by"));
         match self.chooser.pattern(text) {
@@ -209,9 +209,9 @@ impl<'f> OverrideCompiler<'f> {
         patterns.map(|((pattern, grant), place)| (pattern, grant, place))
     }
 
-    /// Quotes a pattern as logs show what chooses: tiers, hosts, methods and routes whole.
+    /// Quotes a pattern as logs would show it: whole if tiers, hosts, methods or routes choose the override.
     ///
-    /// A table with a mistake may have lost what chooses, and one without a partition may have forgotten it.
+    /// A table with a mistake may lack the part that chooses; then the pattern is not shown whole, unless of tiers.
     fn quoted(&self, text: &str) -> String {
         let is_public = |part| matches!(part, &Part::Host | &Part::Method | &Part::Route);
         let mut parts = self.chooser.by.0.iter().flat_map(|choice| &choice.0);
@@ -249,7 +249,7 @@ impl<'f> OverrideCompiler<'f> {
         }
     }
 
-    /// Compiles what a row grants, if no row before spells it like this; returns its index.
+    /// Returns the index of what a row grants, which is compiled if no row before it is spelled alike.
     fn spelled(&mut self, row: &Row<'_>, report: &mut Report) -> u32 {
         if let Some(index) = self.spelled.get(row.spelled) {
             return *index;
@@ -275,10 +275,10 @@ impl<'f> OverrideCompiler<'f> {
         index
     }
 
-    /// Says what is wrong with a grant, which may be a client's key if columns were swapped.
+    /// Reports a wrong grant, whose text may be a client's key if columns were swapped.
     fn say(&self, mut wrong: ValueError, field: &CsvField<'_>, report: &mut Report) {
         let text = if may_be_key(&field.text) {
-            // It may repeat what is not to be shown.
+            // A hint that suggests a quota repeats part of the text, which must not be shown.
             wrong.hint = wrong.hint.filter(|hint| !hint.contains(" per "));
             self.quoted(&field.text)
         } else {
@@ -318,7 +318,7 @@ impl<'f> OverrideCompiler<'f> {
         index
     }
 
-    /// Returns how and where the override of a pattern is written, and whether in the file.
+    /// Returns the text and place of a pattern, and whether it is from the file of overrides.
     fn origin<'s>(
         &'s self,
         pattern: usize,
@@ -332,7 +332,7 @@ impl<'f> OverrideCompiler<'f> {
         (&pattern.text, &pattern.place, true)
     }
 
-    /// Reports patterns that are there twice, and what is wrong with the rows of the file.
+    /// Reports patterns that occur twice, and the mistakes in the rows of the file.
     fn report(&self, equal: &[EqualPatterns], file: Option<InFile<'_>>, report: &mut Report) {
         let no_rows = Rows::default();
         let (rows, shown, mut of_file) = match file {
@@ -389,7 +389,7 @@ impl<'f> OverrideCompiler<'f> {
     }
 }
 
-/// What tells a quota's window from others: the store has a table for each.
+/// Returns what tells a quota's window from others: the shape of its states, and its length.
 pub(super) fn window(quota: &Quota) -> (Shape, Micros) {
     (Shape::of(quota), quota.window)
 }

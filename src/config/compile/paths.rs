@@ -9,7 +9,7 @@ use crate::request::stripped_prefix::StrippedPrefix;
 use crate::request::target::PathChange;
 use crate::snapshot::EncodedSlash;
 
-/// Compiles `strip_prefix`, `rewrite` or `forward_path`, of which a route may have one.
+/// Compiles `strip_prefix`, `rewrite` or `forward_path`; a route may have only one of them.
 pub(super) fn path_change(
     table: &Table<RawRoute>,
     path: Option<&PathPattern>,
@@ -21,7 +21,7 @@ pub(super) fn path_change(
     stripped.or(rewritten).or(as_sent).unwrap_or_default()
 }
 
-/// What is forwarded as it was sent can neither be another path, nor lack some of its slashes.
+/// Compiles `forward_path`: a path that is forwarded as it was sent can be neither changed nor refused for its `%2F`.
 fn as_sent(table: &Table<RawRoute>, report: &mut Report) -> Option<PathChange> {
     if table.value.forward_path == ForwardPath::AsMatched {
         return None;
@@ -52,7 +52,7 @@ fn as_sent(table: &Table<RawRoute>, report: &mut Report) -> Option<PathChange> {
     Some(PathChange::AsSent)
 }
 
-/// A template may have what the path has.
+/// Compiles `rewrite`, a template that may use the parameters and the final `*` of the route's path.
 fn rewrite(
     table: &Table<RawRoute>,
     path: Option<&PathPattern>,
@@ -85,7 +85,7 @@ fn rewrite(
     None
 }
 
-/// What is stripped must be whole literal segments at the path's beginning.
+/// Compiles `strip_prefix`, which must be whole literal segments at the beginning of the path.
 fn strip_prefix(table: &Table<RawRoute>, report: &mut Report) -> Option<PathChange> {
     let prefix = table.value.strip_prefix.as_ref()?;
     let stripped = prefix.value.trim_end_matches('/');
@@ -111,7 +111,7 @@ fn strip_prefix(table: &Table<RawRoute>, report: &mut Report) -> Option<PathChan
         let message = format!("the path `{path}` does not begin with `{stripped}`");
         (message, (!literal.is_empty()).then_some(hint))
     } else {
-        // What is no path is a mistake of `path`.
+        // If this is not a path, neither is `path`, and that is reported already.
         return StrippedPrefix::new(stripped).map(|prefix| PathChange::Strip(prefix.into()));
     };
     let expected = "the literal segments that the path begins with";

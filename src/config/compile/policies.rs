@@ -52,7 +52,7 @@ fn one(table: &Table<RawPolicy>, file: &File, report: &mut Report) -> Policy {
     }
 }
 
-/// Compiles the penalty of those that a policy refuses, as one more of what must admit them.
+/// Compiles the penalty of clients that a policy refuses, as one more quota that must admit them.
 fn penalty(table: &Table<RawPolicy>, report: &mut Report) -> Option<PolicyQuota> {
     let raw = &table.value;
     let Some(length) = raw.penalty else {
@@ -125,7 +125,7 @@ fn check_keys(table: &Table<RawPolicy>, report: &mut Report) {
     }
 }
 
-/// Returns the algorithms by which a policy's quotas are counted: its own first.
+/// Returns the algorithms by which a policy's quotas are counted, the policy's own first.
 fn algorithms(policy: &RawPolicy) -> Vec<AlgorithmName> {
     let own = policy
         .quotas()
@@ -177,7 +177,7 @@ fn check_calendar_keys(table: &Table<RawPolicy>, report: &mut Report) {
     }
 }
 
-/// Refuses what means something beside overrides only.
+/// Refuses keys and words that make sense only beside overrides, in a policy that has none.
 fn check_alone(table: &Table<RawPolicy>, policy: &Policy, report: &mut Report) {
     if table.is_incomplete(POLICY.about.title) {
         return;

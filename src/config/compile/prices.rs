@@ -12,14 +12,14 @@ use crate::cost::{
     Weight,
 };
 
-/// The terms of a policy, and where they stand.
+/// The terms of a policy by the keys that list them, and the prices that they name.
 struct PricedTerms<'t> {
     sums: ReportedSums<'t>,
-    /// The prices that they name.
+    /// Names of the prices that the terms use.
     names: BTreeSet<&'t str>,
 }
 
-/// `cost`, `reserve` and `cost_unknown`, as far as bodies tell them.
+/// The terms of `cost`, `reserve` and `cost_unknown`, by key; `None` for a key that is not read from bodies.
 type ReportedSums<'t> = [(&'static str, Option<&'t Sum<NumberSource>>); 3];
 
 /// Returns the lists of terms of a policy, by key.
@@ -36,7 +36,7 @@ pub(super) fn reported_sums(policy: &RawPolicy) -> ReportedSums<'_> {
     ]
 }
 
-/// Compiles `cost_by` and `prices`; none if the policy has no prices.
+/// Compiles `cost_by` and `prices`, or returns `None` if the policy has no prices, or a mistake in them.
 pub(super) fn compile(
     table: &Table<RawPolicy>,
     report: &mut Report,
@@ -99,7 +99,7 @@ impl<'t> PricedTerms<'t> {
         }
     }
 
-    /// Compiles the rows.
+    /// Compiles the rows of `prices`.
     fn priced(&self, table: &Table<RawPolicy>, report: &mut Report) -> Priced<NumberSource> {
         let rows = &table.value.prices.0;
         let has_dearest = |row: &RawPriceRow| row.prices.value == PriceText::Dearest;
@@ -115,7 +115,7 @@ impl<'t> PricedTerms<'t> {
         }
     }
 
-    /// Refuses terms with a price where there are no prices.
+    /// Refuses terms with a price in a policy without `prices`.
     fn check_without_prices(&self, table: &Table<RawPolicy>, report: &mut Report) {
         for (key, sum) in self.sums {
             let mut terms = sum.iter().flat_map(|sum| &sum.terms);
@@ -130,7 +130,7 @@ impl<'t> PricedTerms<'t> {
         }
     }
 
-    /// Compiles a row; none if it has no prices of its own, or a mistake.
+    /// Compiles a row, or returns `None` if it has no prices of its own, or a mistake.
     fn row(&self, row: &RawPriceRow, report: &mut Report) -> Option<(String, Factors)> {
         let (pattern, place) = (&row.pattern.value, &row.prices.span);
         let shown = redacted(pattern);
@@ -207,7 +207,7 @@ impl<'t> PricedTerms<'t> {
     }
 }
 
-/// Returns what a term is multiplied by; the name of its price if that is no weight.
+/// Returns the factor of a term, or the name of its price if the product with that is not a weight.
 fn factor(
     term: &Term<NumberSource>,
     price: impl Fn(&str) -> Option<Weight>,
@@ -219,7 +219,7 @@ fn factor(
     term.times.times(price).map_err(|bad| (name, bad))
 }
 
-/// Refuses a pattern that matches nothing.
+/// Refuses a pattern that can match nothing.
 fn check_pattern(Spanned { value, span }: &Spanned<String>, report: &mut Report) {
     let prefix = value.strip_suffix('*').unwrap_or(value);
     let shown = redacted(value);

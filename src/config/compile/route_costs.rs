@@ -11,11 +11,11 @@ use crate::config::value::CostText;
 use crate::index::PolicyIndex;
 use crate::snapshot::{Policy, Route};
 
-/// Units of each policy, in place of its own number.
+/// The `cost` of a route: units in place of the policies' own numbers.
 pub(super) enum RouteCosts {
-    /// The same of each; none: their own.
+    /// The same number for each policy, or `None` for their own.
     Each(Option<u64>),
-    /// Of these policies; of the others their own.
+    /// Numbers for these policies; the others keep their own.
     OfPolicies(Vec<(PolicyIndex, u64)>),
 }
 
@@ -52,7 +52,7 @@ impl RouteCosts {
         }
     }
 
-    /// Returns what a request costs in a policy that the route's table names.
+    /// Returns what a request costs in a policy that the route's `cost` names, or `None` if it does not.
     pub(super) fn named(&self, policy: PolicyIndex) -> Option<u64> {
         match self {
             Self::Each(_) => None,
@@ -64,8 +64,8 @@ impl RouteCosts {
     }
 }
 
-/// Finds the policy that a route's `cost` names; it must be one of the route's. A number may stand in place of what
-/// bodies report, which are then not read for it, but not of what a header reports.
+/// Finds the policy that a route's `cost` names, which must be one of the route's. A number may replace what bodies
+/// report, which are then not read for this policy, but not what a header reports.
 fn policy(
     table: &Table<RawRoute>,
     name: &Spanned<String>,
@@ -75,7 +75,7 @@ fn policy(
 ) -> Option<PolicyIndex> {
     let is_named = |one: &&PolicyUse| *file.policies[one.policy].name == *name.value;
     let Some(found) = uses.iter().find(is_named) else {
-        // If `policies` names it, that is the mistake.
+        // If `policies` names it as well, the mistake is reported there.
         if !table.value.policies.contains(name) && !is_incomplete(table) {
             for unused in names.policies(std::slice::from_ref(name), report) {
                 let name_of = &file.policies[unused.policy].name;
@@ -104,7 +104,7 @@ fn policy(
     Some(found.policy)
 }
 
-/// A number for all policies of a route replaces numbers, never what is reported.
+/// Warns of a `cost` for all policies of a route if none has a number that it replaces: reported costs stay.
 pub(in crate::config::compile) fn warn_ineffective_cost(
     raw: &RawRoute,
     route: &Route,

@@ -1,4 +1,4 @@
-//! How mistakes of a route are told: where they stand in a pattern, and whether its table is read at all.
+//! How mistakes of a route are reported: their place in a pattern, and whether its table is incomplete.
 
 use std::ops::Range;
 
@@ -7,12 +7,12 @@ use crate::config::options::ROUTE;
 use crate::config::report::{Mistake, Report};
 use crate::request::route::PatternError;
 
-/// Whether an absent key of a route may be one that is wrong.
+/// Whether a route is incomplete: a key that seems absent may be there, but wrong.
 pub(super) fn is_incomplete(table: &Table<RawRoute>) -> bool {
     table.is_incomplete(ROUTE.about.title)
 }
 
-/// Places a pattern's mistake in the file: at its bytes, if the text is written there as it is.
+/// Reports a pattern's mistake: at its bytes, or at the whole text if that has escapes or variables.
 pub(super) fn in_pattern<'r>(
     text: &Spanned<String>,
     error: PatternError,

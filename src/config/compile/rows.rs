@@ -1,21 +1,21 @@
 //! The rows of a file of overrides: CSV (RFC 4180), each field with its place.
 //!
-//! A pattern, then its quotas. Space around a field is no part of it unless the field is in quotes. Empty
-//! lines, lines that begin with `#`, empty fields at the end of a row and a first row
-//! `pattern,quota` say nothing; one `pattern,quota,anchor_day` says that the third field is the client's own day.
+//! A row is a pattern, then its quotas. Space around a field is not part of it, unless it is within quotes. Empty
+//! lines, lines that begin with `#`, empty fields at the end of a row and a first row `pattern,quota` are
+//! ignored; a first row `pattern,quota,anchor_day` says that the third field is the client's own day.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::config::report::Report;
 
-/// What is in a file.
+/// The content of a file of overrides.
 #[derive(Debug, Default)]
 pub(super) struct Rows<'t> {
     pub(super) read: Vec<Row<'t>>,
-    /// Whether its title names a column of days.
+    /// Whether the title names a column of days.
     pub(super) has_days: bool,
-    /// Rows that cannot be read, or have no quota.
+    /// Places of the rows that cannot be read, or have no quota.
     pub(super) unread: Vec<Range<usize>>,
 }
 
@@ -23,22 +23,22 @@ pub(super) struct Rows<'t> {
 #[derive(Debug, PartialEq)]
 pub(super) struct Row<'t> {
     pub(super) pattern: CsvField<'t>,
-    /// At least one.
+    /// The quotas, at least one.
     pub(super) grant: Vec<CsvField<'t>>,
     /// The client's own day, in a file with such a column.
     pub(super) day: Option<CsvField<'t>>,
-    /// The row behind the pattern, as it is written.
+    /// The row as written, from the end of the pattern to the end of the last quota.
     pub(super) spelled: &'t str,
 }
 
-/// A field, and where it stands, with its quotes.
+/// A field, and its place, which includes its quotes.
 #[derive(Debug, PartialEq)]
 pub(super) struct CsvField<'t> {
     pub(super) text: Cow<'t, str>,
     pub(super) place: Range<usize>,
 }
 
-/// Reads the rows of a file; rows that are none are reported.
+/// Reads the rows of a file, and reports those that cannot be read.
 pub(super) fn rows<'t>(text: &'t str, report: &mut Report) -> Rows<'t> {
     let (mut found, mut at, mut is_first) = (Rows::default(), 0, true);
     while at < text.len() {
@@ -83,7 +83,7 @@ pub(super) fn rows<'t>(text: &'t str, report: &mut Report) -> Rows<'t> {
     found
 }
 
-/// Says whether the title of a file names a column of days.
+/// Whether the title of a file names a column of days.
 pub(super) fn has_days(text: &str) -> bool {
     let lines = text.lines().map(str::trim);
     let mut lines = lines.filter(|line| !(line.is_empty() || line.starts_with('#')));
@@ -91,7 +91,7 @@ pub(super) fn has_days(text: &str) -> bool {
     title.is_some_and(|(fields, _)| Title::of(&fields) == Some(Title::WithDays))
 }
 
-/// What the first row names, if it is no row of a client.
+/// The columns that the first row names, if it is a title and not the row of a client.
 #[derive(PartialEq)]
 enum Title {
     Plain,
@@ -114,7 +114,7 @@ impl Title {
     }
 }
 
-/// Makes a row of its fields; with days, the third is one, and quotas follow it.
+/// Makes a row of its fields, the third of which is a day if the file has days; `None` if it has no quota.
 fn row<'t>(text: &'t str, mut fields: Vec<CsvField<'t>>, has_days: bool) -> Option<Row<'t>> {
     let day = (has_days && fields.len() > 2).then(|| fields.remove(2));
     while fields.last().is_some_and(|field| field.text.is_empty()) {
@@ -135,7 +135,7 @@ fn row<'t>(text: &'t str, mut fields: Vec<CsvField<'t>>, has_days: bool) -> Opti
 /// Why a row cannot be read: where, what is wrong there, and what was expected.
 type UnreadableRow = (Range<usize>, &'static str, &'static str);
 
-/// Reads the fields of the row that begins at `at`; returns where it ends, too.
+/// Reads the row that begins at `at`; returns its fields, and where it ends.
 fn fields(text: &str, mut at: usize) -> Result<(Vec<CsvField<'_>>, usize), UnreadableRow> {
     let mut fields = Vec::new();
     loop {
@@ -157,7 +157,7 @@ fn fields(text: &str, mut at: usize) -> Result<(Vec<CsvField<'_>>, usize), Unrea
     }
 }
 
-/// Reads a field in quotes; returns what follows it, too: a comma, or the end of the row.
+/// Reads a field in quotes; returns it, and where it is followed by a comma or the end of the row.
 fn quoted(text: &str, start: usize) -> Result<(CsvField<'_>, usize), UnreadableRow> {
     let (inner, mut is_plain) = (start + 1, true);
     let mut from = inner;

@@ -13,7 +13,7 @@ use crate::snapshot::{Policy, PolicyMode, Snapshot};
 use crate::store::settings::{Address, Deployment, Location, RedisSettings, Settings};
 use crate::tls::ClientTls;
 
-/// Compiles `[store]`; with a mistake in the report, what comes back is of no use.
+/// Compiles `[store]`; if it reports a mistake, the result is of no use.
 pub(super) fn compile(table: &Table<RawStore>, report: &mut Report) -> Settings {
     Settings {
         location: location(table, report),
@@ -27,7 +27,7 @@ fn location(table: &Table<RawStore>, report: &mut Report) -> Location {
         if table.has("url") || !table.is_incomplete(STORE.about.title) {
             only_for_redis(table, report);
         } else if let Some(place) = table.place("tls") {
-            // A URL that is wrong may be the one that the other keys go with.
+            // The wrong or missing `url` may have been meant for Redis, so `tls` is checked all the same.
             tls(&REDIS, table, &store.tls, place, report);
         }
         return Location::Memory;
@@ -45,7 +45,7 @@ fn location(table: &Table<RawStore>, report: &mut Report) -> Location {
     })
 }
 
-/// Whoever gives credentials means a server, and would not want to learn later that there is none.
+/// Refuses credentials and `tls` without a server: an operator who gives them believes that Redis is used.
 fn only_for_redis(table: &Table<RawStore>, report: &mut Report) {
     for key in (CREDENTIALS.iter().chain(&SENTINEL_CREDENTIALS)).chain(&["tls"]) {
         if let Some(place) = table.place(key) {
@@ -122,7 +122,7 @@ fn encryption(
     None
 }
 
-/// Adds what of a good store is valid but probably not what was meant.
+/// Adds the warnings about `[store]`: what is valid but probably not what was meant.
 pub(super) fn warnings(table: &Table<RawStore>, snapshot: &Snapshot, found: &mut Vec<String>) {
     let store = &snapshot.store;
     let mut warn = |text: &str| found.push(format!("store: {text}"));
@@ -180,14 +180,14 @@ fn distant(deployment: &Deployment) -> Option<&Address> {
     })
 }
 
-/// What `tls` is about here.
+/// The servers that `[store.tls]` is for.
 const REDIS: TlsServers = TlsServers {
     title: STORE_TLS,
     noun: "Redis",
 };
-/// Who the gateway is at the server.
+/// Keys of the gateway's credentials at the server.
 const CREDENTIALS: [&str; 2] = ["username", "password"];
-/// Who it is at the sentinels.
+/// Keys of its credentials at the sentinels.
 const SENTINEL_CREDENTIALS: [&str; 2] = ["sentinel_username", "sentinel_password"];
-/// Shorter secrets can be found by trying.
+/// Shortest `key_secret` that causes no warning, in bytes: shorter ones can be found by trying.
 const KEY_SECRET_BYTES: usize = 16;

@@ -1,4 +1,4 @@
-//! What an operator grants one client for a time: it is written, and counted, as the policy's overrides are.
+//! What an operator grants one client for a time, which is written and counted like the policy's overrides.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use crate::limit::plan::{CHECKS_MAX, SeriesId};
 use crate::snapshot::{Grant, Policy, Snapshot};
 use crate::store::{Series, SeriesRole};
 
-/// What else clients of the policy are granted.
+/// What a new grant has to fit in beside: quotas of other policies, and grants of the same policy.
 #[derive(Clone, Copy, Debug)]
 pub struct GrantsBeside<'g> {
-    /// Most quotas that one client may have, so that with those of other policies no plan has too many.
+    /// Most quotas of the grant: more, with those of other policies, would be too many for a plan.
     pub room: usize,
-    /// What other clients are granted for a time.
+    /// Temporary grants that clients of the policy already have.
     pub grants: &'g [Grant],
 }
 
-/// Returns how many quotas a request may be decided by under a policy, so that with those of the other policies no
-/// plan has too many.
+/// Returns how many quotas of a policy a plan has room for, beside those of the other policies on any of its routes
+/// and of preflights.
 pub fn checks_left_for(snapshot: &Snapshot, policy: PolicyIndex) -> usize {
     let plans = snapshot.routes.iter().map(|route| &*route.policies);
     let plans = plans.chain(snapshot.preflight_policies.as_deref());
@@ -39,8 +39,8 @@ pub fn checks_left_for(snapshot: &Snapshot, policy: PolicyIndex) -> usize {
     CHECKS_MAX.saturating_sub(most.max().unwrap_or(0))
 }
 
-/// Compiles what one client of a policy is granted; `index` is the policy's in `snapshot`. The store is asked for
-/// series only if nothing is wrong.
+/// Compiles what one client of a policy is granted for a time; `index` is that of the policy in `snapshot`. The store
+/// is asked for series only if nothing is wrong.
 ///
 /// # Errors
 /// What is wrong with `texts`, and what was expected.
@@ -53,7 +53,7 @@ pub fn temporary_grant(
     series_id_of: &mut dyn FnMut(&Series) -> SeriesId,
 ) -> Result<Grant, String> {
     let policy = &snapshot.policies[index];
-    // By name: a reload may have put another file in force meanwhile.
+    // The table is found by name, because a reload may have put another file in force meanwhile.
     let mut tables = file.policies.iter();
     let table = tables.find(|table| *table.name == *policy.name);
     let table = table.ok_or_else(|| format!("there is no policy `{}` any more", policy.name))?;
@@ -96,7 +96,7 @@ pub fn temporary_grant(
     Ok(grant)
 }
 
-/// Makes sure that a grant is not one too many.
+/// Refuses a grant with which a plan would have too many quotas, or the policy too many windows.
 fn check_room(policy: &Policy, grant: &Grant, beside: GrantsBeside<'_>) -> Result<(), String> {
     let (count, room) = (grant.quotas().len(), beside.room);
     if count > room {

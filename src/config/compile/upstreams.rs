@@ -72,7 +72,7 @@ fn kind(table: &Table<RawUpstream>, report: &mut Report) -> UpstreamKind {
     })
 }
 
-/// Refuses an endpoint that stands there twice: it would get twice its share, and be two to ejection.
+/// Refuses an endpoint that is listed twice: it would get twice its share, and be two endpoints to ejection.
 fn refuse_repeated_endpoints(table: &Table<RawUpstream>, report: &mut Report) {
     let mut known = HashMap::new();
     for endpoint in &table.value.endpoints {
@@ -105,7 +105,7 @@ fn refuse_repeated_endpoints(table: &Table<RawUpstream>, report: &mut Report) {
     }
 }
 
-/// Compiles `balance`, and `hash_by`, which goes with one kind of it.
+/// Compiles `balance`, and `hash_by`, which goes with `balance = "hash"` only.
 fn balance(table: &Table<RawUpstream>, report: &mut Report) -> Balance {
     let (name, hash) = (table.value.balance, &table.value.hash);
     let is_incomplete = table.is_incomplete(UPSTREAM.about.title);
@@ -137,7 +137,7 @@ fn balance(table: &Table<RawUpstream>, report: &mut Report) -> Balance {
     }
 }
 
-/// Compiles `[upstreams.NAME.health]`, which says nothing without a path.
+/// Compiles `[upstreams.NAME.health]`, the keys of which need a `path`.
 fn health(table: &Table<RawUpstream>, report: &mut Report) -> Option<Health> {
     let upstream = &table.value;
     if let Some(place) = table.place("health.status")
@@ -166,7 +166,7 @@ fn health(table: &Table<RawUpstream>, report: &mut Report) -> Option<Health> {
     })
 }
 
-/// Makes TLS for those endpoints that are spoken to over it.
+/// Builds TLS for the `https` endpoints of an upstream, if it has any.
 fn encryption(
     table: &Table<RawUpstream>,
     endpoints: &[Endpoint],
@@ -203,7 +203,7 @@ fn needless_tls(place: &Range<usize>, first: Option<&Endpoint>, report: &mut Rep
     });
 }
 
-/// Adds what of upstreams, and of routes to them, is valid but probably not what was meant.
+/// Adds the warnings about upstreams and routes to them: what is valid but probably not what was meant.
 pub(super) fn warnings(file: &File, snapshot: &Snapshot, found: &mut Vec<String>) {
     for table in &file.upstreams {
         let name = &table.name;
@@ -224,7 +224,7 @@ pub(super) fn warnings(file: &File, snapshot: &Snapshot, found: &mut Vec<String>
     warn_preserved_host_differs(snapshot, found);
 }
 
-/// What comes over TLS cannot be sent to TLS.
+/// Warns of redirects to HTTPS that requests over TLS would get as well, and of routes for an unknown scheme.
 fn warn_redirect_loop(file: &File, snapshot: &Snapshot, found: &mut Vec<String>) {
     let kinds = || snapshot.upstreams.iter().map(|upstream| &upstream.kind);
     let hides_scheme = |listener: &&Arc<Listener>| {
@@ -270,7 +270,7 @@ fn warn_redirect_loop(file: &File, snapshot: &Snapshot, found: &mut Vec<String>)
     }
 }
 
-/// Where a redirection covers a route, but the route is more specific, it wins.
+/// Warns of routes in cleartext that win over a redirect to HTTPS which covers them, because they are more specific.
 fn warn_cleartext_beside_redirect(file: &File, snapshot: &Snapshot, found: &mut Vec<String>) {
     let redirects = |route: &Route| {
         let upstream = &snapshot.upstreams[route.upstream];
@@ -309,7 +309,7 @@ fn warn_cleartext_beside_redirect(file: &File, snapshot: &Snapshot, found: &mut 
     }
 }
 
-/// Where authorities look, in clear text, for who may have a certificate (RFC 8555, section 8.3).
+/// Paths at which authorities check, in clear text, who controls a host (RFC 8555, section 8.3).
 const ACME_CHALLENGES: &str = "/.well-known/acme-challenge/";
 
 fn host(route: &RawRoute) -> Option<&str> {
@@ -320,7 +320,7 @@ fn path(route: &RawRoute) -> Option<&str> {
     route.path.as_ref().map(|path| &*path.value)
 }
 
-/// Whether every path of `route` is one of `other`'s; no expression is looked into.
+/// Whether every path of `route` is also one of `other`; false if either has a regular expression.
 fn covers(other: &RawRoute, route: &RawRoute) -> bool {
     let (Some(other), Some(path)) = (path(other), path(route)) else {
         return false;
@@ -341,7 +341,7 @@ fn is_for_scheme(route: &RawRoute, scheme: &str) -> bool {
     route.headers.iter().any(says)
 }
 
-/// A certificate's name says nothing of the hosts that an origin serves.
+/// Warns of `https` endpoints that get the client's Host header, which they may not serve.
 fn warn_preserved_host_differs(snapshot: &Snapshot, found: &mut Vec<String>) {
     for route in snapshot.routes.iter().filter(|route| route.preserve_host) {
         let upstream = &snapshot.upstreams[route.upstream];
@@ -363,7 +363,7 @@ fn warn_preserved_host_differs(snapshot: &Snapshot, found: &mut Vec<String>) {
     }
 }
 
-/// The keys of checks that need a path.
+/// Keys of health checks, which need a `path`.
 const HEALTH_KEYS: [&str; 6] = [
     "health.host",
     "health.status",
@@ -372,7 +372,7 @@ const HEALTH_KEYS: [&str; 6] = [
     "health.healthy_after",
     "health.unhealthy_after",
 ];
-/// What `tls` is about here.
+/// The servers that `[upstreams.NAME.tls]` is for.
 const ORIGINS: TlsServers = TlsServers {
     title: UPSTREAM_TLS,
     noun: "the upstream",

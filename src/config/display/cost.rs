@@ -1,4 +1,4 @@
-//! The file's words for costs.
+//! Writes costs in the file's words.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Quotas as the file has them.
+//! Writes quotas in the file's words.
 
 use super::{
     ALGORITHMS, ALIGNS, DAY_US, HOUR_US, MINUTE_US, OLDEST_BUCKETS, SECOND_US, WEEK_US, span, word,
@@ -25,7 +25,7 @@ pub fn rate(quota: &Quota) -> String {
     }
 }
 
-/// Writes the algorithm that counts a quota; a balance has none.
+/// Writes the algorithm that counts a quota; `None` for credits, units in flight and penalties.
 pub fn algorithm(quota: &Quota) -> Option<&'static str> {
     let name = match quota.algorithm {
         Algorithm::FixedWindow | Algorithm::Calendar(_) => AlgorithmName::FixedWindow,
@@ -75,7 +75,7 @@ fn in_flight(units: u64) -> String {
     format!("{units} in flight")
 }
 
-/// Writes one of `quota` with how it alone is counted: `240 per hour (buckets 60)`.
+/// Writes an item of `quota`, with the keys that it sets for itself: `240 per hour (buckets 60)`.
 pub fn raw_quota(quota: &RawQuota) -> String {
     let own = own_keys(quota).map(|(key, text)| format!("{key} {text}"));
     let own: Vec<String> = own.collect();
@@ -105,7 +105,7 @@ pub fn anchor_time(minutes: &u16) -> String {
     format!("{:02}:{:02}", minutes / 60, minutes % 60)
 }
 
-/// Writes one of `quota`: a quota, `unlimited` or `blocked`.
+/// Writes the grant of an item of `quota`: a quota, `unlimited` or `blocked`.
 pub fn grant(grant: &GrantText) -> String {
     match grant {
         GrantText::Quota(text) => quota(text),
@@ -114,7 +114,7 @@ pub fn grant(grant: &GrantText) -> String {
     }
 }
 
-/// Yields what a quota says of itself alone, but how much.
+/// Yields the keys that a quota sets for itself, except `quota`, with their values as text.
 pub fn own_keys(quota: &RawQuota) -> impl Iterator<Item = (&'static str, String)> {
     fn own<V>(said: Option<&Spanned<V>>, spell: impl Fn(&V) -> String) -> Option<String> {
         said.map(|at| spell(&at.value))

@@ -1,22 +1,22 @@
-//! `prices` of a policy, as the file says them.
+//! `prices` of a policy, as written in the file.
 
 use super::Spanned;
 use crate::cost::Weight;
 
-/// `prices`, in the file's order, which means nothing.
+/// `prices`, in the file's order, which has no meaning.
 #[derive(Clone, Debug, Default)]
 pub struct RawPrices(pub Vec<RawPriceRow>);
 
-/// One of `prices`.
+/// One row of `prices`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RawPriceRow {
-    /// Which texts it is about.
+    /// Pattern of the texts that the row applies to.
     pub pattern: Spanned<String>,
-    /// What they cost.
+    /// Prices for these texts.
     pub prices: Spanned<PriceText>,
 }
 
-/// The value of one of `prices`.
+/// Value of one row of `prices`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PriceText {
     /// `dearest`
@@ -37,7 +37,7 @@ impl PartialEq for RawPrices {
 }
 
 impl RawPriceRow {
-    /// Returns the pattern, and its prices by their names; none if it has the dearest.
+    /// Returns the pattern, and its prices sorted by name, or `None` for `dearest`.
     fn sorted(&self) -> (&str, Option<Vec<(&str, Weight)>>) {
         let prices = match &self.prices.value {
             PriceText::Dearest => None,

@@ -1,13 +1,13 @@
-//! One of `quota`, and the names of algorithms.
+//! One item of `quota`, and the names of algorithms.
 
 use super::Spanned;
 use crate::config::value::{GrantText, Zone};
 use crate::limit::{Align, AnchorDay, OldestBucket};
 
-/// One of `quota`: a text, or a table that says how it alone is counted.
+/// One item of `quota`: a text, or a table that says how this quota alone is counted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RawQuota {
-    /// How much.
+    /// The quota itself, or the word `unlimited` or `blocked`.
     pub quota: GrantText,
     /// `algorithm`
     pub algorithm: Option<Spanned<AlgorithmName>>,
@@ -25,7 +25,7 @@ pub struct RawQuota {
     pub time_zone: Option<Spanned<Zone>>,
     /// `anchor_day`
     pub anchor_day: Option<Spanned<AnchorDay>>,
-    /// `anchor_time`, in minutes
+    /// `anchor_time`, in minutes since midnight
     pub anchor_time: Option<Spanned<u16>>,
 }
 

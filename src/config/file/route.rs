@@ -1,4 +1,4 @@
-//! `[[routes]]` as the file has it.
+//! `[[routes]]` as written in the file.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::snapshot;
 /// `[[routes]]`
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RawRoute {
-    /// `name`; none: the route is called by what it matches.
+    /// `name`; if absent, the route is named after what it matches.
     pub name: Option<Spanned<String>>,
     /// `path`, as written
     pub path: Option<Spanned<String>>,
@@ -35,17 +35,17 @@ pub struct RawRoute {
     pub rewrite: Option<Spanned<String>>,
     /// `forward_path`
     pub forward_path: ForwardPath,
-    /// `cost`; none: the policies' own
+    /// `cost`; if absent, the policies' own
     pub cost: Option<RouteCost>,
     /// `default_policies`
     pub default_policies: bool,
     /// `fewer_limits`
     pub fewer_limits: bool,
-    /// `response_timeout`; none: the upstream's
+    /// `response_timeout`; if absent, the upstream's
     pub response_timeout: Option<Duration>,
-    /// `body_timeout`; none: the upstream's. In it, none is `"off"`.
+    /// `body_timeout`; if absent, the upstream's; `Some(None)` is `"off"`.
     pub body_timeout: Option<Option<Duration>>,
-    /// `response_format`; none: by Content-Type
+    /// `response_format`; if absent, the Content-Type decides
     pub response_format: Option<BodyFormat>,
     /// `stream_end`
     pub stream_end: Option<Arc<str>>,
@@ -61,7 +61,7 @@ pub struct RawRoute {
     pub response_headers_set: Vec<(HeaderName, HeaderValue)>,
     /// `[routes.response_headers] remove`
     pub response_headers_removed: Vec<Spanned<HeaderName>>,
-    /// What the snapshot has of it as the file says it.
+    /// Keys that the snapshot takes as they are.
     pub route: snapshot::Route,
 }
 
@@ -78,9 +78,9 @@ pub enum ForwardPath {
 /// `cost` of a route
 #[derive(Clone, Debug, PartialEq)]
 pub enum RouteCost {
-    /// Units of each policy.
+    /// Units that a request costs in each policy.
     Each(u64),
-    /// Units of the policies with these names.
+    /// Units that a request costs in the policies with these names.
     OfPolicies(Vec<(Spanned<String>, u64)>),
 }
 

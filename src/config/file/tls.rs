@@ -1,4 +1,4 @@
-//! What the file says of certificates and keys: the files that it names, read.
+//! Certificates and keys: the files that the configuration names, with their content.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use rustls::pki_types::ServerName;
 use super::Spanned;
 use crate::tls::{ServerProof, TlsVersion};
 
-/// A `tls` table towards servers; each file is read if it is named.
+/// A `tls` table for connections to servers, with the content of the files that it names.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RawTls {
     /// `ca`
@@ -17,18 +17,18 @@ pub struct RawTls {
     pub certificate: Option<Pem>,
     /// `key`
     pub key: Option<Pem>,
-    /// `server_name`; none: the host of the server's address.
+    /// `server_name`; if absent, the host of the server's address.
     pub server_name: Option<ServerName<'static>>,
     /// `verify`
     pub proof: ServerProof,
 }
 
-/// A file of keys or certificates, read.
+/// A file of keys or certificates, with its content.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Pem {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What is in it; may be a private key.
+    /// Content of the file, which may be a private key.
     pub content: Vec<u8>,
 }
 
@@ -41,7 +41,7 @@ impl fmt::Debug for Pem {
 /// `[listeners.NAME.tls]`
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RawServerTls {
-    /// `certificates`; none: the listener has no TLS.
+    /// `certificates`; if empty, the listener has no TLS.
     pub certificates: Vec<Spanned<RawCertificate>>,
     /// `min_version`
     pub min_version: TlsVersion,
@@ -49,7 +49,7 @@ pub struct RawServerTls {
     pub client_ca: Option<Pem>,
 }
 
-/// One of `certificates`.
+/// One item of `certificates`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RawCertificate {
     /// `certificate`

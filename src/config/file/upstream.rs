@@ -1,4 +1,4 @@
-//! `[upstreams.NAME]` as the file has it.
+//! `[upstreams.NAME]` as written in the file.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ pub struct RawUpstream {
     pub endpoints: Vec<Spanned<RawEndpoint>>,
     /// `balance`
     pub balance: BalanceName,
-    /// `hash_by`; none: the file does not say
+    /// `hash_by`, if the file has it
     pub hash: Option<Partition>,
-    /// `[upstreams.NAME.health] path`; none: endpoints are not checked
+    /// `[upstreams.NAME.health] path`; if absent, endpoints are not checked
     pub health_path: Option<PathAndQuery>,
-    /// `[upstreams.NAME.health]`, but for the path
+    /// `[upstreams.NAME.health]`, except for the path
     pub health: Health,
-    /// What the snapshot has of it, but for the endpoints, how they are chosen, and their health.
+    /// Keys that the snapshot takes as they are.
     pub http: HttpUpstream,
     /// `[upstreams.NAME.tls]`
     pub tls: RawTls,
@@ -32,7 +32,7 @@ pub struct RawUpstream {
     pub body_timeout: Duration,
 }
 
-/// One of `endpoints`.
+/// One item of `endpoints`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RawEndpoint {
     /// `http://host:port`, or another scheme, with its weight
@@ -55,6 +55,6 @@ pub enum BalanceName {
     RoundRobin,
     /// `least-requests`
     LeastRequests,
-    /// `hash_by`
+    /// `hash`
     Hash,
 }

@@ -61,7 +61,7 @@ fn claim_value(text: &str) -> Result<Box<str>, ValueError> {
     if text.is_empty() {
         return Err(ValueError::new("is empty", expected));
     }
-    // `check` and the log show it as it is, where a line end would begin another line.
+    // `check` and the log show the value as it is, so a line end in it would begin another line.
     if text.contains(char::is_control) {
         return Err(ValueError::new("has a control character", expected));
     }

@@ -1,4 +1,4 @@
-//! The keys of a table: what is known of each, and the field that it fills.
+//! The keys of a table: what is known about each, and the field that it fills.
 
 use super::about::{Effect, Key, KeyDefault, TableDoc, ValueShape};
 use super::kind::ValueSpec;
@@ -6,43 +6,43 @@ use crate::config::read::Scalar;
 
 /// The keys of a table that fills a `T`.
 pub struct TableSpec<T> {
-    /// What can be said of it without a `T`.
+    /// What is known about the table, without its type `T`.
     pub about: TableDoc,
     fields: Vec<Box<dyn Field<T>>>,
-    /// The tables in this one, with their names, whose keys fill the same `T`.
+    /// Tables within this one, by name, whose keys fill the same `T`.
     pub(in crate::config) inner: Vec<(&'static str, Self)>,
 }
 
-/// A key of which a reload changes the value.
+/// A key whose value a reload changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// The key, as seen from the outermost table.
+    /// Name of the key, as seen from the outermost table.
     pub key: &'static str,
-    /// `old → new`, or `changed` where neither is told.
+    /// `old → new`, or `set`, `removed` or `changed` if the values are not shown.
     pub text: String,
-    /// What that brings with it.
+    /// Effect of the change.
     pub effect: Effect,
 }
 
-/// The value of one key in a `T`.
+/// Access to the value of one key in a `T`.
 pub(in crate::config) trait Field<T>: Send + Sync {
-    /// Sets it to its default, if it has one.
+    /// Sets the value to its default, if it has one.
     fn reset(&self, table: &mut T);
-    /// Reads it; says whether that went well.
+    /// Reads the value; returns whether it was right.
     fn read(&self, value: Scalar<'_, '_>, table: &mut T) -> bool;
-    /// Says how it differs.
+    /// Says how the values of `old` and `new` differ, if they do.
     fn change(&self, old: &mut T, new: &mut T) -> Option<String>;
-    /// Gives the new one the value of the old one.
+    /// Copies the value of `old` to `new`.
     fn keep(&self, old: &mut T, new: &mut T);
-    /// Says what it is, in the file's words; of secrets only that there is one.
+    /// Returns the value in the file's words; of a secret only that there is one.
     fn spell(&self, table: &mut T) -> String;
 }
 
-/// A key that is being added: to which ones, its name, and what it takes.
+/// A key that is being added: the table, the key's name, and the values that it takes.
 pub(super) struct KeyOf<T, V>(TableSpec<T>, &'static str, ValueSpec<V>);
 
 impl<T: 'static, V: Clone + PartialEq + Send + Sync + 'static> KeyOf<T, V> {
-    /// Says which field the key fills.
+    /// Adds the key to the table, with the field that it fills.
     pub(super) fn sets(self, value: fn(&mut T) -> &mut V) -> TableSpec<T> {
         let Self(mut keys, name, kind) = self;
         let known = (&*kind.example, &kind.shape, kind.bounds.as_ref());
@@ -52,7 +52,7 @@ impl<T: 'static, V: Clone + PartialEq + Send + Sync + 'static> KeyOf<T, V> {
     }
 }
 
-/// Returns what is known of a key whose value has this example, shape and bounds.
+/// Returns what is known about a key whose value has this example, shape and bounds.
 fn key(
     name: &'static str,
     (example, shape, bounds): (&str, &ValueShape, Option<&[String; 2]>),
@@ -102,7 +102,7 @@ impl<T, V: Clone + PartialEq + Send + Sync + 'static> Field<T> for FieldOf<T, V>
 }
 
 impl<T: Clone + Default + PartialEq> TableSpec<T> {
-    /// Begins the keys of the table that is written as `title`; messages call one such table `noun`.
+    /// Makes a table without keys, which is written as `title`; messages call one such table `noun`.
     pub(super) fn of(noun: &'static str, title: &'static str) -> Self {
         let about = TableDoc {
             noun,
@@ -118,24 +118,24 @@ impl<T: Clone + Default + PartialEq> TableSpec<T> {
         }
     }
 
-    /// Says what the table is for.
+    /// Sets the documentation of the table.
     pub(super) fn about(mut self, doc: &'static str) -> Self {
         self.about.doc = doc;
         self
     }
 
-    /// Adds a key, which [`sets`](KeyOf::sets) a field.
+    /// Begins a key, which is added once it [`sets`](KeyOf::sets) a field.
     pub(super) fn key<V>(self, name: &'static str, kind: ValueSpec<V>) -> KeyOf<T, V> {
         KeyOf(self, name, kind)
     }
 
-    /// Says what the last key is for.
+    /// Sets the documentation of the key that was added last.
     pub(super) fn doc(mut self, doc: &'static str) -> Self {
         self.last().doc = doc;
         self
     }
 
-    /// Says what a change of the last key brings with it.
+    /// Sets the effect of a change of the key that was added last.
     pub(super) fn effect(mut self, effect: Effect) -> Self {
         self.last().effect = effect;
         self
@@ -145,7 +145,7 @@ impl<T: Clone + Default + PartialEq> TableSpec<T> {
         self.about.keys.last_mut().expect("a key is added first")
     }
 
-    /// Adds a table that stands in this one.
+    /// Adds a table within this one whose keys fill the same `T`.
     pub(super) fn table(mut self, name: &'static str, mut keys: Self) -> Self {
         for key in &mut keys.about.keys {
             key.path = format!("{name}.{}", key.name);
@@ -155,19 +155,19 @@ impl<T: Clone + Default + PartialEq> TableSpec<T> {
         self
     }
 
-    /// Adds the tables that stand in this one and fill something else; spaces separate the names.
+    /// Adds the names of tables within this one that fill other types; spaces separate the names.
     pub(super) fn tables(mut self, names: &'static str) -> Self {
         self.about.tables.extend(names.split(' '));
         self
     }
 
-    /// Returns what is known of this table and of those in it.
+    /// Returns what is known about this table and those within it.
     pub(super) fn abouts(&self) -> Vec<&TableDoc> {
         let inner = self.inner.iter().flat_map(|(_, keys)| keys.abouts());
         [&self.about].into_iter().chain(inner).collect()
     }
 
-    /// Returns what a table says that has no key.
+    /// Returns the value of a table without any keys, in which each key has its default.
     pub fn unset(&self) -> T {
         let mut table = T::default();
         for (_, field) in self.all_keys() {
@@ -190,7 +190,8 @@ impl<T: Clone + Default + PartialEq> TableSpec<T> {
         changes.collect()
     }
 
-    /// Says what a table's keys are, those of tables in it as `tls.ca`; keys that have their defaults are left out.
+    /// Returns the keys of a table and their values as text; keys of tables within it are named as in `tls.ca`. Keys
+    /// that have their defaults are left out.
     pub fn described(&self, table: &T) -> Vec<(&str, String)> {
         let (mut unset, mut table) = (self.unset(), table.clone());
         let keys = self.all_keys().filter_map(|(key, field)| {
@@ -210,7 +211,7 @@ impl<T: Clone + Default + PartialEq> TableSpec<T> {
         }
     }
 
-    /// Returns each key with the field that it fills, those of tables in this one left out.
+    /// Returns each key of this table, but not of those within it, with the field that it fills.
     pub(in crate::config) fn keys(&self) -> impl Iterator<Item = (&Key, &dyn Field<T>)> {
         let fields = self.fields.iter().map(AsRef::as_ref);
         self.about.keys.iter().zip(fields)

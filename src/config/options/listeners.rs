@@ -81,7 +81,7 @@ pub static LISTENER: LazyLock<TableSpec<RawListener>> = LazyLock::new(|| {
         .key("tunnel_timeout", seconds(3600))
         .sets(|table| &mut table.listener.tunnel_timeout)
         .doc("Time allowed without a byte on an upgraded connection.")
-        // hyper reads a head into 8 KiB at least.
+        // hyper's buffer for a head has at least 8 KiB.
         .key("max_header_bytes", size(8 << 10..=1 << 20).or(32 << 10))
         .sets(|table| &mut table.listener.max_header_bytes)
         .doc("Most bytes in a request's head.")
@@ -143,7 +143,7 @@ static CERTIFICATE: LazyLock<TableSpec<RawCertificate>> = LazyLock::new(|| {
         .doc("The private key of that certificate.")
 });
 
-/// A listener of which nothing is known; each key has its default in the table, and the address none.
+/// A listener without settings: the table has the default of each key, and the address has none.
 impl Default for Listener {
     fn default() -> Self {
         Self {

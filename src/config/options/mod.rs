@@ -1,12 +1,12 @@
-//! The options of the file: one table says of each key all that is known of it.
+//! The options of the file: one table has everything that is known about each key.
 //!
-//! A key has a name, a `ValueSpec` (how it is read, its bounds and default, how it is spelled), the field
-//! that it fills, what a change of it brings with it, and a line of documentation. `read` fills the
-//! mirror by these tables, and finds what is unknown or missing; [`TableSpec::changes`] says what a reload
-//! changes, and [`TableSpec::keep`] keeps what waits for a restart; `gateway.toml` and the documented bounds
-//! are checked against them. What keys mean together is the business of `compile`.
+//! A key has a name, a `ValueSpec` (how its value is read and spelled, its bounds and default), the field that it
+//! fills, the effect of a change, and a line of documentation. `read` fills the mirror from these tables, and finds
+//! keys that are unknown or missing; [`TableSpec::changes`] says what a reload changes, and [`TableSpec::keep`] keeps
+//! what waits for a restart; tests check `gateway.toml` and the documented bounds against them. What keys mean together
+//! is the business of `compile`.
 //!
-//! A new key is an entry here, a field of the snapshot, and what uses it.
+//! A new key needs an entry here, a field of the snapshot, and the code that uses it.
 
 mod about;
 mod bounds;
@@ -37,7 +37,7 @@ pub use routes::ROUTE;
 pub use store::{STORE, STORE_TLS};
 pub use upstreams::{UPSTREAM, UPSTREAM_HEALTH, UPSTREAM_TLS};
 
-/// Every table of the file, those in others after them.
+/// Docs of every table of the file; those of nested tables follow the one that contains them.
 pub static TABLES: LazyLock<Vec<&TableDoc>> = LazyLock::new(|| {
     let outer = [
         TOP.abouts(),

@@ -1,28 +1,28 @@
-//! What of TOML a value is written as.
+//! How a value is written in TOML.
 
-/// What of TOML a value is written as; a string with a variable may stand for any of them.
+/// How a value is written in TOML; a string with a variable may stand for any of these forms.
 pub enum Form {
-    /// A string such as this one.
+    /// A string; the text is an example.
     Text(&'static str),
-    /// A string such as this one, which names a file that is read.
+    /// A string that names a file, which is read; the text is an example.
     File(&'static str),
-    /// A string such as this one, which no message repeats.
+    /// A string that no message repeats; the text is an example.
     Secret(&'static str),
-    /// A string such as this one, or an integer that stands for the string of its digits.
+    /// A string, or an integer that stands for the string of its digits; the text is an example.
     NumberOrText(&'static str),
     /// A whole number.
     Number {
         /// What is expected, as a noun.
         expected: String,
     },
-    /// A number with or without decimals, called so.
+    /// A number with or without decimals; the text says which ones are expected, as a noun.
     Fraction(&'static str),
     /// `true` or `false`.
     Boolean,
 }
 
 impl Form {
-    /// Returns an example of it, in TOML.
+    /// Returns an example of a value in this form, in TOML.
     pub fn example(&self) -> String {
         match self {
             Self::NumberOrText(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -37,7 +37,7 @@ impl Form {
         }
     }
 
-    /// Returns what a value of it must be, and what is expected more closely.
+    /// Returns the type that a value must have, and a more precise description of what is expected.
     pub(super) fn wanted(&self) -> (&'static str, String) {
         let boolean = "`true` or `false`";
         match self {

@@ -1,4 +1,4 @@
-//! Lists: of the file, or of a variable, in which commas separate the items.
+//! Reads lists: those of the file, and those in a variable, whose items are separated by commas.
 
 use std::borrow::Cow;
 
@@ -11,9 +11,9 @@ use crate::config::pieces::only_variable;
 use crate::config::secrets::{redacted, without_defaults};
 
 impl<'t> Scalar<'t, '_> {
-    /// Reads a list, each item by itself; those that are right are kept.
+    /// Reads a list, each item by itself, and keeps the items that are right.
     ///
-    /// A string that is one variable and nothing else stands for a list, too.
+    /// A string that consists of one variable stands for a list, too.
     pub fn items<T>(
         mut self,
         example: &str,
@@ -51,8 +51,8 @@ impl<'t> Scalar<'t, '_> {
         Some(items.collect())
     }
 
-    /// Reads the list that a variable stands for. Blanks around items are none of theirs, and behind the last one
-    /// may be a comma, as in a list of the file.
+    /// Reads the list that a variable stands for. Blanks around an item are not part of it, and the last one may be
+    /// followed by a comma, as in a list of the file.
     fn items_of_variable<T>(
         mut self,
         written: &'t str,

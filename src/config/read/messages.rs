@@ -1,4 +1,4 @@
-//! The words for keys and names that stand in the wrong place.
+//! Reports unknown keys, and keys in places where tables with names belong.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::config::report::Report;
 use crate::config::secrets::redacted;
 use crate::config::value::{did_you_mean, nearest, one_of};
 
-/// Says what to do about a key that a table does not have.
+/// Reports a key that the table does not have, with a hint about what to do.
 pub(super) fn unknown(
     report: &mut Report,
     source: FileSource<'_>,
@@ -38,21 +38,21 @@ pub(super) fn unknown(
     (report.mistake(&span, message, expected)).hint(hint);
 }
 
-/// Says what a key is called that had another name before the first release.
+/// Returns a hint if `key` is the name that a key of this table had before the first release.
 fn renamed(about: &TableDoc, key: &str) -> Option<String> {
     let (_, name) = RENAMED.iter().find(|(old, _)| *old == key)?;
     let is_here = about.names().any(|known| known == *name);
     is_here.then(|| format!("it is now called `{name}`"))
 }
 
-/// Says how a header is set: the names of headers stand in a table of their own.
+/// Returns a hint if a header's name is used as a key: headers to set are in a table of their own.
 fn field_to_set(here: &TableDoc, key: &str) -> Option<String> {
     let changes_headers =
         here.title.starts_with("[routes.") && here.names().any(|name| name == "set");
     (changes_headers && key.contains('-')).then(|| format!("did you mean `set = {{ {key} = … }}`?"))
 }
 
-/// Says how the table is written that a key at the top of the file may mean.
+/// Returns a hint that says how to write the table that a misspelled key at the top of the file may mean.
 fn nearest_table(
     tables: &[&'static TableDoc],
     here: &TableDoc,
@@ -79,10 +79,10 @@ fn nearest_table(
     Some(format!("did you mean `{title}`?"))
 }
 
-/// Says where a key that is unknown in the table `here` would be at home.
+/// Returns a hint that says which tables have a key that is unknown in the table `here`.
 ///
-/// A table within another is looked for from there only: elsewhere its keys mean something else. So do
-/// keys with common names.
+/// A table within another is suggested only inside that one, because elsewhere its keys mean something else. For keys
+/// with common names, no other tables are suggested.
 fn home_of(tables: &[&'static TableDoc], here: &TableDoc, key: &str) -> Option<String> {
     let homes: Vec<_> = (tables.iter())
         .filter(|table| table.outer(tables).is_none_or(|outer| outer == here.title))
@@ -104,7 +104,7 @@ fn home_of(tables: &[&'static TableDoc], here: &TableDoc, key: &str) -> Option<S
     }
 }
 
-/// Says that a key stands where names do: `[listeners]` for `[listeners.NAME]`.
+/// Reports a key where the name of a table belongs: in `[listeners]` instead of `[listeners.NAME]`.
 pub(super) fn nameless(report: &mut Report, about: &TableDoc, key: &str, span: Range<usize>) {
     let is_key = about.names().any(|known| known == key);
     let title = code(about.title);
@@ -121,7 +121,7 @@ fn code(title: &str) -> String {
     }
 }
 
-/// Keys that would mean something else in another table than theirs.
+/// Keys that mean different things in different tables.
 const COMMON: [&str; 32] = [
     "access",
     "address",
@@ -157,7 +157,7 @@ const COMMON: [&str; 32] = [
     "weight",
 ];
 
-/// Keys that had other names before the first release.
+/// Keys that had other names before the first release: the old name and the current one.
 const RENAMED: [(&str, &str); 10] = [
     ("missing", "on_missing"),
     ("leaving", "oldest_bucket"),

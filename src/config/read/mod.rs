@@ -1,8 +1,7 @@
-//! Reads `gateway.toml` into its mirror; every mistake is collected, and what can be read is.
+//! Reads `gateway.toml` into its mirror: collects every mistake, and keeps everything that can be read.
 //!
-//! Which keys there are and what they take is the business of `options`, what belongs together that
-//! of `compile`: here a file is judged one value at a time. A key that is absent or wrong has its
-//! default; one that is wrong is reported.
+//! A file is judged one value at a time here: `options` knows which keys there are and what they take, and `compile`
+//! checks what they mean together. A key that is absent or wrong gets its default; a wrong one is also reported.
 
 mod form;
 mod free_keys;
@@ -41,10 +40,10 @@ use source::FileSource;
 use syntax::NAMED;
 use table::Reader;
 
-/// Reads a file and those that it includes; `env` looks its variables up.
+/// Reads a file and those that it includes; `env` looks up its variables.
 ///
-/// If the report is not empty the mirror lacks what was wrong, and is good for finding further
-/// mistakes only. Places of included files are counted on from the end of the one before.
+/// If the report is not empty, the mirror lacks what was wrong, and is good only for finding further mistakes. Places
+/// in an included file are counted on from the end of the file before it.
 pub fn read(config: &ConfigText<'_>, env: &Env<'_>) -> (File, Report, Vec<IncludedFile>) {
     let (mut report, main) = (Report::default(), config.text);
     let (sound, mut lost) = syntax::sound_part(main, &mut report);
@@ -60,7 +59,7 @@ pub fn read(config: &ConfigText<'_>, env: &Env<'_>) -> (File, Report, Vec<Includ
     let patterns = patterns(tree.get_ref(), source, &mut report);
     let included = include::files(config, &patterns, &mut report);
     if report.count() > before {
-        // What is not found may stand in a file that was not read.
+        // A table that is not found may be in a file that was not read.
         lost.headers.extend(NAMED);
     }
     let parts = merge::parts(&included, &mut report, &mut lost);
@@ -91,8 +90,8 @@ pub fn read(config: &ConfigText<'_>, env: &Env<'_>) -> (File, Report, Vec<Includ
     (File { lost, ..file }, report, included)
 }
 
-/// Reads `include`, which must be known before the rest is read. What is wrong with it is said once more then, in
-/// the same words.
+/// Reads `include`, which must be known before all other keys. It is read again with those; its mistakes are the same
+/// then, so each is shown once.
 fn patterns(
     top: &DeTable<'_>,
     source: FileSource<'_>,
@@ -114,7 +113,7 @@ fn patterns(
     list.unwrap_or_default()
 }
 
-/// Notes the tables that stand under a name which is nearly right, and names that have no table.
+/// Notes the kinds of tables that are misspelled or have a value that is not a table, and the names under them.
 fn lose_unnamed(top: &DeTable<'_>, lost: &mut UnreadParts) {
     for (key, node) in top {
         let (key, value) = (key.get_ref().as_ref(), node.get_ref());
@@ -142,7 +141,7 @@ fn lose_unnamed(top: &DeTable<'_>, lost: &mut UnreadParts) {
     }
 }
 
-/// Gives a store the credentials of its URL where it has none of its own.
+/// Takes the store's username and password from its URL, unless keys of their own set them.
 fn credentials(mut table: Table<RawStore>) -> Table<RawStore> {
     let store = &mut table.value;
     if let StoreUrl::Redis(url) = &store.url {

@@ -1,21 +1,21 @@
-//! Lines that are written in another language than TOML: one report for all that stand together.
+//! Recognises lines in other languages than TOML; adjacent ones make a single mistake.
 
 use std::ops::Range;
 
-/// Lines of another language.
+/// Adjacent lines in another language.
 pub(super) struct OtherLines {
-    /// All of them.
+    /// Bytes of all these lines.
     pub(super) span: Range<usize>,
-    /// What of the first one is shown.
+    /// Bytes of the first line that the report points at.
     pub(super) shown: Range<usize>,
     pub(super) message: &'static str,
     pub(super) expected: &'static str,
     pub(super) hint: Option<String>,
-    /// Whether tables may stand in them.
+    /// Whether the lines may define tables.
     pub(super) may_have_tables: bool,
 }
 
-/// How a line is written that is not TOML.
+/// Syntax of a line that is not TOML.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LineKind {
     /// `key: value`
@@ -32,7 +32,7 @@ enum LineKind {
     Comment,
 }
 
-/// Returns the lines from the one at `offset` that are written in another language, if that one is.
+/// Returns the lines in another language that begin with the line at `offset`, or `None` if that line is not in one.
 /// `redacted` is the text without its secrets.
 pub(super) fn at(text: &str, redacted: &str, offset: usize) -> Option<OtherLines> {
     let start = text[..offset].rfind('\n').map_or(0, |newline| newline + 1);
@@ -46,7 +46,7 @@ pub(super) fn at(text: &str, redacted: &str, offset: usize) -> Option<OtherLines
         }
         match kind(line) {
             Some(LineKind::Comment) if first != LineKind::Comment => {}
-            // A comment is a mistake by itself.
+            // If the first line is a comment, it is reported alone.
             Some(kind) if kinds.is_empty() || first != LineKind::Comment => kinds.push(kind),
             _ => break,
         }
@@ -102,7 +102,7 @@ pub(super) fn at(text: &str, redacted: &str, offset: usize) -> Option<OtherLines
     })
 }
 
-/// `key: value` for `key = value`.
+/// Describes lines that have `key: value` in place of `key = value`.
 fn colon(span: Range<usize>, shown: Range<usize>, line: &str, count: usize) -> OtherLines {
     let at = line.find(':').unwrap_or_default();
     let (key, value) = (line[..at].trim(), line[at + 1..].trim());
@@ -169,7 +169,7 @@ fn kind(line: &str) -> Option<LineKind> {
         }
     }
     if text == "}" || text.ends_with(';') || text.ends_with('{') || text.ends_with("; }") {
-        // `key = "value";` is TOML but for its end.
+        // `key = "value";` is TOML except for its end.
         return (!before_value.contains(['"', '\'']) && !is_pair(text)).then_some(LineKind::Braces);
     }
     let mut words = text.split_whitespace();

@@ -1,8 +1,8 @@
 //! What other proxies and libraries call the keys and tables of the file, and how to write them here.
 //!
-//! A line of the table has the titles of tables, the names of a key in them, and the hint.
+//! Each line of `other_names.txt` has the titles of tables, other names of a key in them, and a hint.
 
-/// Returns how to write, in the table with this title, what a key means elsewhere.
+/// Returns how to write `key`, if that is the name that other products give a key of the table with this title.
 pub(super) fn hint(title: &str, key: &str) -> Option<&'static str> {
     let key = key.to_ascii_lowercase().replace('-', "_");
     let mut lines = lines().filter(|line| line.titles.split("; ").any(|one| one == title));
@@ -10,7 +10,7 @@ pub(super) fn hint(title: &str, key: &str) -> Option<&'static str> {
     found.map(|line| line.hint)
 }
 
-/// A line of the table.
+/// A line of `other_names.txt`.
 struct OtherName {
     titles: &'static str,
     names: &'static str,

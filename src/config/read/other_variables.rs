@@ -1,7 +1,7 @@
-//! Variables as shells, templates and other proxies write them, which here are characters of a string.
+//! Recognises variables as shells, templates and other proxies write them, which are plain text here.
 
-/// Whether a string looks like a variable of the environment that is not written `${NAME}`. Of a secret only
-/// all of it can be one: its characters are as they may be.
+/// Whether a string contains what looks like a variable of the environment but is not written `${NAME}`. A secret must
+/// look like one as a whole, because any characters may be part of it.
 pub(super) fn has_one(text: &str, is_secret: bool) -> bool {
     if text.contains("${") {
         return false;
@@ -32,7 +32,7 @@ pub(super) fn has_one(text: &str, is_secret: bool) -> bool {
     is_whole || (!is_secret && has_part())
 }
 
-/// How variables are written.
+/// Hint that says how variables are written.
 pub(super) const HINT: &str = "a variable of the environment is written `${NAME}`";
 
 #[cfg(test)]

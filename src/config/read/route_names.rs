@@ -1,4 +1,4 @@
-//! What routes are called in log, metrics and the report of a reload.
+//! Names of routes in the log, in metrics and in the report of a reload.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::config::display;
 use crate::config::file::{RawRoute, Table};
 
-/// Names each route that has no name of its own by what it matches, no two the same.
+/// Names each route that has no name of its own by what it matches, and makes all names different.
 pub(super) fn named(mut routes: Vec<Table<RawRoute>>) -> Vec<Table<RawRoute>> {
     for route in &mut routes {
         let own = route.value.name.as_ref().map(|name| name.value.clone());
@@ -17,8 +17,8 @@ pub(super) fn named(mut routes: Vec<Table<RawRoute>>) -> Vec<Table<RawRoute>> {
     routes
 }
 
-/// Names a route in log and metrics: methods, host and path as the file has them, but for control
-/// characters, which an expression may have.
+/// Returns the name of a route that has none of its own: its methods, host and path as written in the file, and the
+/// names of its headers. Control characters, which a regular expression may contain, are escaped.
 fn name(route: &RawRoute) -> String {
     let mut name = String::new();
     let methods: Vec<&str> = route.methods.iter().map(|at| at.value.as_str()).collect();
@@ -35,7 +35,7 @@ fn name(route: &RawRoute) -> String {
             }
         }
     }
-    // A header's value can be a secret and stays out of labels.
+    // The value of a header can be a secret, so it stays out of labels.
     if !route.headers.is_empty() {
         let names = route.headers.iter().map(|(name, _)| name.to_string());
         let _ = write!(name, " {}", display::list(names));
@@ -43,7 +43,7 @@ fn name(route: &RawRoute) -> String {
     name
 }
 
-/// Tells routes apart that differ only in what a name leaves out: `/a [x-version] #2`.
+/// Numbers routes that differ only in what their names leave out: `/a [x-version] #2`.
 fn number_equal_names(routes: &mut [Table<RawRoute>]) {
     let mut taken: HashSet<Arc<str>> = HashSet::with_capacity(routes.len() + RESERVED.len());
     taken.extend(RESERVED.map(Arc::from));
@@ -60,5 +60,5 @@ fn number_equal_names(routes: &mut [Table<RawRoute>]) {
     }
 }
 
-/// What metrics call requests without a route, and the routes that share a histogram.
+/// Labels of metrics for requests without a route, and for the routes that share a histogram.
 const RESERVED: [&str; 2] = ["none", "other"];

@@ -1,4 +1,4 @@
-//! The words for what is wrong with a text of the file.
+//! Reports what is wrong with a text of the file.
 
 use std::ops::Range;
 
@@ -6,10 +6,10 @@ use crate::config::report::Report;
 use crate::config::secrets::redacted;
 use crate::config::value::ValueError;
 
-/// Says what is wrong with a text of the file that holds no variables.
+/// Reports what is wrong with a text of the file, which must not contain the values of variables.
 ///
-/// A password in it is overwritten before the text becomes part of the sentence, and a hint, which
-/// may repeat the text, is left out then.
+/// If the text contains passwords, these are overwritten before it becomes part of the message, and the hint, which may
+/// repeat the text, is left out.
 pub(in crate::config) fn say(
     report: &mut Report,
     wrong: ValueError,

@@ -1,4 +1,4 @@
-//! One value of the parsed file on its way to what its key wants.
+//! Turns a value of the parsed file into what its key takes.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -15,23 +15,23 @@ use crate::config::secrets::{redacted, without_defaults};
 use crate::config::text::MissingValues;
 use crate::config::value::ValueError;
 
-/// A value that one key wants.
+/// A value of the parsed file, before it is read.
 pub struct Scalar<'t, 'r> {
-    /// What messages call it: `` `quota` ``, or an item of it.
+    /// Name of the value in messages: `` `quota` ``, or an item of it.
     pub(super) subject: String,
     pub(super) node: &'t toml::Spanned<DeValue<'t>>,
     pub(super) source: FileSource<'t>,
     pub(super) report: &'r mut Report,
-    /// The list in a variable that it is an item of, if it is one.
+    /// Where the value comes from, if it is an item of a list that a variable stands for.
     pub(super) of_list: Option<ListItem<'t>>,
 }
 
 /// An item of the list that a variable stands for.
 #[derive(Clone, Copy)]
 pub(super) struct ListItem<'t> {
-    /// The variable, as the file writes it.
+    /// The variable, as written in the file.
     pub(super) written: &'t str,
-    /// Which item it is, from 1; none: the only one.
+    /// Number of the item, from 1; `None` if it is the only one.
     pub(super) number: Option<usize>,
 }
 
@@ -52,39 +52,39 @@ fn parsed<T>(
     value.filter(|_| is_right)
 }
 
-/// How a list may be written that has one item.
+/// How a list with a single item may be written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum OneItem {
-    /// In a list.
+    /// As a list.
     InList,
-    /// In a list, or without one.
+    /// As a list, or as the item alone.
     Plain,
-    /// In a list; it is a table.
+    /// As a list; the item is a table.
     Table,
 }
 
 impl<'t> Scalar<'t, '_> {
-    /// Returns where it stands.
+    /// Returns the value's place in the text.
     pub fn span(&self) -> Range<usize> {
         self.node.span()
     }
 
-    /// Whether it is a list.
+    /// Whether the value is a list.
     pub fn is_list(&self) -> bool {
         matches!(self.node.get_ref(), DeValue::Array(_))
     }
 
-    /// Whether it is a table.
+    /// Whether the value is a table.
     pub fn is_table(&self) -> bool {
         self.node.get_ref().is_table()
     }
 
-    /// Reads a value of this form, whose text parses itself.
+    /// Reads the value in this form; `parse` parses its text.
     pub fn read<T>(self, form: &Form, parse: impl Fn(&str) -> Result<T, ValueError>) -> Option<T> {
         parsed(parse, |parse| self.take(form, parse))
     }
 
-    /// Reads a value in which a variable of another language means what it says.
+    /// Reads the value as `read` does, but without a warning if it looks like a variable of another language.
     pub(super) fn read_as_it_stands<T>(
         self,
         form: &Form,
@@ -93,7 +93,7 @@ impl<'t> Scalar<'t, '_> {
         parsed(parse, |parse| self.take_as_it_stands(form, parse))
     }
 
-    /// Reads a value, which `parse` keeps; says whether it is right.
+    /// Reads the value, which `parse` keeps; returns whether it is right.
     fn take(mut self, form: &Form, parse: Parse<'_>) -> bool {
         self.warn_other_variable(form, parse);
         self.take_as_it_stands(form, parse)
@@ -158,7 +158,7 @@ impl<'t> Scalar<'t, '_> {
         }
     }
 
-    /// Reads a string; if files stand in it, `remember` keeps how to read them again.
+    /// Reads a string; if it has `${file:…}` variables, `remember` adds to the value how to read them again.
     pub fn read_with_files<T>(
         self,
         form: &Form,
@@ -176,7 +176,7 @@ impl<'t> Scalar<'t, '_> {
         })
     }
 
-    /// Reads a string that a later stage judges.
+    /// Reads a string that a later stage checks.
     pub fn free_text(self, example: &'static str) -> Option<String> {
         if let DeValue::String(written) = self.node.get_ref()
             && (self.of_list.is_some() || has_variable(written))
@@ -200,19 +200,19 @@ impl<'t> Scalar<'t, '_> {
         }
     }
 
-    /// Says that it has another type than the `wanted` one.
+    /// Reports that the value does not have the `wanted` type.
     pub fn mistyped(&mut self, wanted: &str, expected: String) -> &mut Mistake {
         let is = type_name(self.node.get_ref());
         let message = format!("{} must be {wanted}, not {is}", self.subject);
         (self.report).mistake(&self.node.span(), message, expected)
     }
 
-    /// Returns the value as the file writes it.
+    /// Returns the value as written in the file.
     pub(super) fn raw(&self) -> &'t str {
         self.source.text.get(self.span()).unwrap_or_default()
     }
 
-    /// Says of a value that is taken as it stands that it looks like a variable, without the value.
+    /// Warns, without showing the value, if it looks like a variable of another language but is valid as it is.
     fn warn_other_variable(&mut self, form: &Form, parse: Parse<'_>) {
         if let DeValue::String(written) = self.node.get_ref()
             && self.of_list.is_none()
@@ -227,14 +227,15 @@ impl<'t> Scalar<'t, '_> {
         }
     }
 
-    /// Notes the file that a value names.
+    /// Notes the file that the value names.
     fn note_file(&mut self, form: &Form, text: &str) {
         if matches!(form, Form::File(_)) {
             self.report.paths_mut().add_file(text);
         }
     }
 
-    /// Replaces the variables of a string; none if one stands for nothing, which is said or assumed to be there.
+    /// Replaces the variables of a string. Returns `None` if one cannot be expanded, after that was reported or, if
+    /// missing values are assumed to exist, noted; a secret gets a placeholder then.
     fn expand(&mut self, written: &'t Cow<'t, str>, is_secret: bool) -> Option<Cow<'t, str>> {
         let mut padded = Vec::new();
         self.note_secret_files(written);
@@ -268,11 +269,11 @@ impl<'t> Scalar<'t, '_> {
         }
     }
 
-    /// Says which variables stand for nothing, but for those that are assumed to be there.
+    /// Reports the variables that cannot be expanded, except those that are assumed to exist.
     pub(super) fn undefined(&mut self, undefined: Vec<Undefined<'t>>) {
         let span = self.span();
         for (variable, wrong) in undefined {
-            // The place is the variable's own unless the string spells it with escapes.
+            // The place is that of the variable itself, unless the string writes it with escapes.
             let at = match self.raw().find(variable) {
                 Some(at) => span.start + at..span.start + at + variable.len(),
                 None => span.clone(),
@@ -290,13 +291,13 @@ impl<'t> Scalar<'t, '_> {
         undefined.iter().all(|(_, wrong)| self.is_given(wrong))
     }
 
-    /// Whether what is wrong is that something is not there, and such things are assumed to be there.
+    /// Whether the mistake is only that something is missing, and missing values are assumed to exist.
     fn is_given(&self, wrong: &ValueError) -> bool {
         wrong.is_missing && self.source.missing == MissingValues::AreGiven
     }
 
-    /// Returns whether a value is right. If not, says what is wrong with what the file has, and never shows what a
-    /// variable stands for.
+    /// Returns whether a value is right. If not, reports the mistake with the value as written in the file, never with
+    /// what a variable stands for.
     fn checked(&mut self, written: &str, text: &str, parsed: Result<(), ValueError>) -> bool {
         let Err(mut wrong) = parsed else {
             return true;
@@ -319,7 +320,7 @@ impl<'t> Scalar<'t, '_> {
         false
     }
 
-    /// Says what is wrong with an item of the list that a variable stands for, and never what it is.
+    /// Reports what is wrong with an item of the list that a variable stands for, without showing the item.
     fn wrong_item(
         &mut self,
         ListItem { written, number }: ListItem<'_>,
@@ -344,7 +345,7 @@ impl<'t> Scalar<'t, '_> {
     }
 }
 
-/// Names a value's type as people do.
+/// Returns what messages call the type of a value.
 fn type_name(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::String(_) => "a string",
@@ -371,9 +372,9 @@ fn decimal(integer: &DeInteger<'_>) -> String {
     number.map_or_else(|_| integer.to_string(), |number| number.to_string())
 }
 
-/// What stands for a secret that is assumed to be there: no check of a secret minds it.
+/// Placeholder for a secret that is assumed to exist; it passes every check of secrets.
 const GIVEN_SECRET: &str = "a-secret-that-is-assumed-to-be-there";
-/// What is said instead of a value.
+/// Hint for a mistake in the value of a variable.
 const NOT_SHOWN: &str = "the values of variables are not shown";
-/// What is said of an item that is written as in the file.
+/// Hint for an item in a variable that is written as in a TOML list.
 const BARE_ITEMS: &str = "in a variable, items stand without brackets and quotes: `a,b`";

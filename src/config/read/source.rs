@@ -1,16 +1,16 @@
-//! What is read.
+//! The text to read, and what is needed to read it.
 
 use super::variables::Env;
 use crate::config::options::TableDoc;
 use crate::config::text::MissingValues;
 
-/// The file's text, and what its variables stand for.
+/// The text of the file, and what is needed to read its values.
 #[derive(Clone, Copy)]
 pub(super) struct FileSource<'t> {
     pub(super) text: &'t str,
     pub(super) env: &'t Env<'t>,
-    /// What is known of every table, which says where a misplaced key belongs.
+    /// Docs of all tables, to say where a misplaced key belongs.
     pub(super) tables: &'t [&'static TableDoc],
-    /// What becomes of values that are not there.
+    /// How missing values are treated.
     pub(super) missing: MissingValues,
 }

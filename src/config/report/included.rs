@@ -1,4 +1,4 @@
-//! Mistakes of a configuration that is several files: whose each one is.
+//! Mistakes of a configuration that consists of several files: finds the file of each mistake.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use crate::config::secrets::overwritten;
 /// A file that the configuration includes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IncludedFile {
-    /// Its path.
+    /// Path of the file.
     pub name: String,
-    /// What is in it.
+    /// Text of the file.
     pub text: String,
-    /// Where it begins: its places are counted on from those of the files before.
+    /// Offset at which the file begins: its places are counted on from those of the files before it.
     pub start: usize,
 }
 
 impl Report {
-    /// Adds what was found in a file whose places are counted from `start` on.
+    /// Adds the mistakes of an included file, and counts their places from `start` on.
     pub(in crate::config) fn absorb_part(&mut self, part: Self, start: usize) {
         self.mistakes
             .extend(part.mistakes.into_iter().map(|mistake| {
@@ -28,7 +28,7 @@ impl Report {
             }));
     }
 
-    /// Says of each place in which of the files it is, and where there.
+    /// Replaces each place by the file that it is in and the place within that file.
     pub(in crate::config) fn assign(&mut self, included: &[IncludedFile]) {
         if self.is_empty() || included.is_empty() {
             return;

@@ -1,8 +1,8 @@
-//! Where the lines of a text begin, and which places of it overlap.
+//! Finds the lines of places in a text, and places that overlap.
 
 use std::ops::Range;
 
-/// A text and where its lines begin, so that thousands of places are found in it.
+/// A text with the offsets of its lines, so that thousands of places in it are found quickly.
 pub(super) struct Lines<'t> {
     pub(super) text: &'t str,
     starts: Vec<usize>,
@@ -20,7 +20,7 @@ impl<'t> Lines<'t> {
         self.starts.partition_point(|start| *start <= offset) - 1
     }
 
-    /// Returns line and column, both from 1, the column in characters.
+    /// Returns the line and the column of an offset, both from 1, the column in characters.
     pub(super) fn place(&self, offset: usize) -> (usize, usize) {
         let offset = self.text.floor_char_boundary(offset);
         let line = self.index(offset);
@@ -28,7 +28,7 @@ impl<'t> Lines<'t> {
         (line + 1, before.chars().count() + 1)
     }
 
-    /// Returns the number of the line where `span` begins, and the bytes of all its lines.
+    /// Returns the number of the line where `span` begins, and the bytes of all lines that `span` touches.
     pub(super) fn around(&self, span: &Range<usize>) -> (usize, Range<usize>) {
         let first = self.index(span.start);
         let after = self.starts.get(self.index(span.end) + 1);
@@ -37,11 +37,11 @@ impl<'t> Lines<'t> {
     }
 }
 
-/// Places of a file, ready to be asked which of them others overlap.
+/// Places of a file, sorted so that one which overlaps a given place is found quickly.
 pub(super) struct Places {
-    /// By start, then end.
+    /// Start and end of each place, sorted.
     sorted: Vec<(usize, usize)>,
-    /// The furthest end up to each of them.
+    /// For each place, the furthest end of it and of those before it.
     ends: Vec<usize>,
 }
 
@@ -58,7 +58,7 @@ impl Places {
         Self { sorted, ends }
     }
 
-    /// Says whether one of the places overlaps `span`, or is the same, as two empty ones can be.
+    /// Whether one of the places overlaps `span` or equals it; empty places can only be equal.
     pub(super) fn touch(&self, span: &Range<usize>) -> bool {
         let before = self.sorted.partition_point(|(start, _)| *start < span.end);
         let overlaps = before > 0 && self.ends[before - 1] > span.start;

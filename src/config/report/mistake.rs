@@ -8,40 +8,41 @@ use super::controls::{printable, showable};
 /// One mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// The file that it is in; none: the configuration.
+    /// File that the mistake is in, or `None` for the configuration.
     pub file: Option<Arc<OtherFile>>,
-    /// Bytes of the file it points at.
+    /// Bytes of the file that the mistake points at.
     pub span: Range<usize>,
-    /// What is wrong, in a sentence without its full stop.
+    /// What is wrong, as a sentence without its full stop.
     pub message: String,
     /// What was expected there, as a noun; the label at the caret says "expected …". May be empty.
     pub expected: String,
-    /// How to mend it.
+    /// How to mend the mistake.
     pub hint: Option<String>,
-    /// Where the first one stands, if two are one too many.
+    /// Place where the same thing is given first, if the mistake is that it is given twice.
     pub first: Option<Place>,
 }
 
 /// Another file that the configuration names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherFile {
-    /// Its name, without control characters.
+    /// Name of the file, without control characters.
     pub name: String,
-    /// What is in it, as far as it may be shown, each byte in its place.
+    /// Text of the file, as far as it may be shown, with each byte at its place.
     pub text: String,
 }
 
 /// A place in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The file; none: the configuration.
+    /// File of the place, or `None` for the configuration.
     pub file: Option<Arc<OtherFile>>,
-    /// Bytes of the file.
+    /// Byte range in the file.
     pub span: Range<usize>,
 }
 
 impl OtherFile {
-    /// Makes one of a text without secrets. Its name may be one that was found on disk.
+    /// Makes a file of a text without secrets. Control characters in its name, which may come from the disk, are
+    /// replaced.
     pub fn new(name: &str, text: &str) -> Arc<Self> {
         Arc::new(Self {
             name: printable(name),
@@ -51,7 +52,7 @@ impl OtherFile {
 }
 
 impl Mistake {
-    /// Says where the first one stands of two that are one too many.
+    /// Adds the place where the same thing is given first.
     pub fn first(&mut self, first: Place) -> &mut Self {
         self.first = Some(first);
         self
@@ -67,17 +68,17 @@ impl Mistake {
         format!("{}{expected}{}", self.message, hint.unwrap_or_default())
     }
 
-    /// Returns the file that the first one is in, if two are one too many.
+    /// Returns the file in which the same thing is given first, if the mistake is that it is given twice.
     pub(super) fn first_file(&self) -> Option<&Option<Arc<OtherFile>>> {
         self.first.as_ref().map(|first| &first.file)
     }
 
-    /// Says how to mend it.
+    /// Adds a hint that says how to mend the mistake.
     pub fn hint(&mut self, hint: impl Into<String>) -> &mut Self {
         self.maybe_hint(Some(hint.into()))
     }
 
-    /// Says how to mend it, if anybody knows.
+    /// Sets the hint that says how to mend the mistake, if there is one.
     pub fn maybe_hint(&mut self, hint: Option<String>) -> &mut Self {
         self.hint = hint;
         self

@@ -1,4 +1,4 @@
-//! How mistakes are shown: at a terminal with their line and a caret, in a log on a line of their own.
+//! Shows mistakes: at a terminal with their line and a caret, in a log on one line each.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use super::controls::printable;
 use super::lines::Lines;
 use super::mistake::{Mistake, OtherFile};
 
-/// A name and the lines of each file that has mistakes.
+/// Name and lines of each file that has mistakes.
 pub(super) struct ShownLines<'t> {
     configuration: (&'t str, Lines<'t>),
     others: Vec<(&'t Arc<OtherFile>, Lines<'t>)>,
@@ -69,7 +69,7 @@ impl<'t> ShownLines<'t> {
             "" => None,
             expected => Some(format!("expected {}", printable(expected))),
         };
-        // The renderer reads all of its source, so it is given no more than what it shows.
+        // The renderer reads its whole source, so it is given only the lines that it shows.
         let span = clamp(lines.text, &mistake.span);
         let (number, around) = lines.around(&span);
         let caret = AnnotationKind::Primary
@@ -91,7 +91,7 @@ impl<'t> ShownLines<'t> {
         renderer.render(&[group])
     }
 
-    /// Says where the first of the two stands that are one too many.
+    /// Says where the same thing is given first, if the mistake is that it is given twice.
     fn first(&self, mistake: &Mistake) -> Option<String> {
         let first = mistake.first.as_ref()?;
         let (name, lines) = self.file(first.file.as_ref());
@@ -100,7 +100,7 @@ impl<'t> ShownLines<'t> {
     }
 }
 
-/// Brings a span onto the text's character boundaries.
+/// Widens a span to the text's character boundaries.
 fn clamp(text: &str, span: &Range<usize>) -> Range<usize> {
     let start = text.floor_char_boundary(span.start);
     start..text.ceil_char_boundary(span.end).max(start)

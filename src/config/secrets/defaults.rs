@@ -1,10 +1,10 @@
-//! The defaults of variables: `${PASSWORD:-default}` has a secret in the file itself.
+//! Hides the defaults of variables: `${PASSWORD:-default}` has a secret in the file itself.
 
 use std::borrow::Cow;
 
 use crate::config::pieces::only_variable;
 
-/// Returns a text in which variables have their names alone: `${PASSWORD…}`. The paths of files stay.
+/// Returns a text in which only the names of variables are left: `${PASSWORD…}`. Paths of files are kept.
 pub(in crate::config) fn without_defaults(text: &str) -> Cow<'_, str> {
     let (mut shown, mut rest) = (String::new(), text);
     while let Some(start) = rest.find(START) {
@@ -24,7 +24,7 @@ pub(in crate::config) fn without_defaults(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown + rest)
 }
 
-/// Whether a text is one variable, which has no default.
+/// Whether a text is a single variable, without a default.
 pub(super) fn is_variable(text: &str) -> bool {
     only_variable(text).is_some() && without_defaults(text) == text
 }

@@ -1,12 +1,12 @@
-//! Which keys have secrets for values: also those that are misspelled, or that other products have.
+//! Recognises keys whose values are secrets, including misspelled ones and those of other products.
 
 use super::defaults::is_variable;
 
-/// Returns where the secret begins that a key of this line has for a value. The line may be no TOML.
+/// Returns the offset at which the secret value of a key on this line begins. The line need not be TOML.
 pub(super) fn secret_value(line: &str) -> Option<usize> {
     let marks = line.match_indices(['=', ':']);
     let assigned = marks.map(|(at, mark)| (at, at + mark.len()));
-    // Within a value stand addresses, too: `"auth:443"`.
+    // Values contain addresses, too, whose colon assigns nothing: `"auth:443"`.
     let assigned = assigned.filter(|(at, value)| {
         line[*at..].starts_with('=') || line[*value..].chars().next().is_none_or(ends_key)
     });
@@ -23,7 +23,7 @@ fn last_key(text: &str) -> &str {
     &text[text.trim_end_matches(is_of_key).len()..]
 }
 
-/// Returns where the word ends that a line begins with, if a value may follow it at once: `requirepass VALUE`.
+/// Returns the end of the first word of a line, if a value may follow it directly: `requirepass VALUE`.
 fn first_word_end(line: &str) -> Option<usize> {
     let word = line.trim_start();
     let behind = word.trim_start_matches(is_of_key);
@@ -39,7 +39,7 @@ pub(super) fn is_of_key(c: char) -> bool {
     c.is_alphanumeric() || "_-".contains(c)
 }
 
-/// Whether a value is none, a variable's, or a number of tokens.
+/// Whether a value is missing, a variable, or a number of tokens, and so not a secret.
 fn is_public(key: &str, value: &str) -> bool {
     let value = value.trim_start();
     if !value.starts_with(['"', '\'', '$']) {
@@ -57,7 +57,7 @@ fn is_count(key: &str, value: &str) -> bool {
     is_number && key.contains("token") && !key.ends_with("token")
 }
 
-/// Whether the values of this key are secrets, if it is a key at all.
+/// Whether the values of a key are secrets, if it is a key at all.
 fn is_secret_key(key: &str) -> bool {
     if key.len() > KEY_LEN_MAX {
         return false;
@@ -75,10 +75,10 @@ fn is_secret_key(key: &str) -> bool {
         || key.split(['_', '-']).chain([letters.as_str()]).any(is_near)
 }
 
-/// Keys of secrets, without `_` and `-`.
+/// Names of keys with secret values, without `_` and `-`.
 const WHOLE: [&str; 6] = ["auth", "creds", "pass", "pswd", "pw", "pwd"];
 
-/// What makes a key one of a secret wherever it stands in the key, without `_` and `-`.
+/// Parts of names that mark a key with secret values, without `_` and `-`.
 const PARTS: [&str; 15] = [
     "apikey",
     "authorization",
@@ -97,7 +97,7 @@ const PARTS: [&str; 15] = [
     "token",
 ];
 
-/// What may be a word of such a key, and how many letters may be wrong in it.
+/// Words of names that mark a key with secret values, and how many letters of each may be wrong.
 const WORDS: [(&str, usize); 4] = [
     ("keysecret", 2),
     ("password", 2),
@@ -105,7 +105,7 @@ const WORDS: [(&str, usize); 4] = [
     ("token", 1),
 ];
 
-/// Longest key that is looked at, in bytes.
+/// Longest key that is checked, in bytes.
 const KEY_LEN_MAX: usize = 64;
 
 #[cfg(test)]

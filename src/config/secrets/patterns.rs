@@ -1,4 +1,4 @@
-//! The patterns of overrides, which may be clients' keys.
+//! Hides clients' keys in the patterns of overrides.
 
 use std::net::IpAddr;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use ipnet::IpNet;
 
 use crate::config::value::{BLOCKED, UNLIMITED, part_choice};
 
-/// Returns a pattern as messages quote it: what may be a client's key by its first characters.
+/// Returns a pattern as messages quote it: with only the first characters of what may be a client's key.
 pub(in crate::config) fn quoted(pattern: &str) -> String {
     let mut quoted = pattern.to_owned();
     for secret in secret_parts(pattern).into_iter().rev() {
@@ -16,10 +16,10 @@ pub(in crate::config) fn quoted(pattern: &str) -> String {
     quoted
 }
 
-/// Returns which bytes of a pattern are not to be shown: of each value what follows its first characters.
+/// Returns the bytes of a pattern that must not be shown: of each value, those after its first characters.
 ///
-/// Globs and networks name no client, and addresses are shown of clients, too. Values have commas and `=`
-/// of their own, so a part begins only where the name of one does.
+/// Globs and networks do not name a client, and addresses of clients may be shown. Values may contain commas and `=`,
+/// so a part begins only where the name of a part does.
 pub(in crate::config) fn secret_parts(pattern: &str) -> Vec<Range<usize>> {
     let commas = pattern.match_indices(',').map(|(comma, _)| comma + 1);
     let starts = std::iter::once(0).chain(commas);
@@ -41,14 +41,14 @@ pub(in crate::config) fn secret_parts(pattern: &str) -> Vec<Range<usize>> {
     secrets.flatten().collect()
 }
 
-/// Returns how long the name of a part is that a text begins with, and its `=`.
+/// Returns the length of the name of a part that a text begins with, including its `=`.
 fn name_len(text: &str) -> Option<usize> {
     let (name, _) = text.split_once('=')?;
     let is_one = part_choice(name.trim()).is_ok_and(|choice| choice.0.len() == 1);
     is_one.then_some(name.len() + "=".len())
 }
 
-/// Whether what should be a quota may be a client's key: patterns and quotas can be swapped, or two rows be one.
+/// Whether a text may be a client's key instead of a quota: the columns may be swapped, or two rows joined.
 pub(in crate::config) fn may_be_key(grant: &str) -> bool {
     let is_number = |word: &str| {
         word.bytes()
@@ -63,22 +63,22 @@ pub(in crate::config) fn may_be_key(grant: &str) -> bool {
     !(is_quota || [UNLIMITED, BLOCKED].contains(&grant))
 }
 
-/// Whether a value is an address or a network, or should be one of IPv4.
+/// Whether a value is an address or a network, or probably a mistyped one of IPv4.
 fn is_address(value: &str) -> bool {
     let is_part = |c: char| c.is_ascii_digit() || c == '.' || c == '/';
     let is_nearly = value.contains('.') && value.chars().all(is_part);
     is_nearly || value.parse::<IpAddr>().is_ok() || value.parse::<IpNet>().is_ok()
 }
 
-/// Returns which bytes are not to be shown of a text that may be anything: all but its first characters.
+/// Returns the bytes that must not be shown of a text that may be anything: those after its first characters.
 pub(in crate::config) fn behind_shown(text: &str) -> Range<usize> {
     let shown = text.char_indices().nth(CHARACTERS_SHOWN);
     shown.map_or(text.len(), |(at, _)| at)..text.len()
 }
 
-/// Characters of a client's key that are shown, as in logs.
+/// Number of characters of a client's key that are shown, as in logs.
 const CHARACTERS_SHOWN: usize = 4;
-/// Longest word of a quota that is shown although it is wrong.
+/// Longest word of a mistyped quota that is shown, in bytes.
 const WORD_LEN_MAX: usize = 12;
 
 #[cfg(test)]

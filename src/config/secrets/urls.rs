@@ -1,10 +1,10 @@
-//! The passwords of URLs.
+//! Finds the passwords of URLs.
 
 use std::ops::Range;
 
 use super::keys::is_of_key;
 
-/// Finds the passwords of URLs, or whatever else stands alone before `@`, in their order.
+/// Returns the places of the passwords of URLs, or of the whole text before `@` if it has no colon, in order.
 pub(super) fn credentials(text: &str) -> Vec<Range<usize>> {
     let of_urls = text.match_indices("://").filter_map(|(at, mark)| {
         let start = at + mark.len();
@@ -16,9 +16,9 @@ pub(super) fn credentials(text: &str) -> Vec<Range<usize>> {
         let authority = url.split('/').next()?;
         let user = match authority.rsplit_once('@') {
             Some((user, _)) => user,
-            // A password with a slash in it is a mistake, and is shown as one.
+            // A password with a slash in it is a mistake, but is hidden as well.
             None if authority.contains(':') && url.contains('@') => url.rsplit_once('@')?.0,
-            // The host is forgotten, and what follows is no port.
+            // The host is missing, and the text after the colon is not a port.
             None if is_password(authority.strip_prefix(':')?) => authority,
             None => return None,
         };
@@ -37,12 +37,12 @@ pub(super) fn credentials(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Whether what follows a colon is no port: `:8080` has another meaning elsewhere.
+/// Whether a text after a colon may be a password: a port, as in `:8080`, is none.
 fn is_password(text: &str) -> bool {
     text.parse::<u16>().is_err()
 }
 
-/// Finds the passwords of `user:password@host`, which lacks its scheme or a part of that.
+/// Returns the places of the passwords in `user:password@host` with no scheme, or with a part of one.
 fn credentials_without_scheme(text: &str) -> impl Iterator<Item = Range<usize>> {
     let ends_word = |c: char| c.is_whitespace() || "\"'".contains(c);
     let words = text.split_inclusive(ends_word).scan(0, |end, word| {

@@ -10,7 +10,7 @@ use super::{ValueError, header_after_prefix, word};
 use crate::request::AddressSource;
 use crate::snapshot::ListenAddress;
 
-/// Parses where a listener accepts: an address and a port, or `unix:` and the path of a socket.
+/// Parses the address of a listener: an IP address and a port, or `unix:` and the path of a socket.
 pub fn listen_address(text: &str) -> Result<ListenAddress, ValueError> {
     if let Some(path) = text.strip_prefix("unix:") {
         return socket_path(path).map(ListenAddress::Unix);
@@ -20,7 +20,7 @@ pub fn listen_address(text: &str) -> Result<ListenAddress, ValueError> {
         Err(wrong) => wrong,
     };
     wrong.expected += ", or `unix:PATH`";
-    // Others write `/run/x.sock`, `unix@/run/x.sock` or `unix//run/x.sock|0660`.
+    // Other products write `/run/x.sock`, `unix@/run/x.sock` or `unix//run/x.sock|0660`.
     let is_file = text.starts_with(['/', '.', '@']) || text.starts_with("unix");
     if let Some(slash) = text.find('/').filter(|_| is_file) {
         let path = text[slash..].trim_start_matches('/');
@@ -30,7 +30,7 @@ pub fn listen_address(text: &str) -> Result<ListenAddress, ValueError> {
     Err(wrong)
 }
 
-/// Returns the path of a Unix socket; none if the text names a host. `///PATH`, also with more slashes, is `/PATH`.
+/// Returns the path of a Unix socket, or `None` if the text names a host. `///PATH`, or with more slashes, is `/PATH`.
 pub(super) fn socket_path_of_url(text: &str) -> Option<&str> {
     let Some(path) = text.strip_prefix("//") else {
         return Some(text);
@@ -106,7 +106,7 @@ fn socket_address(text: &str) -> Result<SocketAddr, ValueError> {
     })
 }
 
-/// Parses the admin port's address; none is `off`.
+/// Parses the admin port's address; `off` becomes `None`.
 pub fn admin_address(text: &str) -> Result<Option<SocketAddr>, ValueError> {
     if text == "off" {
         return Ok(None);
@@ -124,14 +124,14 @@ pub fn admin_address(text: &str) -> Result<Option<SocketAddr>, ValueError> {
     Err(wrong)
 }
 
-/// What every address of a listener fits, as JSON Schema has regular expressions.
+/// JSON Schema pattern that every address of a listener matches.
 pub const LISTEN_PATTERN: &str =
     r"^unix:(///|/?[^/@])[^:|?]*$|^([0-9.]+|\[[0-9A-Fa-f:.%]+\]):[0-9]{1,5}$";
-/// What every address of the admin port fits.
+/// JSON Schema pattern that every address of the admin port matches.
 pub const ADMIN_PATTERN: &str = r"^off$|^([0-9.]+|\[[0-9A-Fa-f:.%]+\]):[0-9]{1,5}$";
-/// What every network fits.
+/// JSON Schema pattern that every network matches.
 pub const NETWORK_PATTERN: &str = "^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$";
-/// What every `client_address` fits.
+/// JSON Schema pattern that every `client_address` matches.
 pub const SOURCE_PATTERN: &str = "^(x-forwarded-for|forwarded|peer)$|^header:";
 
 /// Longest path that fits `sockaddr_un` with its NUL.
@@ -170,7 +170,7 @@ pub fn network(text: &str) -> Result<IpNet, ValueError> {
     Err(wrong.hint(hint))
 }
 
-/// Parses where a trusted peer says whose request it forwards.
+/// Parses `client_address`: where a trusted peer names the client whose request it forwards.
 pub fn client_address(text: &str) -> Result<AddressSource, ValueError> {
     if let Some(name) = text.strip_prefix("header:") {
         return header_after_prefix(name).map(AddressSource::Header);

@@ -1,4 +1,4 @@
-//! Sizes in bytes.
+//! Sizes in bytes, shares and percentages.
 
 use super::ValueError;
 use crate::limit::Overshoot;
@@ -38,7 +38,7 @@ pub fn size(text: &str) -> Result<u64, ValueError> {
     }
 }
 
-/// What every size fits, as JSON Schema has regular expressions: units in any case.
+/// JSON Schema pattern that every size matches, with units in any case.
 pub fn size_pattern() -> String {
     let in_any_case = |unit: &str| {
         let letters = unit
@@ -50,12 +50,12 @@ pub fn size_pattern() -> String {
     format!(r"^\s*[0-9]+\s*({})\s*$", units.join("|"))
 }
 
-/// Parses a share such as `0.5`: more than none, and at most all.
+/// Parses a share such as `0.5`: above 0, and at most 1.
 pub fn ratio(text: &str) -> Result<f64, ValueError> {
     share(text, RATIOS, |ratio| ratio > 0.0)
 }
 
-/// Parses a share that may be none.
+/// Parses a share from 0 to 1.
 pub fn ratio_from_0(text: &str) -> Result<f64, ValueError> {
     share(text, RATIOS_FROM_0, |ratio| ratio >= 0.0)
 }
@@ -97,11 +97,11 @@ pub fn threshold(text: &str) -> Result<Threshold, ValueError> {
     threshold.ok_or_else(|| ValueError::new("is out of range", THRESHOLDS))
 }
 
-/// Matches an item of `notify`.
+/// JSON Schema pattern that every item of `notify` matches.
 pub const THRESHOLD_PATTERN: &str = r"^\s*[0-9]+\s*%\s*$";
 const THRESHOLDS: &str = "a percentage from `1%` to `100%`";
 
-/// Matches an `overshoot`.
+/// JSON Schema pattern that every `overshoot` matches.
 pub const OVERSHOOT_PATTERN: &str = r"^\s*[0-9]+([.][0-9]{1,4})?\s*%\s*$";
 const OVERSHOOTS: &str = "a percentage such as `1%`, at most `100%`";
 

@@ -1,4 +1,4 @@
-//! What calendar quotas go by: a time zone, a day, a time of day.
+//! Values that say when calendar quotas begin: a time zone, a day, a time of day.
 
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
@@ -12,22 +12,22 @@ use crate::request::{Choice, Part};
 /// `time_zone`
 #[derive(Clone, Debug)]
 pub struct Zone {
-    /// Its name.
+    /// Name of the zone, such as `Europe/Berlin`.
     pub name: Arc<str>,
-    /// Its clock.
+    /// The zone's offsets from UTC, and when they change.
     pub zone: TimeZone,
-    /// Whose data say so.
+    /// Where the zone's data come from.
     pub source: ZoneSource,
 }
 
-/// Whose data of a time zone are used.
+/// Where the data of a time zone come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneSource {
-    /// UTC needs none.
+    /// Nowhere: UTC needs no data.
     None,
-    /// The system's.
+    /// The system's time zone database.
     System,
-    /// Those that are part of this program.
+    /// The time zone database that is part of this program.
     Program,
 }
 
@@ -41,7 +41,7 @@ impl Default for Zone {
     }
 }
 
-/// The data may differ: then its edges move, and counters are kept.
+/// Compares names only: if the data differ, the edges of windows move, but counters are kept.
 impl PartialEq for Zone {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name
@@ -54,7 +54,7 @@ pub fn zone(text: &str) -> Result<Zone, ValueError> {
         return Ok(Zone::default());
     }
     let system = SYSTEM.as_ref().and_then(|system| {
-        // A reload sees newer data.
+        // The database caches zones; without a reset, a reload would not see newer data.
         system.reset();
         Some((system.get(text).ok()?, ZoneSource::System))
     });
@@ -73,7 +73,7 @@ pub fn zone(text: &str) -> Result<Zone, ValueError> {
     })
 }
 
-/// Reads `15` or `monday`.
+/// Parses an anchor day such as `15` or `monday`.
 pub fn anchor_day(text: &str) -> Result<AnchorDay, ValueError> {
     AnchorDay::parse(text).ok_or_else(|| {
         let expected = "a day of the month from 1 to 31, or a day of the week such as `monday`";
@@ -82,7 +82,7 @@ pub fn anchor_day(text: &str) -> Result<AnchorDay, ValueError> {
     })
 }
 
-/// Reads `06:30`, in minutes.
+/// Parses a time of day such as `06:30`, in minutes since midnight.
 pub fn anchor_time(text: &str) -> Result<u16, ValueError> {
     let number = |text: &str, max: u16| {
         let is_number = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -97,7 +97,7 @@ pub fn anchor_time(text: &str) -> Result<u16, ValueError> {
         .ok_or_else(|| ValueError::new("is not a time of day", "hours and minutes such as `06:30`"))
 }
 
-/// Reads `jwt:CLAIM`.
+/// Parses `jwt:CLAIM`, the claim that names a client's own day.
 pub fn anchor_by(text: &str) -> Result<Choice, ValueError> {
     let choice = part_choice(text)?;
     if choice.0.iter().all(|part| matches!(part, Part::Claim(_))) {
@@ -108,16 +108,16 @@ pub fn anchor_by(text: &str) -> Result<Choice, ValueError> {
     Err(ValueError::new("is not a claim", expected).hint(hint))
 }
 
-/// What every anchor day fits, as JSON Schema has regular expressions.
+/// JSON Schema pattern that every anchor day matches.
 pub fn anchor_day_pattern() -> String {
     let weekdays = AnchorDay::WEEKDAYS.join("|");
     format!("^([1-9]|[12][0-9]|3[01]|{weekdays})$")
 }
 
-/// What every anchor time fits.
+/// JSON Schema pattern that every anchor time matches.
 pub const ANCHOR_TIME_PATTERN: &str = "^([01][0-9]|2[0-3]):[0-5][0-9]$";
 
-/// The system's data of time zones; those in `TZDIR` alone, if that is set.
+/// The system's time zone database; only the one in `TZDIR`, if that is set.
 static SYSTEM: LazyLock<Option<TimeZoneDatabase>> = LazyLock::new(|| {
     let folders = match std::env::var_os("TZDIR") {
         Some(folder) => vec![PathBuf::from(folder)],
@@ -126,7 +126,7 @@ static SYSTEM: LazyLock<Option<TimeZoneDatabase>> = LazyLock::new(|| {
     let mut folders = folders.into_iter().filter(|folder| folder.is_dir());
     folders.find_map(|folder| TimeZoneDatabase::from_dir(folder).ok())
 });
-/// Where systems keep them.
+/// Folders in which systems keep their time zone database.
 const FOLDERS: [&str; 2] = ["/usr/share/zoneinfo", "/etc/zoneinfo"];
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::snapshot::{CostSource, Jitter, StatusRange};
 /// `cost`, as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CostText {
-    /// A number.
+    /// A number of units.
     Units(u64),
     /// `request-header:NAME` or `response-header:NAME`.
     Reported(CostSource, HeaderName),
@@ -21,12 +21,12 @@ pub enum CostText {
     Body(Sum<NumberSource>),
 }
 
-/// What a number may be reported by, as a key takes it.
+/// The sources that a key accepts for a reported number.
 #[derive(Clone, Copy, Debug)]
 pub struct Sources {
-    /// Their words.
+    /// Words that the sources begin with, such as `response-json`.
     pub words: &'static [&'static str],
-    /// What that is called.
+    /// What the key accepts, in words for error messages.
     pub expected: &'static str,
 }
 
@@ -39,7 +39,7 @@ pub enum RefundOn {
     Connect,
     /// `timeout`
     Timeout,
-    /// Members of an answer, any of them.
+    /// Members of an answer's body, each of which means that the answer failed.
     Members(Vec<NumberSource>),
 }
 
@@ -82,7 +82,7 @@ pub fn cost(text: &str) -> Result<CostText, ValueError> {
     Ok(CostText::Reported(source, header_name(name.trim())?))
 }
 
-/// Parses a number of units, or the one source of a term.
+/// Parses a number of units, or a source, which becomes the only term of a sum.
 pub fn amount(text: &str, allowed: Sources) -> Result<Amount<NumberSource>, ValueError> {
     let text = text.trim();
     if is_number(text) {
@@ -91,7 +91,7 @@ pub fn amount(text: &str, allowed: Sources) -> Result<Amount<NumberSource>, Valu
     sources(text, allowed).map(one_term).map(Amount::Reported)
 }
 
-/// Parses where a term is reported: `request-bytes`, or `response-json:/a | /b`, of which the largest counts.
+/// Parses the sources of a term: `request-bytes`, or `response-json:/a | /b`, of which the largest counts.
 pub fn sources(text: &str, allowed: Sources) -> Result<Vec<NumberSource>, ValueError> {
     let wrong = || ValueError::new("is not a source of a cost here", allowed.expected);
     let (word, pointers) = match text.trim().split_once(':') {
@@ -119,7 +119,7 @@ pub fn sources(text: &str, allowed: Sources) -> Result<Vec<NumberSource>, ValueE
     pointers.collect()
 }
 
-/// What every source that is allowed fits, as JSON Schema has regular expressions.
+/// JSON Schema pattern that every allowed source matches.
 pub fn sources_pattern(allowed: Sources) -> String {
     format!(r"^\s*({})\s*(:|$)", allowed.words.join("|"))
 }
@@ -148,7 +148,7 @@ pub fn price_name(text: &str) -> Result<Box<str>, ValueError> {
     super::name(text).map(Box::from)
 }
 
-/// Parses a row of `prices` that is no table.
+/// Parses a row of `prices` that is not a table: the word `dearest`.
 pub fn dearest(text: &str) -> Result<(), ValueError> {
     let wrong = || {
         let expected = "a table such as `{ input = 1.25 }`, or `dearest`";
@@ -197,7 +197,7 @@ pub fn status_range(text: &str) -> Result<StatusRange, ValueError> {
             last: first + 99,
         });
     }
-    // An answer's head has none below 200.
+    // A final answer never has a status below 200.
     let status = text
         .parse::<u16>()
         .ok()
@@ -206,7 +206,7 @@ pub fn status_range(text: &str) -> Result<StatusRange, ValueError> {
     Ok(StatusRange { first, last: first })
 }
 
-/// What every item of `count_status` fits, as JSON Schema has regular expressions.
+/// JSON Schema pattern that every item of `count_status` matches.
 pub const STATUS_PATTERN: &str = "^[2-5]([0-9][0-9]|xx|XX)$";
 
 /// Parses an item of `refund_on`.
@@ -261,40 +261,40 @@ pub fn retry_jitter(text: &str) -> Result<Jitter, ValueError> {
 const COSTS: &str =
     "a number, `request-header:NAME`, `response-header:NAME` or `response-json:POINTER`";
 
-/// What tells a `cost` in a body.
+/// Sources of a `cost` in a body.
 pub const COST_SOURCES: Sources = Sources {
     words: &["response-json"],
     expected: "`response-json:POINTER`",
 };
 
-/// What tells that an answer failed.
+/// Sources that tell that an answer failed.
 const REFUND_SOURCES: Sources = Sources {
     expected: "a status, a class, `connect`, `timeout` or `response-json:POINTER`",
     ..COST_SOURCES
 };
 
-/// What tells a `reserve`.
+/// Sources of a `reserve`.
 pub const RESERVE_SOURCES: Sources = Sources {
     words: &["request-json", "request-bytes"],
     expected: "a number, `request-json:POINTER` or `request-bytes`",
 };
 
-/// What tells the text that chooses prices.
+/// Sources of the text that selects prices.
 pub const PRICED_SOURCES: Sources = Sources {
     words: &["request-json"],
     expected: "`request-json:POINTER`",
 };
 
-/// What tells a `cost_unknown`.
+/// Sources of a `cost_unknown`.
 pub const UNKNOWN_SOURCES: Sources = Sources {
     words: &["request-json", "request-bytes", "response-bytes"],
     expected: "a number, `request-json:POINTER`, `request-bytes` or `response-bytes`",
 };
 
-/// What `times` may be.
+/// What `times` accepts, in words for error messages.
 pub const WEIGHTS: &str = "a number from -1000000000 to 1000000000 with at most 9 decimals";
 
-/// What `or` may be.
+/// What `or` accepts, in words for error messages.
 pub const REPORTED_NUMBERS: &str = "a number that is not negative";
 const JITTER_MAX: Duration = Duration::from_hours(24);
 

@@ -11,9 +11,9 @@ use crate::config::file::RawEndpoint;
 use crate::request::route::HostPattern;
 use crate::snapshot::{Endpoint, Scheme};
 
-/// What every URL of an endpoint fits, as JSON Schema has regular expressions.
+/// JSON Schema pattern that every URL of an endpoint matches.
 pub const URL_PATTERN: &str = "^(https?|h2c)://[^/?#@]+/?$";
-/// What every endpoint without a weight fits.
+/// JSON Schema pattern that every endpoint without a weight matches.
 pub const ENDPOINT_PATTERN: &str =
     "^(https?|h2c)://[^/?#@]+/?$|^builtin:(echo|redirect-https|usage|status/[2-5][0-9][0-9])$";
 
@@ -66,14 +66,14 @@ pub fn endpoint_url(text: &str) -> Result<Endpoint, ValueError> {
 fn origin(scheme: Scheme, text: &str) -> Result<Endpoint, ValueError> {
     let wrong = || ValueError::new("is not an endpoint", ENDPOINTS);
     let authority: Authority = text.parse().map_err(|_| wrong())?;
-    // `Authority` takes a port that is no number for a part of it; `port_u16` tells them apart.
+    // `Authority` accepts a port that is not a number; then `port_u16` returns `None`.
     let after_host = &text[authority.host().len()..];
     let port = match (after_host, authority.port_u16()) {
         ("", _) => scheme.default_port(),
         (_, Some(port @ 1..)) => port,
         _ => return Err(wrong().hint("a port is a number from 1 to 65535")),
     };
-    // `Authority` takes anything in brackets, and escapes and sub-delimiters in names.
+    // `Authority` accepts anything in brackets, and escapes and sub-delimiters in names.
     let host = authority.host();
     if host.contains('*') || HostPattern::parse(host).is_err() {
         return Err(wrong());
@@ -99,7 +99,7 @@ fn origin(scheme: Scheme, text: &str) -> Result<Endpoint, ValueError> {
     })
 }
 
-/// Whether a host is no address, but a resolver could take it for one: `127.1`, `0x7f.1`.
+/// Whether a host is not an address, but a resolver could take it for one: `127.1`, `0x7f.1`.
 fn is_odd_address(host: &str) -> bool {
     let last = host.trim_end_matches('.').rsplit('.').next().unwrap_or("");
     let is_number = last.bytes().all(|byte| byte.is_ascii_digit())
@@ -116,7 +116,7 @@ pub fn server_name(text: &str) -> Result<ServerName<'static>, ValueError> {
         .map_err(|_| ValueError::new("is not the name of a server", expected))
 }
 
-/// Parses what a check asks for: a path and perhaps a query.
+/// Parses the path of health checks, which may have a query.
 pub fn health_path(text: &str) -> Result<PathAndQuery, ValueError> {
     let wrong = || ValueError::new("is not a path", "a path such as `/healthz`");
     if !text.starts_with('/') {
@@ -130,7 +130,7 @@ pub fn health_path(text: &str) -> Result<PathAndQuery, ValueError> {
     text.parse().map_err(|_| wrong())
 }
 
-/// Parses the Host of checks: a name or an address, and perhaps a port.
+/// Parses the Host header of health checks: a name or an address, and perhaps a port.
 pub fn health_host(text: &str) -> Result<HeaderValue, ValueError> {
     let wrong = || ValueError::new("is not a host", "a host such as `api.example.com`");
     let authority: Authority = text.parse().map_err(|_| wrong())?;

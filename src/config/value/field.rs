@@ -4,8 +4,8 @@ use http::{HeaderName, HeaderValue};
 
 use super::{ValueError, header_name};
 
-/// Parses a field that a route may change in answers: none that says where the answer ends, or belongs
-/// to the connection.
+/// Parses the name of a field that a route may change in answers, which must not say where the answer ends
+/// or belong to the connection.
 pub fn answer_field(text: &str) -> Result<HeaderName, ValueError> {
     let name = one_name(text)?;
     let belongs_to_message = [
@@ -26,8 +26,8 @@ pub fn answer_field(text: &str) -> Result<HeaderName, ValueError> {
     Ok(name)
 }
 
-/// Parses a field that a route may change in requests: none that says where the request ends, belongs to
-/// the connection, or is the gateway's word.
+/// Parses the name of a field that a route may change in requests, which must not say where the request ends,
+/// belong to the connection, or be the gateway's own.
 pub fn request_field(text: &str) -> Result<HeaderName, ValueError> {
     let name = one_name(text)?;
     // Some origins read `_` as `-`.
@@ -49,7 +49,7 @@ pub fn request_field(text: &str) -> Result<HeaderName, ValueError> {
     Err(ValueError::new("cannot be changed in requests", ONE_FIELD).hint(hint))
 }
 
-/// Parses a name; `*` may stand in one, but not for others.
+/// Parses the name of one field; refuses `*`, which HTTP allows in names but which is meant as a wildcard.
 fn one_name(text: &str) -> Result<HeaderName, ValueError> {
     if text.contains('*') {
         let wrong = ValueError::new("is not the name of one field", ONE_FIELD);
@@ -58,7 +58,7 @@ fn one_name(text: &str) -> Result<HeaderName, ValueError> {
     header_name(text)
 }
 
-/// Parses the name of a field of the operator's own, which means nothing else.
+/// Parses the name of a field of the operator's own, which must not have another meaning.
 pub fn own_field(text: &str) -> Result<HeaderName, ValueError> {
     let name = answer_field(text)?;
     let means_more = [

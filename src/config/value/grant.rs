@@ -1,21 +1,21 @@
-//! What a policy or an override lets a client do: one of `quota`.
+//! What a policy or an override lets a client do: one item of `quota`.
 
 use super::synonyms::synonym;
 use super::{QuotaText, ValueError, did_you_mean, quota, quota_pattern};
 
-/// What a client may do: one of `quota`.
+/// What a client may do: one item of `quota`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum GrantText {
     /// Spend a quota.
     Quota(QuotaText),
-    /// Everything.
+    /// Send any number of requests.
     #[default]
     Unlimited,
-    /// Nothing.
+    /// Send no request.
     Blocked,
 }
 
-/// Parses one of `quota`: a quota, `unlimited` or `blocked`.
+/// Parses one item of `quota`: a quota, `unlimited` or `blocked`.
 pub fn grant(text: &str) -> Result<GrantText, ValueError> {
     match text {
         UNLIMITED => Ok(GrantText::Unlimited),
@@ -30,13 +30,13 @@ pub fn grant(text: &str) -> Result<GrantText, ValueError> {
     }
 }
 
-/// What each of `quota` fits, as JSON Schema has regular expressions.
+/// JSON Schema pattern that every item of `quota` matches.
 pub fn grant_pattern() -> String {
     format!("{}|^({UNLIMITED}|{BLOCKED})$", quota_pattern())
 }
 
-/// How a grant without a bound is spelled.
+/// Spelling of a grant without a bound.
 pub const UNLIMITED: &str = "unlimited";
 
-/// How a grant of nothing is spelled.
+/// Spelling of a grant of nothing.
 pub const BLOCKED: &str = "blocked";

@@ -1,23 +1,23 @@
-//! What `overrides` say: which clients they are about, and what these may do.
+//! Patterns of `overrides`, which say which clients an override applies to.
 
 use super::{ValueError, did_you_mean, method, nearest, network, one_of, part_choice};
 use crate::config::display;
 use crate::request::{BadPattern, Choice, Part, PartPattern, Partition, Pattern};
 
-/// What chooses the overrides of a policy.
+/// The parts of a request that choose the override of a policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Chooser<'p> {
-    /// The partition, or what `overrides_by` says.
+    /// The policy's partition, or the parts in `overrides_by`.
     pub by: &'p Partition,
-    /// Whether its values are verified tiers, which are shown in clear: no client's key is one.
+    /// Whether the values are verified tiers, which are shown in clear because they are not clients' keys.
     pub are_tiers: bool,
 }
 
 impl Chooser<'_> {
-    /// Parses a pattern: of a partition that is one part, its value; of another one, what it says
-    /// of each part, such as `header:x-api-key=live_*, ip=10.0.0.0/8`.
+    /// Parses a pattern: for a partition of one part, the value alone; for others, a value for each part
+    /// that it names, such as `header:x-api-key=live_*, ip=10.0.0.0/8`.
     ///
-    /// After a comma a part begins only where the name of one follows, and `=`; so values may have both.
+    /// After a comma, a part begins only if the name of a part and `=` follow, so values may contain both.
     pub fn pattern(&self, text: &str) -> Result<Pattern, ValueError> {
         if let [Choice(parts)] = &*self.by.0
             && let [part] = &**parts
@@ -46,7 +46,7 @@ impl Chooser<'_> {
                 ));
             }
             let said = self.part(part, value)?.of_alternative(alternative);
-            // What is left out matches everything, too.
+            // A part that is left out matches everything, too.
             let says_nothing = said.is_everything() && self.by.0[item].0.len() == 1;
             pattern[item] = (!says_nothing).then_some(said);
         }
@@ -73,7 +73,7 @@ impl Chooser<'_> {
         Ok(named)
     }
 
-    /// Finds a part by its name: the item, which of its alternatives, and the part.
+    /// Finds a part by its name; returns the index of its item, the index of its alternative there, and the part.
     fn find(&self, name: &str) -> Result<(usize, usize, &Part), ValueError> {
         let names = || {
             self.by
@@ -141,7 +141,7 @@ fn value_of(named: &str) -> &str {
     named.split_once('=').map_or("", |(_, value)| value)
 }
 
-/// Whether a text reads as a part's name, or nearly.
+/// Whether a text is the name of a part, or nearly.
 fn is_name(text: &str) -> bool {
     match text.split_once(':') {
         Some((kind, name)) => {
@@ -170,7 +170,7 @@ fn bad(bad: BadPattern) -> ValueError {
     }
 }
 
-/// The kinds of parts that have a name of their own.
+/// Kinds of parts that a name follows, as in `header:NAME`.
 const KINDS: [&str; 5] = ["header", "cookie", "query", "path", "jwt"];
 const VALUES: &str = "a value, or a glob with one `*` at its end such as `live_*`";
 
@@ -195,7 +195,7 @@ mod tests {
         .pattern(text)
     }
 
-    /// Spells each item that a pattern says something of, with the alternative.
+    /// Whether a pattern restricts just these items: the alternative, the part and the value of each.
     fn said(pattern: &Pattern, texts: &[(usize, &str, &str)]) -> bool {
         let expected = texts.iter().map(|(alternative, part, text)| {
             let choice = part_choice(part).expect("a part");
@@ -209,7 +209,7 @@ mod tests {
         pattern.iter().filter(|said| said.is_some()).eq(&expected)
     }
 
-    /// A partition, a pattern of it, and what that says: alternative, part, value.
+    /// A partition, a pattern of it, and the items that it restricts: alternative, part, value.
     type Row<'t> = (&'t [&'t str], &'t str, &'t [(usize, &'t str, &'t str)]);
 
     #[test]

@@ -16,7 +16,7 @@ pub fn part_choice(text: &str) -> Result<Choice, ValueError> {
     parts.map(Choice)
 }
 
-/// What every item of `partition` fits, as JSON Schema has regular expressions.
+/// JSON Schema pattern that every item of `partition` matches.
 pub fn part_pattern() -> String {
     let part =
         r"(ip|client-cert|host|method|route|path|(header|cookie|query|jwt|path)\s*:\s*[^\s|][^|]*)";
@@ -37,7 +37,7 @@ fn part(text: &str) -> Result<Part, ValueError> {
         ("route", None) => Ok(Part::Route),
         ("path", None) => Ok(Part::Path),
         ("header", Some(name)) => match header_after_prefix(name)? {
-            // Its spellings are one in `host` alone.
+            // Only `host` takes different spellings of a host for the same.
             HOST => Err(wrong().hint("did you mean `host`?")),
             name => Ok(Part::Header(name)),
         },
@@ -97,7 +97,7 @@ fn part_hint(text: &str, kind: &str, name: Option<&str>) -> Option<String> {
     Some(format!("did you mean `{meant}`?"))
 }
 
-/// Returns what names a client as nginx, HAProxy, Envoy, Caddy, Express and others write it.
+/// Returns the part that a text means to nginx, HAProxy, Envoy, Caddy, Express or others.
 fn part_elsewhere(text: &str) -> Option<String> {
     let name = text.trim_matches(['$', '%', '{', '}', ' ']).to_lowercase();
     let mut words = ELSEWHERE.iter();
@@ -126,7 +126,7 @@ fn part_elsewhere(text: &str) -> Option<String> {
     })
 }
 
-/// Parts, and what others call them.
+/// Parts, and the names that other products have for them.
 const ELSEWHERE: [(&str, &str); 4] = [
     (
         "ip",
@@ -138,7 +138,7 @@ const ELSEWHERE: [(&str, &str); 4] = [
     ("method", "request_method req.method"),
 ];
 
-/// Kinds of parts that have names, and what stands before the name elsewhere.
+/// Kinds of parts that have names, and the prefixes of these names in other products.
 const PREFIXES_ELSEWHERE: [(&str, &str); 3] = [
     (
         "header",
@@ -154,7 +154,7 @@ const PREFIXES_ELSEWHERE: [(&str, &str); 3] = [
     ),
 ];
 
-/// A cookie's name is a token (RFC 6265, section 4.1.1).
+/// Checks a cookie's name, which is a token (RFC 6265, section 4.1.1).
 fn cookie(name: &str) -> Result<Box<str>, ValueError> {
     let is_token = HeaderName::from_bytes(name.as_bytes()).is_ok();
     is_token.then(|| name.into()).ok_or_else(|| {
@@ -165,7 +165,7 @@ fn cookie(name: &str) -> Result<Box<str>, ValueError> {
     })
 }
 
-/// A parameter's name as it is once it is percent-decoded.
+/// Checks the name of a query's parameter, which is written without percent-encoding.
 fn parameter(name: &str) -> Result<Box<str>, ValueError> {
     let is_part = |c: char| c.is_ascii_graphic() && !"&=;%#".contains(c);
     if !name.is_empty() && name.chars().all(is_part) {
@@ -179,7 +179,7 @@ fn parameter(name: &str) -> Result<Box<str>, ValueError> {
     Err(wrong.maybe_hint(is_encoded.then(|| "write it without percent-encoding".to_owned())))
 }
 
-/// A claim's name, which the log shows as it is.
+/// Checks a claim's name, which the log shows as it is.
 fn claim(name: &str) -> Result<Box<str>, ValueError> {
     let is_shown = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
     let wrong = || {

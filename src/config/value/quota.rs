@@ -1,4 +1,4 @@
-//! Quotas: so many per window, or a balance.
+//! Quotas: units per window, units in flight, or a balance.
 
 use super::time::{
     DurationFault, FRACTION_HINT, names, one, span, span_pattern, split_while, unit,
@@ -8,27 +8,27 @@ use crate::clock::Micros;
 use crate::limit::CalendarUnit;
 use crate::limit::quota::COUNT_MAX;
 
-/// `"500 per 2s"`.
+/// A quota as written, such as `"500 per 2s"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuotaText {
-    /// Units per window.
+    /// Units per window, or in flight; the largest count for credits.
     pub limit: u64,
-    /// The window.
+    /// The window, if the quota has one.
     pub span: QuotaSpan,
     /// The window as the operator wrote it, short: `2s`, `10m`, `month`; the suffix of the policy's name in headers.
     pub window_text: String,
 }
 
-/// How long a window is.
+/// What a quota limits units by: a window, a balance, or what is in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QuotaSpan {
-    /// So long, always.
+    /// A window of fixed length.
     Window(Micros),
-    /// As long as a calendar says.
+    /// A window as long as a day, week or month of a calendar.
     Calendar(CalendarUnit),
-    /// It has none: units are a balance.
+    /// No window: units are a balance.
     Credits,
-    /// It has none: requests hold units until they have been answered.
+    /// No window: requests hold units until they have been answered.
     InFlight,
 }
 
@@ -88,7 +88,7 @@ pub fn quota(text: &str) -> Result<QuotaText, ValueError> {
     }
 }
 
-/// Parses a quota without a window; none if it is meant to have one.
+/// Parses a quota without a window, or returns `None` if the text is not one.
 fn timeless(words: &[&str]) -> Option<Result<QuotaText, ValueError>> {
     let not_a_quota = || ValueError::new("is not a quota", QUOTAS);
     Some(match *words {
@@ -118,7 +118,7 @@ fn timeless(words: &[&str]) -> Option<Result<QuotaText, ValueError>> {
     })
 }
 
-/// Reads how many units a quota has; none if that is no number.
+/// Parses the number of units of a quota, or returns `None` if the text is not a number.
 fn limit(text: &str) -> Option<Result<u64, ValueError>> {
     let digits = whole(text)?;
     let Ok(limit @ 1..=COUNT_MAX) = digits.parse() else {
@@ -131,7 +131,7 @@ fn limit(text: &str) -> Option<Result<u64, ValueError>> {
     Some(Ok(limit))
 }
 
-/// What every quota fits.
+/// JSON Schema pattern that every quota matches.
 pub fn quota_pattern() -> String {
     let units = r"[0-9]([0-9_]*[0-9])?";
     format!(
@@ -140,7 +140,7 @@ pub fn quota_pattern() -> String {
     )
 }
 
-/// What every quota with a window fits.
+/// JSON Schema pattern that every quota with a window matches.
 pub fn windowed_pattern() -> String {
     let units = names().collect::<Vec<_>>().join("|");
     format!(
@@ -196,7 +196,7 @@ fn quota_hint(text: &str) -> Option<String> {
     Some(format!("did you mean `{limit} per {window}`?"))
 }
 
-/// Returns the digits of a whole number without their underscores.
+/// Returns the digits of a whole number without underscores, or `None` if the text is not one.
 fn whole(text: &str) -> Option<String> {
     let is_digit = |c: char| c.is_ascii_digit();
     let is_plain = text.starts_with(is_digit) && text.ends_with(is_digit);
@@ -209,7 +209,7 @@ const WINDOW_US_MIN: u64 = 1_000;
 /// Longest window of a quota: 366 days.
 const WINDOW_US_MAX: u64 = 366 * 86_400_000_000;
 
-/// How a balance is spelled.
+/// Spelling of a balance.
 pub const CREDITS: &str = "credits";
 const QUOTAS: &str = "a quota such as `100 per minute` or `500 per 2s`";
 

@@ -1,4 +1,4 @@
-//! What of a request the file names: methods, protocols, headers.
+//! Methods, protocols and headers of requests, as the file names them.
 
 use http::header::HOST;
 use http::{HeaderName, Method};
@@ -62,7 +62,7 @@ pub fn upgrade(text: &str) -> Result<Box<str>, ValueError> {
     Ok(protocol.into())
 }
 
-/// What every method and every header's name fits, as JSON Schema has regular expressions.
+/// JSON Schema pattern that every method and every header's name matches.
 pub const TOKEN_PATTERN: &str = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$";
 
 /// Parses a header's name.
@@ -78,7 +78,7 @@ pub fn header_name(text: &str) -> Result<HeaderName, ValueError> {
     })
 }
 
-/// Parses the name of a header that a route asks for.
+/// Parses the name of a header that a route matches on.
 pub fn routed_header_name(text: &str) -> Result<HeaderName, ValueError> {
     match header_name(text)? {
         HOST => {
@@ -98,7 +98,7 @@ pub fn header_after_prefix(name: &str) -> Result<HeaderName, ValueError> {
     })
 }
 
-/// Parses what a route wants of a header's value, which may be a secret.
+/// Parses what a route requires of a header's value, which may be a secret.
 pub fn header_value(text: &str) -> Result<HeaderMatch, ValueError> {
     HeaderMatch::parse(text).map_err(|error| {
         if error.span.start == 0 {

@@ -1,6 +1,6 @@
-//! Where counters live: `memory:`, or the servers of Redis and the user to be there.
+//! Where counters live: `memory:`, or the servers of Redis and the user to log in as.
 //!
-//! A URL may hold a password, so nothing that is said of one repeats any of it.
+//! A URL may hold a password, so no message about one repeats any part of it.
 
 mod credentials;
 #[cfg(test)]
@@ -26,18 +26,18 @@ pub enum StoreUrl {
     /// `memory:`
     #[default]
     Memory,
-    /// Any of the others.
+    /// A URL of Redis, with any of the other schemes.
     Redis(RedisUrl),
 }
 
-/// Which servers of Redis, and which user to be there.
+/// What a URL of Redis says: the servers, and the user to log in as.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedisUrl {
-    /// The servers.
+    /// The servers that the URL names, and how they belong together.
     pub deployment: Deployment,
     /// The database; 0 unless the URL names one.
     pub database: u32,
-    /// Whether it is to be spoken to in TLS.
+    /// Whether connections to Redis use TLS.
     pub encryption: Encryption,
     /// The user before `@`.
     pub username: Option<Box<str>>,
@@ -52,13 +52,13 @@ pub enum Encryption {
     Tls,
     /// `redis://` and the like.
     Plain,
-    /// `unix:`: nobody listens in on a socket of this machine.
+    /// `unix:`: nobody can listen in on a socket of this machine.
     Needless,
 }
 
-/// Parses `memory:`, `redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]` or one of its kin.
+/// Parses `memory:`, `redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]` or a similar URL.
 ///
-/// A scheme with `valkey` in place of `redis` is the same: the protocol does not differ.
+/// A scheme with `valkey` in place of `redis` means the same, because the protocol does not differ.
 pub fn store_url(text: &str) -> Result<StoreUrl, ValueError> {
     if text == "memory:" {
         return Ok(StoreUrl::Memory);
@@ -96,11 +96,11 @@ pub fn store_url(text: &str) -> Result<StoreUrl, ValueError> {
     }))
 }
 
-/// What every URL of a store fits, as JSON Schema has regular expressions.
+/// JSON Schema pattern that every URL of a store matches.
 pub const STORE_URL_PATTERN: &str =
     r"^memory:$|^unix:.|^(redis|valkey)s?(\+cluster|\+sentinel)?://.";
 
-/// Checks what every key of the store begins with.
+/// Checks the prefix that every key in the store begins with.
 pub fn prefix(text: &str) -> Result<Arc<str>, ValueError> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/".contains(&byte);
     if (1..=PREFIX_LEN_MAX).contains(&text.len()) && text.bytes().all(is_plain) {
@@ -121,7 +121,7 @@ enum UrlKind {
 }
 
 impl UrlKind {
-    /// Reads the servers, and what follows the first `/` behind them.
+    /// Parses the servers (`hosts`), and what follows the first `/` after them (`path`).
     fn deployment(self, hosts: &str, path: &str) -> Result<(Deployment, u32), ValueError> {
         match self {
             Self::Single => {
@@ -188,7 +188,7 @@ fn unix(text: &str) -> Result<RedisUrl, ValueError> {
     })
 }
 
-/// Reads hosts with commas between them; none twice.
+/// Parses hosts with commas between them, and refuses one that is there twice.
 fn addresses(text: &str, default_port: u16) -> Result<Vec<Address>, ValueError> {
     let mut addresses: Vec<Address> = Vec::new();
     for text in text.split(',') {
@@ -240,7 +240,7 @@ fn address(text: &str, default_port: u16) -> Result<Address, ValueError> {
     Ok(Address { host, port })
 }
 
-/// Whether it is an IPv4 address, or labels that a resolver takes.
+/// Whether a text is an IPv4 address, or a name that a resolver accepts.
 fn is_host(text: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     let text = text.strip_suffix('.').unwrap_or(text);
@@ -271,7 +271,7 @@ fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Writes `redis` for `valkey` at the beginning of a scheme.
+/// Replaces `valkey` by `redis` at the beginning of a scheme.
 fn as_redis(scheme: &str) -> Cow<'_, str> {
     match scheme.strip_prefix("valkey") {
         Some(rest) => format!("redis{rest}").into(),
@@ -309,7 +309,7 @@ const SCHEMES: [(&str, UrlKind, Encryption); 6] = [
     ("redis+sentinel", UrlKind::Sentinel, Encryption::Plain),
     ("rediss+sentinel", UrlKind::Sentinel, Encryption::Tls),
 ];
-/// How others write them.
+/// Schemes of other products, and what they are called here.
 const ALIASES: [(&str, &str); 6] = [
     ("redis+tls", "rediss"),
     ("tcp", "redis"),

@@ -1,6 +1,6 @@
 //! What other proxies and libraries call the words of the file.
 
-/// Returns the word of `known` that is meant by another one's name for it.
+/// Returns the word of `known` for which `text` is the name in another product.
 pub(super) fn synonym<'w>(text: &str, known: &[&'w str]) -> Option<&'w str> {
     let text = text.trim().to_lowercase().replace(['_', ' '], "-");
     let meant = |word: &&str| {

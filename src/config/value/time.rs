@@ -1,4 +1,4 @@
-//! Durations: sums of `[K]UNIT`, of which a quota's window is one, too.
+//! Durations: sums of `[K]UNIT`; a quota's window is one, too.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub fn duration(text: &str) -> Result<Duration, ValueError> {
     }
 }
 
-/// What every duration fits, as JSON Schema has regular expressions.
+/// JSON Schema pattern that every duration matches.
 pub fn duration_pattern() -> String {
     format!("^{}$", span_pattern())
 }
@@ -35,11 +35,11 @@ pub(super) struct Span {
     pub(super) short: String,
 }
 
-/// Why a text is no such sum.
+/// Why a text is not a sum of `[K]UNIT`.
 pub(super) enum DurationFault<'t> {
     /// A number without a unit.
     NoUnit,
-    /// This unit is unknown.
+    /// A unit that is not known.
     Unit(&'t str),
     /// A number with a decimal point.
     Fraction,

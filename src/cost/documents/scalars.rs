@@ -6,7 +6,7 @@ use crate::cost::pointers::Pointers;
 use crate::cost::steps::{Next, is_of_scalar};
 
 impl Documents {
-    /// Reads a number that counts, if it begins here, ends in this piece, and is as most are.
+    /// Reads a number that counts, if it begins here, ends in this piece, and is written as most are.
     #[expect(clippy::inline_always, reason = "each number at a pointer comes here")]
     #[inline(always)]
     pub(super) fn plain_number<'b>(
@@ -27,7 +27,7 @@ impl Documents {
         Some((self.end_value(pointers), rest))
     }
 
-    /// Goes on with a scalar.
+    /// Reads more of a scalar that an earlier piece began.
     #[inline(never)]
     pub(super) fn more_scalar<'b>(
         &mut self,
@@ -37,7 +37,7 @@ impl Documents {
         self.scalar(pointers, bytes)
     }
 
-    /// Reads a scalar.
+    /// Reads a scalar, as far as it is in this piece.
     #[expect(clippy::inline_always, reason = "each scalar that is read comes here")]
     #[inline(always)]
     pub(super) fn scalar<'b>(&mut self, pointers: &Pointers, bytes: &'b [u8]) -> (Next, &'b [u8]) {
@@ -51,7 +51,7 @@ impl Documents {
         (next, rest)
     }
 
-    /// Reads a scalar whose begin or end is in another piece.
+    /// Reads a scalar that begins or ends in another piece.
     fn cut_scalar(&mut self, pointers: &Pointers, piece: &[u8], has_end: bool) -> Next {
         let room = NUMBER_BYTES_MAX + 1 - self.scalar.len();
         self.scalar
@@ -65,7 +65,7 @@ impl Documents {
 
     fn end_scalar(&mut self, pointers: &Pointers, scalar: &[u8]) -> Next {
         let is_sound = match scalar {
-            // Not JSON, but written for numbers that are none.
+            // `NaN` and infinities are not JSON, but some programs write them where there is no number.
             b"null" | b"false" | b"NaN" | b"Infinity" | b"-Infinity" => {
                 return self.end_value(pointers);
             }
@@ -85,7 +85,7 @@ impl Documents {
         }
     }
 
-    /// Reads a number at which a pointer ends; returns false if it is none.
+    /// Reads a number to which a pointer leads; returns false if it is malformed.
     fn number(&mut self, pointers: &Pointers, text: &[u8]) -> bool {
         let number = Decimal::parse(text);
         if let Some((false, number)) = &number {
@@ -94,14 +94,14 @@ impl Documents {
         number.is_some()
     }
 
-    /// Notes a number that is reported here.
+    /// Notes a number at the current node.
     fn note(&mut self, pointers: &Pointers, number: &Decimal) {
         if let Some(node) = self.node {
             self.found.note(pointers, pointers.node(node), number);
         }
     }
 
-    /// Notes a scalar that is more than nothing.
+    /// Notes a member that is a scalar other than null or false.
     fn note_members(&mut self, pointers: &Pointers) {
         let (members, _) = pointers.members_and_texts(self.node);
         if members != 0 {

@@ -7,7 +7,7 @@ use crate::cost::skip;
 use crate::cost::steps::{Next, is_blank};
 
 impl Documents {
-    /// Begins a value at which these pointers look for a text; none if it is another value, or has not begun.
+    /// Begins a value at which these pointers look for a text; `None` if it is another value, or has not begun yet.
     pub(super) fn begin_text<'b>(
         &mut self,
         texts: u32,
@@ -26,7 +26,7 @@ impl Documents {
         }
     }
 
-    /// Reads on in a text.
+    /// Reads more of a text.
     pub(super) fn text<'b>(&mut self, pointers: &Pointers, bytes: &'b [u8]) -> (Next, &'b [u8]) {
         let mut is_escaped = std::mem::take(&mut self.is_escaped);
         let rest = skip::string(bytes, &mut is_escaped);
@@ -47,5 +47,5 @@ impl Documents {
     }
 }
 
-/// Longest text as it may be written: six bytes for each, and the quotation marks.
+/// Longest text as it may be written: six bytes (`\u0061`) for each of its own, and the quotation marks.
 const WRITTEN_BYTES_MAX: usize = 6 * PRICED_TEXT_MAX + 2;

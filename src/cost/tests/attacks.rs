@@ -1,10 +1,10 @@
-//! Bodies that are made to cost memory, time or a wrong number.
+//! Bodies that are made to cost memory or time, or to report a wrong number.
 
 use super::super::BodyFormat::{self, EventStream, Json};
 use super::super::{Decimal, NumberReader};
 use super::{Reading, compiled, read, reported};
 
-/// Reads `head`, `piece` this often, and `tail`.
+/// Reads `head`, then `piece` as many `times`, then `tail`.
 fn repeated(format: BodyFormat, head: &str, piece: &str, times: usize, tail: &str) -> Reading {
     let mut reader = NumberReader::new(compiled("/a /b/c"), format, None);
     reader.read(head.as_bytes());
@@ -147,7 +147,7 @@ fn a_decoy_in_what_a_model_says_does_not_count() {
 fn a_reader_of_32_pointers_holds_less_than_a_kibibyte() {
     let number = size_of::<Option<Decimal>>();
     assert_eq!(number, 16);
-    // On the heap: a level of 12 bytes for each key of the longest pointer and one more.
+    // On the heap, a level of 12 bytes for each key of the longest pointer, and one more.
     let held = size_of::<NumberReader>() + 32 * number + 8 * 12;
     assert!(held < 1024, "{held} bytes");
 }

@@ -1,4 +1,4 @@
-//! Members that say that an answer failed, and bodies that say that they are complete.
+//! Members that say that a response failed, and bodies that say that they are complete.
 
 use super::super::BodyFormat::{self, EventStream, Json};
 use super::super::MemberPlace::{First, Later};
@@ -32,7 +32,7 @@ fn a_member_is_what_is_not_null_false_or_empty() {
     ] {
         let body = format!("{{\"b\":{{\"error\":1}},\"error\":{value}}}");
         assert_eq!(member(Json, &body), is_member.then_some(First), "{body}");
-        // What leads on from there is read as ever.
+        // Pointers that lead further are followed as usual.
         let inside = compiled("?/error /error/code /error/0 ?/error/code");
         let read = read_all(&inside, Json, &body);
         assert!(
@@ -88,7 +88,7 @@ fn a_member_is_of_the_first_document_or_of_a_later_one() {
             "data: {\"error\":1}\n\ndata: {\"a",
             Some(First),
         ),
-        // What is cut or broken may yet be anything.
+        // A document that is cut or broken could have become anything, so its members do not count.
         (EventStream, "data: {\"error\":1", None),
         (EventStream, "data: {\"error\":1 x}\n\n", None),
         (Json, r#"{"error":{"code":1},"#, None),

@@ -1,4 +1,4 @@
-//! The room's claims. Every body here is also read in two pieces, cut at each position, and byte by byte.
+//! How bodies are read. [`read_all`] also reads each of them byte by byte, and in two pieces, cut at each position.
 
 mod attacks;
 mod ends;
@@ -16,7 +16,7 @@ use super::{
     BodyFormat, BodyNumbers, Decimal, JsonPointer, NumberReader, PointerUse, Pointers, Take,
 };
 
-/// The numbers of a body, and whether it was whole.
+/// The numbers in a body, and whether the body was whole.
 #[derive(Debug, PartialEq, Eq)]
 struct Reading {
     numbers: Box<[Option<Decimal>]>,
@@ -32,12 +32,12 @@ impl From<BodyNumbers> for Reading {
     }
 }
 
-/// What is read of the numbers of a body, at pointers between spaces (`-` is the empty one).
+/// Reads the numbers of a body at pointers, which are separated by spaces (`-` is the empty one).
 fn read(pointers: &str, format: BodyFormat, body: impl AsRef<[u8]>) -> Reading {
     read_all(&compiled(pointers), format, body).into()
 }
 
-/// What is read of a stream that ends with `[DONE]` or an event of the name `end`, or of JSON.
+/// Reads a body of JSON, or a stream that ends with `[DONE]` or with an event named `end`.
 fn read_all(pointers: &Arc<Pointers>, format: BodyFormat, body: impl AsRef<[u8]>) -> BodyNumbers {
     let body = body.as_ref();
     let read = |pieces: &mut dyn Iterator<Item = &[u8]>| {
@@ -54,7 +54,7 @@ fn read_all(pointers: &Arc<Pointers>, format: BodyFormat, body: impl AsRef<[u8]>
     expected
 }
 
-/// Pointers between spaces: `>` stands before those of which the last number counts, `?` before those of members.
+/// Compiles pointers, which are separated by spaces: `>` marks one whose last number counts, `?` one to a member.
 fn compiled(pointers: &str) -> Arc<Pointers> {
     let pointer = |part: &str| {
         let wanted = match part.as_bytes().first() {
@@ -69,7 +69,7 @@ fn compiled(pointers: &str) -> Arc<Pointers> {
     Arc::new(Pointers::new(&pointers).expect("few pointers"))
 }
 
-/// The reading with these numbers, `_` being none, of a body that is whole or not.
+/// Makes the reading of a body with these numbers, of which `_` is a missing one.
 fn reported(numbers: &str, is_whole: bool) -> Reading {
     let numbers = numbers
         .split(' ')

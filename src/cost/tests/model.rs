@@ -21,8 +21,8 @@ type Written = &'static (&'static str, &'static str);
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..Default::default() })]
 
-    /// Law: a document tells the largest number that a walk finds at each pointer, however it is cut,
-    /// by itself and as the data of an event; and what is cut off tells no more, and is not whole.
+    /// Law: a document reports the largest number that a walk finds at each pointer, however it is cut, by itself and
+    /// as the data of an event; and a prefix of it reports no larger number, and is not whole.
     #[test]
     fn documents_tell_what_a_walk_finds(
         tree in tree(),

@@ -1,4 +1,4 @@
-//! What `*` adds up, and of which numbers the last counts.
+//! What `*` adds up, and where the last number counts.
 
 use super::super::BodyFormat::{EventStream, Json};
 use super::super::{BadPointers, JsonPointer, PointerUse, Pointers, Take};
@@ -106,7 +106,7 @@ fn sums_of_sums_are_exact_too() {
             &format!("1{}.{}2", "0".repeat(39), "0".repeat(199)),
         ),
         (r#"{"a":[{"b":[9e39,9e39]},{"b":[1]}]}"#, "1e40"),
-        // Of the sums of duplicate keys the largest is added.
+        // Of the sums of duplicate keys, the largest is added.
         (
             r#"{"a":[{"b":[0.5,1],"b":[1],"b":[0.5]},{"b":[2,1],"b":[2,2]}]}"#,
             "5.5",
@@ -208,14 +208,14 @@ fn the_last_number_counts_if_the_pointer_says_so() {
     ] {
         assert_eq!(read(">/a", format, body), reported(number, true), "{body}");
     }
-    // A pointer by itself has both, if a policy asks for both.
+    // One pointer has both numbers if a policy asks for both.
     assert_eq!(
         read("/a >/a", Json, "{\"a\":3}\n{\"a\":1}"),
         reported("3 1", true)
     );
 }
 
-/// A term of several pointers takes the later one by this, and the larger one of one document.
+/// By this, a term of several pointers takes the number of the latest document, and of one document the larger.
 #[test]
 fn a_last_number_comes_with_the_document_that_told_it() {
     let body = "data: {\"m\":{\"a\":9}}\n\ndata: {\"b\":1}\n\ndata: {\"a\":2,\"b\":3}\n\n";
@@ -256,7 +256,7 @@ fn not_a_number_is_read_as_null() {
 fn pointers_of_many_stars_beside_keys_are_refused() {
     let of_sum = PointerUse::Number(Take::Largest);
     let parse = |text: &str| (JsonPointer::parse(text).expect("a pointer"), of_sum);
-    // Each key or star at any place makes another set of pointers that go on.
+    // Each combination of keys and stars is another set of pointers that go on.
     let pointer = |at: usize| {
         let segments = (0..32).map(|segment| if segment == at { "/a" } else { "/*" });
         parse(&segments.collect::<String>())

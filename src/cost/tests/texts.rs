@@ -6,7 +6,7 @@ use crate::cost::{
     Priced, Sum, Term, Weight,
 };
 
-/// What is read at `/model`, and whether the body was whole.
+/// Returns the text at `/model`, and whether the body was whole.
 fn text(body: &str) -> (FoundText, bool) {
     let pointers = [(
         JsonPointer::parse("/model").expect("a pointer"),
@@ -72,7 +72,7 @@ fn a_text_is_read_decoded_and_only_if_it_is_the_only_one() {
     }
 }
 
-/// A cost of what `/n` tells, times one price.
+/// Makes a cost that is the number at `/n` times one price.
 fn priced(rows: &[(&str, &str)], has_dearest: bool) -> BodyCost<NumberIndex> {
     let weights = |price: &str| -> Box<[Weight]> { [weight(price)].into() };
     let rows = rows.iter().map(|(pattern, price)| {

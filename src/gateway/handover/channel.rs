@@ -1,5 +1,5 @@
-//! What two processes say to each other during a hand-over: messages with their length in front, over a Unix
-//! socket, which carries descriptors too.
+//! The channel between two processes during a hand-over: messages, each after its length, over a Unix socket, which
+//! carries descriptors too.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
@@ -15,35 +15,35 @@ use rustix::net::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// One end of the socket.
+/// One end of the channel between two processes.
 #[derive(Debug)]
 pub(super) struct Channel(UnixStream);
 
-/// Why nothing more can be said, or heard.
+/// Why a message could not be sent or received.
 #[derive(Debug, thiserror::Error)]
 pub enum ChannelError {
     /// The other process has ended, or has closed its end.
     #[error("it has ended")]
     Ended,
-    /// It has said nothing, or taken nothing in, for too long.
+    /// The other process has sent nothing, or read nothing, for this long.
     #[error("it said nothing for {} s", .0.as_secs())]
     Silent(Duration),
-    /// What it said makes no sense.
+    /// The other process sent something unreadable or unexpected.
     #[error("what it said makes no sense: is it the same program?")]
     Nonsense,
-    /// The operating system's.
+    /// Error of the operating system.
     #[error(transparent)]
     System(io::Error),
 }
 
 impl Channel {
-    /// Makes both ends.
+    /// Makes a channel; returns this process's end, and a descriptor for the other process.
     pub(super) fn pair() -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) = UnixStream::pair()?;
         Ok((Self(ours), theirs.into()))
     }
 
-    /// Takes an end that was passed on.
+    /// Makes an end of a channel from a descriptor that was passed to this process.
     pub(super) fn from_descriptor(end: OwnedFd) -> Self {
         Self(end.into())
     }
@@ -54,7 +54,7 @@ impl Channel {
         matches!(peeked, Ok((_, 0)))
     }
 
-    /// Returns the same end once more.
+    /// Returns a second handle to the same end.
     pub(super) fn try_clone(&self) -> io::Result<Self> {
         self.0.try_clone().map(Self)
     }
@@ -64,7 +64,7 @@ impl Channel {
         self.0.as_fd()
     }
 
-    /// Sends a message, which the other process must take in within a time.
+    /// Sends a message with descriptors; fails if the socket stays full for `within`.
     pub(super) fn send(
         &self,
         message: &impl Serialize,
@@ -77,7 +77,7 @@ impl Channel {
         self.0.set_write_timeout(Some(within)).map_err(failed)?;
         let mut room = [MaybeUninit::uninit(); DESCRIPTORS_ROOM];
         let length = length.to_be_bytes();
-        // A process that is stopped and goes on is interrupted here.
+        // The call is interrupted if this process is stopped and continued by signals.
         let sent = retry_on_intr(|| {
             let mut attached = SendAncillaryBuffer::new(&mut room);
             if !descriptors.is_empty() {
@@ -87,12 +87,12 @@ impl Channel {
             rustix::net::sendmsg(&self.0, &iov, &mut attached, SendFlags::NOSIGNAL)
         });
         let sent = sent.map_err(|error| failed(error.into()))?;
-        // Of so few bytes none stays behind, unless the socket is full.
+        // Four bytes are sent at once, unless the socket is nearly full.
         (&self.0).write_all(&length[sent..]).map_err(failed)?;
         (&self.0).write_all(&body).map_err(failed)
     }
 
-    /// Waits for a message and the descriptors that come with it; with no time given, for ever.
+    /// Waits for a message and the descriptors that come with it; waits forever if `within` is `None`.
     pub(super) fn receive<M: DeserializeOwned>(
         &self,
         within: Option<Duration>,
@@ -146,7 +146,7 @@ fn failed(error: io::Error, within: Duration) -> ChannelError {
     }
 }
 
-/// Most descriptors with one message; the kernel takes 253.
+/// Most descriptors in one message; the kernel's limit is 253.
 pub(super) const DESCRIPTORS_MAX: usize = 200;
 
 const DESCRIPTORS_ROOM: usize = rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX));

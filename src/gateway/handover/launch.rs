@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// How the binary is started again.
+/// Program and arguments that start the binary again.
 #[derive(Clone, Debug)]
 pub struct Launch {
     pub(super) program: PathBuf,
@@ -11,7 +11,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// Says how this process was started. To be asked at the start: paths may depend on the working directory.
+    /// Returns how this process was started. Call it at the start: paths may depend on the working directory.
     pub fn of_this_process() -> Option<Self> {
         let mut arguments = std::env::args_os();
         let named = arguments.next()?;
@@ -22,8 +22,8 @@ impl Launch {
     }
 }
 
-/// Finds a program as a shell does. The path stays the one that was used: another binary may be put there, or a link be
-/// set to another one.
+/// Finds a program as a shell does. Links are not resolved, so that an upgrade starts the binary that is at this path
+/// by then.
 fn found(named: &OsStr) -> Option<PathBuf> {
     let path = Path::new(named);
     if path.components().count() > 1 {

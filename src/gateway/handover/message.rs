@@ -6,84 +6,84 @@ use crate::snapshot::ListenAddress;
 use crate::store::directives::DirectiveSet;
 use crate::store::{PassedLeasing, SeriesStates};
 
-/// What the old process says.
+/// Messages of the old process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum FromOld {
-    /// What the new process begins with; its descriptors follow.
+    /// Everything that the new process needs to start; the descriptors follow.
     Begin(Box<Begin>),
-    /// Some of the descriptors: of each listener, of the admin port, of each process that still drains.
+    /// Some of the descriptors, in this order: listeners, admin port, processes that still drain.
     Descriptors,
     /// Counters of the memory store.
     Counters(Vec<SeriesStates>),
-    /// What operators ordered, if that is in memory.
+    /// Directives, if they are kept in memory.
     Directives(DirectiveSet),
-    /// All has been passed: accept.
+    /// Everything has been passed; the new process is to accept.
     TakeOver,
     /// The new process is the gateway from now on.
     Confirmed,
-    /// To a process that drains: wait for no request any more.
+    /// To a process that drains, from a newer one: stop waiting for requests, and end.
     End,
-    /// Before it confirms: the old process holds no leased units any more. Not sent to 0.1, which does not know it.
+    /// What the new process needs to lease units; sent before `Confirmed`, but not to 0.1, which does not know it.
     Leasing(PassedLeasing),
 }
 
-/// What the new process says.
+/// Messages of the new process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum FromNew {
-    /// It could serve.
+    /// The new process is ready to serve.
     Ready {
-        /// Its version.
+        /// Version of the new process.
         version: String,
-        /// Which of the listeners it goes on with, in the order in which they were passed.
+        /// Whether the new process continues with each of the listeners, in the order in which they were passed.
         adopted: Vec<bool>,
-        /// Whether it counts in memory as the old one does, so that counters are of use to it.
+        /// Whether the new process can use the old one's counters: both count in memory, in the same format.
         takes_counters: bool,
     },
-    /// It accepts.
+    /// The new process accepts connections.
     Serving,
-    /// It cannot serve.
+    /// The new process cannot serve.
     Failed {
-        /// Why, in one line.
+        /// Why the new process cannot serve, in one line.
         reason: String,
-        /// The mistakes of its file, as `tollgate check` prints them.
+        /// Mistakes of the new process's file, as `tollgate check` prints them.
         report: Option<String>,
     },
 }
 
-/// What a new process begins with.
+/// Everything that a new process needs to start.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Begin {
     /// The old process's version.
     pub(super) version: String,
-    /// The layout of counters.
+    /// Version of the format of counters.
     pub(super) counters_version: u32,
-    /// Whether there are counters in memory.
+    /// Whether the old process counts in memory.
     pub(super) has_counters: bool,
-    /// The listeners.
+    /// Addresses of the listeners.
     pub(super) listeners: Vec<PassedAddress>,
-    /// The admin port, if there is one.
+    /// Address of the admin port, if there is one.
     pub(super) admin: Option<PassedAddress>,
     /// How many older processes still drain.
     pub(super) draining: usize,
-    /// The key of partition ids in memory.
+    /// Key of the partition ids in memory.
     pub(super) random_key: [u8; 32],
     /// How far the old process's clock is ahead of the monotonic one.
     pub(super) clock_ahead_us: i64,
 }
 
-/// Where a socket listens.
+/// Address of a socket that is passed on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct PassedAddress {
-    /// What the old file says.
+    /// Address as written in the old process's file.
     pub(super) configured: ListenAddress,
-    /// Where it really is: the file may leave the port to the system.
+    /// Address that the socket is bound to: the file may leave the port to the system.
     pub(super) bound: ListenAddress,
-    /// Whether it was made by a gateway, which then removes the file of a Unix socket.
+    /// Whether a gateway opened the socket; a gateway then also removes the file of a Unix socket.
     pub(super) is_own: bool,
 }
 
 impl Begin {
-    /// Counts the descriptors that follow.
+    /// Returns how many descriptors follow this message.
     pub(super) fn descriptors(&self) -> usize {
         self.listeners.len() + usize::from(self.admin.is_some()) + self.draining
     }

@@ -1,9 +1,9 @@
-//! The hand-over from a process to the next one: the same file, perhaps another binary, and no connection lost.
+//! The hand-over from one process to the next, with the same file, perhaps another binary, and no connection lost.
 //!
-//! The old process starts the binary again by its path, and passes it every socket that listens. The new one reads the
-//! file, connects to Redis and resolves names before it says that it is ready; nobody has noticed anything until then.
-//! Then the old one leaves new connections in the queue and passes its counters; the new one accepts, and only when it
-//! has said so the old one drains. Whatever goes wrong before that, the old one goes on.
+//! The old process starts the binary again by its path, and passes it every listening socket. The new one reads the
+//! file, connects to Redis and resolves names before it says that it is ready; until then clients notice nothing.
+//! Then the old one leaves new connections in the queue and passes its counters. The new one accepts and says so, and
+//! only then does the old one drain. If anything goes wrong before that, the old one goes on serving.
 
 mod channel;
 mod launch;
@@ -21,14 +21,14 @@ pub use old::{Successor, UpgradeError, Upgrader};
 
 use std::time::Duration;
 
-/// Set for a new process, whose standard input is then the socket over which the old one speaks. The value is the
-/// version of what they say.
+/// Environment variable of a new process, whose standard input is then its end of the channel. The value is the
+/// version of the messages.
 const VARIABLE: &str = "TOLLGATE_HANDOVER";
 
-/// The version of what the processes say to each other.
+/// Version of the messages that the processes exchange.
 const PROTOCOL: &str = "1";
 
-/// How long a new process may take until it could serve.
+/// How long a new process may take to become ready.
 const READY_WITHIN: Duration = Duration::from_mins(1);
 
 /// How long either process may take for each step after that.

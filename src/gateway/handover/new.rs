@@ -21,29 +21,29 @@ use crate::snapshot::Policy;
 use crate::store::directives::DirectiveSet;
 use crate::store::{COUNTERS_VERSION, MemoryStore, SeriesStates, Store};
 
-/// The process that this one is to take over from.
+/// The process that this one takes over from.
 #[derive(Debug)]
 pub struct Predecessor {
     channel: Channel,
     begin: Begin,
-    /// Sockets that listen, and then the channels of those that drain.
+    /// Descriptors of the listening sockets, followed by the channels of the processes that drain.
     descriptors: Vec<OwnedFd>,
 }
 
-/// What a new process takes over with.
+/// Parts of the new gateway that a take-over needs.
 pub(in crate::gateway) struct TakeOver<'g> {
     pub(in crate::gateway) process: &'g Process,
     pub(in crate::gateway) sources: &'g ActiveSources,
-    /// The numbers under which its listeners were given.
+    /// For each listener, its number among those that the old process passed, if it is one of them.
     pub(in crate::gateway) given_as: &'g [Option<usize>],
     pub(in crate::gateway) drainers: &'g Drainers,
 }
 
 impl Predecessor {
-    /// Finds out whether there is one, and hears what it begins with.
+    /// Returns the process that this one was started to take over from, if any, once that has passed its sockets.
     ///
     /// # Errors
-    /// If it cannot be understood.
+    /// If the old process cannot be understood, has ended, or is silent.
     pub fn of_this_process() -> Result<Option<Self>, ChannelError> {
         let Some(version) = std::env::var_os(VARIABLE) else {
             return Ok(None);
@@ -84,12 +84,12 @@ impl Predecessor {
         tell_failed(&self.channel, reason, report);
     }
 
-    /// Returns the key of partition ids.
+    /// Returns the old process's key of partition ids.
     pub(in crate::gateway) fn random_key(&self) -> [u8; 32] {
         self.begin.random_key
     }
 
-    /// Takes the sockets that listen.
+    /// Takes the listening sockets.
     pub(in crate::gateway) fn sockets(&mut self) -> GivenSockets {
         let listeners = self.begin.listeners.iter().enumerate();
         let listeners = listeners.map(|(index, address)| (SocketRole::Listener(index), address));
@@ -110,10 +110,10 @@ impl Predecessor {
         GivenSockets(given.collect())
     }
 
-    /// Takes over; `accept` is called once all has been passed.
+    /// Takes over; calls `accept` once everything has been passed.
     ///
     /// # Errors
-    /// If the old process goes on itself.
+    /// If the hand-over fails; the old process then goes on serving.
     pub(in crate::gateway) fn take_over(
         &mut self,
         gateway: &TakeOver<'_>,
@@ -158,8 +158,8 @@ impl Predecessor {
         counters.say();
         accept();
         self.channel.send(&FromNew::Serving, &[], STEP_WITHIN)?;
-        // Without a limit: the old process may be stopped, and has heard that this one serves when it goes on. If it has
-        // given up, it ends this one.
+        // No time limit here: the old process may be stopped by a signal, and learns that this one serves when it
+        // continues. If it has given up by then, it kills this one.
         loop {
             match self.channel.receive(None) {
                 Ok((FromOld::Leasing(passed), _)) => {
@@ -180,7 +180,7 @@ impl Predecessor {
         Ok(())
     }
 
-    /// Returns the store that takes counters over, if both processes count in memory.
+    /// Returns the store that takes the counters over, if both processes count in memory and in the same format.
     fn memory<'p>(&self, process: &'p Process) -> Option<&'p MemoryStore> {
         let Store::Memory(memory) = &process.store else {
             return None;
@@ -199,9 +199,9 @@ impl Predecessor {
     }
 }
 
-/// Takes over counters.
+/// Takes the old process's counters over.
 struct AdoptedCounters {
-    /// The series that are counted, as far as the configuration has them.
+    /// Quotas of the new configuration, by series; counters of other series are dropped.
     quotas: HashMap<SeriesId, Quota>,
     adopted: usize,
 }
@@ -234,7 +234,7 @@ impl AdoptedCounters {
     }
 }
 
-/// Puts in force what operators ordered of the old process.
+/// Puts the old process's directives in force, and waits until they are.
 fn adopt_directives(
     memory: &MemoryStore,
     set: DirectiveSet,
@@ -248,7 +248,7 @@ fn adopt_directives(
     await_within(ORDERS_WITHIN, || sources.parts().directives.len() >= count);
 }
 
-/// Waits until something is so, for as long as that at most.
+/// Waits until `is_so` returns true, for at most `most`.
 fn await_within(most: Duration, is_so: impl Fn() -> bool) {
     let end: Instant = monotonic() + most;
     while !is_so() && monotonic() < end {
@@ -257,11 +257,11 @@ fn await_within(most: Duration, is_so: impl Fn() -> bool) {
 }
 
 fn tell_failed(channel: &Channel, reason: String, report: Option<String>) {
-    // If it does not hear that, it sees this process end.
+    // If the message does not arrive, the old process sees this one end.
     let _ = channel.send(&FromNew::Failed { reason, report }, &[], STEP_WITHIN);
 }
 
-/// Takes the socket that is the standard input, and puts nothing in its place.
+/// Takes the socket from the standard input, and puts `/dev/null` in its place.
 fn take_standard_input() -> io::Result<OwnedFd> {
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
     let nothing = std::fs::File::open("/dev/null")?;
@@ -269,10 +269,10 @@ fn take_standard_input() -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// How long Redis and names are waited for: without them the new process serves as the old one does.
+/// How long to wait for Redis and names; after that, the new process serves without them, as the old one would.
 const CONNECTS_WITHIN: Duration = Duration::from_secs(5);
 
-/// How long it may take until what operators ordered is in force.
+/// How long to wait until the old process's directives are in force.
 const ORDERS_WITHIN: Duration = Duration::from_secs(5);
 
 const LOOKS_EVERY: Duration = Duration::from_millis(5);

@@ -1,4 +1,4 @@
-//! The old process: starts the new one, passes it everything, and drains when that serves.
+//! The old process: starts the new one, passes it everything, and drains once that one serves.
 
 use std::io;
 use std::net::TcpListener;
@@ -22,7 +22,7 @@ use crate::proxy::process::Process;
 use crate::snapshot::{ListenAddress, Snapshot};
 use crate::store::{COUNTERS_VERSION, MemoryStore, Store};
 
-/// The sockets that listen, as they would be passed on.
+/// Listening sockets, ready to be passed to a new process.
 #[derive(Debug)]
 pub(in crate::gateway) struct PassedSockets {
     listeners: Vec<(PassedAddress, OwnedFd)>,
@@ -39,38 +39,38 @@ pub struct Upgrader {
     launch: Launch,
     process: Arc<Process>,
     phase: watch::Sender<Phase>,
-    /// Gone once this process no longer listens.
+    /// Sockets to pass on; `None` once this process no longer listens.
     sockets: Arc<Mutex<Option<PassedSockets>>>,
     drainers: Drainers,
     child: Mutex<NewProcess>,
 }
 
-/// The new process, while it has not taken over.
+/// A new process that has not taken over yet.
 #[derive(Debug, Default)]
 enum NewProcess {
-    /// There is none.
+    /// No new process is starting.
     #[default]
     None,
-    /// It starts.
+    /// The new process is starting.
     Started(Child),
-    /// None is to be started any more.
+    /// No new process may be started any more.
     Unwanted,
 }
 
 /// A process that has taken over.
 #[derive(Debug)]
 pub struct Successor {
-    /// Its version.
+    /// Version of the new process.
     pub version: String,
-    /// Its process id.
+    /// Process id of the new process.
     pub id: u32,
     channel: Channel,
 }
 
-/// Why the old process goes on.
+/// Why an upgrade failed; the old process goes on serving.
 #[derive(Debug, thiserror::Error)]
 pub enum UpgradeError {
-    /// The end of process 1 is the end of its container.
+    /// This process is process 1 of a container, which would end with it.
     #[error(
         "this is process 1 of its container, which ends with it: replace the container instead"
     )]
@@ -81,32 +81,32 @@ pub enum UpgradeError {
     /// The binary cannot be started.
     #[error("cannot start {program}: {source}")]
     Start {
-        /// Its path.
+        /// Path of the binary.
         program: String,
-        /// The system's reason.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The new process says why it cannot serve.
+    /// The new process says that it cannot serve.
     #[error("the new process cannot serve: {reason}")]
     Failed {
-        /// Why, in one line.
+        /// Why the new process cannot serve, in one line.
         reason: String,
-        /// The mistakes of its file, as `tollgate check` prints them.
+        /// Mistakes of the new process's file, as `tollgate check` prints them.
         report: Option<String>,
     },
-    /// The system gave no thread.
+    /// The operating system refused a thread.
     #[error(transparent)]
     System(io::Error),
-    /// The new process would not fit.
+    /// The memory limit leaves no room for the new process.
     #[error(transparent)]
     Memory(#[from] MemoryShortage),
-    /// The new process ended, or fell silent.
+    /// The new process ended, fell silent, or sent something unexpected.
     #[error("the new process did not take over: {0}")]
     Lost(#[from] ChannelError),
 }
 
 impl PassedSockets {
-    /// Notes what is listened on.
+    /// Duplicates the descriptors of the listening sockets.
     ///
     /// # Errors
     /// If there are no descriptors left.
@@ -145,7 +145,7 @@ fn passed_admin(
 }
 
 impl Drainers {
-    /// Adds the newest, and has the oldest end when there are too many.
+    /// Adds the newest process, and ends the oldest ones if there are too many.
     pub(super) fn add(&self, channel: Channel) {
         let mut all = self.all();
         all.retain(|channel| !channel.is_closed());
@@ -157,14 +157,14 @@ impl Drainers {
         }
     }
 
-    /// Has all of them end, and waits for that, not for long.
+    /// Tells all of them to end, and waits briefly for each.
     pub(in crate::gateway) fn end(&self) {
         let all = std::mem::take(&mut *self.all());
         for channel in &all {
             let _ = channel.send(&FromOld::End, &[], STEP_WITHIN);
         }
         for channel in all {
-            // It says nothing: what comes is its end.
+            // The process sends nothing, so this returns when it has ended.
             let _ = channel.receive::<()>(Some(END_WITHIN));
         }
     }
@@ -192,12 +192,12 @@ impl Upgrader {
         }
     }
 
-    /// Starts the binary again and hands over to it. Blocks until it has, or has failed; if it has, this process has
-    /// stopped accepting, and is to be [shut down](crate::gateway::Gateway::shutdown). `announce` is told the id of the
-    /// new process as soon as that serves.
+    /// Starts the binary again and hands over to it; blocks until that has succeeded or failed. After a success, this
+    /// process has stopped accepting, and is to be [shut down](crate::gateway::Gateway::shutdown). `announce` is called
+    /// with the new process's id as soon as that serves.
     ///
     /// # Errors
-    /// Why this process goes on as if nothing had been.
+    /// Why the upgrade failed; this process goes on as before.
     pub fn upgrade(&self, announce: impl FnOnce(u32)) -> Result<Successor, UpgradeError> {
         if std::process::id() == 1 {
             return Err(UpgradeError::IsInit);
@@ -226,7 +226,7 @@ impl Upgrader {
         }
     }
 
-    /// Ends a new process that has not taken over, and starts none any more.
+    /// Kills a new process that has not taken over; if there is none, prevents one from being started.
     pub fn abort(&self) {
         match &mut *self.child() {
             NewProcess::Started(child) => {
@@ -291,7 +291,7 @@ impl Upgrader {
             FromNew::Ready { .. } => return Err(ChannelError::Nonsense.into()),
         }
         announce();
-        // If it has ended since, this process accepts again.
+        // If the new process has ended since, this one accepts again.
         self.confirm(channel, &version)?;
         if takes_counters {
             self.process.drain_at_once();
@@ -300,11 +300,11 @@ impl Upgrader {
         Ok(version)
     }
 
-    /// Tells the new process, which is of that version, that it is the gateway from now on.
+    /// Tells the new process, which is of that version, that it is the gateway from now on; stops leasing first.
     fn confirm(&self, channel: &Channel, version: &str) -> Result<(), ChannelError> {
         let confirm = || channel.send(&FromOld::Confirmed, &[], STEP_WITHIN);
         match &self.process.store {
-            // 0.1 leases nothing.
+            // Version 0.1 leases nothing.
             Store::Redis(store) if !version.starts_with("0.1.") => {
                 let leasing = FromOld::Leasing(store.pass_leasing_on());
                 let passed = channel.send(&leasing, &[], STEP_WITHIN);
@@ -345,7 +345,7 @@ impl Upgrader {
     }
 }
 
-/// Passes the counters, and what operators ordered.
+/// Passes the counters and the directives.
 fn pass_counters(memory: &MemoryStore, channel: &Channel) -> Result<(), ChannelError> {
     for part in 0..memory.parts() {
         let counters = memory.part(part);
@@ -358,8 +358,8 @@ fn pass_counters(memory: &MemoryStore, channel: &Channel) -> Result<(), ChannelE
 }
 
 impl Successor {
-    /// Waits until the new process wants this one to end at once; returns false if it never will, because it has ended
-    /// itself.
+    /// Waits until the new process tells this one to end at once; returns false if the new process ends without
+    /// doing so.
     pub fn wants_end(&self) -> bool {
         matches!(self.channel.receive(None), Ok((FromOld::End, _)))
     }
@@ -368,5 +368,5 @@ impl Successor {
 /// How many earlier processes may drain at once.
 const DRAINERS_MAX: usize = 4;
 
-/// How long they may take to end once they wait for nothing.
+/// How long a process may take to end once it waits for no requests.
 const END_WITHIN: Duration = Duration::from_secs(3);

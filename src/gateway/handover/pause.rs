@@ -1,14 +1,14 @@
-//! The time in which new connections wait for the process that takes them.
+//! The pause of a hand-over, in which new connections wait for the process that will accept them.
 
 use tokio::sync::watch;
 
 use crate::gateway::control::Phase;
 
-/// New connections are left in the queue as long as this lives, unless the phase has become another one meanwhile.
+/// Leaves new connections in the queue until it is dropped; then accepting resumes, unless the phase has changed.
 pub(super) struct Pause<'p>(&'p watch::Sender<Phase>);
 
 impl<'p> Pause<'p> {
-    /// Begins one; none in a process that was told to stop meanwhile.
+    /// Begins a pause; returns `None` if the process was told to stop meanwhile.
     pub(super) fn begin(phase: &'p watch::Sender<Phase>) -> Option<Self> {
         replace(phase, &Phase::Running, Phase::Paused).then(|| Self(phase))
     }
@@ -20,7 +20,7 @@ impl Drop for Pause<'_> {
     }
 }
 
-/// Puts one phase in the place of another one; says whether that was there.
+/// Replaces the phase `old` by `new`; returns whether the phase was `old`.
 fn replace(phase: &watch::Sender<Phase>, old: &Phase, new: Phase) -> bool {
     phase.send_if_modified(|phase| {
         let is_old = phase == old;

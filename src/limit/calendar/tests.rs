@@ -1,4 +1,4 @@
-//! Windows, wherever clocks are set.
+//! Tests of windows, whenever and wherever clocks are set.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZoneDatabase;
@@ -6,7 +6,7 @@ use jiff::tz::TimeZoneDatabase;
 use super::*;
 
 const HOUR_US: u64 = 3_600_000_000;
-/// For how long windows are looked at.
+/// For how many years windows are checked.
 const YEARS: u64 = 3;
 
 fn calendar(time_zone: &str, unit: CalendarUnit, day: u8, minute: u16) -> &'static Calendar {
@@ -25,7 +25,7 @@ fn civil(calendar: &Calendar, at: Timestamp) -> DateTime {
     calendar.zone.to_datetime(instant(at))
 }
 
-/// A window begins at the first instant at which clocks show its first day and time, or more. So each
+/// A window begins at the first instant at which clocks show its first day and time, or later. So each
 /// instant is in one window, whatever clocks do at its edges.
 #[test]
 fn windows_begin_when_clocks_first_show_their_begin() {
@@ -63,7 +63,7 @@ fn windows_begin_when_clocks_first_show_their_begin() {
                 assert!(civil(calendar, before) < begin, "{}", what());
                 for at in [window.start, Timestamp(window.end.0 - 1)] {
                     assert_eq!(calendar.windows(at).current, window, "{}", what());
-                    // Twice: looked up, and remembered.
+                    // Twice, because the window is remembered.
                     for _ in 0..2 {
                         assert_eq!(calendar.current(at), window, "{}", what());
                     }

@@ -18,9 +18,9 @@ use crate::snapshot::{Grant, Policy, PolicyMode};
 /// How many known clients would be refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Judged {
-    /// Of each policy in force that has known clients, in the order of the file.
+    /// The counts of each policy in force that has known clients, in the order of the file.
     pub policies: Vec<JudgedPolicy>,
-    /// Whether there was no time for all.
+    /// Whether there was no time to judge all clients.
     pub is_partial: bool,
     /// Whether the store could not be asked, so that some were judged by this gateway's own counts.
     pub is_degraded: bool,
@@ -31,19 +31,19 @@ pub struct Judged {
 pub struct JudgedPolicy {
     /// The policy's name.
     pub name: Arc<str>,
-    /// How many are known.
+    /// How many known clients were judged.
     pub known: usize,
-    /// How many would be refused if the other configuration were in force.
+    /// How many of them would be refused if the other configuration were in force.
     pub refused: usize,
-    /// How many are refused by the one in force.
+    /// How many of them are refused by the configuration in force.
     pub refused_already: usize,
 }
 
-/// What decides the clients of a policy.
+/// Judges the clients of a policy under one configuration.
 struct Judge<'l> {
     limiter: &'l Limiter<'l>,
     policy: &'l Policy,
-    /// The policy that the clients' values are known from.
+    /// The policy in force, under which the clients' values were noted.
     known_from: &'l Policy,
     /// Set if the store could not be asked.
     is_degraded: &'l Cell<bool>,
@@ -98,7 +98,7 @@ pub async fn judge(known: &KnownClients, running: &Limiter<'_>, other: &Limiter<
             policy.refused += usize::from(refused);
             policy.refused_already += usize::from(refused_already);
         }
-        // The thread has others to serve.
+        // The thread has other tasks to run.
         tokio::task::yield_now().await;
     }
     Judged {
@@ -109,7 +109,7 @@ pub async fn judge(known: &KnownClients, running: &Limiter<'_>, other: &Limiter<
 }
 
 impl Judge<'_> {
-    /// Whether the client would make the partition that it was noted with.
+    /// Whether the client's values still make the partition id that it was noted with.
     fn knows(&self, client: &KnownClient) -> bool {
         let named = NamedClient::with_values(&self.policy.partition, &client.values);
         named.is_some_and(|named| {
@@ -117,8 +117,8 @@ impl Judge<'_> {
         })
     }
 
-    /// Returns the client by its values for this partition: that of the policy, or what chooses overrides, if that
-    /// is still the same.
+    /// Returns the client by its values for `of`: the policy's partition, or the one that chooses overrides, if that is
+    /// the same as in the policy in force.
     fn named<'p>(&self, of: &'p Partition, client: &KnownClient) -> Option<NamedClient<'p>> {
         if std::ptr::eq(of, &raw const self.policy.partition) {
             return NamedClient::with_values(of, &client.values);
@@ -161,5 +161,5 @@ impl Judge<'_> {
 
 /// How many clients are judged at a time.
 const CHUNK_LEN: usize = 64;
-/// How long that may take; then it is told of those that were judged.
+/// How long judging may take; after that, only the clients judged so far are reported.
 const JUDGE_WITHIN: Duration = Duration::from_secs(5);

@@ -1,7 +1,7 @@
 //! Clients that this gateway remembers, so that an operator can ask what another file would do to them now.
 //!
-//! Whoever plans a request notes its client ([`SeenClients`]); what is noted is kept for all workers
-//! ([`KnownClients`]), and judged when somebody asks ([`judge()`]).
+//! Planning a request notes its client ([`SeenClients`]); the notes are kept for all workers
+//! ([`KnownClients`]), and judged when an operator asks ([`judge()`]).
 
 mod judge;
 mod seen;

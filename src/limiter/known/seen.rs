@@ -1,4 +1,4 @@
-//! Which clients a worker has noted: one look for each policy of a request.
+//! The clients that a worker has noted, so that each policy of a request takes only one look-up.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::metrics::WorkerIndex;
 use crate::request::{ClientValues, Facts};
 use crate::snapshot::Policy;
 
-/// The clients that a worker has noted in the last minute, by digests; lives on the worker's thread.
+/// The clients that a worker has noted in the last minute, by their digests; it lives on the worker's thread.
 #[derive(Debug)]
 pub struct SeenClients {
     known: Arc<KnownClients>,
@@ -19,14 +19,14 @@ pub struct SeenClients {
     /// When the last tick was.
     now: Cell<Timestamp>,
     slots: Box<[Cell<u64>; SLOTS]>,
-    /// How many more may be noted until the next tick.
+    /// How many more clients may be noted until the next tick.
     left: Cell<u32>,
-    /// When all are noted again, as those that are known are forgotten in the order in which they were noted.
+    /// When all clients are noted again, because [`KnownClients`] forgets them in the order in which they were noted.
     again_at: Cell<Timestamp>,
 }
 
 impl SeenClients {
-    /// Begins with none, at a time; what the worker notes goes to `known`.
+    /// Begins without clients at `now`; what the worker notes goes to `known`.
     pub fn new(known: Arc<KnownClients>, worker: WorkerIndex, now: Timestamp) -> Self {
         let slots = vec![Cell::new(0); SLOTS].into_boxed_slice();
         Self {
@@ -39,7 +39,7 @@ impl SeenClients {
         }
     }
 
-    /// To be called a few times a second.
+    /// Updates the time, and lets more clients be noted. To be called a few times a second.
     pub fn tick(&self, now: Timestamp) {
         self.now.set(now);
         self.left.set(NOTES_PER_TICK);
@@ -49,17 +49,17 @@ impl SeenClients {
         }
     }
 
-    /// Returns whose they are.
+    /// Returns the worker that notes these clients.
     pub(in crate::limiter) fn worker(&self) -> WorkerIndex {
         self.worker
     }
 
-    /// Returns what time it is, or was a moment ago.
+    /// Returns the time of the last tick, a moment ago at most.
     pub(in crate::limiter) fn now(&self) -> Timestamp {
         self.now.get()
     }
 
-    /// Notes the client of a policy that makes a request with this partition, unless it has been noted.
+    /// Notes the client of a policy whose request has this partition, unless it has been noted lately.
     pub(in crate::limiter) fn note(
         &self,
         index: PolicyIndex,
@@ -67,7 +67,7 @@ impl SeenClients {
         partition_id: PartitionId,
         facts: &Facts<'_>,
     ) {
-        // The ids of policies with the same partition are the same.
+        // Policies with the same partition have the same ids, so the policy's index tells them apart.
         let digest = partition_id.low().wrapping_add(usize::from(index) as u64);
         #[expect(clippy::cast_possible_truncation, reason = "any bits will do")]
         let slot = &self.slots[digest as usize % SLOTS];

@@ -17,11 +17,11 @@ pub struct KnownClients(Mutex<Generations>);
 pub(super) struct KnownClient {
     /// The policy's name.
     pub(super) policy: Arc<str>,
-    /// Its partition's id when it was noted.
+    /// The client's partition id when it was noted.
     pub(super) partition_id: PartitionId,
-    /// Its values for the policy's partition.
+    /// The client's values for the policy's partition.
     pub(super) values: ClientValues,
-    /// Its values for `overrides_by`, where the policy has that and the request had them.
+    /// The client's values for `overrides_by`, if the policy has that and the request had them.
     pub(super) by: Option<ClientValues>,
 }
 
@@ -43,13 +43,13 @@ impl KnownClients {
         if generations.young.len() >= CLIENTS_MAX / 2 {
             let full = mem::take(&mut generations.young);
             let forgotten = mem::replace(&mut generations.old, full);
-            // Others need not wait until its memory is free.
+            // Unlocked first, so that others need not wait until the memory is freed.
             drop(generations);
             drop(forgotten);
         }
     }
 
-    /// Returns all of them.
+    /// Returns all clients that are remembered.
     pub(super) fn all(&self) -> Vec<Arc<KnownClient>> {
         let generations = self.lock();
         let all = generations.young.values().chain(generations.old.values());

@@ -1,10 +1,10 @@
 //! Top clients of a policy: whom it refused most, who spent most, and who is nearest to a quota.
 //!
-//! What is refused and spent is counted by Space-Saving (Metwally, Agrawal and El Abbadi, 2005), in sets as in a
-//! processor's cache: a client that finds no slot takes the weakest one of its set, and goes on from the largest count that
-//! a client of the set had when it lost its slot, which is the most by which it may be too high. A client with more than
-//! an eighth of what its set counts always has a slot; there are 16 sets. Counts begin anew every five minutes, and the
-//! last ones are kept for as long.
+//! Refused requests and spent units are counted by Space-Saving (Metwally, Agrawal and El Abbadi, 2005), in sets as in
+//! a processor's cache. A client that finds no slot takes the weakest one of its set, and its count starts at the
+//! largest count that a client of the set had when it lost its slot: the most by which the new count may be too high. A
+//! client with more than an eighth of what its set counts always has a slot; there are 16 sets. Counts begin anew every
+//! five minutes, and the last ones are kept for as long.
 //!
 //! Each worker has tables of its own, behind a lock that only a reader contends for.
 
@@ -21,14 +21,14 @@ use crate::clock::{Micros, Timestamp};
 use crate::limit::{Adjustment, Decision, PartitionId, Quota};
 use crate::metrics::{Metrics, Sharded, WorkerIndex};
 
-/// The top clients of one policy. A clone has the same ones.
+/// The top clients of one policy. Clones share them.
 #[derive(Clone, Debug)]
 pub struct TopClients(Sharded<Mutex<WorkerTop>>);
 
 /// What a request tells of its client.
 #[derive(Clone, Copy, Debug)]
 pub struct SeenRequest<'q> {
-    /// Whose it is.
+    /// The client's partition id.
     pub client: PartitionId,
     /// When it was decided.
     pub at: Timestamp,
@@ -36,24 +36,24 @@ pub struct SeenRequest<'q> {
     pub is_refused: bool,
     /// The units that it spent.
     pub spent: u64,
-    /// The quota of which the least is left, if it was admitted.
+    /// The quota of which the smallest share is left; none if the request was refused.
     pub tightest: Option<(&'q Quota, &'q Decision)>,
 }
 
-/// What a client was refused or has spent lately.
+/// How much a client was refused or has spent lately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CountedClient {
-    /// Who it is.
+    /// The client's partition id.
     pub client: PartitionId,
     /// How it is shown, if that is known.
     pub name: Option<Box<str>>,
-    /// At least so many requests or units.
+    /// Lower bound of its requests or units.
     pub at_least: u64,
-    /// And at most so many.
+    /// Upper bound of its requests or units.
     pub at_most: u64,
 }
 
-/// What a worker has seen. What each request reads comes first, so that it shares a cache line with the lock.
+/// What a worker has seen. The fields that each request reads come first, to share a cache line with the lock.
 #[derive(Debug, Default)]
 #[repr(C)]
 struct WorkerTop {
@@ -62,7 +62,7 @@ struct WorkerTop {
     previous: CountTables,
 }
 
-/// What was counted in some minutes.
+/// What was counted in one period of five minutes.
 #[derive(Debug, Default)]
 struct CountTables {
     since: Timestamp,
@@ -70,7 +70,7 @@ struct CountTables {
     spent: ClientTable<ClientCount>,
 }
 
-/// Of which events clients are counted.
+/// The events for which clients are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CountedEvents {
     /// Requests that were refused.
@@ -82,12 +82,12 @@ pub enum CountedEvents {
 #[derive(Clone, Copy, Debug, Default)]
 struct ClientCount {
     units: u64,
-    /// By how much that may be too high.
+    /// The most by which `units` may be too high.
     error: u64,
 }
 
 impl TopClients {
-    /// Begins with none; `metrics` has as many workers.
+    /// Begins without clients, for the workers that `metrics` has.
     pub fn new(metrics: &Metrics) -> Self {
         Self(metrics.sharded())
     }
@@ -131,7 +131,7 @@ impl TopClients {
         });
     }
 
-    /// Returns the clients that have the most of something, the first ones first, and since when that is counted.
+    /// Returns the clients with the most of these events, the highest counts first, and since when events are counted.
     pub fn counted(
         &self,
         events: CountedEvents,
@@ -211,7 +211,7 @@ impl WorkerTop {
 }
 
 impl CountTables {
-    /// Says whether it is shown: not for longer than it took to count it.
+    /// Says whether the counts are still shown: until ten minutes after counting began.
     fn counts_at(&self, now: Timestamp) -> bool {
         now.since(self.since).0 < 2 * COUNTED_FOR.0
     }
@@ -247,7 +247,7 @@ impl ClientTable<ClientCount> {
         }
     }
 
-    /// Takes units back of those that a client certainly spent; returns how many were not counted here.
+    /// Takes back units that a client certainly spent; returns how many of them were not counted here.
     fn take_back(&mut self, client: PartitionId, units: u64) -> u64 {
         if self.is_empty() {
             return units;
@@ -274,7 +274,7 @@ fn lock(top: &Mutex<WorkerTop>) -> std::sync::MutexGuard<'_, WorkerTop> {
     top.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How long is counted until counting begins anew.
+/// For how long counts are added up before counting begins anew.
 const COUNTED_FOR: Micros = Micros::from_secs(300);
 
 #[cfg(test)]

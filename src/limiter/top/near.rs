@@ -1,27 +1,27 @@
-//! Who is nearest to a quota.
+//! The clients that are nearest to a quota.
 
 use super::table::{ClientPlace, ClientTable};
 use crate::clock::{Micros, Timestamp};
 use crate::limit::{Decision, PartitionId, Quota};
 
-/// Clients that have used half of a quota, and more.
+/// Clients that have used half of a quota or more.
 #[derive(Debug, Default)]
 pub(super) struct NearTable(ClientTable<Nearness>);
 
 /// A client that has used much of a quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NearClient {
-    /// Who it is.
+    /// The client's partition id.
     pub client: PartitionId,
     /// How it is shown, if that is known.
     pub name: Option<Box<str>>,
     /// How much of the quota it had used, in thousandths.
     pub used_permille: u32,
-    /// What was left.
+    /// Units that were left.
     pub remaining: u64,
-    /// Of so many units.
+    /// The most units that the quota can hold.
     pub limit: u64,
-    /// When that was.
+    /// When the client's last request was noted.
     pub seen_at: Timestamp,
 }
 
@@ -50,7 +50,7 @@ impl NearTable {
         if !quota.has_window() || !is_near && self.0.is_empty() {
             return;
         }
-        // Limits are far below 2^53.
+        // Limits are far below 2^53, so this does not saturate.
         let used = limit.saturating_sub(remaining).saturating_mul(1_000) / limit.max(1);
         let nearness = Nearness {
             used_permille: u32::try_from(used).unwrap_or(u32::MAX),
@@ -73,7 +73,7 @@ impl NearTable {
         }
     }
 
-    /// Yields those whose quota is not whole again.
+    /// Yields the clients that were seen lately and whose quota is not whole again.
     pub(super) fn clients(&self, now: Timestamp) -> impl Iterator<Item = NearClient> {
         let all = self.0.iter();
         let near = all.filter(move |(_, _, one)| one.weight(now) > 0);
@@ -98,5 +98,5 @@ impl Nearness {
     }
 }
 
-/// A client that has not been seen for so long is not shown.
+/// A client that has not been seen for this long is not shown.
 const SHOWN_FOR: Micros = Micros::from_secs(600);

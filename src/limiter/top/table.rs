@@ -1,8 +1,8 @@
-//! A table of clients whose size is constant: those that matter most stay, whoever else comes.
+//! A table of clients of constant size: those that matter most stay, however many others come.
 
 use crate::limit::PartitionId;
 
-/// Values of clients, in sets of a few: a client has a place in one of them, and takes there the weakest one's.
+/// Values of clients, in sets of a few slots: a client belongs to one set, and takes the weakest slot there.
 #[derive(Clone, Debug)]
 pub(super) struct ClientTable<V>(Box<[ClientSet<V>]>);
 
@@ -10,13 +10,13 @@ pub(super) struct ClientTable<V>(Box<[ClientSet<V>]>);
 #[repr(align(64))]
 struct ClientSet<V> {
     slots: [ClientSlot<V>; SET_LEN],
-    /// The largest weight that a client had whose slot another one took.
+    /// The largest weight that a client had when another one took its slot.
     evicted: u64,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct ClientSlot<V> {
-    /// None if the slot is free.
+    /// The client; none if the slot is free.
     client: Option<PartitionId>,
     /// How the client is shown; none before its second request, because most clients of a flood make one.
     name: Option<Box<str>>,
@@ -27,8 +27,8 @@ pub(super) struct ClientSlot<V> {
 pub(super) enum ClientPlace<'t, V> {
     /// It has this slot.
     Own(&'t mut ClientSlot<V>),
-    /// It has none: the weakest slot of its set, and the largest weight that a client of the set had whose slot another
-    /// one took.
+    /// It has none: the weakest slot of its set, and the largest weight that a client of the set had when another one
+    /// took its slot.
     Weakest(&'t mut ClientSlot<V>, &'t mut u64),
 }
 
@@ -57,7 +57,7 @@ impl<V: Clone + Default> ClientTable<V> {
 }
 
 impl<V> ClientTable<V> {
-    /// Says whether it has never had a client.
+    /// Says whether the table has never been used.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -33,7 +33,7 @@ fn counts_are_between_their_bounds_and_who_is_refused_most_is_first_whoever_else
     let top = TopClients::new(&Metrics::new(1));
     let mut true_counts = BTreeMap::<PartitionId, u64>::new();
     for round in 0..20_000_u64 {
-        // One in ten is of three clients; all others ask once or twice.
+        // One request in ten is from one of three clients; all others ask once or twice.
         let number = if round % 10 == 0 {
             round / 10 % 3
         } else {
@@ -152,7 +152,7 @@ fn who_is_nearest_to_a_quota_is_first_until_it_is_whole() {
 #[test]
 fn what_comes_back_of_others_makes_no_count_seem_exact_that_was_lost() {
     let top = TopClients::new(&Metrics::new(1));
-    // All of one set.
+    // These ids all belong to one set.
     let of_set = |number: u64| PartitionId::new(number.into());
     let spend = |number, units| {
         let spent = SeenRequest {
@@ -165,7 +165,7 @@ fn what_comes_back_of_others_makes_no_count_seem_exact_that_was_lost() {
     for number in 1..=8 {
         spend(number, 1_000);
     }
-    // It takes the place of one of them, who comes back in the place of another whose units all came back.
+    // It takes the slot of one of them, which then gets the slot of another whose units have all come back.
     spend(9, 1);
     let (counted, _) = top.counted(CountedEvents::Spent, START);
     let lost = (1..=8).find(|number| counted.iter().all(|one| one.client != of_set(*number)));
@@ -177,7 +177,7 @@ fn what_comes_back_of_others_makes_no_count_seem_exact_that_was_lost() {
     let again = counted.iter().find(|one| one.client == of_set(lost));
     let again = again.expect("it is back");
     assert_eq!((again.at_least, again.at_most), (1, 1_001));
-    // What it spent before comes back: it may have spent as much less.
+    // Units come back that it spent before it lost its slot: it may have spent that many fewer.
     top.correct(worker(0), of_set(lost), Adjustment::GiveBack(600));
     let (counted, _) = top.counted(CountedEvents::Spent, START);
     let again = counted.iter().find(|one| one.client == of_set(lost));

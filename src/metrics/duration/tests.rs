@@ -1,7 +1,7 @@
 use super::*;
 use crate::metrics::{Exposition, Handles, Metrics};
 
-/// Finds or makes the series of that many routes, named `/0`, `/1`, and so on.
+/// Finds or makes the series of `many` routes, named `/0`, `/1`, and so on.
 fn routes(metrics: &Metrics, many: usize) -> (Vec<Arc<str>>, Handles) {
     let names: Vec<Arc<str>> = (0..many).map(|n| format!("/{n}").into()).collect();
     let none: [Arc<str>; 0] = [];
@@ -9,7 +9,7 @@ fn routes(metrics: &Metrics, many: usize) -> (Vec<Arc<str>>, Handles) {
     (names, handles)
 }
 
-/// Ranks routes that have had that many requests.
+/// Ranks routes that have had these numbers of requests.
 fn rank(durations: &RouteDurations, routes: &[(Arc<str>, RouteMetrics, u64)], now: Instant) {
     let totals = routes.iter().map(|(name, route, requests)| RouteTotal {
         name,
@@ -72,7 +72,7 @@ fn the_busiest_routes_take_the_places_of_quiet_ones_at_most_once_a_minute() {
     let start = crate::clock::monotonic();
     rank(&durations, &all, start);
     assert!(!held(&durations).contains(&format!("/{ROUTES_MAX}")));
-    // One is busier by more than the others' twice, one is not, one by much; and one with a place is quiet.
+    // The first new route just takes the place of `/0`, the second that of `/7`, and the third is not busy enough.
     let [first, second, third] = [0, 1, 2].map(|more| ROUTES_MAX + more);
     for (route, requests) in all.iter_mut().zip(0_u64..) {
         route.2 += 100 + requests;

@@ -50,7 +50,7 @@ fn every_series_is_rendered_with_escaped_labels() {
         &metrics,
     );
     let unused = metrics.endpoint(&"api".into(), &"[::1]:9000".into());
-    // What ended without a beginning makes nothing negative.
+    // An end without a beginning makes no gauge negative.
     unused.ended(first);
     let listener = metrics.listener(&names(&["public"])[0]);
     listener.accepted(metrics.control());
@@ -82,7 +82,7 @@ fn every_series_is_rendered_with_escaped_labels() {
     drop(unused);
 }
 
-/// What a store over Redis says.
+/// Makes the usage that a store over Redis reports.
 fn usage() -> Usage {
     Usage {
         partitions: 7,
@@ -114,7 +114,7 @@ fn usage() -> Usage {
     }
 }
 
-/// Begins with a configuration, and rejects the next one.
+/// Begins with a configuration, and rejects a reload.
 fn configure(metrics: &Metrics, policy: &Arc<str>) {
     metrics.started(ConfigInfo {
         hash: "0123456789abcdef".into(),
@@ -130,7 +130,7 @@ fn configure(metrics: &Metrics, policy: &Arc<str>) {
     }]);
 }
 
-/// Leaves out what the system says of the process, which is never the same.
+/// Removes the series of the process and replaces the version, because they change.
 fn without_process(page: &str) -> String {
     let is_own = |line: &&str| !line.contains("process_");
     let own: String = page.split_inclusive('\n').filter(is_own).collect();
@@ -148,7 +148,7 @@ fn fill_endpoint(endpoint: &EndpointMetrics, metrics: &Metrics) {
     for worker in [first, second, second] {
         endpoint.began(worker);
     }
-    // The first bound is reached, and the last one passed.
+    // The first time is equal to the first bound, and the second is beyond the last one.
     endpoint.responded(first, Micros(500));
     endpoint.responded(second, Micros(30_000_001));
     endpoint.ended(second);

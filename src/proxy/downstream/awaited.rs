@@ -3,7 +3,7 @@
 /// What a connection waits for its client to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Awaited {
-    /// Its first byte.
+    /// The first byte of the connection; over HTTP/2, all of the preface.
     FirstByte,
     /// The rest of a head.
     Head,

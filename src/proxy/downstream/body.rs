@@ -21,29 +21,30 @@ use crate::request::claims;
 pub(crate) struct RequestBody {
     incoming: IncomingBody,
     client: RequestState,
-    /// Bytes that may still come.
+    /// Bytes of the body that may still come.
     allowance: u64,
-    /// Whether the answer to a refused request waits for the rest of it. It does not if the client withholds
-    /// it until it is told to go on (100), or if the connection ends with this request.
+    /// Whether the answer to a refused request waits for the rest of the body. It does not if the client withholds the
+    /// body until it is told to go on (100), or if the connection ends with this request.
     is_awaited: bool,
-    /// Fields that its trailers may not have, besides those that no trailers may have.
+    /// Fields that decided the request, so its trailers may not have them, in addition to those that no trailers may
+    /// have.
     decisive: Option<Arc<[HeaderName]>>,
-    /// What has been read of it and comes before the rest.
+    /// The part of the body that has been read ahead and comes before the rest.
     buffered: Option<Box<BufferedBody>>,
-    /// Whether all of it has been read.
+    /// Whether the body has been read ahead to its end.
     is_read: bool,
 }
 
-/// What has been read of a body before its request was decided.
+/// The part of a body that has been read before its request was decided.
 #[derive(Debug, Default)]
 struct BufferedBody {
     data: Bytes,
-    /// A piece that had no room with the others.
+    /// The piece that did not fit with the others.
     last: Bytes,
     trailers: Option<HeaderMap>,
 }
 
-/// Memory for what is read, and its room, which is free when the memory is.
+/// Memory for a buffered body, and the room that it takes up, which is freed with the memory.
 #[derive(Debug)]
 struct BodyBuffer {
     bytes: Vec<u8>,
@@ -53,11 +54,11 @@ struct BodyBuffer {
 /// Why a body is not buffered to its end.
 #[derive(Debug)]
 pub(crate) enum BufferError {
-    /// The listener holds as many bytes as it may.
+    /// The listener already holds as many bytes as it may.
     Full,
-    /// It did not end in time.
+    /// The body was not read in time.
     Late,
-    /// It broke off.
+    /// The body broke off.
     Broken(RequestBodyError),
 }
 
@@ -83,14 +84,14 @@ impl RequestBody {
         Self::new(IncomingBody::Empty, client, false)
     }
 
-    /// Has a client that withholds it told to go on, before an answer that is made of it begins.
+    /// Tells an HTTP/2 client that withholds the body to go on, before an answer that is made from it begins.
     pub(crate) fn ask_for(&mut self) {
         if let IncomingBody::Http2(body) = &mut self.incoming {
             body.ask_for();
         }
     }
 
-    /// Keeps these fields out of its trailers, because the request was decided by them.
+    /// Keeps these fields out of the body's trailers, because they decided the request.
     pub(crate) fn keep_out(&mut self, decisive: &Arc<[HeaderName]>) {
         // Over HTTP/2, a body of announced length may have trailers.
         if self.client.is_http2() || self.size_hint().exact().is_none() {
@@ -98,13 +99,14 @@ impl RequestBody {
         }
     }
 
-    /// Lets at most `bytes_max` of it through; a longer one breaks off.
+    /// Lets at most `bytes_max` bytes through; a longer body breaks off.
     pub(crate) fn bound(&mut self, bytes_max: u64) {
         self.allowance = bytes_max;
     }
 
-    /// Reads it to its end, or until more than `buffered_max` bytes have come, within `timeout`; says whether it
-    /// ended. `read` sees each piece. What has come goes to whoever reads it next, even after an error.
+    /// Reads ahead to the end of the body, or until more than `buffered_max` bytes have come, within `timeout`; returns
+    /// whether it ended. `read` sees each piece. Later reads of the body yield what has come first, even after an
+    /// error.
     pub(crate) async fn buffer(
         &mut self,
         buffered_max: u64,
@@ -113,7 +115,7 @@ impl RequestBody {
         timeout: Duration,
         read: impl FnMut(&[u8]),
     ) -> Result<bool, BufferError> {
-        // It is asked for now.
+        // The read below asks the client for the body.
         self.is_awaited = true;
         let bytes = Vec::new();
         let (mut buffer, mut buffered) = (BodyBuffer { bytes, room }, BufferedBody::default());
@@ -130,7 +132,7 @@ impl RequestBody {
         Ok(is_whole)
     }
 
-    /// Reads on until it ends, or a piece has no room.
+    /// Reads until the body ends or a piece does not fit.
     async fn fill(
         &mut self,
         buffer: &mut BodyBuffer,
@@ -166,14 +168,14 @@ impl RequestBody {
         Ok(())
     }
 
-    /// Takes out of trailers what they may not have.
+    /// Removes the fields that decided the request from its trailers.
     fn strip(&self, frame: &mut Frame<Bytes>) {
         if let (Some(trailers), Some(decisive)) = (frame.trailers_mut(), &self.decisive) {
             claims::strip_decisive(trailers, decisive);
         }
     }
 
-    /// Takes the next of what has been read.
+    /// Takes the next frame that has been read ahead.
     fn take_buffered(&mut self) -> Option<Frame<Bytes>> {
         let buffered = self.buffered.as_mut()?;
         let data = if buffered.data.is_empty() {
@@ -193,12 +195,12 @@ impl RequestBody {
         frame
     }
 
-    /// Reads the rest and throws it away, so that the connection can be used again after an early
-    /// answer; but only if the rest is announced, short, on its way, and the connection may go on. To read a
-    /// body that the client withholds would ask for it.
+    /// Reads the rest of the body and throws it away, so that the connection can be used again after an early answer.
+    /// It does so only if the rest is announced, short and on its way, and the connection may go on: reading a body
+    /// that the client withholds would ask for it.
     ///
-    /// Over HTTP/2, an answer could come before it. But its stream would then be reset, and some clients
-    /// (curl until 8) take that for a failure and show no answer.
+    /// Over HTTP/2, the answer could be sent first. But the stream would then be reset, and some clients (curl until 8)
+    /// take that for a failure and show no answer.
     pub(crate) async fn drain(mut self) {
         self.buffered = None;
         let bytes = self.size_hint().exact();
@@ -220,8 +222,8 @@ impl RequestBody {
 }
 
 impl BodyBuffer {
-    /// Copies a piece, which would keep all that was read with it, behind what is there, if that has room; says
-    /// whether it had. No more than `bytes_max` are expected to come.
+    /// Appends a copy of a piece if there is room, and returns whether there was: the piece itself would keep alive
+    /// everything that was read with it. At most `bytes_max` bytes are expected in total.
     fn append(&mut self, piece: &[u8], bytes_max: u64) -> bool {
         let needed = self.bytes.len() + piece.len();
         if needed > self.bytes.capacity() {
@@ -251,11 +253,12 @@ impl AsRef<[u8]> for BodyBuffer {
     }
 }
 
-/// What was read together goes on in pieces no larger than a connection yields.
+/// A buffered body is passed on in pieces of at most this size, which are no larger than those that a connection
+/// yields.
 const BUFFERED_PIECE_BYTES: usize = 64 * 1024;
 /// A refused request's body that is announced to be no longer than this is read to its end.
 const DRAIN_BYTES_MAX: u64 = 64 * 1024;
-/// How long the answer to a refused request waits for such a body.
+/// How long the answer to a refused request waits for such a short body.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Body for RequestBody {
@@ -277,8 +280,8 @@ impl Body for RequestBody {
             let overdue = self.client.poll_overdue_body(cx);
             return overdue.map(|()| Some(Err(RequestBodyError::TimedOut)));
         };
-        // A read that failed because of the deadline can be told from one that failed by itself
-        // only while the deadline still stands.
+        // A read that failed because of the deadline can be told from one that failed by itself only while the deadline
+        // is still armed.
         let is_overdue = self.client.is_overdue();
         self.client.body_progressed();
         Poll::Ready(match frame {
@@ -296,7 +299,7 @@ impl Body for RequestBody {
                     None => Some(Err(RequestBodyError::TooLarge)),
                     Some(rest) => {
                         self.allowance = rest;
-                        // Nobody asks for more after trailers.
+                        // The body is not polled again after this frame.
                         if frame.is_trailers() || self.incoming.is_end_stream() {
                             self.client.expect_no_more();
                         }
@@ -321,7 +324,7 @@ impl Body for RequestBody {
             return rest;
         };
         match rest.exact() {
-            // What has trailers is not framed by its length.
+            // A body with trailers is not framed by its length.
             Some(rest) if buffered.trailers.is_none() => {
                 SizeHint::with_exact(rest + buffered.length() as u64)
             }

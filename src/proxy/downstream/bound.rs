@@ -1,7 +1,7 @@
-//! What queues connections for a listener: a port, or a Unix socket.
+//! The sockets that queue connections for a listener: a port, or a Unix socket.
 //!
-//! Both give streams of one type. A stream of a Unix socket is read, written and shut by the same calls of the
-//! system as one of TCP; what differs is that its peer has no address.
+//! Both yield streams of one type, because the same system calls read, write and shut down streams of TCP and of Unix
+//! sockets. The only difference is that the peer of a Unix socket has no address.
 
 use std::io;
 use std::net::{self, IpAddr, SocketAddr};
@@ -14,12 +14,12 @@ use tokio::net::{TcpListener, UnixListener};
 use super::socket_file::{self, BindError, SocketFile};
 use crate::snapshot::ListenAddress;
 
-/// An address that connections are queued for.
+/// A listening socket, at an address.
 #[derive(Debug)]
 pub(crate) struct BoundSocket {
     /// The address, with the port that the system has chosen if none was asked for.
     pub(crate) address: ListenAddress,
-    /// By which a Unix socket is found.
+    /// The file of a Unix socket, if a gateway made the socket.
     pub(super) file: Option<SocketFile>,
     pub(super) queue: ConnectionQueue,
 }
@@ -31,7 +31,7 @@ pub(super) enum ConnectionQueue {
     Unix(unix::net::UnixListener),
 }
 
-/// The same, polled by the runtime.
+/// A [`ConnectionQueue`] that the runtime polls.
 #[derive(Debug)]
 pub(super) enum PolledQueue {
     Tcp(TcpListener),
@@ -44,7 +44,7 @@ pub(super) type Connection = (net::TcpStream, Option<IpAddr>);
 /// A client's socket takes no more bytes while this many are unsent, until half of them have gone.
 /// So what a slow reader takes shows as progress, however much the kernel would buffer.
 const UNSENT_BYTES_MAX: u32 = 128 * 1024;
-/// Connections the kernel queues for a listener.
+/// Most connections that the kernel queues for a listener.
 const BACKLOG: i32 = 4096;
 
 /// Opens a port, or a Unix socket.
@@ -72,11 +72,11 @@ pub(crate) fn bind(address: &ListenAddress) -> Result<BoundSocket, BindError> {
     })
 }
 
-/// Takes a socket that listens already, at `address`; `is_own` if a gateway made it, which is to remove the file of a
-/// Unix socket.
+/// Takes over a socket that already listens at `address`. If a gateway made it (`is_own`) and it is a Unix socket, a
+/// gateway is to remove its file.
 ///
 /// # Errors
-/// The operating system's.
+/// Returns the operating system's error.
 pub(crate) fn adopt(
     address: ListenAddress,
     descriptor: OwnedFd,
@@ -113,7 +113,7 @@ impl BoundSocket {
         })
     }
 
-    /// Whether a gateway made it.
+    /// Whether it is a Unix socket whose file a gateway made and is to remove. It never is for a port.
     pub(crate) fn is_own(&self) -> bool {
         self.file.is_some()
     }
@@ -122,7 +122,7 @@ impl BoundSocket {
 /// Opens a port.
 ///
 /// # Errors
-/// The operating system's, if the address is taken or not ours.
+/// Returns the operating system's error, for example if the address is taken or not ours.
 pub(crate) fn bind_tcp(address: SocketAddr) -> io::Result<net::TcpListener> {
     let socket = Socket::new(
         Domain::for_address(address),
@@ -135,7 +135,7 @@ pub(crate) fn bind_tcp(address: SocketAddr) -> io::Result<net::TcpListener> {
         // `[::]:P` can be open beside `0.0.0.0:P`, whatever the system's default is.
         socket.set_only_v6(true)?;
     }
-    // Accepted sockets inherit it from this one.
+    // Accepted sockets inherit this from the listening one.
     socket.set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
@@ -143,7 +143,7 @@ pub(crate) fn bind_tcp(address: SocketAddr) -> io::Result<net::TcpListener> {
 }
 
 impl ConnectionQueue {
-    /// Has the runtime poll it.
+    /// Registers the queue with the runtime, which polls it.
     pub(super) fn polled(self) -> io::Result<PolledQueue> {
         Ok(match self {
             Self::Tcp(listener) => PolledQueue::Tcp(TcpListener::from_std(listener)?),
@@ -166,7 +166,7 @@ impl ConnectionQueue {
 }
 
 impl PolledQueue {
-    /// Waits for a connection. The worker's runtime will watch it, not this one.
+    /// Waits for a connection, and leaves it to the worker's runtime to poll.
     pub(super) async fn accept(&self) -> io::Result<Connection> {
         Ok(match self {
             Self::Tcp(listener) => {
@@ -180,7 +180,7 @@ impl PolledQueue {
         })
     }
 
-    /// Has the runtime poll it no longer.
+    /// Deregisters the queue from the runtime.
     pub(super) fn unpolled(self) -> io::Result<ConnectionQueue> {
         Ok(match self {
             Self::Tcp(listener) => ConnectionQueue::Tcp(listener.into_std()?),

@@ -1,17 +1,16 @@
 //! Joins small pieces that are to be written together.
 //!
-//! Copying a head and a short body is less work than a list of two pieces makes for the kernel: a
-//! `writev` of them costs more than a `send` of their copy.
+//! For a head and a short body, a `writev` of the two costs the kernel more than it costs to copy them together and
+//! `send` the copy.
 
 use std::io::IoSlice;
 
 use smallvec::SmallVec;
 
-/// Pieces that are written as one.
+/// Pieces that have been copied together, to be written as one.
 pub(super) type Gathered = SmallVec<[u8; GATHERED_BYTES_MAX]>;
 
-/// Returns the pieces as one if there is little to copy; if there are several, copies them into
-/// `room`.
+/// Returns the pieces as one, copied into `room` if there are several; `None` if that is too much to copy.
 pub(super) fn gather<'b>(slices: &'b [IoSlice<'_>], room: &'b mut Gathered) -> Option<&'b [u8]> {
     if let [only] = slices {
         return Some(only);

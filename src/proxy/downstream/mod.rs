@@ -1,11 +1,11 @@
 //! The clients' side: from the accept to a request, and back to the client's socket.
 //!
-//! A [`listener`] accepts within its [`capacity`] and hands the connection to a worker, which keeps
-//! it in its [`registry`]. What it accepts on is [`bound`]: a port, or a Unix socket with its
-//! [file](socket_file). [`opening`] makes of its [`socket`], which has its deadlines, what HTTP is
-//! spoken on: the bytes as they are, or TLS, after what [`proxy_protocol`] takes off. [`connection`] serves it: hyper over
-//! [`http1`], or [`http2`]. Both know what a connection waits for. [`request`] is what the journey sees of either,
-//! [`body`] what a client sends after a head.
+//! A [`listener`] accepts on a [`bound`] socket, which is a port or a Unix socket with its [file](socket_file), within
+//! its [`capacity`]. It hands each connection to a worker, which keeps it in its [`registry`]. [`opening`] prepares the
+//! client's [`socket`], which has its own deadlines, for HTTP: [`proxy_protocol`] takes off a PROXY header, and TLS
+//! follows if the listener speaks it. [`connection`] then serves HTTP: hyper over [`http1`], or [`http2`]. Both know
+//! what a connection waits for. [`request`] is what the journey sees of either, and [`body`] is what a client sends
+//! after a head.
 
 mod awaited;
 pub(crate) mod body;

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::request::{client_network, is_trusted_peer};
 use crate::snapshot::Listener;
 
-/// The connections of a listener's clients. It has an entry per client that has one open, so it is
-/// bounded as these are.
+/// Numbers of open connections, by client of one listener. Only clients that have one open have an entry, so the map is
+/// bounded as the connections are.
 #[derive(Debug, Default)]
 pub(crate) struct ClientConnections(Mutex<HashMap<IpAddr, usize>>);
 
@@ -19,14 +19,14 @@ pub(crate) struct ClientPermit {
     all: Arc<ClientConnections>,
 }
 
-/// The client has as many connections as it may.
+/// The client already has as many connections as it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the client has reached its limit of connections")]
 pub(crate) struct TooMany;
 
 impl ClientConnections {
-    /// Counts a connection of `peer`, if the listener bounds those of one client. A trusted peer is
-    /// none: its connections are of many.
+    /// Counts a connection of `peer`, if the listener bounds the connections of a client. A trusted peer's are not
+    /// counted, because it connects for many clients.
     pub(crate) fn admit(
         self: &Arc<Self>,
         peer: Option<IpAddr>,
@@ -41,7 +41,7 @@ impl ClientConnections {
         let client = client_network(peer, listener.identity.prefixes);
         let mut counts = self.counts();
         let count = counts.entry(client).or_insert(0);
-        // An entry without connections is impossible, because `most` is 1 at least.
+        // This never leaves an entry of 0 behind, because `most` is at least 1.
         if *count >= most {
             return Err(TooMany);
         }

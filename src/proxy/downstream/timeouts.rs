@@ -7,18 +7,18 @@ use crate::snapshot::Listener;
 /// How long a listener waits for a client's bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timeouts {
-    /// For the rest of a head.
+    /// How long it waits for the rest of a head.
     pub(super) header: Duration,
-    /// For the next request.
+    /// How long it waits for the next request.
     pub(super) idle: Duration,
-    /// For more of a body, and for room to send more.
+    /// How long it waits for more of a body, and for the client to take more of an answer.
     pub(super) body: Duration,
-    /// For a byte through a tunnel.
+    /// How long it waits for a byte through a tunnel.
     pub(super) tunnel: Duration,
 }
 
 impl Timeouts {
-    /// Returns what `listener` says.
+    /// Returns the timeouts of `listener`.
     pub(super) fn of(listener: &Listener) -> Self {
         Self {
             header: listener.header_timeout,

@@ -5,17 +5,17 @@ use http::header::AUTHORIZATION;
 
 use crate::request::{Choice, Part};
 
-/// What a client is asked for that lacks a part of a partition.
+/// What a client that lacks a part of a partition is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Challenge {
     /// A token or a credential in Authorization.
     Bearer,
-    /// Anything else that names it.
+    /// Anything else that names the client.
     ApiKey,
 }
 
 impl Challenge {
-    /// Returns what is asked for if none of these alternatives is there.
+    /// Returns what is asked for if the request has none of these alternatives.
     pub fn of(choice: &Choice) -> Self {
         let is_token = |part: &Part| match part {
             Part::Claim(_) => true,

@@ -1,10 +1,10 @@
-//! How a client wants to be told "no": over HTTP, or in gRPC's own way.
+//! How a client expects a refusal: as plain HTTP, or in gRPC's own form.
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
 
-/// How the client wants to be answered.
+/// How a client expects to be refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// With a status and problem+json.
@@ -33,7 +33,7 @@ impl Grpc {
 }
 
 impl Dialect {
-    /// Tells from a request's fields how its client wants to be answered.
+    /// Tells from a request's fields how its client expects to be refused.
     pub fn of(headers: &HeaderMap) -> Self {
         let content_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
         let rest = content_type.and_then(|value| value.strip_prefix(b"application/grpc"));
@@ -45,8 +45,8 @@ impl Dialect {
     }
 }
 
-/// gRPC clients map every status but 429 and 503 correctly by themselves (gRPC, "HTTP to gRPC
-/// Status Code Mapping"). 503 is UNAVAILABLE (14), which they may retry elsewhere.
+/// Returns what a gRPC client is told for a 503: UNAVAILABLE (14), which it may retry elsewhere. It maps other
+/// statuses itself (gRPC, "HTTP to gRPC Status Code Mapping"); what it is told for an exceeded quota, its page says.
 pub(super) const fn unavailable(code: u16, message: &'static str) -> Option<Grpc> {
     match code {
         503 => Some(Grpc {

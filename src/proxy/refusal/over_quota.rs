@@ -14,15 +14,15 @@ use crate::snapshot::{Jitter, PagePart, Policy, PolicyQuota, RefusalPage, Refusa
 
 /// A request that is over a quota.
 pub struct OverQuota<'q> {
-    /// The verdict's.
+    /// When the request would fit, as the verdict says.
     pub retry: Retry,
-    /// The first policy that refuses, if it is known: it says how.
+    /// The first policy that refuses, if it is known: its refusal style applies.
     pub policy: Option<&'q Policy>,
     /// The quotas that refuse, in the route's order.
     pub violated: &'q [&'q PolicyQuota],
-    /// Whether that policy refuses because it did a while ago.
+    /// Whether a penalty of that policy runs, which this refusal may have begun.
     pub is_punished: bool,
-    /// Says which quota can never hold what the request reserves, if one cannot: printable ASCII without `"` and `\`.
+    /// Text that names the quota that can never hold what the request reserves: printable ASCII without `"` and `\`.
     pub too_large: Option<&'q str>,
 }
 
@@ -62,7 +62,7 @@ impl OverQuota<'_> {
         }
     }
 
-    /// Returns by how much more a client waits at most. Clients of calendar quotas would all come back at once.
+    /// Returns the most that chance adds to a wait. Without it, clients of calendar quotas would all return at once.
     fn jitter(&self, style: &RefusalStyle) -> Jitter {
         let is_calendar =
             |quota: &&PolicyQuota| matches!(quota.quota.algorithm, Algorithm::Calendar(_));
@@ -142,7 +142,7 @@ impl OverQuota<'_> {
     }
 }
 
-/// Makes a wait longer by chance.
+/// Lengthens a wait by a random part of the jitter.
 fn later(retry: Micros, jitter: Jitter) -> Micros {
     match jitter.most(retry) {
         Micros(0) => retry,
@@ -181,13 +181,13 @@ static ABNORMAL_USAGE: Page = Page {
     }),
 };
 
-/// By how much more clients of calendar quotas wait at most, if their policy does not say.
+/// Most that chance adds to the waits of calendar quotas, if their policy does not say.
 const CALENDAR_JITTER: Micros = Micros::from_secs(300);
 
-/// What stands around the detail, if there is one.
+/// What comes before and after the detail, if there is one.
 const DETAIL: &str = r#","detail":""#;
 const DETAIL_END: &str = "\"";
 
-/// What stands before the violated policies.
+/// What comes before and after the violated policies.
 const BODY_LIST: &str = r#","violated-policies":["#;
 const BODY_END: &str = "]}\n";

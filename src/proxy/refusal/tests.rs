@@ -42,7 +42,7 @@ fn every_body_is_json_that_repeats_its_status() {
             "{refusal:?}"
         );
     }
-    // The ends of what a file may choose, and the two of a head that is too large.
+    // The lowest and highest status that a file may choose, and the two statuses of a head that is too large.
     for (status, reason) in [
         (400, Reason::QuotaExceeded),
         (599, Reason::QuotaExceeded),

@@ -1,33 +1,33 @@
-//! Which requests somebody watches.
+//! Which requests a watcher wants.
 
 use std::sync::Arc;
 
 use crate::limit::PartitionId;
 
-/// Which requests somebody watches: those with all that is said here.
+/// Which requests a watcher wants: those that every field here matches.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TraceFilter {
-    /// Whose they are, for one of their policies.
+    /// The client of the requests, for one of their policies or for the log.
     pub(crate) client: Option<TraceClient>,
-    /// A policy that applies to them.
+    /// A policy that applies to the requests.
     pub(crate) policy: Option<Arc<str>>,
-    /// Whether the gateway refuses them.
+    /// Whether only requests that the gateway refuses are wanted.
     pub(crate) is_refused: bool,
-    /// How their paths begin.
+    /// How the paths of the requests begin.
     pub(crate) path: String,
 }
 
-/// Who a client is.
+/// How a watcher names a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TraceClient {
-    /// As it is counted.
+    /// By the partition id under which it is counted.
     Id(PartitionId),
-    /// As the log shows it.
+    /// By the name under which the log shows it.
     Shown(String),
 }
 
 impl TraceFilter {
-    /// Says whether it is enough to know the path, and whether the gateway refuses the request.
+    /// Whether a request that was not decided can match: by its path, and by whether the gateway refuses it.
     pub(super) fn is_early(&self) -> bool {
         self.client.is_none() && self.policy.is_none()
     }

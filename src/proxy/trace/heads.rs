@@ -1,4 +1,4 @@
-//! Heads without their secrets: a field is shown if it can name no client and carry no secret, others by their length.
+//! Heads without their secrets: a field is shown if it can name no client and carry no secret, otherwise its length is.
 
 use std::fmt::Write as _;
 
@@ -77,7 +77,7 @@ impl<'s> ShownHeads<'s> {
     }
 }
 
-/// Fields of how a message is made, which say nothing of who sends it.
+/// Fields that tell how a message is made, and nothing about who sends it.
 static FRAMING: [HeaderName; 7] = [
     ACCEPT,
     ACCEPT_ENCODING,
@@ -88,7 +88,7 @@ static FRAMING: [HeaderName; 7] = [
     TRANSFER_ENCODING,
 ];
 
-/// Fields that say no more of a client than the log does.
+/// Fields that say no more about a client than the log does.
 static PLAIN: [HeaderName; 15] = [
     ACCEPT_LANGUAGE,
     CACHE_CONTROL,
@@ -111,5 +111,5 @@ static PLAIN: [HeaderName; 15] = [
 const PATH_BYTES_MAX: usize = 1_024;
 /// Most bytes of a value that are shown; it is ASCII.
 const VALUE_BYTES_MAX: usize = 200;
-/// After so many bytes no more fields are shown.
+/// After this many bytes, no more fields are shown.
 const HEAD_BYTES_MAX: usize = 8 * 1_024;

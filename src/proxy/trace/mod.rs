@@ -1,8 +1,8 @@
-//! Traces: what one request goes through, step by step, for whoever watches.
+//! Traces: what one request goes through, step by step, for those who watch.
 //!
-//! While nobody watches, a request reads one flag. While somebody does, each request is looked at once it is decided, and
-//! only one that somebody wants is written down. What came before that can be told only of requests whose heads were
-//! copied when they arrived: some of each worker and second.
+//! While nobody watches, a request only reads one flag. While somebody does, each request is compared with the filters
+//! of the watchers once it is decided, and written down only if one of them wants it. What came before the decision can
+//! be told only of requests whose heads were copied on arrival; each worker copies a bounded number of them a second.
 
 mod decision;
 mod ended;

@@ -1,4 +1,4 @@
-//! A request that is over, as those see it that watch.
+//! A request that is over, as its watchers see it.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ pub(crate) struct TracedRequest {
 #[derive(Debug)]
 pub(crate) struct TracedEnd {
     pub(crate) id: Option<String>,
-    /// When its head had arrived, by wall time.
+    /// When the request's head had arrived, by wall time.
     pub(crate) at: Timestamp,
     pub(crate) method: String,
     pub(crate) host: String,
     pub(crate) path: String,
     pub(crate) status: Option<StatusCode>,
     pub(crate) route: Option<Arc<str>>,
-    /// As the log shows it.
+    /// The client, as the log shows it.
     pub(crate) client: String,
     pub(crate) took_us: u64,
 }
@@ -32,7 +32,7 @@ pub(crate) struct TracedEnd {
 /// One thing that happened to a request.
 #[derive(Debug)]
 pub(crate) struct TraceStep {
-    /// How long after its head had arrived.
+    /// Time since the request's head had arrived, in microseconds.
     pub(crate) at_us: u64,
     pub(crate) step: &'static str,
     /// What happened, in one or more lines.

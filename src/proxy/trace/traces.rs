@@ -1,4 +1,4 @@
-//! Those that watch requests, and how a worker bounds what that costs.
+//! The watchers of requests, and how a worker bounds what they cost.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -10,29 +10,29 @@ use tokio::sync::mpsc;
 use super::filter::TraceFilter;
 use super::traced_request::TracedRequest;
 
-/// Those that watch the requests of a process.
+/// The watchers of a process's requests.
 #[derive(Debug, Default)]
 pub(crate) struct Traces {
     is_watched: AtomicBool,
-    /// Whether somebody watches requests that are admitted, too.
+    /// Whether a watcher wants admitted requests too.
     are_admitted_watched: AtomicBool,
     watchers: ArcSwap<Vec<Arc<TraceWatcher>>>,
-    /// Held while somebody comes or goes.
+    /// Held while a watcher is added or removed.
     changing: Mutex<()>,
 }
 
-/// Somebody who watches.
+/// One watcher of requests.
 #[derive(Debug)]
 pub(crate) struct TraceWatcher {
     filter: TraceFilter,
     requests: mpsc::Sender<Arc<TracedRequest>>,
-    /// How many requests it wants that are under way.
+    /// Requests under way that the watcher wants.
     under_way: AtomicUsize,
-    /// How many it does not get, because they come too fast, or too many are under way.
+    /// Requests that the watcher did not get, because they came too fast or too many were under way.
     missed: AtomicU64,
 }
 
-/// A request that a watcher wants, until that is over.
+/// A request that a watcher wants; it counts as under way until this is dropped.
 #[derive(Debug)]
 pub(super) struct WantedRequest(Arc<TraceWatcher>);
 
@@ -47,7 +47,7 @@ impl Traces {
         self.is_watched.load(Relaxed)
     }
 
-    /// Whether anybody watches requests that are decided so.
+    /// Whether anybody watches admitted requests, or refused ones if `is_admitted` is false.
     #[inline]
     pub(crate) fn are_watched(&self, is_admitted: bool) -> bool {
         let watched = if is_admitted {
@@ -58,7 +58,7 @@ impl Traces {
         watched.load(Relaxed)
     }
 
-    /// Watches the requests that pass a filter; none if as many watch as may.
+    /// Adds a watcher of the requests that pass a filter; none if there are [`WATCHERS_MAX`] already.
     pub(crate) fn watch(
         &self,
         filter: TraceFilter,
@@ -80,7 +80,7 @@ impl Traces {
         Some((watcher, received))
     }
 
-    /// Watches no more.
+    /// Removes a watcher.
     pub(crate) fn unwatch(&self, watcher: &Arc<TraceWatcher>) {
         let _changing = self.changing();
         let mut watchers = Vec::clone(&self.watchers.load());
@@ -88,13 +88,13 @@ impl Traces {
         self.set(watchers);
     }
 
-    /// Whether somebody may want a request with this path.
+    /// Whether a watcher may want a request with this path.
     pub(super) fn may_want(&self, path: &str) -> bool {
         let watchers = self.watchers.load();
         watchers.iter().any(|one| one.filter.wants_path(path))
     }
 
-    /// Finds those who want a request.
+    /// Finds the watchers that want a request, except those that have too many under way.
     pub(super) fn wanted_by(&self, wants: impl Fn(&TraceFilter) -> bool) -> Vec<WantedRequest> {
         let watchers = self.watchers.load();
         let wanting = watchers.iter().filter(|watcher| wants(&watcher.filter));
@@ -124,14 +124,14 @@ impl TraceWatcher {
         None
     }
 
-    /// Returns how many requests were not sent since this was asked last.
+    /// Returns how many requests the watcher did not get since the last call.
     pub(crate) fn take_missed(&self) -> u64 {
         self.missed.swap(0, Relaxed)
     }
 }
 
 impl WantedRequest {
-    /// Sends it, now that it is over.
+    /// Sends the request to the watcher, now that it is over.
     pub(super) fn send(self, request: &Arc<TracedRequest>) {
         if self.0.requests.try_send(Arc::clone(request)).is_err() {
             self.0.missed.fetch_add(1, Relaxed);
@@ -146,19 +146,19 @@ impl Drop for WantedRequest {
 }
 
 impl Default for HeadCopies {
-    /// Those until the first tick.
+    /// Allows as many copies until the first tick as between two ticks.
     fn default() -> Self {
         Self(Cell::new(COPIES_PER_TICK))
     }
 }
 
 impl HeadCopies {
-    /// To be called a few times a second.
+    /// Allows further copies; to be called a few times a second.
     pub(crate) fn tick(&self) {
         self.0.set(COPIES_PER_TICK);
     }
 
-    /// Says whether the worker may copy a head that somebody may want, and counts it.
+    /// Says whether the worker may copy a head, if a watcher may want that, and counts the copy.
     pub(super) fn take(&self, is_wanted: impl FnOnce() -> bool) -> bool {
         let left = self.0.get();
         let takes = left > 0 && is_wanted();
@@ -167,13 +167,13 @@ impl HeadCopies {
     }
 }
 
-/// Most that watch at a time.
+/// Most watchers at a time.
 pub(crate) const WATCHERS_MAX: usize = 4;
-/// How many requests a watcher may be behind.
+/// Most requests that are over and that a watcher has not read yet.
 const BEHIND_MAX: usize = 32;
-/// How many requests that a watcher wants may be under way.
+/// Most requests under way that one watcher may want.
 const UNDER_WAY_MAX: usize = 256;
-/// How many heads a worker copies from one tick to the next.
+/// Most heads that a worker copies from one tick to the next.
 const COPIES_PER_TICK: u32 = 100;
 
 #[cfg(test)]

@@ -37,8 +37,8 @@ use crate::request::upgrade;
 use crate::snapshot::{Route, UpstreamKind};
 
 impl Journey<'_> {
-    /// Forgets that the client asks for another protocol, if the route does not let it have that one.
-    /// Over HTTP/2, there is nothing else that the request could mean.
+    /// Forgets that the client asks for another protocol, if the route does not allow that one. Over HTTP/2,
+    /// the request is then refused, because it can mean nothing else.
     pub(super) fn check_upgrade(&mut self, route: &Route) -> Result<(), Refusal> {
         let upstream = &self.live.snapshot.upstreams[route.upstream];
         let is_http = matches!(upstream.kind, UpstreamKind::Http(_));
@@ -57,13 +57,13 @@ impl Journey<'_> {
         Ok(())
     }
 
-    /// Whether only a tunnel is an answer.
+    /// Whether only a tunnel can answer the request, which asks for another protocol over HTTP/2.
     pub(super) fn is_tunnel(&self) -> bool {
         self.upgrade.is_some() && self.exchange.request().is_http2()
     }
 }
 
-/// Opens a tunnel behind the head of a 101. Over HTTP/2, `body` is what the client sends through it.
+/// Opens a tunnel after the head of a 101. Over HTTP/2, `body` is what the client sends through it.
 pub(super) fn open(
     origin: Switched,
     mut head: Parts,
@@ -102,11 +102,11 @@ struct Tunnel {
     up: Pipe,
     down: Pipe,
     exchange: Box<Exchange>,
-    /// Why it ended; none if it is cut.
+    /// How the tunnel ended; none if it was cut.
     ended: Option<Result<(), Reason>>,
 }
 
-/// Carries bytes until both sides have closed; the exchange ends with it.
+/// Carries bytes until both sides have closed; the exchange ends with the tunnel.
 async fn carry(
     mut client: impl AsyncRead + AsyncWrite + Unpin,
     mut origin: Switched,

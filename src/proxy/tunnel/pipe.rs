@@ -16,7 +16,7 @@ pub(super) struct Pipe {
     is_ended: bool,
     /// Whether the writing side has been closed.
     is_closed: bool,
-    /// Whether what comes after that is thrown away, until the reading side ends.
+    /// Whether what is read after the writing side was closed is discarded, until the reading side ends.
     is_discarding: bool,
     /// Bytes that have been read.
     pub(super) bytes: u64,
@@ -33,8 +33,8 @@ pub(super) enum BrokenPipe {
 const READ_BYTES_MAX: usize = 16 * 1024;
 
 impl Pipe {
-    /// Closes the writing side once everything that has been read is written; what comes later is thrown
-    /// away.
+    /// Closes the writing side once everything that has been read is written; what comes later is
+    /// discarded.
     pub(super) fn close(&mut self) {
         self.is_discarding = !self.is_ended;
         self.is_ended = true;
@@ -67,7 +67,7 @@ impl Pipe {
                 ready!(writer.as_mut().poll_flush(cx)).map_err(broken)?;
             }
             match ready!(read) {
-                // Many end TLS without saying so.
+                // Many peers end a TLS connection without closing it properly (no `close_notify`).
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
                 read => read.map_err(|_| BrokenPipe::Reader)?,
             }

@@ -6,13 +6,13 @@ use super::body::UpstreamBody;
 use super::stream::Stream;
 use crate::proxy::wire::rewound::Rewound;
 
-/// A response. Boxed, because it is large, and passed on from hand to hand.
+/// A response; boxed, because it is large and moved often.
 pub enum UpstreamAnswer {
-    /// With its body.
+    /// A response with its body.
     Body(Box<Response<UpstreamBody>>),
-    /// After a 101, with bytes of the protocol that the request asked for.
+    /// A 101, with the connection, which now carries the protocol that the request asked for.
     Switched(Box<Response<Switched>>),
 }
 
-/// A connection to an origin that speaks HTTP no more.
+/// A connection to an origin that no longer speaks HTTP.
 pub type Switched = Rewound<Stream>;

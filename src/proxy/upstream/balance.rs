@@ -1,7 +1,8 @@
-//! Where a request goes: the endpoints of an upstream as one worker sees them, and which is next.
+//! Chooses where a request goes, among the endpoints of an upstream as one worker sees them.
 //!
-//! Endpoints that the request has not tried come first, and of these those that are available: one that
-//! is ejected may be well again, where one has just failed. If checks say that all fail, there is none.
+//! Endpoints that the request has not tried come first, available ones before ejected ones. An ejected
+//! endpoint comes before one at which the request has just failed, because it may have recovered.
+//! Endpoints that checks have found unhealthy are never chosen.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -19,11 +20,11 @@ use crate::snapshot::Balance;
 #[derive(Debug)]
 pub(super) struct Origins {
     pub(super) upstream: Arc<UpstreamState>,
-    /// Which endpoints these are, of those that the upstream has had.
+    /// The version of the upstream's endpoints that these are; see `UpstreamState::version`.
     version: u64,
     list: Box<[Candidate]>,
     counts_requests: bool,
-    /// Requests since the budget of retries was last told.
+    /// Requests since the latest report to the retry budget.
     requests: Cell<u64>,
     now: Rc<Cell<Timestamp>>,
 }
@@ -33,7 +34,7 @@ pub(super) struct Origins {
 pub(super) struct Candidate {
     pub(super) origin: Rc<Origin>,
     pub(super) weight: u32,
-    /// How far it is behind its share, in weights; negative if it is ahead.
+    /// How far the endpoint is behind its share of requests, in weights; negative if it is ahead.
     credit: Cell<i64>,
 }
 
@@ -60,7 +61,7 @@ impl Origins {
             requests: Cell::new(0),
             now,
         };
-        // Workers do not all begin with the same one, nor does this one after each change.
+        // Workers begin at different endpoints, and a worker at another one after each change.
         let weights: u64 = origins.list.iter().map(|one| u64::from(one.weight)).sum();
         for _ in 0..chance::below(weights.clamp(1, BEGINNINGS_MAX)) {
             origins.next_turn(&|_| true);
@@ -68,12 +69,12 @@ impl Origins {
         origins
     }
 
-    /// Whether these are still the upstream's.
+    /// Whether these are still the current endpoints of the upstream.
     pub(super) fn is_current(&self) -> bool {
         self.version == self.upstream.version()
     }
 
-    /// Whether there is none.
+    /// Whether there are no endpoints.
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -83,8 +84,8 @@ impl Origins {
         self.list.iter().map(|one| &one.origin)
     }
 
-    /// Chooses the endpoint of a request that has tried some; `hash` says whose request it is, if that
-    /// decides.
+    /// Chooses the endpoint for a request that has already tried those in `tried`. `hash` identifies the
+    /// client if the upstream balances by hash. None if no endpoint is healthy.
     pub(super) fn choose(&self, tried: &[Rc<Origin>], hash: Option<u64>) -> Option<&Rc<Origin>> {
         if tried.is_empty() {
             self.requests.set(self.requests.get() + 1);
@@ -103,8 +104,8 @@ impl Origins {
         chosen.map(|chosen| &chosen.origin)
     }
 
-    /// Chooses among those that are available. Of those that were ejected, others may get the one request
-    /// that they are let have.
+    /// Chooses among the available endpoints. After an ejection, an endpoint is given one request at a
+    /// time; if that one is under way already, another endpoint is chosen.
     fn choose_available(
         &self,
         hash: Option<u64>,
@@ -122,7 +123,7 @@ impl Origins {
         }
     }
 
-    /// Chooses another endpoint of the same name as `tried`, for a connection that is slow to come.
+    /// Chooses an untried endpoint of the same name as the first in `tried`, for a connection that is slow to come.
     pub(super) fn choose_of_name(
         &self,
         tried: &[Rc<Origin>],
@@ -148,8 +149,8 @@ impl Origins {
         }
     }
 
-    /// Smooth weighted round-robin: in each turn every endpoint is credited its weight, and the one with
-    /// the most credit pays for all.
+    /// Smooth weighted round-robin: in each turn every endpoint gains its weight as credit, and the one
+    /// with the most credit is chosen and loses the sum of all weights.
     fn next_turn(&self, may_be: &dyn Fn(&Candidate) -> bool) -> Option<&Candidate> {
         let mut total = 0;
         let mut next: Option<&Candidate> = None;
@@ -165,8 +166,8 @@ impl Origins {
         Some(next)
     }
 
-    /// Draws two by their weights, and takes the one with fewer requests for its weight; of equals, the
-    /// one that was drawn first.
+    /// Draws two endpoints by their weights, and takes the one with fewer requests for its weight; if
+    /// they are equal, the one that was drawn first.
     fn less_busy_of_two(&self, may_be: &dyn Fn(&Candidate) -> bool) -> Option<&Candidate> {
         let first = self.draw(may_be)?;
         let second = self.draw(&|one| !std::ptr::eq(one, first) && may_be(one));
@@ -193,9 +194,9 @@ impl Origins {
         })
     }
 
-    /// Rendezvous hashing: each endpoint draws a lot from the request's hash and its own id, and the best
-    /// wins. So an endpoint that leaves moves only its own requests. Lots are exponentially distributed,
-    /// by the weights.
+    /// Rendezvous hashing: each endpoint gets a score from the request's hash and its own id, and the highest wins, so
+    /// an endpoint that leaves moves only its own requests. The inverse of a score is exponentially distributed with
+    /// the weight as its rate, so endpoints win in proportion to their weights.
     fn ranked_first(&self, hash: u64, may_be: &dyn Fn(&Candidate) -> bool) -> Option<&Candidate> {
         let lot = |one: &Candidate| {
             #[expect(clippy::cast_precision_loss, reason = "53 bits are left")]
@@ -228,7 +229,7 @@ impl Origins {
         (self.upstream).failed(&origin.state, failure, now, worker);
     }
 
-    /// Tells the budget of retries how many requests there were.
+    /// Reports the requests since the latest report to the retry budget.
     pub(super) fn report_requests(&self) {
         let requests = self.requests.take();
         if requests > 0 {
@@ -244,7 +245,7 @@ fn mix(number: u64) -> u64 {
     number ^ (number >> 31)
 }
 
-/// At how many places of the order a worker may begin.
+/// Upper bound of the random number of turns by which a worker's order is advanced at the beginning.
 const BEGINNINGS_MAX: u64 = 64;
 
 const TWO_TO_53: f64 = 9_007_199_254_740_992.0;

@@ -1,9 +1,9 @@
 //! The body of an origin's response on its way to the client.
 //!
-//! Frames pass through untouched, including trailers, and are never collected: the origin is not
-//! asked for what the client does not take. The body holds its connection and returns it to the
-//! pool as soon as the response has ended properly. In every other case, including an early drop,
-//! the connection is closed.
+//! Frames pass through untouched, including trailers, and are never collected: no more is read from the
+//! origin than the client takes. The body holds its connection over HTTP/1.1 and returns it to the pool
+//! as soon as the response has ended properly. In every other case, including an early drop, the
+//! connection is closed. Over HTTP/2, the body holds a stream, which is reset instead.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -18,9 +18,9 @@ use super::http2;
 use super::pool::PoolReturn;
 use super::stream::Stream;
 
-/// A body as its protocol brings it.
+/// The body of a response, as its version of HTTP receives it.
 pub(super) enum Received {
-    /// With where the connection goes when the response has ended.
+    /// The body, and where its connection goes when the response has ended.
     Http1(http1::Http1Receiving<Stream>, PoolReturn),
     Http2(http2::Http2Receiving),
 }
@@ -28,13 +28,13 @@ pub(super) enum Received {
 /// The body of an origin's response.
 pub struct UpstreamBody {
     received: Received,
-    /// What has been read of it and is passed on by the next poll.
+    /// The next frame or error to pass on, if it has been read already.
     next: Option<Result<Frame<Bytes>, UpstreamBodyError>>,
     /// Whether something was passed on since the body last waited.
     is_flush_due: bool,
-    /// How long the origin may send nothing; none: any time.
+    /// How long the origin may send nothing; no limit if none.
     timeout: Option<Duration>,
-    /// Whether its end can be told from a connection that broke.
+    /// Whether the body's end can be told from a broken connection.
     has_known_end: bool,
 }
 
@@ -53,7 +53,7 @@ impl UpstreamBody {
         }
     }
 
-    /// Whether its end can be told from a connection that broke.
+    /// Whether the body's end can be told from a broken connection.
     pub fn has_known_end(&self) -> bool {
         match &self.received {
             Received::Http1(..) => self.has_known_end,
@@ -61,8 +61,8 @@ impl UpstreamBody {
         }
     }
 
-    /// Reads what has come with the head, without waiting. So a body that is already broken is an error
-    /// before its head is passed on, and not a connection that closes after it.
+    /// Reads what has come with the head, without waiting. A body that is already broken is thus an
+    /// error before its head is passed on, and not a connection that closes after it.
     pub(super) fn read_first(&mut self, cx: &mut Context<'_>) -> Result<(), UpstreamBodyError> {
         if let Poll::Ready(Some(first)) = self.poll_received(cx) {
             self.next = Some(Ok(first?));
@@ -77,7 +77,7 @@ impl UpstreamBody {
         match &mut self.received {
             Received::Http1(receiving, pool_return) => {
                 let polled = receiving.poll_frame(self.timeout, cx);
-                // The body need not be polled beyond its end.
+                // The body need not be polled after its last frame, so its connection is released now.
                 if let Some(connection) = receiving.take_connection() {
                     pool_return.release(connection);
                 }
@@ -104,7 +104,8 @@ impl Body for UpstreamBody {
         let polled = body.poll_received(cx);
         let was_due = std::mem::replace(&mut body.is_flush_due, polled.is_ready());
         match polled {
-            // hyper writes what it has when a body waits, and drops it when a body breaks off.
+            // hyper writes what it has buffered when a body waits, but drops it when a body fails. So
+            // the error waits for one turn if something may still be buffered.
             Poll::Ready(Some(Err(error))) if was_due => {
                 body.next = Some(Err(error));
                 cx.waker().wake_by_ref();
@@ -132,7 +133,7 @@ impl Body for UpstreamBody {
             Some(Ok(next)) => next.data_ref(),
             Some(Err(_)) => None,
         };
-        // hyper leaves out trailers if it takes a body for empty.
+        // hyper leaves out trailers if the size hint says that the body is empty.
         let Some(data) = data else {
             return SizeHint::default();
         };

@@ -1,5 +1,5 @@
-//! Upstreams that are the gateway itself: an echo of the request, an empty answer, the way to HTTPS, or what is left
-//! of the client's quotas.
+//! Upstreams that are the gateway itself: an echo of the request, an empty answer, a redirect to HTTPS,
+//! or a report of the client's remaining quotas.
 //!
 //! The first two stand in for an origin while a configuration is tried out. The echo describes a request
 //! without a body as JSON, with its fields as an origin would have seen them. If a request has a
@@ -15,16 +15,16 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body::{Body, Frame, SizeHint};
 use serde::{Serialize, Serializer};
 
-/// The body of an answer of the gateway's own.
+/// The body of an answer that the gateway itself gives.
 #[derive(Debug)]
 pub enum BuiltinBody<B> {
-    /// Text, until it is taken; none if it is empty.
+    /// Text that has not been sent yet; none after that, or if there is no text.
     Text(Option<Bytes>),
     /// The request's body.
     Echo(B),
 }
 
-/// Answers with what `request` says.
+/// Echoes `request`: describes it as JSON, or sends its body back if it has one.
 pub fn echo<B: Body<Data = Bytes>>(request: Request<B>) -> Response<BuiltinBody<B>> {
     if request.body().is_end_stream() {
         let description = describe(&request);
@@ -47,7 +47,7 @@ pub fn echo<B: Body<Data = Bytes>>(request: Request<B>) -> Response<BuiltinBody<
     response
 }
 
-/// Answers with `status` and nothing else.
+/// Answers with `status` and no body.
 pub fn status<B>(status: StatusCode) -> Response<BuiltinBody<B>> {
     let mut response = Response::new(BuiltinBody::Text(None));
     *response.status_mut() = status;
@@ -59,15 +59,15 @@ pub fn text<B>(text: String) -> Response<BuiltinBody<B>> {
     Response::new(BuiltinBody::Text(Some(text.into())))
 }
 
-/// Sends the client to `location`, for good, with the same method and body (308).
+/// Redirects the client to `location` permanently, with the same method and body (308).
 pub fn redirect<B>(location: HeaderValue) -> Response<BuiltinBody<B>> {
     let mut response = status(StatusCode::PERMANENT_REDIRECT);
     response.headers_mut().insert(LOCATION, location);
     response
 }
 
-/// Returns the URL over HTTPS of what was asked for: path and query as they came, at the usual port of
-/// `host`.
+/// Returns the HTTPS URL of `target` at `host`, on the default port. Path and query stay as they came,
+/// but bytes that are not visible ASCII are percent-encoded.
 pub fn https(host: &str, target: &Uri) -> HeaderValue {
     let mut url = format!("https://{host}");
     let query = target.query().map(|query| ["?", query]);
@@ -117,7 +117,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for BuiltinBody<B> {
     }
 }
 
-/// What the echo says of a request without a body.
+/// The echo's description of a request without a body.
 #[derive(Serialize)]
 struct RequestDescription<'r> {
     method: &'r str,
@@ -138,7 +138,7 @@ fn describe<B>(request: &Request<B>) -> String {
     serde_json::to_string(&description).expect("its keys are texts") + "\n"
 }
 
-/// Writes fields by their names; a field's lines are joined by commas.
+/// Writes fields as a map from their names; the lines of a field are joined by commas.
 fn joined_fields<S: Serializer>(headers: &HeaderMap, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(headers.keys().map(|name| {
         let lines = headers.get_all(name).iter();

@@ -1,4 +1,4 @@
-//! Sends one request: chooses endpoints until one answers.
+//! Sends one request: tries endpoints until one answers.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -25,7 +25,7 @@ use crate::proxy::wire::outgoing::Outgoing;
 use crate::proxy::wire::rewound::Rewound;
 use crate::snapshot::HttpUpstream;
 
-/// What sends one request.
+/// Sends one request; holds what all its attempts share.
 pub(super) struct Dispatch<'s> {
     pub(super) pools: &'s Pools,
     pub(super) upstream: &'s Arc<UpstreamState>,
@@ -35,7 +35,7 @@ pub(super) struct Dispatch<'s> {
     pub(super) attempts: &'s Attempts,
 }
 
-/// Why an endpoint brought no response, and what that means for the request.
+/// Why an endpoint brought no response, whether the request may be sent again, and who is to blame.
 pub(super) struct Failed {
     pub(super) error: ForwardError,
     repeat: Repeat,
@@ -46,14 +46,14 @@ pub(super) struct Failed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Blame {
     Endpoint,
-    /// It may close connections that are kept, if the request is then sent again.
+    /// The endpoint, unless the request is sent again: origins may close kept connections at any time.
     EndpointUnlessRetried,
-    /// The endpoint is already blamed for it.
+    /// Nobody any more: the request that made the attempt has already blamed the endpoint.
     Nobody,
 }
 
 impl Dispatch<'_> {
-    /// Tries endpoints until one answers.
+    /// Tries endpoints until one answers, or the request may not be sent again.
     pub(super) async fn send<B: UploadBody>(
         &self,
         request: &mut Outgoing<B>,
@@ -74,7 +74,7 @@ impl Dispatch<'_> {
                 Err(failed) => failed,
             };
             tried.push(origin);
-            // Another endpoint of its name may have taken the request.
+            // The request may have gone to another endpoint of the same name, which then has been tried too.
             tried.extend(self.attempts.origin());
             let is_retried = self.may_retry(&failed);
             let is_blamed = match failed.blame {
@@ -83,7 +83,8 @@ impl Dispatch<'_> {
                 Blame::Nobody => false,
             };
             let failure = self.failed(failed.error, is_blamed);
-            // Of several reasons, the one is told that says what an origin may have done.
+            // If an endpoint may have acted on the request, that failure is reported rather than a later
+            // failure to connect.
             last = Some(match last {
                 Some(last)
                     if matches!(failure.error, ForwardError::Connect(_))
@@ -100,22 +101,23 @@ impl Dispatch<'_> {
         }
     }
 
-    /// Gives back the request's place at the upstream: the gateway answers it.
+    /// Releases the request's permit at the upstream, because the gateway answers it.
     fn given_up(&self, failure: UpstreamFailure) -> UpstreamFailure {
         self.attempts.permit.take();
         failure
     }
 
-    /// Waits until a name has been looked up for the first time, for as long as connecting may take.
+    /// Waits until the upstream's names have been looked up for the first time, at most for `connect_timeout`.
     async fn first_origins(&self) -> Rc<Origins> {
         let deadline = self.pools.deadline();
         let resolved = deadline.within(self.http.connect_timeout, self.upstream.resolved());
-        // What there is then is used, and if there is nothing, it is said why.
+        // Whatever the outcome, the request uses the endpoints known by then. If there are none, it
+        // fails and says why.
         let _ = resolved.await;
         self.pools.origins(self.upstream)
     }
 
-    /// Notes that the latest endpoint failed, if it is to blame.
+    /// Ends the latest attempt, and notes that its endpoint failed if it is to blame.
     fn failed(&self, error: ForwardError, is_blamed: bool) -> UpstreamFailure {
         self.attempts.end();
         let kind = error.failure().filter(|_| is_blamed);
@@ -138,8 +140,8 @@ impl Dispatch<'_> {
         is_allowed
     }
 
-    /// Tries one endpoint: on a connection that is there, and on another one if that turns out to be
-    /// closed.
+    /// Tries one endpoint: on a kept connection if there is one, and on another one if that turns out to
+    /// be closed.
     async fn visit<B: UploadBody>(
         &self,
         origins: &Rc<Origins>,
@@ -149,10 +151,11 @@ impl Dispatch<'_> {
     ) -> Result<UpstreamAnswer, Failed> {
         let now = self.pools.clock.now();
         (self.attempts).begin(origins, origin, self.meter.worker, now);
-        // Meanwhile it is asked whether the client has left, so that nothing is written for one that is gone.
+        // While this yields, the gateway notices whether the client has left, so that it writes nothing
+        // for one that is gone.
         if origin.has_idle_shared() {
-            // The origin may just have ended it: this asks the system, and lets the connection's task
-            // see the answer.
+            // The origin may just have ended this connection. Yielding lets the runtime ask the system,
+            // and the connection's task see the answer.
             for _ in 0..2 {
                 tokio::task::yield_now().await;
             }
@@ -160,7 +163,7 @@ impl Dispatch<'_> {
             write_with_others().await;
         }
         let offer = origin.offer(self.terms.is_upgrade);
-        // Where one connection broke, others that were kept may be broken too.
+        // A retry takes no idle connection: where one connection broke, others that were kept may be broken too.
         let is_retry = self.attempts.count() > 1;
         let mut link = (!is_retry).then(|| origin.take(self.http, offer)).flatten();
         if link.is_some() {
@@ -174,7 +177,7 @@ impl Dispatch<'_> {
                     link,
                     freshness: Freshness::Kept,
                 },
-                // Rare, and boxed so that other requests do not need room for it.
+                // Boxed because it is rare, so that other requests need no room for it.
                 None => Box::pin(self.connect(origins, origin, tried, offer)).await?,
             };
             let freshness = connected.freshness;
@@ -225,7 +228,7 @@ impl Dispatch<'_> {
         let (Ok(ConnectedOrigin { origin, .. }) | Err(Unconnected { origin, .. })) = &connected;
         self.attempts.move_to(origin, self.pools.clock.now());
         connected.map_err(|unconnected| Failed {
-            // There is no room for a connection to another endpoint either.
+            // Without a descriptor, no other endpoint can be connected to either.
             repeat: if unconnected.error.is_out_of_descriptors() {
                 Repeat::Never
             } else {
@@ -240,7 +243,7 @@ impl Dispatch<'_> {
         })
     }
 
-    /// Sends a request on a connection.
+    /// Sends a request on a connection, and waits for the head of its response and the body that came with it.
     pub(super) async fn exchange<B: UploadBody>(
         &self,
         ConnectedOrigin { origin, link, .. }: ConnectedOrigin,
@@ -262,8 +265,8 @@ impl Dispatch<'_> {
                 }
                 let mut pool_return = PoolReturn::new(&origin, self.http);
                 if let Some(timeout) = response.body().keep_alive() {
-                    // The origin closes the connection then, and no request must be on its way at
-                    // that moment.
+                    // The origin closes the connection after that time, and no request must be on its
+                    // way at that moment.
                     pool_return.limit_idle(timeout.saturating_sub(KEEP_ALIVE_MARGIN));
                 }
                 response.map(|receiving| Received::Http1(receiving, pool_return))
@@ -302,8 +305,8 @@ where
     }
 }
 
-/// Takes the connection of a 101. An origin that switches before it has read the whole head does not
-/// speak HTTP properly.
+/// Takes the connection of a 101. An origin that switches before the request's whole head has been
+/// written does not speak HTTP properly.
 fn switched(response: Response<Http1Receiving<Stream>>) -> Result<UpstreamAnswer, Failed> {
     let (head, receiving) = response.into_parts();
     let (io, unread) = receiving.into_switched().ok_or(Failed {
@@ -315,26 +318,26 @@ fn switched(response: Response<Http1Receiving<Stream>>) -> Result<UpstreamAnswer
     Ok(UpstreamAnswer::Switched(Box::new(response)))
 }
 
-/// Lets the tasks that are ready run first, up to the same point: so their requests are written
-/// one after another, and an origin on the same machine is woken once for all of them.
+/// Lets the tasks that are ready run up to the same point first. Their requests are then written one
+/// after another, and an origin on the same machine is woken once for all of them.
 ///
-/// With 64 busy connections that is a tenth of what a request costs.
+/// With 64 busy connections this saves a tenth of the cost of a request.
 async fn write_with_others() {
     let mut has_waited = false;
     poll_fn(|cx| {
         if std::mem::replace(&mut has_waited, true) {
             return Poll::Ready(());
         }
-        // This puts the task behind all that are ready. `yield_now` would also ask the system for
-        // events.
+        // Waking itself queues the task after all that are ready. `yield_now` would also ask the system
+        // for events.
         cx.waker().wake_by_ref();
         Poll::Pending
     })
     .await;
 }
 
-/// How many kept connections of an endpoint may turn out to be closed.
+/// Most times that a request takes another connection to an endpoint because a kept one was closed.
 const STALE_MAX: u32 = 16;
 
-/// How long before the origin the gateway closes an idle connection.
+/// How much earlier than the origin the gateway closes an idle connection.
 const KEEP_ALIVE_MARGIN: Duration = Duration::from_secs(1);

@@ -1,24 +1,24 @@
-//! What is asked of an upstream, beside the request itself.
+//! How a request is to be forwarded.
 
 use std::time::Duration;
 
-/// What is asked of the upstream, beside the request itself.
+/// How a request is to be forwarded to its upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForwardOptions {
-    /// How long the response's head may take; time that the client takes over its body does not
+    /// How long the response's head may take; time spent waiting for the client's request body does not
     /// count.
     pub response_timeout: Duration,
-    /// How long the response's body may stand still; none: for ever.
+    /// How long the origin may send nothing of the response's body; no limit if none.
     pub body_timeout: Option<Duration>,
-    /// Whose Host field the request has.
+    /// Which Host field the origin gets.
     pub host: HostField,
     /// Whether the request asks for another protocol, by its field Upgrade.
     pub is_upgrade: bool,
-    /// Whose request it is, if that decides where it goes.
+    /// Hash of the client's partition, if the upstream balances by hash.
     pub hash: Option<u64>,
 }
 
-/// Whose Host field a request to an origin has.
+/// Which Host field a request to an origin has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostField {
     /// The client's, or the endpoint's if the client sent none.

@@ -1,17 +1,17 @@
-//! Sends a request to one of an upstream's origins and returns the head of its response.
+//! Sends a request to one of an upstream's endpoints and returns the head of its response.
 //!
-//! `endpoints` is what the process knows of them, and `checks` asks them. `dispatch` sends a request:
-//! `balance` chooses an endpoint, `connecting` finds a connection, `http1` and `http2` speak with the origin, `body` passes on the response's body, and
-//! [`Attempts`] is what is known of all that afterwards.
+//! `endpoints` holds what the process knows of an upstream's endpoints, and `checks` probes them. `dispatch` sends a
+//! request: `balance` chooses an endpoint, `connecting` finds a connection, `http1` and `http2` speak with the origin,
+//! `body` passes on the response's body, and [`Attempts`] records what happened.
 //!
 //! # Retries
 //!
-//! A request is tried again, at another endpoint if there is one, if nothing of it was sent; if the
-//! origin says that it has not processed it, and its body has not been begun; and if its connection broke
-//! before any byte of a response, it has no body, and its method may be done twice. It is not tried again
-//! after a timeout or a status. `retries` bounds this for each request, and `retry_budget` for all. That a
-//! kept connection turns out to be closed costs no retry: the request takes another one to the same
-//! endpoint, if nothing of it was written or processed.
+//! A request is tried again, at another endpoint if there is one, in three cases: nothing of it was
+//! sent; the origin says that it has not processed it, and none of its body has been taken; or its
+//! connection broke before any byte of a response, and it has no body and an idempotent method. It is
+//! not tried again after a timeout or a status. `retries` bounds this for each request, and
+//! `retry_budget` for all requests together. A kept connection that turns out to be closed costs no
+//! retry: the request takes another one to the same endpoint, if nothing of it was written or processed.
 
 mod answer;
 mod attempts;
@@ -60,12 +60,12 @@ pub use self::stream::Stream;
 
 /// Sends `request` to an endpoint of `upstream`.
 ///
-/// The response has no hop-by-hop fields any more. Dropping the future closes the
-/// connection. `attempts` learns where the request went; it lives until the response has ended.
+/// The response has no hop-by-hop fields any more. Dropping the future closes a connection over HTTP/1.1, or resets
+/// the stream over HTTP/2. `attempts` records where the request went; it lives until the response has ended.
 ///
 /// # Errors
 ///
-/// The request is gone; what was worth retrying has been retried.
+/// Returned after every retry that is allowed has been made: the request cannot be sent again.
 pub async fn send<B: UploadBody>(
     pools: &Pools,
     upstream: &Arc<UpstreamState>,

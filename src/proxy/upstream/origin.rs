@@ -32,35 +32,35 @@ pub(super) struct Origin {
     pub(super) state: Arc<EndpointState>,
     /// The endpoint's authority as the value of a Host field.
     pub(super) host: HeaderValue,
-    /// The scheme of its resources, over HTTP/2.
+    /// The scheme in requests over HTTP/2.
     scheme: Scheme,
-    /// How connections are encrypted, and the name that the endpoint has in TLS.
+    /// The TLS configuration and the name to verify the endpoint by; none if connections are not encrypted.
     tls: Option<(ClientTls, ServerName<'static>)>,
-    /// The same for connections that must speak HTTP/1.1.
+    /// The same configuration, offering HTTP/1.1 alone.
     tls_http1: Option<ClientTls>,
     idle: RefCell<Vec<Idle>>,
     /// Connections over HTTP/2, with streams or without.
     shared: RefCell<Vec<Rc<http2::Http2Connection>>>,
-    /// The attempt to connect that is being made, if others may share what comes of it.
+    /// The attempt to connect that is under way, if other requests may share its connection.
     attempt: RefCell<Option<Rc<ConnectAttempt>>>,
-    /// What the latest connection speaks; none before there was one.
+    /// The protocol that the scheme fixes, or else that of the latest connection; none before the first one.
     protocol: Cell<Option<Protocol>>,
-    /// Whether no more requests come here, so no connection is kept.
+    /// Whether the endpoint has left its upstream: no more requests come, so no connection is kept.
     has_left: Cell<bool>,
     worker: WorkerIndex,
     now: Rc<Cell<Timestamp>>,
 }
 
-/// What a connection may speak.
+/// The protocols that a new connection offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AlpnOffer {
-    /// What the endpoint chooses.
+    /// Both, of which the endpoint chooses one.
     Any,
-    /// HTTP/1.1, for a request that asks for an upgrade.
+    /// HTTP/1.1 alone, for a request that asks for an upgrade.
     Http1,
 }
 
-/// What a connection speaks.
+/// The protocol that a connection speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     Http1,
@@ -73,12 +73,12 @@ struct Idle {
     until: Timestamp,
 }
 
-/// Why there is none, and where.
+/// Why a request got no connection, and to which endpoint.
 #[derive(Clone, Debug)]
 pub(super) struct Unconnected {
     pub(super) origin: Rc<Origin>,
     pub(super) error: ConnectError,
-    /// Whether another request has made the attempt, and blamed the endpoint.
+    /// Whether another request made the attempt, and has blamed the endpoint already.
     pub(super) is_shared: bool,
 }
 
@@ -87,7 +87,7 @@ pub(super) struct Unconnected {
 pub(super) struct ConnectAttempt {
     pub(super) ended: Notify,
     pub(super) has_ended: Cell<bool>,
-    /// Who has accepted, or why nobody has; none if the attempt was given up.
+    /// The endpoint that accepted, or why none did; none if the attempt is under way or was given up.
     pub(super) outcome: RefCell<Option<Result<Rc<Origin>, Unconnected>>>,
 }
 
@@ -131,12 +131,12 @@ impl Origin {
         }
     }
 
-    /// Whether it is this endpoint, with connections that are encrypted in this way.
+    /// Whether this is the endpoint of `state`, with connections encrypted as `tls` says.
     pub(super) fn is_same(&self, state: &Arc<EndpointState>, tls: Option<&ClientTls>) -> bool {
         Arc::ptr_eq(&self.state, state) && self.tls.as_ref().map(|(own, _)| own) == tls
     }
 
-    /// Notes that a request was answered to its end.
+    /// Notes that a request got a head, and that nothing of its response failed after that.
     pub(super) fn answered(&self) {
         self.state.answered(self.now.get());
     }
@@ -160,7 +160,7 @@ impl Origin {
         Ok(TcpConnection::new(tcp, open))
     }
 
-    /// Makes TLS of a connection, if the endpoint is spoken to over it.
+    /// Performs the TLS handshake on a connection, if the endpoint uses TLS.
     pub(super) async fn secured(
         &self,
         tcp: TcpConnection,
@@ -191,14 +191,14 @@ impl Origin {
         }
     }
 
-    /// Makes the error of there being no descriptor for a connection.
+    /// Makes the error for a connection for which no descriptor is left.
     pub(super) fn no_descriptors(&self) -> ConnectError {
         ConnectError::NoDescriptors {
             endpoint: Arc::clone(&self.state.name),
         }
     }
 
-    /// Makes the error of an endpoint that does not accept, or to which no socket can be opened.
+    /// Makes the error for an endpoint that does not accept, or to which no socket can be opened.
     pub(super) fn unreachable(&self, source: io::Error) -> ConnectError {
         if is_out_of_descriptors(&source) {
             return self.no_descriptors();
@@ -209,13 +209,13 @@ impl Origin {
         }
     }
 
-    /// Counts the idle connections.
+    /// Returns the number of idle connections.
     pub(super) fn idle(&self) -> usize {
         let shared = self.shared.borrow();
         self.idle.borrow().len() + shared.iter().filter(|shared| shared.is_idle()).count()
     }
 
-    /// Notes that no more requests come here; those that are here may outlive this.
+    /// Notes that no more requests come here, and closes the idle connections; requests under way go on.
     pub(super) fn leave(&self) {
         self.has_left.set(true);
         self.close_idle();
@@ -227,31 +227,31 @@ impl Origin {
         self.shared.borrow_mut().retain(|shared| !shared.is_idle());
     }
 
-    /// Returns what a request may be sent in that asks for an upgrade, or does not.
+    /// Returns which protocols a request may be sent in, depending on whether it asks for an upgrade.
     pub(super) fn offer(&self, is_upgrade: bool) -> AlpnOffer {
-        // An endpoint that speaks HTTP/2 alone is not asked for an upgrade.
+        // An endpoint that speaks only HTTP/2 is not asked for an upgrade.
         match self.state.endpoint.scheme {
             snapshot::Scheme::Https if is_upgrade => AlpnOffer::Http1,
             _ => AlpnOffer::Any,
         }
     }
 
-    /// Whether requests may share what comes of an attempt to connect.
+    /// Whether requests may share the connection that an attempt opens.
     pub(super) fn may_share(&self, offer: AlpnOffer) -> bool {
         offer == AlpnOffer::Any && self.protocol.get() != Some(Protocol::Http1)
     }
 
-    /// Returns the attempt to connect that is being made.
+    /// Returns the attempt to connect that is under way, if there is one.
     pub(super) fn attempt(&self) -> RefMut<'_, Option<Rc<ConnectAttempt>>> {
         self.attempt.borrow_mut()
     }
 
-    /// Returns the scheme of its resources, over HTTP/2.
+    /// Returns the scheme in requests over HTTP/2.
     pub(super) fn scheme(&self) -> &Scheme {
         &self.scheme
     }
 
-    /// Returns what a connection speaks that has just been made.
+    /// Returns the protocol of a new connection, and remembers it unless HTTP/1.1 alone was offered.
     pub(super) fn protocol(&self, stream: &Stream, offer: AlpnOffer) -> Protocol {
         let protocol = match self.state.endpoint.scheme {
             snapshot::Scheme::H2c => Protocol::Http2,
@@ -264,7 +264,7 @@ impl Origin {
         protocol
     }
 
-    /// Lets requests share a connection, of which the first takes its place.
+    /// Lets requests share a new connection, and takes the first place on it.
     pub(super) fn share(
         &self,
         connection: http2::Http2Connection,
@@ -276,7 +276,7 @@ impl Origin {
         slot
     }
 
-    /// Takes a place on a connection over HTTP/2 that has room.
+    /// Takes a place on a shared connection over HTTP/2, if one has room.
     pub(super) fn slot(&self, http: &HttpUpstream) -> Option<Slot> {
         let shared = self.shared.borrow();
         let slot = |connection: &Rc<http2::Http2Connection>| {
@@ -285,7 +285,7 @@ impl Origin {
         shared.iter().find_map(slot)
     }
 
-    /// Whether no request is on the connection over HTTP/2 that the next one would share.
+    /// Whether the connection over HTTP/2 that the next request would share is idle.
     pub(super) fn has_idle_shared(&self) -> bool {
         self.shared
             .borrow()
@@ -298,8 +298,8 @@ impl Origin {
         !self.idle.borrow().is_empty() || !self.shared.borrow().is_empty()
     }
 
-    /// Keeps a connection that can carry another request for `idle_timeout`, unless there are
-    /// `max_idle` already.
+    /// Keeps a connection for another request, for at most `idle_timeout`, unless `max_idle` are kept
+    /// already or the endpoint has left.
     pub(super) fn keep(
         &self,
         connection: Http1Connection<Stream>,
@@ -307,7 +307,7 @@ impl Origin {
         idle_timeout: Duration,
     ) {
         let mut stack = self.idle.borrow_mut();
-        // Whether it is quiet is seen when it is taken, or by the next sweep.
+        // Whether the connection is quiet is checked when it is taken, or by the next sweep.
         if !self.has_left.get() && !idle_timeout.is_zero() && stack.len() < max_idle {
             stack.push(Idle {
                 connection,
@@ -316,8 +316,8 @@ impl Origin {
         }
     }
 
-    /// Takes a place on a connection that is shared, or the connection that was used last, unless the
-    /// origin has closed it, or sent what nobody asked for: the system is asked.
+    /// Takes a place on a shared connection, or else the idle connection that was used last. Asks the system about an
+    /// idle connection, and drops it if the origin has closed it or sent unsolicited bytes.
     pub(super) fn take(&self, http: &HttpUpstream, offer: AlpnOffer) -> Option<UpstreamConnection> {
         if offer == AlpnOffer::Any
             && let Some(slot) = self.slot(http)
@@ -344,7 +344,7 @@ impl Unconnected {
 }
 
 impl ConnectAttempt {
-    /// Waits for what comes of it.
+    /// Waits until the attempt ends, and returns its outcome.
     pub(super) async fn wait(&self) -> Option<Result<Rc<Origin>, Unconnected>> {
         let ended = self.ended.notified();
         if !self.has_ended.get() {
@@ -354,7 +354,7 @@ impl ConnectAttempt {
     }
 }
 
-/// How long a connection over HTTP/2 may be idle.
+/// Returns how long a connection over HTTP/2 may be idle; not at all if `max_idle` is 0.
 fn idle_timeout(http: &HttpUpstream) -> Duration {
     match http.max_idle {
         0 => Duration::ZERO,

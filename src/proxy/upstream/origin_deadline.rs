@@ -1,4 +1,4 @@
-//! How long the origin may take for what it owes: a head, some of a body, or the taking of an upload.
+//! How long the origin may take for what it owes: a head, the next part of a body, or reading some of an upload.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -7,19 +7,19 @@ use std::time::Duration;
 
 use crate::proxy::wire::deadline::Deadline;
 
-/// What the origin owes, and until when. A request and its response share one.
+/// What the origin owes, and until when. A request and its response share one such deadline.
 #[derive(Debug)]
 pub struct OriginDeadline {
     deadline: Rc<Deadline>,
     /// How long the origin may take for what it owes now; none while it owes nothing.
     owed_within: Cell<Option<Duration>>,
-    /// Whether the head of the response has come. From then on, the origin may send whatever the client
-    /// does.
+    /// Whether the head of the response has come. From then on, the origin's time runs even while the
+    /// client is waited for.
     is_answering: Cell<bool>,
 }
 
 impl OriginDeadline {
-    /// The origin owes nothing yet.
+    /// Makes a deadline for an origin that owes nothing yet.
     pub fn new(deadline: Rc<Deadline>) -> Self {
         Self {
             deadline,
@@ -28,7 +28,7 @@ impl OriginDeadline {
         }
     }
 
-    /// Begins: a response is due within `timeout`.
+    /// Begins an exchange, whose response is due within `timeout`.
     pub fn begin(&self, timeout: Duration) {
         self.is_answering.set(false);
         self.owed_within.set(Some(timeout));
@@ -41,21 +41,21 @@ impl OriginDeadline {
         self.progressed();
     }
 
-    /// Notes that the client owes some of the request's body: the origin need not hurry with its head.
+    /// Notes that the gateway waits for the client's body: until the head has come, the origin's time stops.
     pub fn await_client(&self) {
         if !self.is_answering.get() {
             self.deadline.disarm();
         }
     }
 
-    /// Notes that it is the origin's turn after the client's.
+    /// Notes that the client has sent what was awaited: the origin's time starts again if it had stopped.
     pub fn await_origin(&self) {
         if !self.deadline.is_armed() {
             self.restart();
         }
     }
 
-    /// Notes that the origin has taken some of an upload: it has its whole time again.
+    /// Notes that the origin has taken some of an upload: its time starts anew.
     pub fn restart(&self) {
         if let Some(timeout) = self.owed_within.get() {
             self.deadline.arm(timeout);
@@ -74,8 +74,8 @@ impl OriginDeadline {
         self.deadline.is_over()
     }
 
-    /// Polls whether the origin has owed something for `timeout`; pending if not, or if it may take any
-    /// time.
+    /// Polls whether the origin has owed something for `timeout`, which starts with the first poll;
+    /// pending until then, and for ever if there is no limit.
     pub fn poll_over(&self, timeout: Option<Duration>, cx: &Context<'_>) -> Poll<()> {
         let Some(timeout) = timeout else {
             return Poll::Pending;

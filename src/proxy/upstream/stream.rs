@@ -1,4 +1,4 @@
-//! What carries bytes to an origin: TCP, or TLS over it.
+//! A connection that carries bytes to an origin: TCP, or TLS over it.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::mem::MaybeUninit;
@@ -20,22 +20,22 @@ use crate::metrics::{EndpointMetrics, WorkerIndex};
 use crate::proxy::wire::sockets::SocketPermit;
 use crate::tls::{ALPN_HTTP2, ClientTls, failure_of};
 
-/// A connection to an origin. Dropped, it says so in TLS.
+/// A connection to an origin. Dropping it sends a close_notify if it is encrypted.
 #[derive(Debug)]
 pub struct Stream {
-    /// The right one is TLS.
+    /// TCP on the left, TLS on the right.
     io: Either<TcpStream, Box<TlsStream<TcpStream>>>,
     _open: OpenConnection,
 }
 
-/// A connection to an origin on which nothing has been said.
+/// A new TCP connection to an origin, on which nothing has been sent.
 #[derive(Debug)]
 pub(super) struct TcpConnection {
     tcp: TcpStream,
     open: OpenConnection,
 }
 
-/// Counts a connection as long as it is open.
+/// Counts a connection, and holds its socket permit, as long as it is open.
 #[derive(Debug)]
 pub(super) struct OpenConnection {
     metrics: Arc<EndpointMetrics>,
@@ -43,7 +43,7 @@ pub(super) struct OpenConnection {
     _room: SocketPermit,
 }
 
-/// Most reads by which an idle connection is looked at; an origin that sends more is not quiet.
+/// Most reads in a check of an idle TLS connection; an origin that has sent more is not quiet.
 const QUIET_READS_MAX: usize = 16;
 
 impl OpenConnection {
@@ -74,7 +74,7 @@ impl TcpConnection {
 }
 
 impl Stream {
-    /// Takes a connection as it is.
+    /// Uses a TCP connection without TLS.
     pub(super) fn plain(TcpConnection { tcp, open }: TcpConnection) -> Self {
         Self {
             io: Either::Left(tcp),
@@ -82,7 +82,7 @@ impl Stream {
         }
     }
 
-    /// Shakes hands over `tcp` with the server that is called `name`.
+    /// Performs the TLS handshake over `tcp` with the server called `name`.
     pub(super) async fn secure(
         TcpConnection { tcp, open }: TcpConnection,
         tls: &ClientTls,
@@ -90,7 +90,7 @@ impl Stream {
     ) -> Result<Self, TlsFailure> {
         let connector = TlsConnector::from(tls.config.clone());
         let shaken = connector.connect(name, tcp).await;
-        // A reset says no more than a FIN.
+        // A reset tells no more than a FIN, so both count as `Closed`.
         let stream = shaken.map_err(|error| failure_of(&error).unwrap_or(TlsFailure::Closed))?;
         Ok(Self {
             io: Either::Right(Box::new(stream)),
@@ -112,7 +112,7 @@ impl Drop for Stream {
         if let Either::Right(tls) = &mut self.io {
             let (tcp, session) = tls.get_mut();
             session.send_close_notify();
-            // A socket that takes no more is closed without it.
+            // If the socket takes no more bytes, it is closed without the alert.
             let _ = session.write_tls(&mut &*SockRef::from(&*tcp));
         }
     }
@@ -147,21 +147,21 @@ impl Transport for Stream {
             Either::Left(tcp) => tcp,
             Either::Right(tls) => tls.get_ref().0,
         };
-        // A socket that cannot be told acknowledges in its own time.
+        // If the option cannot be set, the system acknowledges in its own time.
         let _ = SockRef::from(tcp).set_tcp_quickack(true);
     }
 }
 
-/// Whether nothing has come on a socket, and it is not closed.
+/// Whether nothing has come on a socket, and the origin has not closed it.
 fn is_quiet(tcp: &TcpStream) -> bool {
     let peeked = SockRef::from(tcp).peek(&mut [MaybeUninit::uninit()]);
     peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
 }
 
-/// Whether the origin has sent nothing but records that concern TLS alone, such as tickets.
+/// Whether the origin has sent only records that concern TLS itself, such as tickets.
 fn is_quiet_tls(tls: &mut TlsStream<TcpStream>) -> bool {
     let (tcp, session) = tls.get_mut();
-    // The runtime may not have heard yet of what has come.
+    // The system is asked, because the runtime may not have noticed yet what has come.
     let socket = SockRef::from(&*tcp);
     for _ in 0..QUIET_READS_MAX {
         match session.process_new_packets() {
@@ -182,7 +182,7 @@ fn has_unread(tls: &mut TlsStream<TcpStream>) -> bool {
     !state.is_ok_and(|state| state.plaintext_bytes_to_read() == 0 && !state.peer_has_closed())
 }
 
-/// Says in plain words what failed in TLS.
+/// Replaces an error by its TLS failure, if it is one.
 fn plain(error: io::Error) -> io::Error {
     match failure_of(&error) {
         Some(failure) => io::Error::new(error.kind(), failure),

@@ -1,12 +1,12 @@
-//! What the system says of a socket.
+//! Errors of sockets, in words for the log.
 
 use std::io;
 
 use rustix::io::Errno;
 
-/// Says in a few words what the system said.
+/// Returns an error in a few words.
 pub(super) fn plain(error: &io::Error) -> String {
-    // The system's own words have a number behind them.
+    // The system's own message ends in an error number, so the name of the kind is used.
     match error.kind() {
         io::ErrorKind::Other => error.to_string(),
         _ if error.get_ref().is_some() => error.to_string(),
@@ -14,7 +14,7 @@ pub(super) fn plain(error: &io::Error) -> String {
     }
 }
 
-/// Whether there is no descriptor left, in the process or in the system.
+/// Whether the process or the system has no descriptor left.
 pub(super) fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),

@@ -12,7 +12,7 @@ use crate::proxy::wire::body::BoxError;
 pub(super) struct Upload(JoinHandle<Result<(), BoxError>>);
 
 impl Upload {
-    /// Goes on sending in a task of its own, whose error is the request body's.
+    /// Spawns a task that sends `rest`; an error is that of the request's body.
     pub(super) fn spawn(rest: impl Future<Output = Result<(), BoxError>> + 'static) -> Self {
         Self(tokio::task::spawn_local(rest))
     }

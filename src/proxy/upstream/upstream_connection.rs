@@ -6,8 +6,8 @@ use super::stream::Stream;
 
 /// A connection for one request.
 pub(super) enum UpstreamConnection {
-    /// It is this request's alone.
+    /// A connection for this request alone.
     Http1(http1::Http1Connection<Stream>),
-    /// It is shared.
+    /// A place on a shared connection.
     Http2(http2::Slot),
 }

@@ -1,4 +1,4 @@
-//! What those are told who accept connections.
+//! What the tasks that accept connections are told to do.
 
 /// What an acceptor is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,6 +9,6 @@ pub enum Accepting {
     Paused,
     /// Take what is queued, and close the port.
     Stopped,
-    /// Leave the port, and what is queued, to another process, which has it too.
+    /// Leave the port, and the connections queued there, to another process that listens on it too.
     PassedOn,
 }

@@ -1,11 +1,11 @@
-//! What the body of a message is: where it ends, and what it is made of.
+//! The body of a message: where it ends, and what it is made of.
 
 use std::error::Error;
 
 use bytes::Bytes;
 use http_body::Body;
 
-/// What the body of a request must be.
+/// The body of a request, as it can be sent to an origin.
 pub trait UploadBody: Body<Data = Bytes, Error: Into<BoxError>> + Unpin + 'static {}
 
 impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin + 'static> UploadBody for B {}
@@ -37,10 +37,10 @@ impl BodyFraming {
         !matches!(self, Self::None | Self::Length(0))
     }
 
-    /// Takes a piece of the body; an announced length is then that of the rest.
+    /// Counts a piece of the body, so that an announced length is then that of the rest.
     ///
     /// # Errors
-    /// The piece is longer than the rest: none of it may be sent.
+    /// If the piece is longer than the rest: none of it may be sent.
     pub fn take(&mut self, bytes: usize) -> Result<(), WrongLength> {
         if let Self::Length(left) = self {
             *left = left.checked_sub(bytes as u64).ok_or(WrongLength)?;
@@ -48,10 +48,10 @@ impl BodyFraming {
         Ok(())
     }
 
-    /// Takes the end of the body.
+    /// Notes the end of the body.
     ///
     /// # Errors
-    /// More was announced: the message can never be complete.
+    /// If more was announced: the message can never be complete.
     pub fn end(self) -> Result<(), WrongLength> {
         match self {
             Self::Length(1..) => Err(WrongLength),

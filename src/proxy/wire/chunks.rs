@@ -1,6 +1,6 @@
-//! The chunked coding (RFC 9112, section 7.1): what stands around the data, byte by byte.
+//! The chunked coding (RFC 9112, section 7.1): sizes, extensions and line ends around the data, byte by byte.
 //!
-//! Clients are held to the letter, because a proxy in front of the gateway may read differently what breaks it.
+//! Clients must follow it to the letter, because a proxy in front of the gateway may read violations differently.
 //! Origins may write white space before the end of a size's line, and anything in extensions.
 
 /// Follows a chunked body to its trailers, in whatever pieces it comes.
@@ -12,12 +12,12 @@ pub struct Chunks {
     extension_bytes: u32,
 }
 
-/// How what stands around the data must be written.
+/// How strictly what is around the data must be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkRules {
     /// To the letter.
     Strict,
-    /// White space may stand before a line's end, and the strings of extensions are not looked into.
+    /// White space may come before a line's end, and quoted strings in extensions are not checked.
     Lenient,
 }
 
@@ -54,9 +54,9 @@ enum Quoting {
 /// Why a chunked body is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadChunk {
-    /// A byte must not be where it is.
+    /// A byte is where it must not be.
     Malformed,
-    /// There are more than [`EXTENSION_BYTES_MAX`].
+    /// There are more than [`EXTENSION_BYTES_MAX`] bytes of extensions.
     TooLong,
 }
 
@@ -66,7 +66,7 @@ const SIZE: ChunkPlace = ChunkPlace::Size { digits: 0, size: 0 };
 /// Most digits of a chunk's size, including leading zeros: as many as 64 bits have.
 const SIZE_DIGITS_MAX: u8 = 16;
 
-/// Most bytes of chunk extensions in one body. They are read past, never passed on.
+/// Most bytes of chunk extensions in one body. They are skipped, never passed on.
 pub const EXTENSION_BYTES_MAX: u32 = 16 * 1024;
 
 impl Chunks {
@@ -79,7 +79,7 @@ impl Chunks {
         }
     }
 
-    /// Returns how much of a chunk's data there is in this many bytes; 0 where the next byte is none of it.
+    /// Returns how many of the next `available` bytes are a chunk's data; 0 if the next byte is not.
     pub fn data_at_hand(&self, available: usize) -> usize {
         match self.place {
             ChunkPlace::Data(left) => {
@@ -89,7 +89,7 @@ impl Chunks {
         }
     }
 
-    /// Takes as much of a chunk's data as there is in this many bytes, and returns how much that is.
+    /// Takes as much of a chunk's data as there is in the next `available` bytes, and returns how much that is.
     pub fn take_data(&mut self, available: usize) -> usize {
         let taken = self.data_at_hand(available);
         if let ChunkPlace::Data(left) = &mut self.place {
@@ -101,10 +101,10 @@ impl Chunks {
         taken
     }
 
-    /// Takes some of what stands around the data, which begins with the next byte; returns how many bytes.
+    /// Takes some of what is around the data, which the next byte must belong to; returns how many bytes it took.
     ///
     /// # Errors
-    /// As those of [`step`](Self::step).
+    /// Those of [`step`](Self::step).
     pub fn take_around(&mut self, bytes: &[u8]) -> Result<usize, BadChunk> {
         if let Some(taken) = self.take_size(bytes) {
             return Ok(taken);
@@ -114,7 +114,7 @@ impl Chunks {
             .map_or(Ok(0), |byte| self.step(*byte).map(|()| 1))
     }
 
-    /// Takes all that stands before a chunk's data at once, if all of it is there and it is digits and line ends alone.
+    /// Takes all that is before a chunk's data at once, if it is all there and is nothing but digits and line ends.
     fn take_size(&mut self, bytes: &[u8]) -> Option<usize> {
         let begin = match self.place {
             ChunkPlace::DataEnd if bytes.starts_with(b"\r\n") => 2,
@@ -134,10 +134,10 @@ impl Chunks {
         Some(end + 2)
     }
 
-    /// Takes one byte that stands around the data.
+    /// Takes one byte of what is around the data.
     ///
     /// # Errors
-    /// The byte must not be there: the body has no end, so its connection is not used again.
+    /// If the byte must not be there: the body's end cannot be found, so its connection is not used again.
     fn step(&mut self, byte: u8) -> Result<(), BadChunk> {
         self.place = match (self.place, byte) {
             (ChunkPlace::Size { digits, size }, _) if let Some(digit) = hex_digit(byte) => {

@@ -1,7 +1,7 @@
 //! Deadlines that are swept a few times a second, instead of a timer for each.
 //!
 //! A worker keeps one [`Sweep`] on its thread. Every connection, to a client or an origin,
-//! registers the deadlines it needs once, and then arms and disarms them by a plain store, so a
+//! registers the deadlines it needs once, and then arms and disarms them with a plain store, so a
 //! request costs no timer. A deadline is never early, and at most one [`PERIOD`] late while the
 //! worker keeps up. What must be punctual (a delayed request) uses the runtime's timers instead.
 //!
@@ -28,7 +28,7 @@ pub struct Sweep {
 #[derive(Debug)]
 pub struct Deadline {
     time: Rc<RunningTime>,
-    /// By the clock, minus all stalls so far.
+    /// When the deadline is over, by the clock minus all stalls so far; none while it is disarmed.
     due: Cell<Option<Timestamp>>,
     waker: RefCell<Option<Waker>>,
 }
@@ -45,12 +45,12 @@ struct RunningTime {
     stall_min: Micros,
 }
 
-/// A wait took longer than it may.
+/// A wait took longer than it was allowed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("deadline passed")]
 pub struct Elapsed;
 
-/// When a deadline is over that has been made so.
+/// Due time of a deadline that was [made over](Deadline::expire).
 const EXPIRED: Timestamp = Timestamp(0);
 
 /// How often [`Sweep::sweep`] is called.
@@ -62,9 +62,9 @@ const STALL_MIN: Micros = Micros(1_000_000);
 const NEVER: Micros = Micros(u64::MAX);
 
 impl Sweep {
-    /// Makes a sweep over deadlines that `clock` measures.
+    /// Makes a sweep whose deadlines are measured by `clock`.
     pub fn new(clock: Clock) -> Self {
-        // Tests move a manual clock by any time.
+        // Tests advance a manual clock by any time, which is no stall.
         let is_manual = clock.manual_now().is_some();
         Self::with_stalls(clock, if is_manual { NEVER } else { STALL_MIN })
     }
@@ -93,7 +93,7 @@ impl Sweep {
         deadline
     }
 
-    /// Returns the time.
+    /// Returns the current time.
     pub fn now(&self) -> Timestamp {
         self.time.clock.now()
     }
@@ -165,23 +165,23 @@ impl Deadline {
         self.wake();
     }
 
-    /// Whether it was [made over](Self::expire), and was not armed or disarmed since.
+    /// Whether the deadline was [made over](Self::expire), and has not been armed or disarmed since.
     pub fn is_expired(&self) -> bool {
         self.due.get() == Some(EXPIRED)
     }
 
-    /// When it will be over; none while it is disarmed.
+    /// Returns when the deadline will be over; none while it is disarmed.
     pub fn due(&self) -> Option<Timestamp> {
         let due = self.due.get()?;
         Some(due + self.time.stalled.get())
     }
 
-    /// Whether it is armed, over or not.
+    /// Whether the deadline is armed, over or not.
     pub fn is_armed(&self) -> bool {
         self.due.get().is_some()
     }
 
-    /// Whether it is armed and over, as of the latest sweep.
+    /// Whether the deadline is armed and over, as of the latest sweep.
     pub fn is_over(&self) -> bool {
         let due = self.due.get();
         due.is_some_and(|due| due <= self.time.swept_running())
@@ -280,7 +280,7 @@ mod tests {
             waited_ms
         };
         assert_eq!(over_after_ms(&before), 2000);
-        // Armed before a sweep noticed the stall, in which time had stopped after a second.
+        // Armed before a sweep noticed the stall: time had run on for a second, so it is over a second later.
         assert_eq!(over_after_ms(&after), 1000);
     }
 

@@ -1,7 +1,7 @@
-//! A request in the bytes of HTTP/1.1, as far as it is at hand.
+//! A request in the bytes of HTTP/1.1, as far as it has come.
 //!
 //! Pieces of a body that come close together are collected and written at once: a write costs more
-//! than a copy of what it takes. Large pieces are written from where they are.
+//! than copying what it takes. Large pieces are written from where they are.
 
 use std::io::{self, IoSlice, Write as _};
 use std::task::{Poll, ready};
@@ -18,20 +18,20 @@ use crate::request::hop_by_hop;
 /// A request that is being written.
 #[derive(Debug)]
 pub struct Http1Encoding<B> {
-    /// What has been collected and not been written to its end, but for large pieces of the body.
+    /// What has been collected and is not written to its end yet, without the large pieces of the body.
     encoded: Vec<u8>,
-    /// Those, each with how much of `encoded` is written before it.
+    /// The large pieces, each with how many bytes of `encoded` are written before it.
     large: Vec<(usize, Bytes)>,
     large_bytes: usize,
-    /// How much of all that has been written.
+    /// Bytes that have been written, of `encoded` and the large pieces together.
     written: usize,
-    /// How much of `encoded` is the head.
+    /// Bytes of `encoded` that are the head.
     head_bytes: usize,
-    /// The rest of the body; none if it has been taken to its end.
+    /// The rest of the body; none once it has been taken to its end.
     pub body: Option<B>,
     /// How the body is framed; a length is what has not been taken yet.
     framing: BodyFraming,
-    /// Names of the trailers that may be sent.
+    /// Names of the fields that may be sent in trailers.
     trailers: Vec<HeaderName>,
 }
 
@@ -40,11 +40,11 @@ pub struct Http1Encoding<B> {
 const COLLECTED_BYTES_MAX: usize = 48 * 1024;
 /// A piece of a body that is at least this large is not copied.
 pub const LARGE_BYTES_MIN: usize = 12 * 1024;
-/// Most pieces that are written at once: large ones, what is before each, and what is behind them.
+/// Most pieces that are written at once: large ones, what is before each of them, and what is after the last.
 const PIECES_MAX: usize = 2 * (COLLECTED_BYTES_MAX / LARGE_BYTES_MIN) + 1;
 
 impl<B> Http1Encoding<B> {
-    /// Has nothing to write before it begins.
+    /// Makes an encoding with nothing to write until it [begins](Self::begin).
     pub fn new(body: Option<B>, framing: BodyFraming, trailers: Vec<HeaderName>) -> Self {
         Self {
             encoded: Vec::new(),
@@ -58,7 +58,7 @@ impl<B> Http1Encoding<B> {
         }
     }
 
-    /// Begins to write the request into `buffer`. If it was begun before, nothing of it must have been
+    /// Begins to write the request into `buffer`. If it was begun before, either nothing of it was
     /// written, or it has no content.
     pub fn begin(&mut self, head: &RequestHead, host: &HeaderValue, mut buffer: Vec<u8>) {
         head.encode(host, &mut buffer);
@@ -72,7 +72,7 @@ impl<B> Http1Encoding<B> {
         self.written = 0;
     }
 
-    /// Takes what is left to be sent, for another task.
+    /// Takes what is left to be sent, so that another task can send it.
     #[must_use]
     pub fn take_rest(&mut self) -> Self {
         std::mem::replace(self, Self::new(None, BodyFraming::None, Vec::new()))
@@ -83,7 +83,7 @@ impl<B> Http1Encoding<B> {
         self.collected() < COLLECTED_BYTES_MAX
     }
 
-    /// Gives it the buffer of `lend` to collect in, unless it has one.
+    /// Takes a buffer to collect in from `lend`, unless there is one.
     pub fn ensure_buffer(&mut self, lend: impl FnOnce() -> Vec<u8>) {
         if self.encoded.capacity() == 0 {
             self.encoded = lend();
@@ -95,7 +95,7 @@ impl<B> Http1Encoding<B> {
         std::mem::take(&mut self.encoded)
     }
 
-    /// Returns how much has been collected.
+    /// Returns how many bytes have been collected.
     pub fn collected(&self) -> usize {
         self.encoded.len() + self.large_bytes
     }
@@ -112,7 +112,7 @@ impl<B> Http1Encoding<B> {
         }
     }
 
-    /// Takes a piece of the body, as long as it is no longer than announced.
+    /// Takes a piece of the body, unless the body is then longer than announced.
     fn take_data(&mut self, data: Bytes) -> Result<(), WrongLength> {
         self.framing.take(data.len())?;
         match self.framing {
@@ -142,7 +142,7 @@ impl<B> Http1Encoding<B> {
         }
     }
 
-    /// Takes the end of the body, as long as it is no shorter than announced.
+    /// Takes the end of the body, unless the body is shorter than announced.
     fn take_end(&mut self, trailers: Option<HeaderMap>) -> Result<(), WrongLength> {
         self.body = None;
         if self.framing != BodyFraming::Chunked {
@@ -160,7 +160,7 @@ impl<B> Http1Encoding<B> {
         Ok(())
     }
 
-    /// Has `write` take all that has been collected, which takes some of the pieces at a time.
+    /// Passes to `write` what has been collected, until it has taken all of it.
     ///
     /// # Errors
     /// Those of `write`; nothing more can be written.

@@ -1,4 +1,4 @@
-//! For connections that only look at what is read: their writes go to the one below as they are.
+//! For connections that only look at what is read: they pass writes unchanged to the connection below.
 
 /// Writes the methods of `AsyncWrite` that forward to the field of this name.
 macro_rules! forward_writes {

@@ -6,6 +6,6 @@ use http::Response;
 
 /// A client that is told of interim answers before the head of its answer.
 pub trait InterimSink: Debug {
-    /// Tells it of one; who calls this bounds how many there are, and their bytes.
+    /// Sends an interim answer to the client; the caller bounds how many there are, and their bytes.
     fn send(&self, interim: Response<()>);
 }

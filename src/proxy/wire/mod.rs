@@ -1,10 +1,10 @@
-//! HTTP and its connections as both sides of the proxy know them, whoever speaks.
+//! HTTP and its connections, as far as both sides of the proxy share them.
 //!
 //! It knows no route, no endpoint and no policy. [`outgoing`] is a request as it is to be written, in either
-//! version of HTTP; [`encoding`] writes it in HTTP/1.1. [`chunks`] and [`section`] read what stands around the
-//! data of a body; [`unindexed`](fn@unindexed) marks values that HTTP/2 is not to keep in a table. Below them are the sockets:
-//! [`deadline`] for what they wait for, [`read_buffer`] to read into, [`sockets`] for how many there may be,
-//! [`accepting`] for whether there are more.
+//! version of HTTP; [`encoding`] writes it in HTTP/1.1. [`chunks`] and [`section`] read what is around the data of
+//! a body; [`unindexed`](fn@unindexed) marks values that HTTP/2 is not to keep in a table. Below them are the sockets:
+//! [`deadline`] bounds how long they wait, [`read_buffer`] is what they are read into, [`sockets`] bounds how many
+//! there are, and [`accepting`] says whether more are accepted.
 
 pub mod body;
 pub mod chunks;

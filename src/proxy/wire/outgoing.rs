@@ -1,7 +1,7 @@
 //! A request as it is to be written to an origin.
 //!
-//! What a client wrote of connection and framing is left out; what is written of them is decided
-//! here, from the body.
+//! The client's own fields of connection and framing are left out; what is written in their place is
+//! decided here, from the body.
 
 use std::rc::Rc;
 
@@ -21,9 +21,9 @@ use crate::request::hop_by_hop;
 pub struct Outgoing<B> {
     /// The head as it was decided.
     pub head: RequestHead,
-    /// The rest of it, as far as an HTTP/1.1 origin has not taken it.
+    /// The rest of the request: its body, and what is collected of it for an HTTP/1.1 origin.
     pub encoding: Http1Encoding<B>,
-    /// Gets interim answers; none: they are dropped.
+    /// Gets interim answers; if there is none, they are dropped.
     pub interim: Option<Rc<dyn InterimSink>>,
 }
 
@@ -51,8 +51,8 @@ impl<B: Body<Data = Bytes>> Outgoing<B> {
         }
     }
 
-    /// Sets the fields that follow the others, whose names those do not have: `common`, and before them the
-    /// request's `id`.
+    /// Sets the fields that follow all others: the request's `id`, then `common`. The others must not have fields of
+    /// these names.
     pub fn set_common(
         &mut self,
         common: Option<Rc<CommonFields>>,
@@ -61,18 +61,18 @@ impl<B: Body<Data = Bytes>> Outgoing<B> {
         (self.head.common, self.head.id) = (common, id);
     }
 
-    /// Returns the protocol that is asked for.
+    /// Returns the protocol that the request asks for, if it asks for one.
     pub fn upgrade(&self) -> Option<HeaderValue> {
         let head = &self.head;
         head.is_upgrade.then(|| head.headers[UPGRADE].clone())
     }
 
-    /// Returns the client's Host, unless there is none.
+    /// Returns the client's Host field, if there is one.
     pub fn host(&self) -> Option<&HeaderValue> {
         self.head.headers.get(HOST)
     }
 
-    /// Asks for the protocol that the request's field Upgrade names.
+    /// Makes the request ask for the protocol that its Upgrade field names.
     pub fn ask_to_switch(&mut self) {
         self.head.is_upgrade = true;
     }
@@ -82,8 +82,8 @@ impl<B: Body<Data = Bytes>> Outgoing<B> {
         &mut self.encoding.body
     }
 
-    /// Whether the request may be done twice (RFC 9110, section 9.2.2), and no content of it is used
-    /// up.
+    /// Whether the request may be sent twice: its method is idempotent (RFC 9110, section 9.2.2), and it has
+    /// no content that would be used up.
     pub fn is_idempotent(&self) -> bool {
         !self.head.framing.has_content()
             && matches!(
@@ -100,7 +100,7 @@ impl<B: Body<Data = Bytes>> From<Request<B>> for Outgoing<B> {
     }
 }
 
-/// Decides how a body is framed: by its length if that is known.
+/// Decides how a body is framed: by its length if that is known, otherwise in chunks.
 fn framing_of(method: &Method, body: &impl Body) -> BodyFraming {
     match body.size_hint().exact() {
         _ if body.is_end_stream() => empty_framing(method),
@@ -110,8 +110,8 @@ fn framing_of(method: &Method, body: &impl Body) -> BodyFraming {
     }
 }
 
-/// Decides what is said of a body that is empty: its length, if the method usually has content (RFC
-/// 9110, section 8.6).
+/// Decides how an empty body is framed: by its length, if requests of this method usually have content
+/// (RFC 9110, section 8.6).
 fn empty_framing(method: &Method) -> BodyFraming {
     match *method {
         Method::POST | Method::PUT | Method::PATCH => BodyFraming::Length(0),
@@ -127,7 +127,7 @@ fn announced_trailers(headers: &HeaderMap) -> Vec<HeaderName> {
     names.take(ANNOUNCED_TRAILERS_MAX).collect()
 }
 
-/// Most names of trailers that one request can announce.
+/// Most names of trailers that one request can announce; further ones are ignored.
 const ANNOUNCED_TRAILERS_MAX: usize = 100;
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! The header of the PROXY protocol, in which a proxy says for whom it made a connection.
+//! The header of the PROXY protocol, in which a proxy says for which client it made a connection.
 //!
 //! Versions 1 (a line) and 2 (binary), as HAProxy's `doc/proxy-protocol.txt` specifies them. The bytes
-//! behind a header belong to somebody else, so [`read`] never asks for more than the header still must
-//! have. What the proxy says of itself (LOCAL), of clients without an address (UNKNOWN, UNSPEC) and of
-//! those that are not on TCP names nobody.
+//! after a header belong to another protocol, so [`read`] never asks for more bytes than the header must
+//! still have. A header names no client if it is about the proxy itself (LOCAL), a client without an address
+//! (UNKNOWN, UNSPEC), or one that is not on TCP.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -12,25 +12,25 @@ use memchr::memmem;
 /// How far a header has been read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderProgress {
-    /// This many bytes more, at least, are part of it.
+    /// At least this many more bytes are part of the header.
     More(usize),
-    /// It is complete; the client's address, if it names one.
+    /// The header is complete; the client's address, if it names one.
     Done(Option<SocketAddr>),
 }
 
-/// Why bytes are no header.
+/// Why bytes are not a PROXY header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadProxyHeader {
-    /// They are something else.
+    /// The bytes are something else.
     #[error("it does not begin with a PROXY header")]
     Missing,
-    /// They begin like one, but break its rules.
+    /// The bytes begin like a header, but break its rules.
     #[error("its PROXY header is malformed")]
     Malformed,
-    /// They would be a header of more than [`HEADER_BYTES_MAX`].
+    /// The header would be longer than [`LINE_BYTES_MAX`] or [`HEADER_BYTES_MAX`].
     #[error("its PROXY header is too long")]
     TooLong,
-    /// They are not those that the proxy has sent.
+    /// The bytes are not those that the proxy has sent.
     #[error("the checksum of its PROXY header is wrong")]
     Checksum,
 }
@@ -40,7 +40,7 @@ use BadProxyHeader::{Checksum, Malformed, Missing, TooLong};
 /// Reads a header from its first bytes.
 ///
 /// # Errors
-/// As soon as the bytes cannot be the beginning of one; then the connection is to be closed.
+/// As soon as the bytes cannot be the beginning of a header; then the connection is to be closed.
 pub fn read(bytes: &[u8]) -> Result<HeaderProgress, BadProxyHeader> {
     if bytes.starts_with(SIGNATURE_1) {
         return read_line(bytes);
@@ -101,7 +101,7 @@ fn read_line(bytes: &[u8]) -> Result<HeaderProgress, BadProxyHeader> {
         .ok_or(Malformed)
 }
 
-/// Returns the first of two addresses.
+/// Returns the source, if both are addresses of this family.
 fn both<A: std::str::FromStr>(source: &str, destination: &str) -> Option<A> {
     destination.parse::<A>().ok()?;
     source.parse().ok()
@@ -130,7 +130,7 @@ fn read_binary(bytes: &[u8]) -> Result<HeaderProgress, BadProxyHeader> {
         return Ok(HeaderProgress::Done(None));
     }
     let (addresses, source): (usize, Option<SocketAddr>) = match family {
-        // Nothing is known of what follows.
+        // The format of what follows is not known.
         UNSPEC => return Ok(HeaderProgress::Done(None)),
         TCP4 => (12, source::<4, 8>(rest)),
         TCP6 => (36, source::<16, 32>(rest)),
@@ -144,7 +144,7 @@ fn read_binary(bytes: &[u8]) -> Result<HeaderProgress, BadProxyHeader> {
     Ok(HeaderProgress::Done(source))
 }
 
-/// Reads the address that the connection came from, of `N` bytes, and its port, which is behind `PORT`
+/// Reads the address that the connection came from, of `N` bytes, and its port, which comes after `PORT`
 /// bytes of addresses.
 fn source<const N: usize, const PORT: usize>(rest: &[u8]) -> Option<SocketAddr>
 where
@@ -155,8 +155,8 @@ where
     Some((std::net::IpAddr::from(address), u16::from_be_bytes(*port)).into())
 }
 
-/// Goes through the values behind the addresses (type, length, content), and verifies the checksum if
-/// one of them is it.
+/// Goes through the values after the addresses (type, length, content), and verifies the checksum if
+/// there is one.
 fn check_values(header: &[u8], mut values: &[u8]) -> Result<(), BadProxyHeader> {
     while !values.is_empty() {
         let Some((&[kind, high, low], rest)) = values.split_first_chunk::<3>() else {
@@ -177,14 +177,14 @@ fn check_values(header: &[u8], mut values: &[u8]) -> Result<(), BadProxyHeader> 
     Ok(())
 }
 
-/// CRC-32C (RFC 9260, appendix A).
+/// Returns the CRC-32C of some bytes (RFC 9260, appendix A).
 fn crc32c(bytes: &[u8]) -> u32 {
     let step = |crc: u32, _| (crc >> 1) ^ (CASTAGNOLI & 0_u32.wrapping_sub(crc & 1));
     let add = |crc: u32, byte: &u8| (0..8).fold(crc ^ u32::from(*byte), step);
     !bytes.iter().fold(u32::MAX, add)
 }
 
-/// Longest header of version 2 that is read; the addresses need 52 bytes, the rest is for values.
+/// Longest header of version 2 that is read; one for TCP over IPv6 needs 52 bytes, the rest is for values.
 pub const HEADER_BYTES_MAX: usize = 4096;
 /// Longest line of version 1, its end included (section 2.1).
 pub const LINE_BYTES_MAX: usize = 107;

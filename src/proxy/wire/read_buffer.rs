@@ -1,5 +1,5 @@
-//! A buffer to read into that the connections of one worker use in turn, so that none has one while it
-//! waits.
+//! A buffer to read into that the connections of one worker use in turn, so that no connection holds one
+//! while it waits.
 
 use std::cell::RefCell;
 use std::io;
@@ -9,29 +9,29 @@ use std::task::{Context, Poll, ready};
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// What one read fills, with at most `BYTES_MAX`.
+/// The buffer that a read fills, with at most `BYTES_MAX` bytes.
 #[derive(Debug, Default)]
 pub struct ReadBuffer<const BYTES_MAX: usize>(RefCell<BytesMut>);
 
-/// What origins' responses are read into.
+/// The buffer that origins' responses are read into.
 pub type ResponseBuffer = ReadBuffer<{ 64 * 1024 }>;
 
-/// What clients' bodies are read into. It is larger, because less of them waits: a connection of HTTP/1.1 has one
-/// upload at a time, and origins mostly read faster than clients send.
+/// The buffer that clients' bodies are read into. It is larger, because fewer of these bytes wait in memory: an
+/// HTTP/1.1 connection has one upload at a time, and origins mostly read faster than clients send.
 pub type UploadBuffer = ReadBuffer<{ 128 * 1024 }>;
 
-/// Where in its page the buffer begins. Its memory begins a page, and so does, mostly, that into which the system
-/// or TLS copies what was read to send it, but for the few bytes of a chunk's size or a record's header. Some
-/// processors (AMD's Zen 3) copy five to twenty times slower if the destination is 1 to 31 bytes further into
+/// Where in its page the buffer begins: not at the start, because mostly that is where the memory begins into which
+/// the system or TLS copies the bytes to send them, a few bytes further after a chunk's size or a record's header.
+/// Some processors (AMD's Zen 3) copy five to twenty times slower if the destination is 1 to 31 bytes further into
 /// its page than the source.
 const PAGE_OFFSET: usize = 2048;
 
 impl<const BYTES_MAX: usize> ReadBuffer<BYTES_MAX> {
-    /// A read that brings at most this much is copied, so that the buffer is free again. Of a buffer that
-    /// is given away, at least half is in use.
+    /// A read of at most this many bytes is copied, so that the buffer is free again. A longer one is given
+    /// away with its memory, of which at least half is then in use.
     const COPIED_BYTES_MAX: usize = BYTES_MAX / 2;
 
-    /// Reads what is there; no byte means that the other side has closed.
+    /// Reads the bytes that are there; none means that the other side has closed.
     pub fn poll_read<T: AsyncRead + Unpin>(
         &self,
         io: &mut T,

@@ -8,35 +8,35 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 
 use super::body::BodyFraming;
 
-/// Fields that many requests have alike, written once.
+/// Fields that many requests have in common, written once.
 #[derive(Debug)]
 pub struct CommonFields {
     fields: Box<[(HeaderName, HeaderValue)]>,
-    /// As they stand in a head of HTTP/1.1.
+    /// The fields as they are written in a head of HTTP/1.1.
     lines: Box<[u8]>,
 }
 
-/// The head of a request, decided.
+/// The head of a request, as it is sent to an origin.
 #[derive(Debug)]
 pub struct RequestHead {
-    /// Its method.
+    /// Method of the request.
     pub method: Method,
-    /// In origin-form.
+    /// Target, in origin-form.
     pub target: Uri,
-    /// All other fields; those of framing and connection are not sent.
+    /// Fields of the request, except for `common` and `id`; those of framing and connection are not sent.
     pub headers: HeaderMap,
-    /// Fields that follow these, which have none of those names.
+    /// Fields that follow `headers`, which has none of their names.
     pub common: Option<Rc<CommonFields>>,
-    /// A field that comes before those.
+    /// The field with the request's id, which comes before `common`.
     pub id: Option<(HeaderName, HeaderValue)>,
-    /// How its body is framed.
+    /// How the request's body is framed.
     pub framing: BodyFraming,
-    /// Whether it asks for another protocol, by its field Upgrade.
+    /// Whether the request asks for the protocol that its Upgrade field names.
     pub is_upgrade: bool,
 }
 
 impl CommonFields {
-    /// Writes the fields.
+    /// Takes the fields, and writes them as lines.
     pub fn new(fields: Vec<(HeaderName, HeaderValue)>) -> Self {
         let mut lines = Vec::new();
         for (name, value) in &fields {
@@ -55,9 +55,9 @@ impl CommonFields {
 }
 
 impl RequestHead {
-    /// Whether an origin is likely to leave the body unread and take it for the next request:
-    /// content of these methods means nothing (RFC 9110, sections 9.3.1, 9.3.2 and 9.3.5). So the
-    /// request is the last on its connection.
+    /// Whether the request must be the last on its connection: it has content, which means nothing in
+    /// GET, HEAD and DELETE (RFC 9110, sections 9.3.1, 9.3.2 and 9.3.5), so the origin is likely to leave
+    /// it unread, and to take it for the next request.
     pub fn is_last(&self) -> bool {
         let is_unexpected = matches!(self.method, Method::GET | Method::HEAD | Method::DELETE);
         is_unexpected && self.framing.has_content()
@@ -67,7 +67,7 @@ impl RequestHead {
     pub fn encode(&self, host: &HeaderValue, out: &mut Vec<u8>) {
         out.extend_from_slice(self.method.as_str().as_bytes());
         out.push(b' ');
-        // "/" if it is empty (3.2.1).
+        // An empty path is written as "/" (section 3.2.1).
         out.extend_from_slice(self.target.path().as_bytes());
         if let Some(query) = self.target.query() {
             out.push(b'?');
@@ -93,12 +93,12 @@ impl RequestHead {
             out.extend_from_slice(b"transfer-encoding: chunked\r\n");
         }
         if self.is_last() {
-            // Some origins know no list of options, so there is no TE beside it.
+            // Some origins do not understand a list of options, so TE is left out.
             out.extend_from_slice(b"connection: close\r\n");
         } else if self.is_upgrade {
             out.extend_from_slice(b"connection: upgrade\r\n");
         } else if let Some(te) = te {
-            // It concerns this connection alone, and says so (RFC 9110, section 10.1.4).
+            // TE concerns this connection alone, so Connection has to name it (RFC 9110, section 10.1.4).
             encode_field(&TE, te, out);
             out.extend_from_slice(b"connection: te\r\n");
         }

@@ -1,4 +1,4 @@
-//! A connection some of whose bytes have been read already, by whoever spoke another protocol on it
+//! A connection some of whose bytes have been read already, by whatever served the connection
 //! before.
 
 use std::io;

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 
-/// The body of a request, frame by frame, each of which comes by itself.
+/// The body of a request, whose frames come one at a time, each after the body was pending once.
 #[derive(Debug, Default)]
 pub struct ScriptedBody {
     announced: Option<u64>,
@@ -18,7 +18,7 @@ pub struct ScriptedBody {
 }
 
 impl ScriptedBody {
-    /// A body of these pieces, which announces this length, or none.
+    /// Makes a body of these pieces, which announces this length, or none.
     pub fn new(announced: Option<u64>, pieces: &[&'static str]) -> Self {
         let frame = |piece: &&'static str| Frame::data(Bytes::from_static(piece.as_bytes()));
         Self {
@@ -28,7 +28,7 @@ impl ScriptedBody {
         }
     }
 
-    /// The same with trailers.
+    /// Adds trailers to the body.
     #[must_use]
     pub fn with_trailers(mut self, trailers: HeaderMap) -> Self {
         self.frames.push_back(Frame::trailers(trailers));

@@ -6,11 +6,11 @@ use memchr::memchr_iter;
 /// Collects lines up to an empty one, in whatever pieces they come. No byte is searched twice.
 #[derive(Debug, Default)]
 pub struct Section {
-    /// What has come, as long as the empty line has not.
+    /// The bytes that have come, as long as the empty line has not.
     partial: BytesMut,
-    /// How much of it has been searched.
+    /// Bytes of the section that have been searched.
     searched: usize,
-    /// Where the line begins that has not ended yet.
+    /// Where the line that has not ended yet begins.
     line: usize,
 }
 
@@ -24,8 +24,8 @@ pub enum BadSection {
 }
 
 impl Section {
-    /// Takes the section's bytes, at most `bytes_max`, from `bytes`; returns it when it is whole, its
-    /// empty line included.
+    /// Takes the section's bytes, at most `bytes_max`, from `bytes`; returns the section when it is
+    /// whole, its empty line included.
     pub fn take(
         &mut self,
         bytes: &mut Bytes,
@@ -56,8 +56,8 @@ impl Section {
         &self.partial
     }
 
-    /// Finds the end of the empty line in `all`, of which the first bytes have been searched. After
-    /// that, another section begins.
+    /// Finds the end of the empty line in `all`, of which the first bytes have been searched. Once it is
+    /// found, another section can begin.
     fn find_end(&mut self, all: &[u8], bytes_max: usize) -> Result<Option<usize>, BadSection> {
         for at in memchr_iter(b'\n', &all[self.searched..]) {
             let end = self.searched + at;

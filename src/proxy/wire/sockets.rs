@@ -1,9 +1,9 @@
 //! How many sockets the process has towards clients and origins, and how many it may have.
 //!
 //! The bound is the limit of open files less what is set aside (`gateway::descriptors`). At most half of
-//! it is for clients, because a client needs an origin as well. Origins may have the rest, but for
-//! an eighth of the bound, which clients can always connect with: they are then told why they are refused.
-//! Idle connections to origins count too; whoever finds no room has them closed.
+//! it is for clients, because a client needs an origin as well. Origins may have the rest, except for an eighth
+//! of the bound: so clients can always connect, and be told why they are refused.
+//! Idle connections to origins count too; they are closed when a connection finds no room.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -14,24 +14,24 @@ pub struct Sockets {
     clients: AtomicUsize,
     origins: AtomicUsize,
     max: AtomicUsize,
-    /// Whether there are clients among them.
+    /// Whether some of the bound is for clients.
     has_clients: bool,
-    /// How often somebody found no room.
+    /// How often idle connections were to be closed because there was no room.
     wants: AtomicUsize,
 }
 
-/// A place for a socket towards an origin; free when dropped.
+/// A place for a socket towards an origin; it is free again when this is dropped.
 #[derive(Debug)]
 pub struct SocketPermit(Arc<Sockets>);
 
-/// At most this part of the bound is for clients.
+/// The bound divided by this is the most that clients may have.
 const CLIENTS_PART: usize = 2;
 
-/// This part of the bound is never for origins.
+/// The bound divided by this is never for origins.
 const CLIENTS_ALONE_PART: usize = 8;
 
 impl Sockets {
-    /// Has none; there may be `max`, towards clients and origins.
+    /// Begins with no sockets; there may be `max`, towards clients and origins.
     pub fn new(max: usize) -> Self {
         Self {
             has_clients: true,
@@ -39,7 +39,7 @@ impl Sockets {
         }
     }
 
-    /// Has none; there may be `max`, towards origins alone.
+    /// Begins with no sockets; there may be `max`, towards origins alone.
     pub fn for_origins(max: usize) -> Self {
         Self {
             has_clients: false,
@@ -72,7 +72,7 @@ impl Sockets {
         self.clients.fetch_add(1, Relaxed);
     }
 
-    /// Counts a client less.
+    /// Counts one client fewer.
     pub(crate) fn remove_client(&self) {
         self.clients.fetch_sub(1, Relaxed);
     }
@@ -95,14 +95,14 @@ impl Sockets {
         self.wants.fetch_add(1, Relaxed);
     }
 
-    /// As [`want`](Self::want), if it is origins that leave no room for one more client.
+    /// As [`want`](Self::want), if it is because of origins that there is no room for one more client.
     pub(crate) fn want_for_clients(&self) {
         if self.clients.load(Relaxed) < self.clients_max() {
             self.want();
         }
     }
 
-    /// Returns another number if somebody has found no room since.
+    /// Returns how often idle connections were to be closed; workers close theirs when this number has changed.
     pub(crate) fn wants(&self) -> usize {
         self.wants.load(Relaxed)
     }

@@ -1,19 +1,19 @@
-//! What a verified token says of its client.
+//! Claims of a verified token about its client.
 
 use std::sync::Arc;
 
-/// The values of the claims that policies read, as text; a claim that is missing is not in it.
+/// The values of the claims that policies read, as text; claims that the token lacks are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenClaims(pub(super) Box<[(Arc<str>, Box<str>)]>);
 
 impl TokenClaims {
-    /// Returns a claim's value, which is never empty.
+    /// Returns a claim's value, which is never empty, if the token has it.
     pub fn value(&self, name: &str) -> Option<&str> {
         let mut claims = self.0.iter();
         claims.find_map(|(claim, value)| (**claim == *name).then_some(&**value))
     }
 
-    /// Returns how many bytes the values take.
+    /// Returns how many bytes the table and the values take; the names are shared and do not count.
     pub(super) fn bytes(&self) -> usize {
         let sizes = self
             .0

@@ -1,7 +1,7 @@
-//! JSON of tokens, read so that it means one thing: no object names a member twice.
+//! JSON of tokens, read so that it has only one meaning: no object has two members of one name.
 //!
-//! RFC 7519 (section 4) lets a reader refuse such objects or take the last member; origins may take
-//! the first.
+//! RFC 7519 (section 4) lets a reader refuse such an object or take the last member; some origins
+//! take the first.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 pub(super) struct JsonMembers<'t>(BTreeMap<String, &'t RawValue>);
 
 impl<'t> JsonMembers<'t> {
-    /// Reads an object; none if the text is none, or names a member twice.
+    /// Reads an object; none if the text is not an object, or has two members of one name.
     pub(super) fn read(text: &'t str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
@@ -23,7 +23,7 @@ impl<'t> JsonMembers<'t> {
         self.0.get(name).copied()
     }
 
-    /// Whether no object in any of the values names a member twice, and none is nested too deeply.
+    /// Whether no object in the values has two members of one name, and no value is nested too deeply.
     pub(super) fn are_unique(&self) -> bool {
         self.are_unique_within(DEPTH_MAX)
     }
@@ -32,8 +32,8 @@ impl<'t> JsonMembers<'t> {
         self.0.values().all(|value| is_unique(value, depth))
     }
 
-    /// Finds what a path names: each dot may lead into an object or be part of a name; the shortest
-    /// names are tried first.
+    /// Finds the value at a path, in which a dot may lead into an object or be part of a name; the
+    /// shortest names are tried first.
     pub(super) fn find(&self, path: &str) -> Option<&'t RawValue> {
         let into = |(dot, _)| {
             let object = Self::read(self.value(&path[..dot])?.get())?;
@@ -58,8 +58,8 @@ fn is_unique(value: &RawValue, depth: usize) -> bool {
     }
 }
 
-/// Returns a string, a number or a boolean as text, a number as it is written; none if it is empty or
-/// something else.
+/// Returns a string, a boolean or a number (as it is written) as text; none for an empty string and
+/// for any other value.
 pub(super) fn scalar(value: &RawValue) -> Option<Box<str>> {
     let text = value.get();
     match text.as_bytes().first()? {
@@ -69,7 +69,7 @@ pub(super) fn scalar(value: &RawValue) -> Option<Box<str>> {
     }
 }
 
-/// Returns a string's text.
+/// Returns the text of a string; none for any other value.
 pub(super) fn string(value: &RawValue) -> Option<Box<str>> {
     serde_json::from_str(value.get()).ok()
 }

@@ -1,9 +1,9 @@
-//! Claims of tokens (RFC 7519) that name a client: of tokens that verify, and of no others.
+//! Claims of tokens (RFC 7519) that name a client; only tokens that verify count.
 //!
-//! A [`TokenVerifier`] has the keys and rules of a configuration. A token that does not verify is as good
-//! as none. The signature is checked by `jsonwebtoken`; what a token may look like, and whether its
-//! time has come, is decided here, by the gateway's own clock. Verified tokens are remembered
-//! ([`remembered`]), so that the signature of a token is checked once and not per request.
+//! A [`TokenVerifier`] has the keys and rules of a configuration. A token that does not verify is
+//! treated as if it were missing. The signature is checked by `jsonwebtoken`; the form of a token
+//! and its validity in time are checked here, by the gateway's own clock. Verified tokens are
+//! remembered ([`remembered`]), so that a token's signature is checked once and not per request.
 
 mod claims;
 mod json;
@@ -30,7 +30,7 @@ pub enum SigningAlgorithm {
 }
 
 impl SigningAlgorithm {
-    /// Every algorithm with its name (RFC 7518, section 3.1; RFC 8037).
+    /// Every supported algorithm with its name (RFC 7518, section 3.1; RFC 8037).
     pub const NAMES: [(&'static str, Self); 4] = [
         ("HS256", Self::Hs256),
         ("RS256", Self::Rs256),
@@ -38,7 +38,7 @@ impl SigningAlgorithm {
         ("EdDSA", Self::EdDsa),
     ];
 
-    /// Finds an algorithm by its name; there is none called `none`.
+    /// Finds an algorithm by its name. `none` is not supported.
     fn named(name: &str) -> Option<Self> {
         let mut names = Self::NAMES.iter();
         names.find_map(|(known, algorithm)| (*known == name).then_some(*algorithm))

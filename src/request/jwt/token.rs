@@ -1,4 +1,4 @@
-//! A token as it is written (RFC 7515, section 7.1): three parts, of which the first says how it is signed.
+//! A token as it is written (RFC 7515, section 7.1): three parts, the first of which says how it is signed.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,28 +9,28 @@ use crate::request::credential;
 
 /// A token whose signature is still to be checked.
 pub(super) struct UnverifiedToken<'t> {
-    /// What is signed.
+    /// The text that is signed: the first two parts.
     pub(super) message: &'t str,
     pub(super) signature: &'t str,
-    /// What it says of its client.
+    /// The claims, still encoded.
     payload: &'t str,
     pub(super) algorithm: SigningAlgorithm,
-    /// Which key it asks for.
+    /// The id of the key that signed it, if it names one.
     pub(super) key_id: Option<Box<str>>,
 }
 
 impl<'t> UnverifiedToken<'t> {
-    /// Reads a token; none if it is one of a kind that is not accepted.
+    /// Reads a token; none if it is malformed or of a kind that is not accepted.
     pub(super) fn read(token: &'t str) -> Option<Self> {
         let (message, signature) = token.rsplit_once('.')?;
         let (header, payload) = message.split_once('.')?;
         let header = decoded(header)?;
         let header = JsonMembers::read(&header)?;
-        // Extensions that must be understood are not (RFC 7515, section 4.1.11).
+        // `crit` lists extensions that must be understood, and none are (RFC 7515, section 4.1.11).
         if payload.contains('.') || header.value("crit").is_some() {
             return None;
         }
-        // The payload of a nested token is no claims (RFC 7519, section 5.2).
+        // The payload of a nested token is another token, not claims (RFC 7519, section 5.2).
         let content = header.value("cty").map(string);
         if content
             .is_some_and(|content| content.is_none_or(|value| value.eq_ignore_ascii_case("jwt")))
@@ -50,13 +50,13 @@ impl<'t> UnverifiedToken<'t> {
         })
     }
 
-    /// Decodes what the token says.
+    /// Decodes the claims, which are JSON.
     pub(super) fn payload(&self) -> Option<String> {
         decoded(self.payload)
     }
 }
 
-/// Returns the token that a header's value holds: without `Bearer`, in any case; none if it is too long.
+/// Returns the token in a header's value, after `Bearer` in any case if that is there; none if it is too long.
 pub(super) fn of_header(value: &[u8]) -> Option<&str> {
     let text = str::from_utf8(value).ok()?.trim_ascii();
     let token = match credential::split(text.as_bytes()) {

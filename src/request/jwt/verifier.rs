@@ -15,33 +15,33 @@ use super::remembered::Remembered;
 use super::token::{UnverifiedToken, of_header};
 use crate::clock::{Micros, Timestamp};
 
-/// What tokens must say, beside being signed, and where they come.
+/// Requirements on tokens, apart from their signature, and the header in which they come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenRules {
-    /// The header that carries them.
+    /// The header that carries tokens.
     pub header: HeaderName,
-    /// Who must have issued them; none means anybody whose key is known.
+    /// The issuer that tokens must name; `None` accepts any token that a known key has signed.
     pub issuer: Option<Box<str>>,
-    /// Of whom one must be among those that they are for; none means that they may be for anybody.
+    /// Names of which a token's audience must include one; if the list is empty, any audience is accepted.
     pub audience: Vec<Box<str>>,
-    /// How far the clock of the issuer may be off.
+    /// How far the issuer's clock may be off.
     pub leeway: Duration,
 }
 
-/// Verifies tokens, and remembers what the verified ones claim.
+/// Verifies tokens, and remembers the claims of those that verify.
 ///
-/// Two are equal if they verify the same tokens and read the same claims of them.
+/// Two verifiers are equal if they verify the same tokens and read the same claims.
 #[derive(Debug)]
 pub struct TokenVerifier {
     keys: Vec<VerifyingKey>,
     rules: TokenRules,
-    /// The claims that are read.
+    /// Names of the claims that are read.
     claims: Vec<Arc<str>>,
     remembered: Remembered,
 }
 
 impl TokenVerifier {
-    /// Begins without a token, to read those `claims`.
+    /// Makes a verifier that reads these `claims` and has not seen a token yet.
     pub fn new(keys: Vec<VerifyingKey>, rules: TokenRules, claims: Vec<Arc<str>>) -> Self {
         Self {
             keys,
@@ -51,17 +51,17 @@ impl TokenVerifier {
         }
     }
 
-    /// Returns what tokens must say.
+    /// Returns the requirements on tokens.
     pub fn rules(&self) -> &TokenRules {
         &self.rules
     }
 
-    /// Returns the keys.
+    /// Returns the keys that verify tokens.
     pub fn keys(&self) -> &[VerifyingKey] {
         &self.keys
     }
 
-    /// Returns what a request's token claims, if it has one and that verifies at `now`.
+    /// Returns the claims of a request's token, if it has one that verifies at `now`.
     pub fn claims(&self, headers: &HeaderMap, now: Timestamp) -> Option<Arc<TokenClaims>> {
         let token = of_header(headers.get(&self.rules.header)?.as_bytes())?;
         let digest = *blake3::hash(token.as_bytes()).as_bytes();
@@ -77,7 +77,7 @@ impl TokenVerifier {
         Some(claims)
     }
 
-    /// Returns what a token claims, and when that is so.
+    /// Returns a token's claims, and when they are valid; none if it does not verify.
     fn verify(&self, token: &str) -> Option<(TokenClaims, Range<Timestamp>)> {
         let token = UnverifiedToken::read(token)?;
         let mut keys = self.keys.iter().filter(|key| key.may_verify(&token));
@@ -115,7 +115,7 @@ impl TokenVerifier {
         })
     }
 
-    /// Returns when the token is valid, with leeway; none if it does not say so in seconds.
+    /// Returns when the token is valid, with leeway; none if a date of it is not a number of seconds.
     fn validity(&self, members: &JsonMembers<'_>) -> Option<Range<Timestamp>> {
         let leeway = Micros::from(self.rules.leeway);
         let begin = match members.value("nbf") {

@@ -1,8 +1,8 @@
-//! Addresses as patterns have them.
+//! The bytes by which patterns compare addresses.
 
 use std::net::IpAddr;
 
-/// Returns an address as patterns have it, the family before the octets, and how long that is.
+/// Returns the bytes by which patterns compare an address (its family, then its octets), and how many there are.
 pub(super) fn address_bytes(address: IpAddr) -> ([u8; ADDRESS_LEN_MAX], usize) {
     let mut bytes = [0; ADDRESS_LEN_MAX];
     match address {
@@ -26,7 +26,7 @@ pub(super) fn address_len(address: IpAddr) -> usize {
     }
 }
 
-/// What stands before the octets of an address.
+/// The byte before the octets of an address: its family.
 const V4: u8 = 4;
 pub(super) const V6: u8 = 6;
 pub(super) const ADDRESS_LEN_MAX: usize = 17;

@@ -10,16 +10,16 @@ use crate::request::partition::{Value, digest};
 pub(super) struct OverrideKey<'c> {
     pub(super) alternative: u32,
     value: &'c Value<'c>,
-    /// The bytes of an address: its family, and its octets.
+    /// The bytes of an address: its family, then its octets.
     address: [u8; ADDRESS_LEN_MAX],
-    /// What is looked up as a value instead of the bytes, where patterns know values only as digests.
+    /// The digest that is looked up in place of the value, if patterns know values only as digests.
     digest: Option<[u8; 16]>,
-    /// The hash of what is looked up as a value in the tree of this lookup, once a node needs it.
+    /// The hash of the value (or digest) in the tree that is searched, once a node has needed it.
     pub(super) hash: OnceCell<u64>,
 }
 
 impl<'c> OverrideKey<'c> {
-    /// Prepares a value for the lookup, where patterns know values as digests under `key` if there is one.
+    /// Prepares a value for the lookup; if there is a `key`, patterns know values as digests under it.
     pub(super) fn new(one: &'c ItemValue<'c>, key: Option<&[u8; 32]>) -> Self {
         let address = match &one.value {
             Value::Address(address, _) => address_bytes(*address).0,
@@ -41,7 +41,7 @@ impl<'c> OverrideKey<'c> {
         }
     }
 
-    /// Returns how many bits count: of an address, those of the client's network.
+    /// Returns how many bits of the value count: of an address, those of the client's network.
     pub(super) fn bits(&self) -> usize {
         match self.value {
             Value::Text(text) => 8 * text.len(),
@@ -49,7 +49,7 @@ impl<'c> OverrideKey<'c> {
         }
     }
 
-    /// Returns what is looked up as a value; none if not all of its bits count.
+    /// Returns the bytes or the digest to look up among values; none for bytes not all of whose bits count.
     pub(super) fn as_value(&self) -> Option<&[u8]> {
         match &self.digest {
             Some(digest) => Some(digest),

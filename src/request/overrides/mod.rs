@@ -1,11 +1,10 @@
 //! Which override is a client's: the most specific of a policy's patterns that matches a request.
 //!
-//! A pattern says of each item of a partition a value, a prefix (the glob `live_*`, the network
-//! `10.0.0.0/8`), or nothing, which matches whatever is there. Patterns are compared by what a
-//! partition id is made of. A value is more specific than a prefix, a longer prefix more than a
-//! shorter one, and one more than nothing; the items decide in the partition's order. So patterns
-//! are a tree with a level per item: a value is one lookup in a hash table, and each prefix that
-//! the request's value begins with is one step. A lookup visits no more branches than there are
+//! For each item of a partition, a pattern has a value, a prefix (the glob `live_*`, the network `10.0.0.0/8`), or
+//! nothing, which matches any value. Patterns are compared with the bytes that a partition id is made of. A value is
+//! more specific than a prefix, a longer prefix than a shorter one, and any prefix than nothing; the items decide in
+//! the partition's order. So patterns form a tree with a level per item: a value is one lookup in a hash table, and
+//! each prefix that the request's value begins with is one step. A lookup visits no more branches than there are
 //! patterns that match the items so far, and hashes each value once.
 
 mod address;
@@ -38,12 +37,12 @@ use super::redacted::Redacted;
 #[derive(Clone, Default, PartialEq)]
 pub struct Patterns {
     tree: OverrideTree,
-    /// The same for routes that ignore case, if some pattern of a path has upper case.
+    /// The tree for routes that ignore case, if some pattern of a path has upper case.
     folded: Option<OverrideTree>,
-    /// How those are shown that are not one client's value in each item.
+    /// How patterns are shown, by index, except those that are one client's value in every item.
     shown: HashMap<u32, ShownPattern>,
     len: usize,
-    /// Of each family, the network with the most bits.
+    /// The network with the most bits, of each address family.
     longest_networks: [Option<IpNet>; 2],
 }
 
@@ -51,7 +50,7 @@ impl Patterns {
     /// Builds the tree of `patterns`, each of which has as many items as the partition.
     ///
     /// # Errors
-    /// Those that match the same requests as an earlier one.
+    /// If patterns match the same requests as an earlier one; all of these are returned.
     pub fn new(patterns: &[Pattern]) -> Result<Self, Vec<EqualPatterns>> {
         let parts = || patterns.iter().flatten().flatten();
         let needs_folding = parts().any(|part| *part.folded() != *part.prefix.bytes);
@@ -74,8 +73,8 @@ impl Patterns {
         })
     }
 
-    /// Builds the tree of `patterns`, of which the first counts where several match the same requests; returns which
-    /// of them are in it.
+    /// Builds the tree of `patterns`; if several match the same requests, only the first is kept. Also returns the
+    /// indices of those that are kept.
     pub fn first_of_equal(mut patterns: Vec<Pattern>) -> (Self, Vec<usize>) {
         let mut kept: Vec<usize> = (0..patterns.len()).collect();
         loop {
@@ -96,7 +95,7 @@ impl Patterns {
         self.find_by(client, None)
     }
 
-    /// As [`find`](Self::find), where the patterns know values only as digests under `key`.
+    /// Does what [`find`](Self::find) does, for patterns that know values only as digests under `key`.
     pub fn find_digested(&self, client: &NamedClient<'_>, key: &[u8; 32]) -> Option<usize> {
         self.find_by(client, Some(key))
     }
@@ -124,7 +123,8 @@ impl Patterns {
         self.len
     }
 
-    /// Returns of each family the network with the most bits. It matches nobody where fewer bits make a client.
+    /// Returns the network with the most bits, of each address family. It matches no client if clients are identified
+    /// by fewer bits.
     pub fn longest_networks(&self) -> impl Iterator<Item = IpNet> {
         self.longest_networks.into_iter().flatten()
     }
@@ -135,7 +135,7 @@ impl Patterns {
     }
 }
 
-/// Patterns may be clients' keys.
+/// Shows only the number of patterns, because they may be clients' keys.
 impl std::fmt::Debug for Patterns {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Patterns({})", self.len)

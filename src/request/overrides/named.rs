@@ -1,4 +1,4 @@
-//! A client that is named by its values: those of a request, those that were kept of one, or those of a pattern.
+//! A client that is named by its values, which come from a request, were kept from one, or come from a pattern.
 
 use std::fmt::{self, Display};
 
@@ -10,23 +10,23 @@ use super::pattern::Pattern;
 use crate::limit::PartitionId;
 use crate::request::ClientPrefixes;
 
-/// A client by its values: one for each item of its partition.
+/// A client, named by its values: one for each item of its partition.
 pub struct NamedClient<'p> {
     partition: &'p Partition,
     values: SmallVec<[ItemValue<'p>; 2]>,
-    /// Whether the case of its values does not matter, as its route says.
+    /// Whether case in paths does not matter, because the route ignores it.
     ignores_case: bool,
 }
 
-/// The value for one item of a partition.
+/// A client's value for one item of a partition.
 pub(super) struct ItemValue<'p> {
-    /// Which of the item's alternatives it is of.
+    /// The alternative of the item that the value belongs to.
     pub(super) alternative: u32,
     pub(super) part: &'p Part,
     pub(super) value: Value<'p>,
 }
 
-/// The values that a client's request had for the items of a partition, kept beyond the request.
+/// The values that a client's request had for the items of a partition, kept after the request.
 #[derive(Clone, Default)]
 pub struct ClientValues(Box<[(u32, Value<'static>)]>);
 
@@ -40,7 +40,7 @@ impl ClientValues {
     }
 }
 
-/// Values may be clients' keys.
+/// Shows only the number of values, because they may be clients' keys.
 impl fmt::Debug for ClientValues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ClientValues({})", self.0.len())
@@ -62,7 +62,7 @@ impl<'p> NamedClient<'p> {
         })
     }
 
-    /// Finds the client that has these values; none if they are of a partition of another shape.
+    /// Makes the client that has these values; none if their partition had another shape.
     pub fn with_values(partition: &'p Partition, values: &ClientValues) -> Option<Self> {
         if partition.0.len() != values.0.len() {
             return None;
@@ -70,8 +70,8 @@ impl<'p> NamedClient<'p> {
         Self::new(partition, values.0.iter().cloned().map(Some))
     }
 
-    /// Finds the client that `pattern` names, where these prefixes identify one; none
-    /// if it matches several.
+    /// Makes the client that `pattern` names, if addresses identify clients by these prefixes; none if it matches
+    /// several.
     pub fn of(
         partition: &'p Partition,
         pattern: &'p Pattern,
@@ -84,7 +84,8 @@ impl<'p> NamedClient<'p> {
         Self::new(partition, said)
     }
 
-    /// Finds the client that has a value of this alternative for each item; none if there is none for one.
+    /// Makes a client from an alternative and a value for each item; none if an item has no value or no such
+    /// alternative.
     fn new(
         partition: &'p Partition,
         values: impl Iterator<Item = Option<(u32, Value<'p>)>>,
@@ -105,7 +106,7 @@ impl<'p> NamedClient<'p> {
         })
     }
 
-    /// Returns the partition id that its requests have under `key`.
+    /// Returns the partition id that the client's requests have under `key`.
     pub fn partition_id(&self, key: &[u8; 32]) -> PartitionId {
         id_of_values(key, self.values.iter().map(|one| (one.part, &one.value)))
     }
@@ -118,7 +119,7 @@ impl<'p> NamedClient<'p> {
         self.ignores_case
     }
 
-    /// Shows it, with digests under `key`, as the log does.
+    /// Shows the client as the log does, with digests under `key`.
     pub fn redacted(&self, key: &[u8; 32], names: ClientNames) -> impl Display {
         fmt::from_fn(move |f| {
             if self.values.is_empty() {

@@ -1,4 +1,4 @@
-//! What an override says of the items of a partition.
+//! What an override asks of the items of a partition.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -12,18 +12,18 @@ use crate::request::credential::{self, credential};
 use crate::request::partition::{Part, Value, network};
 use crate::request::{ClientPrefixes, canonical_host, path};
 
-/// What an override says of each item of a partition; none: whatever is there.
+/// What an override asks of each item of a partition; `None` matches any value.
 pub type Pattern = Vec<Option<PartPattern>>;
 
-/// What an override says of one item of a partition.
+/// What an override asks of one item of a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartPattern {
-    /// Which of the item's alternatives it is about.
+    /// The alternative of the item that the pattern is about.
     pub(super) alternative: u32,
     pub(super) prefix: Prefix,
     pub(super) is_value: bool,
     pub(super) kind: PatternKind,
-    /// How it is shown; none: as any client's value.
+    /// The text that the pattern is shown as; `None` if it is shown like any client's value.
     pub(super) shown: Option<Box<str>>,
 }
 
@@ -35,12 +35,12 @@ pub(super) enum PatternKind {
     Address,
 }
 
-/// Why a text is no pattern.
+/// Why a text is not a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadPattern {
-    /// It is empty, and a request's value never is.
+    /// The text is empty, which no request's value is.
     Empty,
-    /// A `*` stands before its end.
+    /// The text has a `*` before its end.
     StarInside,
     /// No request has such a host.
     Host,
@@ -51,14 +51,14 @@ pub enum BadPattern {
 /// Two patterns that match the same requests, as indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EqualPatterns {
-    /// The one that comes first.
+    /// The earlier pattern.
     pub first: usize,
-    /// The one that repeats it.
+    /// The pattern that repeats it.
     pub second: usize,
 }
 
 impl PartPattern {
-    /// Makes a pattern of a network; a whole address is a value.
+    /// Makes a pattern from a network; a whole address becomes a value.
     pub fn network(network: IpNet) -> Self {
         let network = canonical(network);
         let (address, bits) = (network.addr(), network.prefix_len());
@@ -77,7 +77,7 @@ impl PartPattern {
         }
     }
 
-    /// Makes a pattern of a text for `part`: a value, or a glob.
+    /// Makes a pattern for `part` from a text: a value, or a glob if it ends with `*`.
     pub fn text(part: &Part, text: &str) -> Result<Self, BadPattern> {
         let text = text.trim();
         let glob = text.strip_suffix('*');
@@ -92,7 +92,7 @@ impl PartPattern {
         let value = match part {
             Part::Host if glob.is_some() => Cow::Owned(value.to_ascii_lowercase()),
             Part::Host => canonical_host(value).map_err(|_| BadPattern::Host)?,
-            // As tools print digests, too: in capitals, with colons.
+            // Digests may also be written as tools print them: in capitals, with colons.
             Part::ClientCert => Cow::Owned(value.replace(':', "").to_ascii_lowercase()),
             Part::Method => Cow::Owned(value.to_ascii_uppercase()),
             Part::Header(name) if *name == AUTHORIZATION => {
@@ -121,7 +121,7 @@ impl PartPattern {
         })
     }
 
-    /// Makes a pattern of the one value that has these bytes.
+    /// Makes a pattern that matches only the value with these bytes.
     pub(super) fn value_of(bytes: &[u8], kind: PatternKind) -> Self {
         Self {
             alternative: 0,
@@ -135,12 +135,12 @@ impl PartPattern {
         }
     }
 
-    /// Returns a glob as it is written, with its `*`.
+    /// Returns the glob with its `*`.
     pub(super) fn glob(&self) -> String {
         String::from_utf8_lossy(&self.prefix.bytes).into_owned() + "*"
     }
 
-    /// Says which of its item's alternatives it is about.
+    /// Sets the alternative of its item that the pattern is about.
     #[must_use]
     pub fn of_alternative(self, alternative: usize) -> Self {
         let alternative = u32::try_from(alternative).expect("a file has fewer than 2^32 parts");
@@ -150,35 +150,36 @@ impl PartPattern {
         }
     }
 
-    /// Lets it be shown as it is written: it names no client.
+    /// Lets the pattern be shown as `text`, in clear, because it names no client; a text that it has already stays.
     #[must_use]
     pub fn in_clear(mut self, text: &str) -> Self {
         self.shown.get_or_insert_with(|| printable(text));
         self
     }
 
-    /// Returns which of its item's alternatives it is about.
+    /// Returns the alternative of its item that the pattern is about.
     pub fn alternative(&self) -> usize {
         self.alternative as usize
     }
 
-    /// Whether it is a text that ends with `*`.
+    /// Whether the pattern is a text that ends with `*`.
     pub fn is_glob(&self) -> bool {
         !self.is_value && self.kind != PatternKind::Address
     }
 
-    /// Whether it matches whatever is there: `*`.
+    /// Whether the pattern matches any value: `*`.
     pub fn is_everything(&self) -> bool {
         !self.is_value && self.prefix.bits == 0
     }
 
-    /// Whether it matches one value alone, or one address.
+    /// Whether the pattern matches only one value or one address.
     pub fn is_one_value(&self) -> bool {
         let is_address = |network: IpNet| network.prefix_len() == network.max_prefix_len();
         self.is_value || self.as_network().is_some_and(is_address)
     }
 
-    /// Returns the one value that it matches, where these prefixes identify a client.
+    /// Returns the only value that the pattern matches, if addresses identify clients by these
+    /// prefixes; none if it matches several.
     pub(super) fn value(&self, prefixes: ClientPrefixes) -> Option<Value<'_>> {
         let bytes = &*self.prefix.bytes;
         if self.kind != PatternKind::Address {
@@ -190,12 +191,12 @@ impl PartPattern {
         is_one.then_some(value)
     }
 
-    /// Whether it is an address or a network of IPv4; none if it is neither.
+    /// Whether the pattern is an address or a network of IPv4 (rather than IPv6); none if it is neither.
     pub fn is_ipv4(&self) -> Option<bool> {
         Some(self.as_network()?.addr().is_ipv4())
     }
 
-    /// Returns the network that it is, if it is one.
+    /// Returns the pattern as a network, if it is a network or an address.
     pub(super) fn as_network(&self) -> Option<IpNet> {
         let (family, network) = self.prefix.bytes.split_first()?;
         if self.kind != PatternKind::Address {
@@ -219,7 +220,7 @@ impl PartPattern {
     }
 }
 
-/// Makes a text fit for a header's value: printable ASCII, and of a bounded length.
+/// Makes a text fit for a header's value: printable ASCII of a bounded length.
 fn printable(text: &str) -> Box<str> {
     let printable = text.chars().map(|char| match char {
         ' '..='~' => char,
@@ -240,7 +241,7 @@ fn spelled_as_compared(text: &str, is_beginning: bool) -> Option<Cow<'_, str>> {
     })
 }
 
-/// Spells a network of IPv4-mapped addresses as the one of IPv4 that it is.
+/// Turns a network of IPv4-mapped addresses into the IPv4 network that it stands for.
 fn canonical(network: IpNet) -> IpNet {
     let mapped = match network {
         IpNet::V6(v6) if v6.prefix_len() >= MAPPED_BITS => v6.addr().to_ipv4_mapped(),
@@ -254,5 +255,5 @@ fn canonical(network: IpNet) -> IpNet {
 /// Most characters of a pattern's item that are shown.
 const SHOWN_LEN_MAX: usize = 256;
 
-/// What IPv4-mapped addresses begin with (RFC 4291, section 2.5.5.2), in bits.
+/// How many bits precede the IPv4 address in an IPv4-mapped one (RFC 4291, section 2.5.5.2).
 const MAPPED_BITS: u8 = 96;

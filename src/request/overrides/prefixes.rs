@@ -1,33 +1,33 @@
-//! Prefixes that contain each other, such as globs and networks: which of them a value begins with.
+//! Nested prefixes, such as globs and networks: finds those that a value begins with.
 
 /// The first bits of a value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Prefix {
-    /// The bytes that the bits are in; bits beyond them are zero.
+    /// The bytes that hold the bits; unused bits of the last byte are zero.
     pub(super) bytes: Box<[u8]>,
-    /// How many of their bits count.
+    /// How many bits of `bytes` count.
     pub(super) bits: usize,
 }
 
 /// Prefixes in order, each with the longest other one that contains it.
 ///
-/// Where values sort, whatever stands between a prefix and a value that begins with it begins with
-/// it too. So every prefix of a value contains the last one that does not sort behind the value,
-/// or is it: a binary search, and then one step per prefix that is nested there.
+/// In sorted order, everything between a prefix and a value that begins with it begins with that prefix too. So each
+/// prefix of a value is, or contains, the last prefix that does not sort after the value. A lookup is a binary search
+/// for that one, and then one step for each prefix that contains it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Prefixes(Box<[Nested]>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Nested {
     prefix: Prefix,
-    /// The index of the longest one that contains it, or [`NONE`].
+    /// The index of the longest other prefix that contains this one, or [`NONE`].
     outer: u32,
-    /// What it leads to.
+    /// The node or pattern that the prefix leads to.
     leads_to: u32,
 }
 
 impl Prefixes {
-    /// Sorts prefixes, no two of which are equal.
+    /// Sorts prefixes, no two of which may be equal.
     pub(super) fn new(mut prefixes: Vec<(Prefix, u32)>) -> Self {
         prefixes.sort_unstable();
         let mut nested: Vec<Nested> = Vec::with_capacity(prefixes.len());
@@ -51,7 +51,7 @@ impl Prefixes {
         Self(nested.into())
     }
 
-    /// Yields what the prefixes of a value lead to, the longest first; `bits` of the value count.
+    /// Yields what a value's prefixes lead to, the longest first; the first `bits` of the value count.
     pub(super) fn of(&self, value: &[u8], bits: usize) -> impl Iterator<Item = u32> {
         let behind = self.0.partition_point(|one| *one.prefix.bytes <= *value);
         let last = behind.checked_sub(1).map(|last| &self.0[last]);
@@ -72,5 +72,5 @@ fn common_bits(one: &[u8], other: &[u8]) -> usize {
     }
 }
 
-/// Stands for no prefix: one more than any index.
+/// Stands for no prefix; it is larger than any index.
 const NONE: u32 = u32::MAX;

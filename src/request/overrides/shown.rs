@@ -1,7 +1,7 @@
-//! How the pattern of an override is shown to people and upstreams.
+//! How an override's pattern is shown to people and upstreams.
 //!
-//! A glob and a network are in clear, and so is a tier. A plain value names a client, and is shown
-//! as a client is.
+//! Globs, networks and tiers are shown in clear. A plain value names a client, and is shown as a
+//! client is.
 
 use std::fmt::{self, Display, Write as _};
 
@@ -9,20 +9,20 @@ use super::super::partition::first_present;
 use super::super::redacted::{Redacted, write_items};
 use super::pattern::Pattern;
 
-/// How each item of a pattern is shown, if one of them is not shown as the client's value.
+/// How each item of a pattern is shown; only for patterns with an item that is not shown as the client's value.
 pub(super) type ShownPattern = Box<[ShownPart]>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ShownPart {
-    /// Not at all: the pattern says nothing of it.
+    /// The item is not shown, because the pattern asks nothing of it.
     Nothing,
-    /// As the client's value.
+    /// The item is shown as the client's value.
     Client,
-    /// As the file has it.
+    /// The item is shown in clear, as this text.
     Clear(Box<str>),
 }
 
-/// Shows the pattern that this client has, each item as `shown` says, or else as the client's value.
+/// Shows the pattern that matches this client: each item as `shown` says, or as the client's value if it is `None`.
 pub(super) fn show<'r>(shown: Option<&'r ShownPattern>, client: Redacted<'r>) -> impl Display + 'r {
     fmt::from_fn(move |f| {
         let (partition, facts) = (client.partition, client.facts);
@@ -42,7 +42,7 @@ pub(super) fn show<'r>(shown: Option<&'r ShownPattern>, client: Redacted<'r>) ->
     })
 }
 
-/// Says how a pattern is shown; none: each item as the client's value.
+/// Returns how a pattern is shown; none if every item is shown as the client's value.
 pub(super) fn of(pattern: &Pattern) -> Option<ShownPattern> {
     let how = pattern.iter().map(|part| match part {
         None => ShownPart::Nothing,

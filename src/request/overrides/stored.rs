@@ -1,4 +1,4 @@
-//! What a pattern says of one part of a request, as it leaves this process: a value only as a digest.
+//! What a pattern asks of one part of a request, in the form that leaves this process: values only as digests.
 
 use ipnet::IpNet;
 
@@ -7,20 +7,21 @@ use crate::limit::PartitionId;
 use crate::request::ClientPrefixes;
 use crate::request::partition::{Part, digest};
 
-/// What a pattern says of one part. Values that may be secret are digests; what matches many is in clear.
+/// What a pattern asks of one part. Single values, which may be secret, are digests; patterns that match many values
+/// are in clear.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoredPart {
-    /// One of these values, as digests of the part with its value: an address makes several where listeners
-    /// differ in what of an address is one client.
+    /// The value is one of these, each a digest of the part and its value. An address has several if listeners identify
+    /// clients by different prefixes.
     Values(Vec<PartitionId>),
-    /// An address in this network.
+    /// The address is in this network.
     Network(IpNet),
-    /// A text that begins so, with the `*` at its end.
+    /// The text matches this glob, which includes its final `*`.
     Glob(String),
 }
 
 impl StoredPart {
-    /// Stores what `pattern` says of `part`, with digests under `key`.
+    /// Converts what `pattern` asks of `part`, with digests under `key`, for listeners with these `prefixes`.
     pub fn of(
         pattern: &PartPattern,
         part: &Part,
@@ -43,10 +44,10 @@ impl StoredPart {
         Self::Values(digests)
     }
 
-    /// Makes the patterns that match what it says of `part`: one, or one for each value.
+    /// Makes the patterns for `part`: one, or one for each value.
     ///
     /// # Errors
-    /// If its glob is no pattern of the part.
+    /// If the glob is not a pattern for the part.
     pub fn patterns(
         &self,
         part: &Part,
@@ -66,7 +67,7 @@ impl StoredPart {
 }
 
 impl PartPattern {
-    /// Makes a pattern of a value that is only known by its digest.
+    /// Makes a pattern from a value of which only the digest is known.
     fn digested(digest: PartitionId) -> Self {
         let bytes = digest.bits().to_be_bytes();
         Self::value_of(&bytes, PatternKind::Text)

@@ -17,7 +17,7 @@ use super::named::ItemValue;
 use super::prefixes::{Prefix, Prefixes};
 use super::*;
 
-/// What a test writes of one item: `None`, or the alternative and a text.
+/// How a test writes one item of a pattern: `None`, or the alternative and a text.
 type Written<'t> = Option<(usize, &'t str)>;
 
 fn header(name: &'static str) -> Part {
@@ -63,7 +63,7 @@ fn found_by(built: &Patterns, partition: &Partition, facts: &Facts<'_>) -> Optio
     built.find(&NamedClient::of_request(partition, facts)?)
 }
 
-/// Returns which of one-part patterns a request finds.
+/// Returns which of several one-part patterns a request finds.
 fn found<'w>(part: &Part, written: &[&'w str], sample: &Sample) -> Option<&'w str> {
     let partition = partition(&[std::slice::from_ref(part)]);
     let items: Vec<[Written<'_>; 1]> = written.iter().map(|text| [Some((0, *text))]).collect();
@@ -73,7 +73,7 @@ fn found<'w>(part: &Part, written: &[&'w str], sample: &Sample) -> Option<&'w st
     index.map(|index| written[index])
 }
 
-/// Patterns of one part, a request, and the one that it finds.
+/// Patterns of one part, a request, and the pattern that it should find.
 type Row<'t> = (&'t [&'t str], Sample, Option<&'t str>);
 
 fn check(part: &Part, table: &[Row<'_>]) {
@@ -144,7 +144,7 @@ fn networks_match_the_addresses_that_clients_count_by() {
         (v4, from("9.255.255.255"), Some("0.0.0.0/0")),
         (v4, from("2001:db8::1"), None),
         (&["*"], from("2001:db8::1"), Some("*")),
-        // A client is a /64 here, so what is longer is about none.
+        // A client is a /64 here, so longer networks match no client.
         (v6, from("2001:db8:1::"), Some("2001:db8:1::/64")),
         (v6, from("2001:db8:2::1"), Some("2001:db8::/32")),
         (v6, from("::1"), Some("::/0")),
@@ -194,7 +194,7 @@ fn hosts_certificates_and_paths_match_as_their_partitions_count_them() {
     check(&Part::PathParam("id".into()), &ids);
 }
 
-/// The headers of a request, the index of what it finds, and how that is shown.
+/// The headers of a request, the index of the pattern that it finds, and how that is shown.
 type Compound = (
     &'static [(&'static str, &'static str)],
     Option<usize>,

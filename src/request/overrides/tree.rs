@@ -9,19 +9,19 @@ use super::pattern::{EqualPatterns, PartPattern, Pattern};
 use super::prefixes::{Prefix, Prefixes};
 use super::values::{ValuePlace, Values};
 
-/// A tree of patterns. What its last level leads to is a pattern's index, and what others lead to is
-/// a node of the next level.
+/// A tree of patterns. Branches of the last level lead to a pattern's index, the others to a node
+/// of the next level.
 #[derive(Clone, Default)]
 pub(super) struct OverrideTree<H: BuildHasher = RandomState> {
     values: Values<H>,
-    /// By node and alternative.
+    /// Prefixes by node and alternative.
     prefixes: HashMap<ValuePlace, Prefixes>,
-    /// By node: what patterns lead to that say nothing of its item.
+    /// Where patterns that ask nothing of a node's item lead to, by node.
     unsaid: HashMap<u32, u32>,
 }
 
 impl<H: BuildHasher + Default> OverrideTree<H> {
-    /// Builds the tree; `bytes` are those of a part that are compared.
+    /// Builds the tree; `bytes` returns the bytes of a part that are compared. Fails with the pairs of equal patterns.
     pub(super) fn new<'p>(
         patterns: &'p [Pattern],
         bytes: impl Fn(&'p PartPattern) -> Cow<'p, [u8]>,
@@ -78,7 +78,7 @@ impl<H: BuildHasher + Default> OverrideTree<H> {
         }
     }
 
-    /// Returns the index of the most specific pattern for these values, one per level.
+    /// Returns the index of the most specific pattern that matches these values, one per level.
     pub(super) fn find(&self, keys: &[OverrideKey<'_>]) -> Option<u32> {
         self.below(ROOT, keys)
     }
@@ -110,5 +110,5 @@ impl<H: BuildHasher> PartialEq for OverrideTree<H> {
     }
 }
 
-/// The node of the first level.
+/// The only node of the first level.
 const ROOT: u32 = 0;

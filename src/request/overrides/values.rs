@@ -1,8 +1,8 @@
-//! Which values the nodes of a tree have branches for.
+//! The values for which the nodes of a tree have branches.
 //!
-//! The bytes of a value are hashed once per lookup, however many nodes are asked for it, so the hash of a
-//! branch is made of its node and of the hash of its value. Comparing is bounded by the patterns: each
-//! branch is asked once per lookup, for a value of its own length.
+//! The bytes of a value are hashed once per lookup, however many nodes are asked for it, so a
+//! branch's hash combines its node with the hash of its value. Comparisons are bounded by the
+//! patterns: a lookup compares each branch at most once, with a value of the same length.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -27,12 +27,12 @@ struct Branch {
 pub(super) type ValuePlace = (u32, u32);
 
 impl<H: BuildHasher> Values<H> {
-    /// Returns the hash of a value that [`Values::get`] asks for.
+    /// Returns the hash of a value, for [`Values::get`].
     pub(super) fn hash(&self, bytes: &[u8]) -> u64 {
         self.hasher.hash_one(bytes)
     }
 
-    /// Returns what a value leads to; `hash` is its hash here.
+    /// Returns what a value leads to, if it has a branch; `hash` returns its [`Values::hash`].
     pub(super) fn get(
         &self,
         at: ValuePlace,
@@ -47,7 +47,7 @@ impl<H: BuildHasher> Values<H> {
         Some(branch.leads_to)
     }
 
-    /// Lets a value lead to `next` unless it leads somewhere already; returns where it leads.
+    /// Makes a value lead to `next` unless it leads somewhere already; returns where it leads.
     pub(super) fn get_or_insert(&mut self, at: ValuePlace, bytes: Box<[u8]>, next: u32) -> u32 {
         let Self { branches, hasher } = self;
         let of_branch =
@@ -70,7 +70,7 @@ impl<H: BuildHasher> Values<H> {
         }
     }
 
-    /// Gives back the memory that further branches would have taken.
+    /// Frees the memory that was reserved for further branches.
     pub(super) fn shrink_to_fit(&mut self) {
         let Self { branches, hasher } = self;
         branches
@@ -84,7 +84,7 @@ impl Branch {
     }
 }
 
-/// Each has hashes of its own.
+/// Compares by look-ups, because each instance has its own hasher.
 impl<H: BuildHasher> PartialEq for Values<H> {
     fn eq(&self, other: &Self) -> bool {
         let is_there = |branch: &Branch| {

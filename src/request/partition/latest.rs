@@ -1,4 +1,4 @@
-//! The partition id that a connection's next request probably has too.
+//! Remembers a partition id that a connection's next request probably has too.
 
 use std::net::IpAddr;
 
@@ -6,13 +6,13 @@ use super::{Choice, Facts, Identified, Missing, Part, Partition, partition_id};
 use crate::limit::PartitionId;
 use crate::request::ClientPrefixes;
 
-/// The partition id of a connection's latest request, if the client's address alone makes it: then
-/// every request on a kept-alive connection has the same.
+/// The latest partition id on a connection that was made from the client's address alone: most
+/// requests of a connection have the same one.
 #[derive(Debug, Default)]
 pub struct LatestPartition(Option<([u8; 32], IpAddr, ClientPrefixes, PartitionId)>);
 
 impl LatestPartition {
-    /// Does what [`partition_id`] does, but does not repeat the digest that it remembers.
+    /// Does what [`partition_id`] does, but does not compute a digest again that it remembers.
     pub fn partition_id(
         &mut self,
         key: &[u8; 32],
@@ -24,7 +24,7 @@ impl LatestPartition {
             return partition_id(key, partition, missing, facts);
         }
         let (Some(client), prefixes) = (facts.client, facts.prefixes) else {
-            // It depends on the policy.
+            // Without an address, the result depends on the policy's `missing`.
             return partition_id(key, partition, missing, facts);
         };
         if let Some((of_key, address, of, partition_id)) = &self.0

@@ -1,4 +1,4 @@
-//! Tests of partitions, and the sample request that these and other tests change one thing of.
+//! Tests of partitions, and a sample request for these and other tests, which each change one thing of it.
 
 use super::super::route::{Lookup, PathPattern, Rule};
 use super::*;
@@ -6,7 +6,7 @@ use http::HeaderValue;
 
 pub(in crate::request) const KEY: [u8; 32] = [7; 32];
 
-/// A request that the tests change one thing of.
+/// A sample request; each test changes one thing of it.
 #[derive(Clone)]
 pub(in crate::request) struct Sample {
     pub(in crate::request) client: &'static str,
@@ -88,7 +88,7 @@ fn with_keys(headers: &'static [(&'static str, &'static str)]) -> Sample {
     Sample { headers, ..SAMPLE }
 }
 
-/// Asserts whether two requests spend the same quota if `part` is the partition.
+/// Asserts that two requests share a quota, or do not, if `part` is the partition.
 fn assert_shared(name: &str, part: &Part, a: &Sample, b: &Sample, shared: bool) {
     let partition_id =
         |sample: &Sample| sample.partition_id(&[std::slice::from_ref(part)], Missing::Refuse);

@@ -1,9 +1,10 @@
 //! Paths that are forwarded as they were sent, with the segments that their normal form leaves out.
 //!
-//! Origins read such a path in different ways: one takes every segment for what it is, as stores of objects do,
-//! others resolve dot segments, merge slashes, or do both, in either order. To those that parse it as a URL, what
-//! follows `//` at its beginning is a host. Any of them may take encoded slashes for slashes first. A path passes if
-//! every reading finds the route that it was decided by, and the same parameters; what `*` takes may differ.
+//! Origins read such a path in different ways: some take every segment literally, as object stores do, others resolve
+//! dot segments, merge slashes, or do both, in either order. An origin that parses the path as a URL takes the text
+//! after `//` at its beginning for a host. Any of them may take encoded slashes for slashes first. A path passes if
+//! every reading finds the route by which the request was decided, and the same parameters; the text that `*` matches
+//! may differ.
 
 use http::{HeaderMap, Method};
 
@@ -12,9 +13,9 @@ use super::rule::{Found, Lookup};
 use crate::request::path::{self, Normalised};
 
 impl Router {
-    /// Says whether an origin that gets the path as it was sent could take it for another route's, or for one
-    /// with other parameters. With encoded slashes decoded, it may be nobody's, or that of a route which also
-    /// takes the path as it is ([`hides_another`](Self::hides_another)).
+    /// Whether an origin that gets the path as it was sent could take it for another route's, or for one with other
+    /// parameters. With encoded slashes decoded, the path may also have no route, or a route that takes the normalised
+    /// path too ([`hides_another`](Self::hides_another)).
     pub fn leads_elsewhere(
         &self,
         found: &Found,
@@ -46,12 +47,12 @@ impl Router {
     }
 }
 
-/// Returns the values of the parameters that were found in `path`.
+/// Returns the values of the parameters that `found` has in `path`.
 fn params<'f>(found: &'f Found, path: &'f str) -> impl Iterator<Item = &'f str> {
     found.params.iter().map(|range| &path[range.clone()])
 }
 
-/// Returns what origins make of the segments of a path: of most paths the same.
+/// Returns the paths that origins may read a path as; for most paths they are all the same.
 fn readings(path: String) -> Vec<String> {
     let behind_host = [behind_host(&path), behind_host(&resolved(&path))];
     let paths = std::iter::once(path).chain(behind_host.into_iter().flatten());
@@ -72,14 +73,14 @@ fn in_every_order(path: String) -> [String; 5] {
     ]
 }
 
-/// Returns the path that a URL's parser finds behind a host, if it takes the beginning for one.
+/// Returns the path that a URL parser finds after the host, if the path begins like one with a host.
 fn behind_host(path: &str) -> Option<String> {
     let host = path.strip_prefix("//")?.trim_start_matches('/');
     let path = host.find('/').map_or("/", |end| &host[end..]);
     Some(path.to_owned())
 }
 
-/// Resolves dot segments; an empty segment is one that `..` takes back.
+/// Resolves dot segments; `..` removes an empty segment like any other.
 fn resolved(path: &str) -> String {
     let mut kept = Vec::new();
     let mut last = "";

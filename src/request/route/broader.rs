@@ -1,8 +1,8 @@
-//! The routes that a route takes requests from.
+//! The routes that would get a route's requests if it did not exist.
 //!
-//! Broader is a rule that matches every host, path and header that another one matches, and comes after
-//! it: without the other one it would get the requests that it names by method, too. Of expressions only
-//! those are known to be broader that match a literal path.
+//! A rule is broader than another if it matches every host, path and header that the other matches, and comes after it:
+//! without the other rule, it would get the other's requests whose methods it takes. An expression is known to be
+//! broader only than a literal path that it matches.
 
 use http::{HeaderMap, HeaderValue, Method};
 
@@ -21,7 +21,7 @@ impl Router {
         let mut broader = Vec::new();
         for tree in self.trees_above(rule) {
             let including = tree.including(&self.rules, index, &asked);
-            // What comes before the rule wins over it.
+            // Rules before this one win over it.
             let own = including.iter().position(|&other| other == index);
             let start = own.map_or(0, |own| own + 1);
             for &other in &including[start..] {
@@ -38,11 +38,11 @@ impl Router {
         broader
     }
 
-    /// The trees whose hosts include a rule's, its own first.
+    /// Yields the trees whose hosts include a rule's host, its own first.
     fn trees_above(&self, rule: &Rule) -> impl Iterator<Item = &RouteTree> {
         let wildcard = rule.host.as_ref().filter(|host| host.is_wildcard());
         let own = wildcard.and_then(|host| self.wildcard_hosts.get(host.name()));
-        // No exact host is above a wildcard.
+        // An exact host never includes a wildcard.
         let exact = rule.host.as_ref().filter(|host| !host.is_wildcard());
         let exact = exact.and_then(|host| self.exact_hosts.get(host.name()));
         let name = rule.host.as_ref().map_or("", |host| host.name());
@@ -53,7 +53,7 @@ impl Router {
     }
 }
 
-/// Whether all requests that one rule's methods name are among those of another one's.
+/// Whether `other`, a rule's methods, take every request that `methods`, those of another rule, take.
 fn takes_all(other: &[Method], methods: &[Method]) -> bool {
     let takes = |method: &Method| {
         other.contains(method) || (*method == Method::HEAD && other.contains(&Method::GET))
@@ -61,7 +61,7 @@ fn takes_all(other: &[Method], methods: &[Method]) -> bool {
     other.is_empty() || (!methods.is_empty() && methods.iter().all(takes))
 }
 
-/// Makes the headers that every request of a rule has, as far as it asks for values.
+/// Makes the headers that every request of a rule has, if it asks for certain values.
 fn asked(rule: &Rule) -> HeaderMap {
     let headers = rule.headers.iter();
     headers
@@ -77,7 +77,7 @@ mod tests {
     use super::super::{Case, HeaderMatch, HostPattern, PathPattern};
     use super::*;
 
-    /// `GET,POST host/path header=value`, of which only the path must be there; `~` begins an expression.
+    /// Parses `GET,POST host/path header=value`, of which only the path is required; `~` begins an expression.
     fn rule(text: &str) -> Rule {
         let mut words = text.split(' ');
         let first = words.next().unwrap_or_default();
@@ -134,7 +134,7 @@ mod tests {
             (&["/v1/b x-a=1", "/v1/* x-a=*", "/*"], &[1]),
             (&["/v1/b x-a=*", "/v1/* x-a=1", "/*"], &[2]),
             (&["/v1/b", "/v1/* x-a=1", "/*"], &[2]),
-            // Of expressions it is known only that they match a value, or are the same.
+            // All that is known of expressions is whether they match a value, or are the same.
             (&["/v1/b x-a=12", "/v1/* x-a=re:1.*", "/*"], &[1]),
             (&["/v1/b x-a=2", "/v1/* x-a=re:1.*", "/*"], &[2]),
             (&["/v1/b x-a=re:1.*", "/v1/* x-a=re:1.*", "/*"], &[1]),

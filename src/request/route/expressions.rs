@@ -1,8 +1,8 @@
 //! The expressions of one host, tried in file order.
 //!
-//! If there are many, one pass over the path finds the texts in it that expressions cannot match
-//! without, and only the expressions whose text is there are tried. Each expression is indexed by
-//! the text that it shares with the fewest others. So the cost of a lookup grows with the path and
+//! If there are many, each expression is indexed by a text that every path it matches contains: the
+//! one that it shares with the fewest others. One pass over the path finds the texts in it, and
+//! only the expressions with those texts are tried. So the cost of a lookup grows with the path and
 //! not with the file, except for expressions that have no such text.
 
 use std::collections::HashMap;
@@ -22,12 +22,12 @@ pub(super) struct Expressions {
     index_by_text: Option<Box<TextIndex>>,
 }
 
-/// Places in [`Expressions::all`] by text.
+/// Finds positions in [`Expressions::all`] by the texts that a path contains.
 #[derive(Debug)]
 struct TextIndex {
     texts: AhoCorasick,
     by_text: Vec<Vec<usize>>,
-    /// Expressions that can match without any text.
+    /// Expressions that have no text that every match contains.
     unindexed: Vec<usize>,
 }
 
@@ -37,7 +37,7 @@ impl Expressions {
         self.all.push(rule);
     }
 
-    /// Indexes the expressions once all are there.
+    /// Indexes the expressions once all have been added, if there are many.
     pub(super) fn settle(&mut self, rules: &[Rule]) {
         if self.all.len() > TRIED_MAX {
             self.index_by_text = TextIndex::new(rules, &self.all).map(Box::new);
@@ -65,7 +65,7 @@ impl Expressions {
 }
 
 impl TextIndex {
-    /// None if there are too many texts for one searcher; then every expression is tried.
+    /// Builds the index; none if there are too many texts for one searcher, and then every expression is tried.
     fn new(rules: &[Rule], all: &[usize]) -> Option<Self> {
         let texts = |rule: usize| (regex(&rules[rule]).into_iter()).flat_map(PathRegex::texts);
         let mut sharers: HashMap<&str, usize> = HashMap::new();
@@ -75,7 +75,7 @@ impl TextIndex {
         let mut by_text: HashMap<&str, Vec<usize>> = HashMap::new();
         let mut unindexed = Vec::new();
         for (place, &rule) in all.iter().enumerate() {
-            // Of two texts that equally many expressions share, the longer one is in fewer paths.
+            // Of two texts shared by equally many expressions, the longer one is likely to be in fewer paths.
             let rarity = |text: &&str| (sharers[text], usize::MAX - text.len());
             match texts(rule).min_by_key(rarity) {
                 Some(text) => by_text.entry(text).or_default().push(place),
@@ -95,7 +95,7 @@ impl TextIndex {
         })
     }
 
-    /// Returns the places of the expressions that can match `path`, in order.
+    /// Returns the positions of the expressions that can match `path`, in file order.
     fn places(&self, path: &str) -> SmallVec<[usize; 16]> {
         let mut places = SmallVec::from_slice(&self.unindexed);
         let mut seen: SmallVec<[u64; 32]> = smallvec![0; self.by_text.len().div_ceil(64)];
@@ -119,7 +119,7 @@ fn regex(rule: &Rule) -> Option<&PathRegex> {
     }
 }
 
-/// How many expressions of one host are tried one by one at most.
+/// Most expressions of one host that are tried one by one, without an index.
 const TRIED_MAX: usize = 8;
 
 #[cfg(test)]

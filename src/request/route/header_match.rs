@@ -1,26 +1,26 @@
-//! What a rule asks of a header's value: any, this one, or one that an expression matches.
+//! What a rule asks of a header's value: any value, a certain one, or one that an expression matches.
 
 use http::HeaderValue;
 
 use super::pattern_error::PatternError;
 use super::regex::ValueRegex;
 
-/// What a header's value must be.
+/// The values of a header that a rule matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeaderMatch {
-    /// Anything: the header is there.
+    /// Any value, if the header is there.
     Any,
-    /// This text.
+    /// This text exactly.
     Value(Box<str>),
-    /// What the expression matches, the whole of it. A value that is not UTF-8 is matched by none.
+    /// A value that the expression matches as a whole. No expression matches a value that is not UTF-8.
     Regex(ValueRegex),
 }
 
 impl HeaderMatch {
-    /// Parses a value as the file has it: `*`, `re:` and an expression, or the value itself.
+    /// Parses a value as written in the file: `*`, `re:` and an expression, or the value itself.
     ///
     /// # Errors
-    /// What no request can have, and what is no expression, with its place.
+    /// A value that no request can have, or a text that is not an expression, with its place.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         let (value, at) = match text.strip_prefix(REGEX) {
             Some(regex) => (regex, REGEX.len()),
@@ -44,7 +44,7 @@ impl HeaderMatch {
         })
     }
 
-    /// Returns the one value that is asked for, if that is one.
+    /// Returns the value that is asked for, if it is a certain one.
     pub fn value(&self) -> Option<&str> {
         match self {
             Self::Value(value) => Some(value),
@@ -52,7 +52,7 @@ impl HeaderMatch {
         }
     }
 
-    /// Says whether it is written as the empty value, or as an expression for it.
+    /// Whether this is the empty value, or an empty expression.
     pub fn is_empty(&self) -> bool {
         match self {
             Self::Any => false,
@@ -61,7 +61,7 @@ impl HeaderMatch {
         }
     }
 
-    /// Says whether it is met by this value.
+    /// Whether this value matches.
     pub fn takes(&self, value: &[u8]) -> bool {
         match self {
             Self::Any => true,
@@ -70,7 +70,7 @@ impl HeaderMatch {
         }
     }
 
-    /// Says whether it is known to take every value that `other` takes.
+    /// Whether every value that `other` matches is known to match this too.
     pub(super) fn includes(&self, other: &Self) -> bool {
         match other {
             Self::Value(value) => self.takes(value.as_bytes()),
@@ -78,7 +78,7 @@ impl HeaderMatch {
         }
     }
 
-    /// Says whether no value is known to be taken by both.
+    /// Whether it is known that no value matches both.
     pub(super) fn excludes(&self, other: &Self) -> bool {
         match (self, other) {
             (own, Self::Value(value)) | (Self::Value(value), own) => !own.takes(value.as_bytes()),
@@ -87,7 +87,7 @@ impl HeaderMatch {
     }
 }
 
-/// What stands before an expression.
+/// The prefix of an expression.
 const REGEX: &str = "re:";
 
 #[cfg(test)]
@@ -124,7 +124,7 @@ mod tests {
             ("re:re:.*", b"re:x", true),
             ("re:caf\u{e9}", "caf\u{e9}".as_bytes(), true),
             (r"re:\d", "\u{0663}".as_bytes(), false),
-            // What is not UTF-8 is no text.
+            // No expression matches a value that is not UTF-8.
             ("re:.*", b"\xff", false),
             ("re:(?s-u:.)*", b"a\xff", false),
         ] {

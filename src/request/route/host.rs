@@ -1,9 +1,9 @@
-//! A host's pattern: one name, or every name under one.
+//! A host's pattern: one name, or every name below one.
 
 use super::pattern_error::PatternError;
 use crate::request::canonical_host;
 
-/// A host's pattern, parsed: exact, or `*.example.com`, which any number of labels may precede.
+/// A host's pattern, parsed: exact, or `*.example.com`, where `*` stands for one or more labels.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HostPattern {
     name: Box<str>,
@@ -11,10 +11,10 @@ pub struct HostPattern {
 }
 
 impl HostPattern {
-    /// Parses `host`: a name as a Host field has it, without port, or `*.` and a name.
+    /// Parses `host`: a name as in a Host field, without port, or `*.` and a name.
     ///
     /// # Errors
-    /// What is not a host, with its place.
+    /// The text that is not a host, with its place.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         let (name, wildcard) = match text.strip_prefix("*.") {
             Some(name) => (name, true),
@@ -51,7 +51,7 @@ impl HostPattern {
         }
     }
 
-    /// Says whether a host, in the spelling that hosts are compared in, matches.
+    /// Whether a host, in the spelling that hosts are compared in, matches.
     pub(super) fn takes(&self, host: &str) -> bool {
         match host.strip_suffix(self.name()) {
             Some(before) if self.wildcard => before.ends_with('.'),
@@ -60,18 +60,18 @@ impl HostPattern {
         }
     }
 
-    /// The name, in the spelling that hosts are compared in; without the `*.`.
+    /// Returns the name without `*.`, in the spelling that hosts are compared in.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Says whether the pattern matches the names below its name, and not the name itself.
+    /// Whether the pattern matches the names below its name, and not the name itself.
     pub(super) fn is_wildcard(&self) -> bool {
         self.wildcard
     }
 }
 
-/// Says how to write what other proxies take for a host.
+/// Returns how to write here what another proxy accepts as a host.
 fn hint(text: &str) -> Option<String> {
     if matches!(text, "*" | "_") {
         return None;

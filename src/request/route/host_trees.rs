@@ -1,14 +1,14 @@
-//! The rules of hosts, by name.
+//! The rules of several hosts, by the host's name.
 
 use std::collections::HashMap;
 
 use super::tree::RouteTree;
 
-/// The trees of some hosts.
+/// The trees of several hosts, by name.
 #[derive(Debug, Default)]
 pub(super) struct HostTrees {
     by_name: HashMap<Box<str>, RouteTree>,
-    /// How long the names are, each once, the longest first: other names need not be looked up.
+    /// The lengths of the names, each once, in descending order: names of other lengths need not be looked up.
     lengths: Vec<usize>,
 }
 
@@ -21,13 +21,13 @@ impl HostTrees {
         }
     }
 
-    /// Returns the tree of a name.
+    /// Returns the tree of the host with this name, if it has one.
     pub(super) fn get(&self, name: &str) -> Option<&RouteTree> {
         let may_have = self.lengths.contains(&name.len());
         may_have.then(|| self.by_name.get(name)).flatten()
     }
 
-    /// Yields the trees of the names that a name is below, the longest first.
+    /// Yields the trees of the names that `name` is below, the longest first.
     pub(super) fn above(&self, name: &str) -> impl Iterator<Item = &RouteTree> {
         self.lengths.iter().filter_map(|length| {
             let (below, name) = name.split_at_checked(name.len().checked_sub(*length)?)?;

@@ -1,8 +1,8 @@
 //! The rules of one path, most specific first.
 //!
-//! Usually few rules share a path, and they are tried one by one. If many do, the value of a header
-//! tells them apart, as with tenants. Each rule is then indexed by the rarest value that it asks
-//! for, and a lookup tries the rules whose value the request has and those that ask for none.
+//! Usually few rules share a path, and they are tried one by one. If many do, they mostly differ in the value of a
+//! header, such as a tenant's. Each rule is then indexed by the rarest value that it asks for, and a lookup tries the
+//! rules whose value the request has and those that ask for no value.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use super::rule::{Rule, Tie};
 /// The rules of one path, by index.
 #[derive(Debug, Default)]
 pub(super) struct Leaf {
-    /// Most specific first.
+    /// The rules, most specific first.
     rules: SmallVec<[LeafRule; 1]>,
     index_by_header: Option<Box<HeaderIndex>>,
 }
@@ -26,19 +26,19 @@ pub(super) struct Leaf {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LeafRule {
     pub(super) index: usize,
-    /// Whether it asks for no more than the path, so that it need not be looked at.
+    /// Whether the rule asks for no more than the path, so that nothing else need be compared.
     pub(super) takes_every_request: bool,
 }
 
-/// Places in [`Leaf::rules`] by what their rules ask for.
+/// Positions in [`Leaf::rules`] by the header's value that the rules ask for.
 #[derive(Debug, Default)]
 struct HeaderIndex {
     by_header: Vec<(HeaderName, ByValue)>,
-    /// Rules that ask for no value.
+    /// Positions of rules that ask for no value.
     unindexed: Vec<usize>,
 }
 
-/// Places of the rules that ask for a value of one header.
+/// Positions of rules by the value that they ask for in one header.
 type ByValue = HashMap<Box<[u8]>, Vec<usize>>;
 
 /// A header and the value that a rule asks for.
@@ -52,7 +52,7 @@ impl Leaf {
         });
     }
 
-    /// Puts the rules in order once all are there; adds their ties to `ties`.
+    /// Sorts the rules once all have been added; adds their ties to `ties`.
     pub(super) fn settle(
         &mut self,
         rules: &[Rule],
@@ -127,8 +127,8 @@ impl HeaderIndex {
     }
 }
 
-/// Says whether a header is there, with a value that is asked for: it is then one line, so no request has two
-/// values.
+/// Whether a request has a header with a value that `asked` matches. A header with several lines matches only
+/// [`HeaderMatch::Any`], so no request has two values.
 pub(super) fn has_header(headers: &HeaderMap, name: &HeaderName, asked: &HeaderMatch) -> bool {
     match asked {
         HeaderMatch::Any => headers.contains_key(name),
@@ -138,12 +138,12 @@ pub(super) fn has_header(headers: &HeaderMap, name: &HeaderName, asked: &HeaderM
     }
 }
 
-/// The headers for which a rule asks for a certain value, each with that value.
+/// Yields the headers for which a rule asks for a certain value, each with that value.
 fn asked(rule: &Rule) -> impl Iterator<Item = AskedHeader<'_>> {
     (rule.headers.iter()).filter_map(|(name, asked)| Some((name, asked.value()?)))
 }
 
-/// Takes rules of one rank, and pairs each with the first before it that it ties with.
+/// Takes rules of equal rank, and pairs each with the first earlier rule that it ties with.
 fn ties(rules: &[Rule], peers: &[LeafRule]) -> Vec<Tie> {
     let mut before = Before::default();
     let mut ties = Vec::new();
@@ -161,7 +161,7 @@ fn ties(rules: &[Rule], peers: &[LeafRule]) -> Vec<Tie> {
 struct Before<'r> {
     all: Vec<usize>,
     asking: HashMap<AskedHeader<'r>, Vec<usize>>,
-    /// How many ask for some value of a header.
+    /// How many rules ask for a certain value of a header.
     askers: HashMap<&'r HeaderName, usize>,
 }
 
@@ -174,8 +174,8 @@ impl<'r> Before<'r> {
         }
     }
 
-    /// The rules that `rule` can tie with. If all ask for a value of one header, those that ask for
-    /// the same value.
+    /// Returns the earlier rules that `rule` can tie with: if all ask for a value of one header, only those that ask
+    /// for the same one.
     fn near<'b>(&'b self, rule: &'b Rule) -> &'b [usize] {
         let of_all = |(name, _): &AskedHeader<'_>| self.askers.get(*name) == Some(&self.all.len());
         let mut nearest = self.all.as_slice();
@@ -189,7 +189,7 @@ impl<'r> Before<'r> {
     }
 }
 
-/// How many rules of one path are tried one by one at most.
+/// Most rules of one path that are tried one by one, without an index.
 const TRIED_MAX: usize = 8;
 
 #[cfg(test)]
@@ -220,7 +220,7 @@ mod tests {
         (leaf, ties)
     }
 
-    /// The rules that are tried for a request with these headers.
+    /// Returns the rules that are tried for a request with these headers.
     fn tried(leaf: &Leaf, headers: &[(&'static str, &'static str)]) -> Vec<usize> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {

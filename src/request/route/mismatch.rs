@@ -1,4 +1,4 @@
-//! Why routes do not take a request, for somebody who asks; no request needs it.
+//! Why routes do not take a request: explanations for operators, which no request needs.
 
 use http::{HeaderMap, HeaderName, Method};
 
@@ -8,17 +8,17 @@ use super::rule::Rule;
 use crate::index::RouteIndex;
 use crate::request::path;
 
-/// The first thing that a rule asks for and a request does not have: nearer ones are greater.
+/// The first thing that a rule asks for and a request does not have; the closer the rule is to a match, the greater.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mismatch {
-    /// The host is another one.
+    /// The host does not match.
     Host,
-    /// The path is another one.
+    /// The path does not match.
     Path {
         /// How many segments of the pattern match, from the left.
         segments: usize,
     },
-    /// The method is another one.
+    /// The method does not match.
     Method,
     /// The method differs from one of the rule's only in case.
     MethodCase,
@@ -31,8 +31,8 @@ pub enum Mismatch {
 }
 
 impl Router {
-    /// Says of each rule but the one of `found` why it does not take a request, in the file's order. `host` is lower
-    /// case without port, `path` is normalised.
+    /// Returns, for each rule except that of `found`, why it does not take a request, in file order. `host` is in lower
+    /// case without port, and `path` is normalised.
     pub fn mismatches(
         &self,
         found: Option<RouteIndex>,
@@ -51,7 +51,8 @@ impl Router {
 }
 
 impl Rule {
-    /// Says what a request does not have; `path` is in its comparable spelling.
+    /// Returns the first thing that the rule asks for and a request does not have; `path` is in its comparable
+    /// spelling.
     pub(super) fn mismatch(
         &self,
         host: &str,

@@ -1,10 +1,9 @@
 //! Which route a request takes: precedence is an `Ord`.
 //!
-//! A rank (`rank`) says which of two rules that both match a request wins; the tree of each host
-//! (`tree`) tries rules in that order, so the first that matches is the answer. Trees are keyed by
-//! host: the exact name, then the longest wildcard, then the rules for any host. A lookup allocates
-//! nothing unless the path has an escape, such as `%3A`, that is compared decoded, or a long segment where case is
-//! ignored.
+//! A rank (`rank`) says which of two rules that both match a request wins; the tree of each host (`tree`) tries rules
+//! in that order, so the first that matches is the answer. Trees are keyed by host: the exact name, then the longest
+//! wildcard, then the rules for any host. A lookup allocates nothing unless the path has an escape that is decoded for
+//! comparison, such as `%3A`, or a long segment where case is ignored.
 
 mod as_sent;
 mod broader;
@@ -50,10 +49,10 @@ use super::path;
 #[derive(Debug, Default)]
 pub struct Router {
     rules: Vec<Rule>,
-    /// The headers that rules ask for, each once.
+    /// Names of the headers that rules ask for, each once.
     header_names: Vec<HeaderName>,
     exact_hosts: HostTrees,
-    /// By what follows the `*.`.
+    /// The trees of wildcard hosts, by the name after `*.`.
     wildcard_hosts: HostTrees,
     any_host: RouteTree,
 }
@@ -62,7 +61,7 @@ impl Router {
     /// Builds a router over `rules`.
     ///
     /// # Errors
-    /// Rules that could tie: each is named once, with the first that it ties with.
+    /// Rules that could tie: each later rule once, with the first one that it ties with.
     pub fn new(rules: Vec<Rule>) -> Result<Self, Vec<Tie>> {
         let mut by_host: HashMap<Option<&HostPattern>, Vec<usize>> = HashMap::new();
         for (index, rule) in rules.iter().enumerate() {
@@ -94,7 +93,7 @@ impl Router {
         }
     }
 
-    /// Finds the most specific rule that matches. `host` is lower case without port, `path` is normalised.
+    /// Finds the most specific rule that matches. `host` is in lower case without port, and `path` is normalised.
     pub fn find(&self, host: &str, method: &Method, path: &str, headers: &HeaderMap) -> Lookup {
         if !path.starts_with('/') {
             return Lookup::NoRoute;
@@ -114,10 +113,11 @@ impl Router {
         lookup
     }
 
-    /// Says whether the encoded slashes of the found route's path hide another route's path: an
-    /// origin that decodes them would serve what the other route limits.
+    /// Whether the encoded slashes of a path hide another route's path: an origin that decodes them would serve what
+    /// the other route limits.
     ///
-    /// A route that also takes the path as it is does not count: the found route is its exception.
+    /// A route that also takes the path as it is does not count: it is less specific, and the found route is an
+    /// exception from it.
     pub fn hides_another(
         &self,
         found: &Found,
@@ -131,7 +131,7 @@ impl Router {
         self.is_for_another(&lookup, found, path)
     }
 
-    /// Says whether a path with its slashes decoded was found to be another route's, which does not take the
+    /// Whether `decoded`, the result for the path with its slashes decoded, is another route, which does not take the
     /// path as it is.
     fn is_for_another(&self, decoded: &Lookup, found: &Found, path: &str) -> bool {
         match decoded {
@@ -143,25 +143,25 @@ impl Router {
         }
     }
 
-    /// Returns the value of a route's parameter of this name.
+    /// Returns the value of the found route's parameter with this name.
     pub fn param<'p>(&self, found: &Found, name: &str, path: &'p str) -> Option<&'p str> {
         let params = self.rules.get(usize::from(found.route))?.path.params();
         let index = params.iter().position(|param| &**param == name)?;
         path.get(found.params.get(index)?.clone())
     }
 
-    /// Says whether the found route names this method.
+    /// Whether the found route names this method.
     pub fn names_method(&self, found: &Found, method: &Method) -> bool {
         let rule = self.rules.get(usize::from(found.route));
         rule.is_some_and(|rule| rule.methods.contains(method))
     }
 
-    /// Returns the headers that rules ask for, each once.
+    /// Returns the names of the headers that rules ask for, each once.
     pub fn header_names(&self) -> &[HeaderName] {
         &self.header_names
     }
 
-    /// Says whether the found route ignores case, so that one path has many spellings.
+    /// Whether the found route ignores case, so that one path has many spellings.
     pub(super) fn ignores_case(&self, found: &Found) -> bool {
         (self.rules.get(usize::from(found.route))).is_some_and(|rule| rule.case_insensitive)
     }

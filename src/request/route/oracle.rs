@@ -1,4 +1,4 @@
-//! The router against an oracle that sorts every rule by rank and tries each.
+//! Compares the router with an oracle that sorts all rules by rank and tries each.
 
 mod rank;
 
@@ -72,7 +72,7 @@ fn rule() -> impl Strategy<Value = Rule> {
     with_path(select(hosts), path, headers)
 }
 
-/// One of many rules for few paths, so that they are not tried one by one.
+/// Makes one of many rules for few paths; the rules are so many that they are indexed.
 fn crowded_rule() -> impl Strategy<Value = Rule> {
     let path = select(vec!["/a", "/b/*", "/*"])
         .prop_map(|text| PathPattern::parse(text).expect("good pattern"));
@@ -100,7 +100,7 @@ fn regex() -> impl Strategy<Value = &'static str> {
     select(texts.to_vec())
 }
 
-/// A path is a pattern, or an expression that has yet to get the rule's case.
+/// Makes a rule with a path: a pattern, or an expression that has yet to get the rule's case.
 fn with_path(
     host: impl Strategy<Value = Option<&'static str>>,
     path: impl Strategy<Value = Result<PathPattern, &'static str>>,
@@ -164,7 +164,7 @@ fn request() -> impl Strategy<Value = Request> {
         })
 }
 
-/// What one rule says of a request, with nothing shared but the patterns' elements.
+/// Matches one rule with a request; only the elements of patterns are shared with the router's code.
 fn matches(rule: &Rule, request: &Request) -> Lookup {
     let host_matches = rule.host.as_ref().is_none_or(|host| {
         if host.is_wildcard() {
@@ -230,7 +230,7 @@ fn path_matches(rule: &Rule, path: &str) -> bool {
             })
 }
 
-/// Leaves out the later rule of every tie.
+/// Builds a router without the later rule of every tie.
 fn router(mut rules: Vec<Rule>) -> (Router, Vec<Rule>) {
     if let Err(ties) = Router::new(rules.clone()) {
         let mut losers: Vec<_> = ties.iter().map(|tie| tie.second).collect();
@@ -340,7 +340,7 @@ proptest! {
         agrees_with_sorting_by_rank(rules, &requests)?;
     }
 
-    /// Rules of equal rank that one request both matches are reported.
+    /// Rules of equal rank that both match one request are reported.
     #[test]
     fn rules_that_can_tie_are_reported(
         rules in prop::collection::vec(rule(), 2..6),

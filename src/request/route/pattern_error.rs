@@ -6,13 +6,13 @@ use std::ops::Range;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}; expected {expected}")]
 pub struct PatternError {
-    /// Bytes of the pattern's text it points at.
+    /// The bytes of the pattern's text that are wrong.
     pub span: Range<usize>,
-    /// What is wrong.
+    /// The mistake.
     pub message: String,
     /// What was expected there.
     pub expected: String,
-    /// How to mend it.
+    /// How to fix the mistake, if that is known.
     pub hint: Option<String>,
 }
 
@@ -26,7 +26,7 @@ impl PatternError {
         }
     }
 
-    /// Says how to mend it, if anybody knows.
+    /// Sets how to fix the mistake, if that is known.
     pub(super) fn maybe_hint(self, hint: Option<String>) -> Self {
         Self { hint, ..self }
     }

@@ -7,7 +7,7 @@ use http::Method;
 use super::header_match::HeaderMatch;
 use super::rule::Rule;
 
-/// How specific a rule is among those of the same host and path.
+/// How specific a rule is among those of the same host and path; the smaller rank wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RankWithinPath {
     methods: MethodsRank,
@@ -33,21 +33,21 @@ impl RankWithinPath {
 }
 
 impl Rule {
-    /// Says whether requests of a method are taken.
+    /// Whether the rule takes requests with this method.
     pub(super) fn takes_method(&self, method: &Method) -> bool {
         let takes =
             |named: &Method| named == method || (named == Method::GET && method == Method::HEAD);
         self.methods.is_empty() || self.methods.iter().any(takes)
     }
 
-    /// Says whether requests of a method are taken, or would be if it were in its right case.
+    /// Whether the rule names a method that equals this one, apart from case. `GET` includes `HEAD`.
     pub(super) fn claims_method(&self, method: &Method) -> bool {
         self.methods.iter().any(|named| claims(named, method))
     }
 }
 
-/// Says whether one request can match both rules, of one rank, and nothing says which of them comes first. Their
-/// hosts are the same, and their paths differ in case at most.
+/// Whether one request can match both of two rules of equal rank, and nothing decides which of them comes first. Their
+/// hosts are the same, and their paths differ at most in case.
 pub(super) fn ties(a: &Rule, b: &Rule) -> bool {
     overlap(a, b) && !are_ordered_by_file(a, b)
 }
@@ -57,7 +57,7 @@ fn overlap(a: &Rule, b: &Rule) -> bool {
     same_path && methods_overlap(&a.methods, &b.methods) && headers_overlap(a, b)
 }
 
-/// Says whether some method is in both lists, of which an empty one has every method.
+/// Whether some method is in both lists; an empty list has every method.
 pub(super) fn methods_overlap(a: &[Method], b: &[Method]) -> bool {
     let includes = |all: &[Method], method: &Method| all.iter().any(|m| claims(m, method));
     a.is_empty()
@@ -66,8 +66,7 @@ pub(super) fn methods_overlap(a: &[Method], b: &[Method]) -> bool {
         || b.iter().any(|method| includes(a, method))
 }
 
-/// Says whether a rule with the method `named` takes requests of `method`, or refuses them for
-/// their case.
+/// Whether a rule with the method `named` takes requests with `method`, or refuses them because of its case.
 pub(super) fn claims(named: &Method, method: &Method) -> bool {
     let sent = method.as_str();
     sent.eq_ignore_ascii_case(named.as_str())
@@ -81,8 +80,8 @@ fn headers_overlap(a: &Rule, b: &Rule) -> bool {
     })
 }
 
-/// Says whether rules with overlapping paths differ in two expressions for one header, and in nothing else: they
-/// are then tried in the file's order.
+/// Whether two rules with overlapping paths differ only in their expressions for one header. They are then tried in
+/// file order.
 fn are_ordered_by_file(a: &Rule, b: &Rule) -> bool {
     let has_all = |a: &[Method], b: &[Method]| a.iter().all(|method| b.contains(method));
     if a.case_insensitive != b.case_insensitive

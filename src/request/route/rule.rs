@@ -1,4 +1,4 @@
-//! What a route asks of a request, and what a look-up answers.
+//! What a route asks of a request, and the result of a lookup.
 
 use std::ops::Range;
 
@@ -16,11 +16,11 @@ use crate::request::path;
 pub struct Rule {
     /// The path's pattern.
     pub path: PathPattern,
-    /// The host's pattern; none matches every host.
+    /// The host's pattern; `None` matches every host.
     pub host: Option<HostPattern>,
-    /// Methods that match; if none is given, all match. `GET` includes `HEAD`.
+    /// Methods that match; if the list is empty, all do. `GET` includes `HEAD`.
     pub methods: Vec<Method>,
-    /// Headers that must be there, and what their values must be.
+    /// Headers that must be there, each with the values that match.
     pub headers: Vec<(HeaderName, HeaderMatch)>,
     /// Whether the path matches in any (ASCII) case; an expression has its [`Case`](super::Case) already.
     pub case_insensitive: bool,
@@ -46,17 +46,17 @@ pub enum Lookup {
     MethodCase,
 }
 
-/// The route of a request, and where its parameters lie in the path.
+/// The route of a request, and where its parameters are in the path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Index of the rule.
+    /// The index of the rule, which is that of its route.
     pub route: RouteIndex,
-    /// The values of `{param}`s, in the pattern's order, as byte ranges of the normalised path.
+    /// Byte ranges of the normalised path that hold the values of `{param}`s, in the pattern's order.
     pub params: SmallVec<[Range<usize>; 4]>,
 }
 
 impl Rule {
-    /// Says whether a normalised path matches, whatever the rest of the request.
+    /// Whether a normalised path matches, regardless of the rest of the request.
     pub(super) fn takes_path(&self, path: &str) -> bool {
         (self.path).matches(&path::comparable(path), self.case_insensitive)
     }

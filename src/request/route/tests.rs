@@ -1,4 +1,4 @@
-//! What the router finds, case by case.
+//! Tests of the router, case by case.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
@@ -240,7 +240,7 @@ fn an_encoded_slash_hides_another_route_unless_that_takes_the_path_as_it_is() {
     }
 }
 
-/// Few rules are tried one by one, and many by what they ask for.
+/// Few rules are tried one by one, and many by an index of the values that they ask for.
 #[test]
 fn expressions_of_one_header_are_tried_in_the_files_order() {
     let asked = [

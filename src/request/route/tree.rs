@@ -1,12 +1,12 @@
 //! The rules of one host as a tree of segments, tried in the order of their rank.
 //!
-//! At each node the literal child is tried first, then the `{param}` child, then the rest; if a
-//! branch matches nothing, the next one is tried. There is only one way to a node, so a lookup
-//! visits each at most once and goes no deeper than the longest pattern. Expressions come after all
-//! patterns that begin with a literal or a parameter, and before `/*`.
+//! At each node the literal child is tried first, then the `{param}` child, then the rest; if a branch has no match,
+//! the next one is tried. Only one path leads to a node, so a lookup visits each node at most once and goes no deeper
+//! than the longest pattern. Expressions come after all patterns that begin with a literal or a parameter, and before
+//! `/*`.
 //!
-//! If a rule ignores case, the whole tree is keyed by lower case. Rules that do not ignore case are
-//! compared once more when they are found, so ranks hold across both kinds.
+//! If a rule ignores case, the whole tree is keyed by lower case. Rules that do not ignore case are compared again, in
+//! their case, when they are found, so ranks hold across both kinds.
 
 use std::mem;
 use std::ops::Range;
@@ -26,9 +26,9 @@ use crate::request::path;
 #[derive(Debug)]
 pub(super) struct RouteTree {
     case: KeyCase,
-    /// How long the longest literal is: longer segments need not be looked up.
+    /// The length of the longest literal: longer segments need not be looked up.
     literal_bytes_max: usize,
-    /// The first is the root.
+    /// The nodes; the first is the root.
     nodes: Vec<TreeNode>,
     expressions: Expressions,
     /// Rules for `/*`.
@@ -37,15 +37,15 @@ pub(super) struct RouteTree {
 
 #[derive(Debug, Default)]
 struct TreeNode {
-    /// Children by their segment, as [`KeyCase::key`] spells it. With thousands of them, a binary search would wait for
-    /// memory at each step.
+    /// Children by their segment, as [`KeyCase::key`] spells it. A hash table, because with thousands of children a
+    /// binary search would wait for memory at each step.
     literals: HashMap<SegmentKey, usize>,
     param: Option<usize>,
     end: Leaf,
     rest: Leaf,
 }
 
-/// A segment of a path as it is looked up; most are short enough to stand in the table.
+/// A segment of a path as it is looked up; most are short enough to be stored in the table itself.
 type SegmentKey = SmallVec<[u8; 16]>;
 
 /// How literals are keyed.
@@ -59,14 +59,14 @@ enum KeyCase {
 pub(super) struct RouteQuery<'r> {
     /// The path in its comparable spelling.
     path: &'r str,
-    /// The same without a last slash.
+    /// The path without a last slash.
     trimmed: &'r str,
     method: &'r Method,
     headers: &'r HeaderMap,
 }
 
 impl<'r> RouteQuery<'r> {
-    /// `path` begins with a slash.
+    /// Makes a query; `path` begins with a slash and is in its comparable spelling.
     pub(super) fn new(path: &'r str, method: &'r Method, headers: &'r HeaderMap) -> Self {
         Self {
             path,
@@ -78,7 +78,7 @@ impl<'r> RouteQuery<'r> {
 }
 
 impl RouteTree {
-    /// Builds the tree of `members` of `rules`, all of one host, in file order; adds its ties to `ties`.
+    /// Builds the tree of one host's rules, whose indices are `members`, in file order; adds its ties to `ties`.
     pub(super) fn new(rules: &[Rule], members: &[usize], ties: &mut Vec<Tie>) -> Self {
         let mut tree = Self::default();
         if members.iter().any(|&member| rules[member].case_insensitive) {
@@ -136,8 +136,9 @@ impl RouteTree {
         child
     }
 
-    /// Lists the rules that match every path of the rule at `own`, and ask for no more of headers, in order of
-    /// rank; `asked` has the values that it asks for. Of expressions those are listed that match a literal path.
+    /// Lists, in order of rank, the rules that match every path of the rule at `own` and ask no more of headers;
+    /// `asked` are the headers with the values that this rule asks for. Expressions are listed only if the rule's path
+    /// is literal and they match it.
     pub(super) fn including(&self, rules: &[Rule], own: usize, asked: &HeaderMap) -> Vec<usize> {
         let (rule, mut found) = (&rules[own], Vec::new());
         let mut push = |index: usize| {
@@ -164,7 +165,7 @@ impl RouteTree {
         found
     }
 
-    /// Visits the leaves whose paths include those of the elements below `node`, most specific first.
+    /// Visits the leaves below `node` whose paths include all paths of `elements`, most specific first.
     fn above(&self, node: usize, elements: &[Element], visit: &mut impl FnMut(&Leaf)) {
         let node = &self.nodes[node];
         let child = match elements.first() {
@@ -189,7 +190,7 @@ impl RouteTree {
 
     /// Finds the child of a node by a literal segment.
     fn find_literal(&self, node: &TreeNode, segment: &str) -> Option<usize> {
-        // A lookup reads the whole segment, and may copy it.
+        // A hash lookup reads the whole segment, and may copy it, so it is avoided where it cannot succeed.
         if node.literals.is_empty() || segment.len() > self.literal_bytes_max {
             return None;
         }
@@ -198,8 +199,7 @@ impl RouteTree {
         node.literals.get(key).copied()
     }
 
-    /// Finds the first rule, in order of rank, that matches, or that would if the method were in
-    /// its right case.
+    /// Finds the first rule, in order of rank, that matches, or that would match if the method were in its right case.
     pub(super) fn find(&self, rules: &[Rule], request: &RouteQuery<'_>) -> Option<Lookup> {
         let mut walk = Walk {
             tree: self,
@@ -237,7 +237,7 @@ impl KeyCase {
         }
     }
 
-    /// Says whether a rule takes every request that the tree finds by its path.
+    /// Whether a rule takes every request that the tree finds by its path.
     fn takes_every_request(self, rule: &Rule) -> bool {
         let is_found_in_its_case = self == Self::Exact || rule.case_insensitive;
         is_found_in_its_case && rule.headers.is_empty() && rule.methods.is_empty()
@@ -253,8 +253,7 @@ struct Walk<'w> {
 }
 
 impl Walk<'_> {
-    /// Tries what is below `node`; `start` is where the next segment begins, beyond the end if
-    /// there is none.
+    /// Tries the rules below `node`; `start` is where the next segment begins, or beyond the end if there is none.
     fn descend(&mut self, node: usize, start: usize) -> Option<Lookup> {
         let (tree, path) = (self.tree, self.request.trimmed);
         let node = &tree.nodes[node];
@@ -327,7 +326,7 @@ impl Walk<'_> {
     }
 }
 
-/// Returns the one path that literal elements match.
+/// Returns the only path that the elements match; none unless all are literals.
 fn literal_path(elements: &[Element]) -> Option<String> {
     let literals = elements.iter().map(|element| match element {
         Element::Literal(text) => Some(format!("/{text}")),
@@ -341,8 +340,7 @@ fn literal_path(elements: &[Element]) -> Option<String> {
     })
 }
 
-/// Says whether the literals of `other` take those of `rule`, as far as case matters; their other elements
-/// do.
+/// Whether the literals of `other` match those of `rule` in case too; the caller knows that they match otherwise.
 fn includes_literals(other: &Rule, rule: &Rule) -> bool {
     let (PathShape::Elements(others), PathShape::Elements(own)) =
         (&other.path.shape, &rule.path.shape)
@@ -361,7 +359,7 @@ fn includes_literals(other: &Rule, rule: &Rule) -> bool {
         })
 }
 
-/// Says whether the literals of a rule equal a path's segments in their case too.
+/// Whether the literals of a rule equal a path's segments, including their case.
 fn literals_match(rule: &Rule, path: &str) -> bool {
     let PathShape::Elements(elements) = &rule.path.shape else {
         return true;

@@ -1,9 +1,9 @@
-//! What becomes of a decision whose caller does not wait for it.
+//! Answers to decisions whose callers have stopped waiting for them.
 //!
-//! A refusal is remembered, whoever reads it. If the client left, its request never reached an upstream,
-//! so what it was charged comes back; only a place in a leaky bucket stays spent. If the answer is late,
-//! the request was decided without it: what it was charged comes back if the request was refused, and is
-//! settled as the request's own charge is if it went on.
+//! A refusal is remembered as if it had come in time. If the client left, its request never reached an upstream, so its
+//! charge is given back; only a place in a leaky bucket stays spent. If the answer is late, the request was decided
+//! without it: the charge is given back if the request was refused, and is settled like the request's own charge if it
+//! went on.
 
 use std::cell::OnceCell;
 use std::rc::Rc;
@@ -22,11 +22,11 @@ use crate::store::outcome::StoreVerdict;
 use crate::store::redis::wire;
 use crate::store::redis::{GivenUp, LateReader};
 
-/// Reads the answers of one request that its caller does not wait for.
+/// Makes readers for the answers of one request that come after its caller has stopped waiting.
 pub(super) struct LateAnswers<'a> {
     remote: &'a Rc<Remote>,
     settlements: &'a Rc<SettlementQueue>,
-    /// What they say was charged; none if no answer is late.
+    /// What late answers say was charged; none if no answer is late.
     charge: OnceCell<Rc<LateCharge>>,
 }
 
@@ -39,8 +39,8 @@ impl<'a> LateAnswers<'a> {
         }
     }
 
-    /// Returns who reads the answer to a plan that was sent at `sent`; `remembers` says whether a refusal is
-    /// remembered.
+    /// Returns a reader for the answer to a plan that was sent at `sent`. `remembers` says whether it remembers a
+    /// refusal.
     pub(super) fn reader(
         &self,
         plan: &[Check<'_>],
@@ -58,7 +58,7 @@ impl<'a> LateAnswers<'a> {
         let remote = Rc::downgrade(self.remote);
         let settlements = Rc::downgrade(self.settlements);
         Box::new(move |reply| {
-            // Until what it says is in the queue, it is to come.
+            // The answer counts as awaited until its charge is in the queue.
             let _awaited = awaited;
             let plan = owned.plan();
             let (Some(remote), Some(settlements)) = (remote.upgrade(), settlements.upgrade())
@@ -83,8 +83,8 @@ impl<'a> LateAnswers<'a> {
         })
     }
 
-    /// Ties what is late to what became of the request without it: it is settled with the charge of an
-    /// admitted one, and comes back from a refused one.
+    /// Ties late charges to the outcome that was decided without them: they are settled with the charge of an admitted
+    /// request, and given back if the request was refused.
     pub(super) fn join(self, mut outcome: StoreVerdict) -> StoreVerdict {
         let Some(late) = self.charge.into_inner() else {
             return outcome;
@@ -102,7 +102,7 @@ impl<'a> LateAnswers<'a> {
     }
 }
 
-/// An outcome that a task finds, for a caller who may leave.
+/// An outcome that a separate task finds. If the caller leaves before it has the outcome, the charge is given back.
 pub(super) struct AwaitedOutcome {
     remote: Rc<Remote>,
     settlements: Rc<SettlementQueue>,
@@ -110,7 +110,7 @@ pub(super) struct AwaitedOutcome {
 }
 
 impl AwaitedOutcome {
-    /// Lets a task of its own find the outcome, because it must go on if the client leaves.
+    /// Spawns a task that finds the outcome, because the decision must be completed even if the client leaves.
     pub(super) fn of(
         remote: &Rc<Remote>,
         settlements: &Rc<SettlementQueue>,
@@ -131,7 +131,7 @@ impl AwaitedOutcome {
         awaited
     }
 
-    /// Returns the outcome; nothing if the task failed.
+    /// Waits for the outcome; none if the task failed.
     pub(super) async fn get(mut self) -> Option<StoreVerdict> {
         (&mut self.outcome).await.ok()
     }

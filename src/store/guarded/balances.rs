@@ -1,4 +1,5 @@
-//! Balances on a server that may evict them: they are not decided there, because a client would be a newcomer again.
+//! Balances on a server that may evict them. They are not decided there, because a client whose balance was evicted
+//! would start afresh.
 
 use smallvec::SmallVec;
 
@@ -7,11 +8,11 @@ use super::remote::Remote;
 use crate::limit::{Check, CheckResult, Plan};
 use crate::store::outcome::StoreVerdict;
 
-/// Which checks of a plan are about balances that may be evicted: at least one.
+/// Which checks of a plan are of balances that may be evicted; there is at least one.
 pub(super) struct EvictableBalances(SmallVec<[bool; 4]>);
 
 impl EvictableBalances {
-    /// Finds them; none if there are none.
+    /// Finds the checks of balances that may be evicted; none if the plan has none.
     pub(super) fn of(remote: &Remote, plan: &[Check<'_>]) -> Option<Self> {
         if !plan.iter().any(|check| check.quota.is_balance()) {
             return None;
@@ -21,20 +22,20 @@ impl EvictableBalances {
         found.contains(&true).then_some(Self(found))
     }
 
-    /// Whether the plan cannot be decided without them.
+    /// Says whether the plan cannot be decided without these balances.
     pub(super) fn are_needed(&self, plan: &[Check<'_>]) -> bool {
         let mut checks = plan.iter().zip(&self.0);
         checks.any(|(check, is_evictable)| *is_evictable && is_closed(check))
     }
 
-    /// Returns the rest of the plan.
+    /// Returns the other checks of the plan.
     pub(super) fn others<'q>(&self, plan: &[Check<'q>]) -> Plan<'q> {
         let checks = plan.iter().zip(&self.0);
         let others = checks.filter(|(_, is_evictable)| !**is_evictable);
         others.map(|(check, _)| *check).collect()
     }
 
-    /// Says of the rest what was decided, and of these that they were not counted.
+    /// Returns the outcome of the whole plan: the others as they were decided, and these balances as not counted.
     pub(super) fn uncounted(&self, mut of_others: StoreVerdict) -> StoreVerdict {
         if let StoreVerdict::Decided {
             verdict,

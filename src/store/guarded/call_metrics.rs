@@ -1,4 +1,4 @@
-//! What each worker counts of its way to Redis; summed for a scrape.
+//! Counters of each worker's calls to Redis; summed for a scrape.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -16,15 +16,15 @@ pub(super) enum Unanswered {
     Disconnected,
     /// The call could not be sent.
     Unsent,
-    /// The server was not asked, because it fails.
+    /// The server was not asked, because its breaker is not closed.
     Unasked,
-    /// The server is well, but a key of the plan holds what no script of this version wrote.
+    /// The server is well, but a key of the plan holds a value that no script of this version wrote.
     BadKey,
     /// The server does not decide several partitions in one call, and has executed nothing.
     CrossSlot,
 }
 
-/// What one worker counts; nobody else writes it.
+/// Counters of one worker, which alone writes them.
 #[derive(Debug, Default)]
 pub(super) struct CallMetrics {
     answered: AtomicU64,
@@ -52,12 +52,12 @@ impl CallMetrics {
         add(&self.remembered, 1);
     }
 
-    /// Counts a plan that units held ahead paid for, or a part of one.
+    /// Counts a plan, or a part of one, that was paid with units held ahead.
     pub(super) fn leased(&self) {
         add(&self.leased, 1);
     }
 
-    /// Counts a plan that this gateway's own counts decided, or a part of one.
+    /// Counts a plan, or a part of one, that this gateway's own counts decided.
     pub(super) fn synced(&self) {
         add(&self.synced, 1);
     }
@@ -72,14 +72,14 @@ impl CallMetrics {
         add(&self.out_of_memory, 1);
     }
 
-    /// Counts a charge that stays spent, or may, because it could not be given back in time.
+    /// Counts a charge that stays as it is, or may, because its settlement was dropped, failed, or got no answer.
     pub(super) fn settlement_dropped(&self) {
         add(&self.settlements_dropped, 1);
     }
 
-    /// Adds what was counted to what other workers counted.
+    /// Adds this worker's counts to those of other workers.
     pub(super) fn add_to(&self, usage: &mut RedisUsage) {
-        // After a `CROSSSLOT` the plan is decided in parts, which are counted.
+        // After a `CROSSSLOT` the plan is decided in parts, and these are counted instead.
         let [late, failed, disconnected, unsent, unasked, bad_key, _] = &self.unanswered;
         usage.answered += self.answered.load(Relaxed);
         usage.remembered += self.remembered.load(Relaxed);
@@ -100,7 +100,7 @@ impl CallMetrics {
     }
 }
 
-/// A counter has one writer: a load and a store suffice, without a locked instruction.
+/// Adds to a counter. It has one writer, so a load and a store suffice, without a locked instruction.
 fn add(counter: &AtomicU64, more: u64) {
     counter.store(counter.load(Relaxed) + more, Relaxed);
 }

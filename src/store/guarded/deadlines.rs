@@ -1,5 +1,5 @@
-//! Until when a worker waits for Redis: one timer for all its calls, because a timer for each would
-//! take longer than most of what a call does here.
+//! Deadlines of a worker's calls to Redis. One timer serves all of them, because a timer for each would take longer
+//! than most of what a call does here.
 
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
@@ -23,11 +23,11 @@ pub(super) struct Deadlines {
 
 #[derive(Debug, Default)]
 struct DeadlineQueue {
-    /// As many as there are calls.
+    /// One entry for each call that is waited for.
     waiting: RefCell<Slab<Waiting>>,
-    /// When the timer goes off; none if nothing waits.
+    /// When the timer goes off; none if no call is waited for.
     armed: Cell<Option<Instant>>,
-    /// Notified if it is to go off earlier.
+    /// Notified when the timer is to go off earlier.
     rearmed: Notify,
 }
 
@@ -35,28 +35,28 @@ struct DeadlineQueue {
 #[derive(Debug)]
 struct Waiting {
     until: Instant,
-    /// Who is woken then; none once the time has passed.
+    /// The task to wake at that time; none once the time has passed.
     waker: Option<Waker>,
 }
 
-/// Ready when a time has passed.
+/// A future that is ready once a time has passed.
 #[derive(Debug)]
 pub(super) struct DecisionDeadline<'d> {
     shared: &'d DeadlineQueue,
     at: Instant,
-    /// Its place, once somebody waits for it.
+    /// Its index in `waiting`, once it has been polled.
     place: Option<usize>,
 }
 
 impl Deadlines {
-    /// Begins to keep the time, on the runtime of this thread.
+    /// Starts the task that runs the timer, on the runtime of this thread.
     pub(super) fn start() -> Self {
         let shared = Rc::<DeadlineQueue>::default();
         let timer = tokio::task::spawn_local(Rc::clone(&shared).keep_time()).abort_handle();
         Self { shared, timer }
     }
 
-    /// Returns a deadline so long from now.
+    /// Returns a deadline that is `timeout` from now.
     pub(super) fn after(&self, timeout: Duration) -> DecisionDeadline<'_> {
         DecisionDeadline {
             shared: &self.shared,
@@ -88,10 +88,10 @@ impl DeadlineQueue {
         }
     }
 
-    /// Wakes those whose deadline has passed, and arms the timer for the earliest of the others.
+    /// Wakes the calls whose deadline has passed, and arms the timer for the earliest of the others.
     ///
-    /// This looks at all of them, but seldom: as they are answered sooner, the timer goes off once in
-    /// the time that a call may take.
+    /// This looks at all calls, but rarely: most are answered before their deadline, so the timer goes off only about
+    /// once per timeout.
     fn wake_due(&self, now: Instant) {
         let mut earliest: Option<Instant> = None;
         for (_, waiting) in &mut *self.waiting.borrow_mut() {
@@ -176,7 +176,7 @@ mod tests {
             assert_eq!(passed.collect::<Vec<_>>(), expected, "after {now} ms");
             assert_eq!(armed(), armed_for, "after {now} ms");
         }
-        // What is answered is not waited for, and nothing of it is left.
+        // Deadlines of answered calls are dropped, and leave nothing behind.
         waiting.clear();
         shared.wake_due(at(90));
         assert!(shared.waiting.borrow().is_empty() && armed().is_none());

@@ -1,5 +1,5 @@
-//! How long a server takes to answer at least. A plan over several partitions of a Cluster needs two round trips
-//! within its deadline, one to look and one to charge.
+//! The shortest time that a server takes to answer. A plan over several partitions of a Cluster needs two round trips
+//! within its deadline, one to peek and one to charge.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -9,17 +9,17 @@ use crate::clock::{Micros, Timestamp};
 /// The fastest answer of each [`PERIOD`].
 #[derive(Debug)]
 pub(super) struct Distance {
-    /// Of this period, in microseconds; [`u64::MAX`] if there was none.
+    /// Fastest answer of the current period, in microseconds; [`u64::MAX`] if there was none.
     fastest_us: AtomicU64,
-    /// Of the latest period with an answer; 0 if there was none.
+    /// Fastest answer of the latest complete period that had one, in microseconds; 0 if there was none.
     latest_us: AtomicU64,
-    /// When this period began, in microseconds since 1970.
+    /// When the current period began, in microseconds since 1970.
     began_us: AtomicU64,
     /// Whether two round trips took longer than the timeout, in the latest period with an answer.
     is_far: AtomicBool,
 }
 
-/// How long it is measured before it is judged: pauses of a server and of this process are shorter.
+/// Length of a period: longer than pauses of a server or of this process.
 const PERIOD: Micros = Micros::from_secs(10);
 
 impl Distance {
@@ -39,7 +39,7 @@ impl Distance {
         }
     }
 
-    /// Returns how long an answer takes at least; nothing if that is not known yet.
+    /// Returns how long the fastest known answer took; zero if none is known yet.
     pub(super) fn round_trip(&self) -> Duration {
         let (latest_us, fastest_us) = (self.latest_us.load(Relaxed), self.fastest_us.load(Relaxed));
         let known_us = if fastest_us == u64::MAX {
@@ -50,12 +50,12 @@ impl Distance {
         Duration::from_micros(known_us)
     }
 
-    /// Says whether a decision's time is too short for two round trips.
+    /// Says whether the timeout of a decision is too short for two round trips.
     pub(super) fn is_far(&self) -> bool {
         self.is_far.load(Relaxed)
     }
 
-    /// Judges a period that is over, and logs a change.
+    /// Judges the period by `timeout` if it is over, begins the next one, and logs a change.
     pub(super) fn sweep(&self, now: Timestamp, timeout: Duration, server: &str) {
         if now.since(Timestamp(self.began_us.load(Relaxed))) < PERIOD {
             return;
@@ -100,10 +100,10 @@ mod tests {
         let distance = Distance::new(now);
         let cases: [(&[u64], bool); 7] = [
             (&[25_000], false),
-            // A pause is not far away.
+            // A pause does not make a server far away.
             (&[900_000, 3_000, 900_000], false),
             (&[31_000, 60_000], true),
-            // Nothing is known of a period without an answer.
+            // A period without an answer changes nothing.
             (&[], true),
             (&[25_001], true),
             (&[24_999, 40_000], false),

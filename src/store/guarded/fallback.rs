@@ -1,8 +1,7 @@
-//! What becomes of a decision that Redis cannot make: `local`, `open` or `closed`, check by check.
+//! Decides plans that Redis cannot decide: as `local`, `open` or `closed`, check by check.
 //!
-//! `local` is the same algorithm in this node's memory, on this node's share of the quota. All nodes
-//! together then admit at most one more quota per window, or one unit per node if the fleet has more
-//! nodes than the quota has units.
+//! `local` runs the same algorithm in this node's memory, on this node's share of the quota. All nodes together then
+//! admit at most one more quota per window, or one unit per node if the fleet has more nodes than the quota has units.
 
 use smallvec::SmallVec;
 
@@ -21,7 +20,7 @@ use crate::store::outcome::StoreVerdict;
 pub(super) struct Fallback<'s> {
     /// This node's own counts.
     pub(super) memory: &'s MemoryStore,
-    /// The key of the partition ids used here: nobody outside can choose where in memory they are kept.
+    /// Key of the partition ids used here, so that clients cannot choose where in memory they are counted.
     pub(super) partition_key: &'s [u8; 32],
     /// The number of nodes that share each quota.
     pub(super) nodes: u32,
@@ -59,7 +58,7 @@ impl Fallback<'_> {
         }
     }
 
-    /// Returns what each check would be answered; a quota that is not counted here is whole.
+    /// Returns what each check would be answered here; a quota that is not counted here is described as whole.
     pub(super) fn peek(&self, plan: &[Check<'_>]) -> SmallVec<[Decision; 4]> {
         let scaled = self.scaled(plan);
         let mut decisions = self.memory.peek(&self.locals(plan, &scaled)).into_iter();
@@ -78,7 +77,7 @@ impl Fallback<'_> {
         plan.iter().map(share).collect()
     }
 
-    /// Returns the checks that are decided here, each of its share of the quota.
+    /// Returns the checks that are decided here, each with this node's share of its quota.
     fn locals<'q>(&self, plan: &[Check<'_>], scaled: &'q [Quota]) -> Plan<'q> {
         (plan.iter().zip(scaled))
             .filter(|(check, _)| check.on_store_failure == OnStoreFailure::Local)
@@ -102,8 +101,8 @@ impl Fallback<'_> {
         hasher.finish()
     }
 
-    /// Returns what a client is told of a decision on a share: the whole quota can hold what the share
-    /// never can.
+    /// Returns what a client is told of a decision on a share. A cost that the share can never hold may fit in the
+    /// whole quota, so it is not refused for good.
     fn of_the_whole(&self, check: &Check<'_>, decision: Decision) -> Decision {
         let retry = match decision.retry {
             Retry::Never if check.cost <= check.quota.capacity() => Retry::After(self.cooldown),
@@ -149,7 +148,7 @@ fn share(quota: &Quota, nodes: u32) -> Quota {
     let share = |units: u64| (units / u64::from(nodes.max(1))).max(1);
     Quota {
         limit: share(quota.limit),
-        // What is decided here comes back if Redis refuses the rest of the plan.
+        // What is charged here is given back if Redis refuses the rest of the plan.
         can_come_back: true,
         algorithm: match quota.algorithm {
             Algorithm::Gcra { burst } => Algorithm::Gcra {

@@ -1,10 +1,10 @@
 //! How many gateways share a Redis: each announces itself every few seconds, and Redis answers how
 //! many did so lately.
 //!
-//! The number decides each node's share of a quota when Redis is away. The last known number stays in
-//! force then, so a fleet that loses Redis does not take itself for one node. A Redis that comes back
-//! empty, or after a while, knows nobody until each node has announced itself again: a lower number is
-//! believed only after Redis has given it for [`LIFETIME`].
+//! The number decides each node's share of a quota while Redis is away. The last known number stays in force then, so
+//! no node of a fleet that loses Redis takes itself for the only one. A Redis that comes back empty, or after a while,
+//! knows no node until each has announced itself again, so a lower number takes effect only after Redis has given it
+//! for [`LIFETIME`].
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::{Micros, Timestamp, Turn};
 
-/// This process among those that share a Redis.
+/// What this process knows of the fleet that shares a Redis.
 #[derive(Debug)]
 pub(super) struct Fleet {
     id: Box<str>,
-    /// Announcing this node.
+    /// The turn to announce this node.
     turn: Turn,
     /// The number of nodes in force; 0 before Redis was first reached.
     seen: AtomicU32,
@@ -24,7 +24,7 @@ pub(super) struct Fleet {
     fewer_since_us: AtomicU64,
     /// When this node announced itself last, in microseconds since 1970; 0 if it never did.
     announced_us: AtomicU64,
-    /// Since when it has done so without a gap, likewise.
+    /// Since when it has announced itself without a gap, in microseconds since 1970; 0 if it never did.
     present_since_us: AtomicU64,
 }
 
@@ -37,7 +37,8 @@ pub struct FleetView {
 }
 
 impl Fleet {
-    /// Makes a fleet of this node alone; only a process that takes over from another has the same `secret` as that.
+    /// Makes a fleet of this node alone. Its name is derived from `secret`, which it shares only with a process that
+    /// takes over from it.
     pub(super) fn new(secret: &[u8; 32]) -> Self {
         let digest = blake3::derive_key("tollgate 2026-11 name of a node", secret);
         let hex = blake3::Hash::from_bytes(digest).to_hex();
@@ -51,17 +52,17 @@ impl Fleet {
         }
     }
 
-    /// Returns this node's name, which a process that takes over has, too.
+    /// Returns this node's name, which a process that takes over keeps.
     pub(super) fn id(&self) -> &str {
         &self.id
     }
 
-    /// Says whether the caller should announce this node now. No other caller is told so for [`EVERY`].
+    /// Says whether the caller should announce this node now. If so, no other caller is told to for [`EVERY`].
     pub(super) fn take_turn(&self, now: Timestamp) -> bool {
         self.turn.take(now, EVERY)
     }
 
-    /// Notes the number that Redis gave to a node that announced itself at `sent`.
+    /// Notes the number of nodes that Redis answered when this node announced itself at `sent`.
     pub(super) fn saw(&self, nodes: u32, sent: Timestamp, now: Timestamp) {
         if sent >= self.counted_until() || self.present_since_us.load(Relaxed) == 0 {
             self.present_since_us.store(now.0, Relaxed);
@@ -76,8 +77,8 @@ impl Fleet {
         }
     }
 
-    /// Returns until when this node may rely on being counted: by then nodes that it has not heard of do not yet act
-    /// as one more of the fleet.
+    /// Returns until when this node may rely on being counted by the others. Until then, no node that it has not heard
+    /// of acts as a member of the fleet.
     pub(super) fn counted_until(&self) -> Timestamp {
         Timestamp(self.announced_us.load(Relaxed)) + KNOWN_AFTER
     }
@@ -88,7 +89,7 @@ impl Fleet {
         since.0 > 0 && now >= since + KNOWN_AFTER && now < self.counted_until()
     }
 
-    /// Returns what a process needs to know that is this node from now on.
+    /// Returns what a process that takes over from this one needs to know.
     pub(super) fn view(&self) -> FleetView {
         FleetView {
             nodes: self.seen.load(Relaxed),
@@ -97,7 +98,7 @@ impl Fleet {
         }
     }
 
-    /// Goes on with what the old process has seen, if it was present until now.
+    /// Continues with what the old process has seen, if that was announced recently enough to leave no gap.
     pub(super) fn take_over(&self, view: FleetView, now: Timestamp) {
         if view.present_since_us > 0 && now < Timestamp(view.announced_us) + KNOWN_AFTER {
             self.seen.fetch_max(view.nodes, Relaxed);
@@ -116,8 +117,8 @@ impl Fleet {
 const ID_CHARS: usize = 32;
 /// How often a node announces itself.
 const EVERY: Micros = Micros::from_secs(5);
-/// How long a node is there until all others have announced themselves once more, and so have heard of it: each does so
-/// every [`EVERY`], or stops to rely on being counted.
+/// How long a node must have been announcing itself before all others are sure to have heard of it: each of them
+/// announces itself every [`EVERY`], and hears the new number then, or stops relying on being counted.
 const KNOWN_AFTER: Micros = Micros::from_secs(10);
 /// How long a node counts after it announced itself: two announcements in a row may be lost.
 pub(super) const LIFETIME: Micros = Micros::from_secs(15);
@@ -177,7 +178,7 @@ mod tests {
         assert!(!fleet.is_known(gone) && !fleet.is_known(gone + half));
         fleet.saw(2, gone + half, gone + half);
         assert!(fleet.is_known(gone + KNOWN_AFTER));
-        // The next process is known as this one is, if there is no gap between them.
+        // A process that takes over is known as long as this one, if there is no gap between them.
         let announced = gone + half;
         for (taken_over, known_at) in [
             (announced, gone + KNOWN_AFTER),

@@ -1,13 +1,13 @@
-//! Units in flight that this gateway's requests hold, as Redis is told: of each client one number.
+//! Units in flight that this gateway's requests hold, as announced to Redis: one number for each client.
 //!
-//! A request asks Redis for its units as a step of its plan; from then on they are in the number, so that what is
-//! announced meanwhile has them. Whatever else changes the number is announced: the number as it is, never what changed.
-//! Both carry a sequence number, which is taken together with the number, so that Redis can tell which of two is the
-//! newer one, whatever order they arrive in.
+//! A request asks Redis for its units as a step of its plan. From then on they are part of the number, so an
+//! announcement made meanwhile includes them. Any other change of the number is announced: always the number as it is,
+//! never the difference. Requests and announcements carry a sequence number, which is taken together with the number,
+//! so Redis can tell which of two is newer, in whatever order they arrive.
 //!
-//! While a client has few units free, order matters: whoever asks while an announcement is due or under way may be
-//! refused for units that have come back, and an announcement that has units in it which Redis is about to refuse takes
-//! them from others. So then the one waits for the other.
+//! While a client has few units free, order matters. A request that asks while an announcement is due or under way may
+//! be refused although units have come back. An announcement that includes units which Redis is about to refuse takes
+//! them from others. So then each waits for the other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -21,60 +21,60 @@ use crate::clock::{Micros, Timestamp, Turn};
 use crate::store::holder::GatewayId;
 use crate::store::redis::wire::AnnouncementReply;
 
-/// What this gateway holds, shared by its workers: of no more clients than have requests in progress, or whose last one
-/// has just ended.
+/// Units in flight that this gateway holds, shared by its workers. Only clients with requests in progress, or whose
+/// last one has just ended, are in it.
 #[derive(Debug)]
 pub(super) struct Holdings {
     gateway: GatewayId,
     shards: QuotaShards<Holding>,
-    /// The last sequence number, of whatever client and worker.
+    /// The last sequence number; all clients and workers share one sequence.
     sequence: AtomicU64,
-    /// Looking for what is to be announced again.
+    /// The turn to search for numbers that are to be announced again.
     search: Turn,
 }
 
-/// What a client's requests hold.
+/// Units that a client's requests hold.
 #[derive(Debug)]
 struct Holding {
-    /// Units that are held, and those that are asked for.
+    /// Units that are held or asked for: the number that is announced.
     units: u64,
-    /// How many requests ask.
+    /// Requests that have asked for units and have no answer yet.
     asking: u32,
-    /// For how many of the units.
+    /// Units that those requests have asked for.
     asked: u64,
-    /// How many units there are.
+    /// The quota's limit when units were last asked for.
     limit: u64,
     /// How many units were free when Redis answered last.
     free: u64,
     /// The sequence number of the last announcement.
     announced: u64,
-    /// When Redis last took the number, or a part of it.
+    /// When Redis last accepted the number, or granted a part of it.
     renewed_at: Timestamp,
     /// Whether the number waits to be announced.
     is_due: bool,
-    /// Since when Redis could not be told the number; none if it knows.
+    /// Since when Redis could not be told the number; none if no announcement is missed.
     missed_since: Option<Timestamp>,
-    /// How many announcements of it are under way.
+    /// Announcements of the number that are under way.
     announcing: u32,
-    /// Notified when none is due or under way, if anybody waits for that.
+    /// Notified when no announcement is due or under way; none if no request waits for that.
     all_announced: Option<Arc<Notify>>,
 }
 
 /// What Redis, or this gateway in its place, answered a request that asked for units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UnitsAnswer {
-    /// It holds them.
+    /// The request holds them.
     Granted,
-    /// It does not, and Redis does not believe so.
+    /// The request does not hold them, and Redis does not count them.
     Refused,
-    /// It does not, and Redis may believe so.
+    /// The request does not hold them, but Redis may count them.
     Lost,
-    /// It holds them, and Redis may not know.
+    /// The request holds them, but Redis may not count them.
     Kept,
 }
 
 impl Holdings {
-    /// Makes those of a gateway.
+    /// Makes the holdings of a gateway that holds nothing.
     pub(super) fn new(gateway: GatewayId) -> Self {
         Self {
             gateway,
@@ -84,12 +84,12 @@ impl Holdings {
         }
     }
 
-    /// Returns who holds them.
+    /// Returns the gateway that holds the units.
     pub(super) fn gateway(&self) -> GatewayId {
         self.gateway
     }
 
-    /// Returns what a request waits for before it asks for units; none if it need not.
+    /// Returns what a request has to wait for before it asks for `units`; none if it need not wait.
     pub(super) fn before_asking(&self, key: QuotaKey, units: u64) -> Option<OwnedNotified> {
         let mut shard = self.shards.of(key);
         let holding = shard.get_mut(&key)?;
@@ -102,7 +102,7 @@ impl Holdings {
         Some(Arc::clone(all_announced).notified_owned())
     }
 
-    /// Adds units of so many that a request asks for; returns the sequence number that it asks with.
+    /// Adds `units`, which a request asks for, of a quota of `limit`; returns the sequence number to ask with.
     pub(super) fn ask(&self, key: QuotaKey, units: u64, limit: u64, now: Timestamp) -> u64 {
         let mut shard = self.shards.of(key);
         let holding = shard.entry(key).or_insert_with(|| Holding::new(now));
@@ -113,8 +113,8 @@ impl Holdings {
         self.next()
     }
 
-    /// Notes what such a request was answered, and how many units were free then, if that is known. Says whether the
-    /// number is to be announced.
+    /// Notes the answer to a request for units, and how many units were free then, if that is known. Says whether the
+    /// number is to be announced now.
     pub(super) fn answered(
         &self,
         (key, units, sequence): (QuotaKey, u64, u64),
@@ -131,7 +131,7 @@ impl Holdings {
         holding.free = free.unwrap_or(holding.free);
         holding.is_due |= match answer {
             UnitsAnswer::Granted => false,
-            // An announcement may have had them in it.
+            // An announcement that was made since includes them.
             UnitsAnswer::Refused => units > 0 && holding.announced > sequence,
             UnitsAnswer::Lost | UnitsAnswer::Kept => units > 0,
         };
@@ -146,7 +146,7 @@ impl Holdings {
         is_due
     }
 
-    /// Takes out units of a request that has ended. The number is to be announced.
+    /// Subtracts the units of a request that has ended. The number is then due to be announced.
     pub(super) fn end(&self, key: QuotaKey, units: u64, now: Timestamp) {
         let mut shard = self.shards.of(key);
         let holding = shard.entry(key).or_insert_with(|| Holding::new(now));
@@ -154,8 +154,8 @@ impl Holdings {
         holding.is_due = true;
     }
 
-    /// Returns what is to be announced of a client: how many units its requests hold, and the sequence number. None if
-    /// that waits for requests that ask: then the last of them has it announced.
+    /// Begins an announcement: returns how many units a client's requests hold, and the sequence number. None if it has
+    /// to wait for requests that ask for units: the answer to the last of them has it announced.
     pub(super) fn announce(&self, key: QuotaKey, now: Timestamp) -> Option<(u64, u64)> {
         let mut shard = self.shards.of(key);
         let holding = shard.entry(key).or_insert_with(|| Holding::new(now));
@@ -169,7 +169,7 @@ impl Holdings {
         Some((holding.units, holding.announced))
     }
 
-    /// Notes what Redis answered an announcement.
+    /// Notes Redis' answer to an announcement.
     pub(super) fn note(&self, key: QuotaKey, reply: AnnouncementReply, now: Timestamp) {
         if let Some(holding) = self.shards.of(key).get_mut(&key) {
             if let Some(held) = reply.held {
@@ -184,7 +184,7 @@ impl Holdings {
         }
     }
 
-    /// Notes that an announcement is not under way any more.
+    /// Notes that an announcement is no longer under way.
     pub(super) fn announced(&self, key: QuotaKey) {
         let mut shard = self.shards.of(key);
         if let Some(holding) = shard.get_mut(&key) {
@@ -193,10 +193,10 @@ impl Holdings {
         }
     }
 
-    /// Notes that Redis could not be told a client's number. It is found by the next search.
+    /// Notes that Redis could not be told a client's number. The next search finds it.
     pub(super) fn missed(&self, key: QuotaKey, now: Timestamp) {
         let mut shard = self.shards.of(key);
-        // In a full shard, Redis learns of a client that holds nothing any more from its lease.
+        // In a full shard, a client that holds nothing any more is forgotten: for Redis its units end with the lease.
         let is_full = shard.len() > SHARD_MAX;
         if let Some(holding) = shard.get_mut(&key) {
             holding.is_due = false;
@@ -207,8 +207,8 @@ impl Holdings {
         }
     }
 
-    /// Returns whose numbers are to be announced again: those that Redis could not be told, and those that it was told
-    /// a while ago. Returns nothing if that was looked for less than [`SEARCHED_EVERY`] ago.
+    /// Returns the clients whose numbers are to be announced again, because Redis could not be told, or was told a
+    /// while ago. Returns nothing if the last search was less than [`SEARCHED_EVERY`] ago.
     pub(super) fn overdue(&self, now: Timestamp) -> Vec<QuotaKey> {
         if !self.search.take(now, SEARCHED_EVERY) {
             return Vec::new();
@@ -220,13 +220,13 @@ impl Holdings {
         })
     }
 
-    /// Returns whose numbers Redis could not be told.
+    /// Returns the clients whose numbers Redis could not be told.
     pub(super) fn all_missed(&self, now: Timestamp) -> Vec<QuotaKey> {
         self.search(now, |holding| holding.missed_since.is_some())
     }
 
-    /// Returns those of which nothing is under way and that are meant; forgets what ended so long ago that Redis has
-    /// forgotten it, too.
+    /// Returns the clients that `is_meant` selects and of which no announcement is due or under way. Forgets those that
+    /// ended so long ago that Redis has forgotten them, too.
     fn search(&self, now: Timestamp, is_meant: impl Fn(&Holding) -> bool) -> Vec<QuotaKey> {
         let mut found = Vec::new();
         for mut shard in self.shards.all() {
@@ -243,7 +243,8 @@ impl Holdings {
         found
     }
 
-    /// Draws a sequence number; whoever does has the client's shard locked.
+    /// Returns the next sequence number. The caller has locked the client's shard, so it is taken together with the
+    /// number.
     fn next(&self) -> u64 {
         self.sequence.fetch_add(1, Relaxed) + 1
     }
@@ -266,13 +267,15 @@ impl Holding {
         }
     }
 
-    /// Says whether an announcement waits until those that ask are answered; not for so long that its lease ends.
+    /// Says whether an announcement has to wait until requests for units are answered; never so long that the lease
+    /// ends.
     fn is_held_back(&self, now: Timestamp) -> bool {
         self.asking > 0 && self.free < self.asked && now.since(self.renewed_at) < RENEWED_AFTER
     }
 }
 
-/// Wakes those who wait until all of a client's number is announced, if it is, and forgets what nobody needs.
+/// Once no announcement of a client is due or under way, wakes the requests that wait for that, and forgets the client
+/// if it is no longer needed.
 fn forget_unless_needed(shard: &mut QuotaShard<Holding>, key: QuotaKey) {
     let Some(holding) = shard.get_mut(&key) else {
         return;
@@ -288,9 +291,9 @@ fn forget_unless_needed(shard: &mut QuotaShard<Holding>, key: QuotaKey) {
     }
 }
 
-/// How often it is looked for what is to be announced again.
+/// How often numbers that are to be announced again are searched for.
 const SEARCHED_EVERY: Micros = Micros::from_secs(1);
-/// After how long a number is announced again, so every 5 s at the latest.
+/// Age at which a number is announced again; as the search runs once a second, that is every 5 s at the latest.
 const RENEWED_AFTER: Micros = Micros::from_secs(4);
 /// How long Redis counts a number (`lua/in_flight/peek.lua`).
 const LEASE: Micros = Micros::from_secs(15);

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use crate::clock::Micros;
 use crate::limit::{Algorithm, Check, Plan, Quota};
 
-/// A plan with copies of its quotas, which live in the request's snapshot.
+/// A plan with copies of its quotas, because the originals live in the request's snapshot.
 #[derive(Debug)]
 pub(super) struct OwnedPlan(SmallVec<[(Quota, Check<'static>); 2]>);
 
@@ -28,8 +28,8 @@ impl OwnedPlan {
     }
 }
 
-/// A placeholder where the quota does not matter.
+/// A placeholder for a quota that does not matter.
 pub(super) static ANY_QUOTA: Quota = Quota::of(Algorithm::FixedWindow, 1, Micros(1));
 
-/// Units in flight, where their number does not matter.
+/// A placeholder for a quota of units in flight whose limit does not matter.
 pub(super) static ANY_UNITS: Quota = Quota::of(Algorithm::InFlight, 1, Micros(0));

@@ -1,5 +1,5 @@
-//! Checks of a plan that this gateway decides by itself, before anybody is asked about the rest. What was spent for a plan
-//! that the rest refuses is put back.
+//! Checks of a plan that this gateway decides by itself, before Redis is asked about the others. If the others refuse
+//! the plan, what was spent for it is put back.
 
 use smallvec::SmallVec;
 
@@ -11,7 +11,7 @@ use crate::limit::{Adjustment, Charged, Check, CheckResult, Decision, Plan, Verd
 use crate::store::charge::{Charge, ChargeEntry};
 use crate::store::outcome::StoreVerdict;
 
-/// Checks that are paid here; what is not kept is put back.
+/// Checks that are paid here. Payments that are not kept when this is dropped are put back.
 pub(super) struct PaidChecks<'a, 's> {
     decider: &'a Decider,
     plan: &'a [Check<'s>],
@@ -23,7 +23,7 @@ pub(super) struct PaidChecks<'a, 's> {
 pub(super) enum Payment {
     /// Units that were held ahead.
     Leased(SpentUnits),
-    /// Units that this gateway counts.
+    /// Units of a synced quota, which this gateway counts.
     Counted(CountedUnits),
 }
 
@@ -57,7 +57,7 @@ impl<'a, 's> PaidChecks<'a, 's> {
         self.parts.len() == self.plan.len()
     }
 
-    /// Returns what of the plan is not paid.
+    /// Returns the checks that are not paid.
     pub(super) fn rest(&self) -> Plan<'s> {
         let checks = self.plan.iter().enumerate();
         let rest = checks.filter(|(place, _)| !self.is_paid(*place));
@@ -68,7 +68,7 @@ impl<'a, 's> PaidChecks<'a, 's> {
         self.parts.iter().any(|part| part.place == place)
     }
 
-    /// Returns the outcome of the whole plan, of which the rest was decided so.
+    /// Returns the outcome of the whole plan; `rest` is the outcome of the checks that are not paid.
     pub(super) fn join(mut self, rest: StoreVerdict) -> StoreVerdict {
         let (verdict, mut charge, is_degraded) = match rest {
             StoreVerdict::Decided {
@@ -123,7 +123,7 @@ impl<'a, 's> PaidChecks<'a, 's> {
         refusing.map(|(check, _)| check.policy).collect()
     }
 
-    /// Says what a check that is paid is answered: its units go back if the plan is refused.
+    /// Returns the answer of a paid check. If the plan is refused, it is as if the units had been given back.
     fn answer(&self, part: &PaidCheck, admit: bool) -> CheckResult {
         let (decision, charged) = (part.decision(), part.charged());
         let decision = match charged {
@@ -187,7 +187,7 @@ impl PaidCheck {
         }
     }
 
-    /// Returns where it is settled.
+    /// Returns the entry by which the payment is settled; none if nothing was spent.
     fn entry(&self, check: &Check<'_>) -> Option<ChargeEntry> {
         let charged = self.charged()?;
         Some(match self.payment {
@@ -200,7 +200,7 @@ impl PaidCheck {
         matches!(self.payment, Payment::Leased(_))
     }
 
-    /// Says whether it was decided without the other gateways.
+    /// Says whether the check was decided without the other gateways.
     fn is_alone(&self) -> bool {
         matches!(self.payment, Payment::Counted(counted) if counted.is_alone)
     }

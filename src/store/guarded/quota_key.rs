@@ -3,7 +3,7 @@
 use crate::limit::plan::SeriesId;
 use crate::limit::{Check, PartitionId};
 
-/// One quota of one client: of which series, and whose.
+/// Names one quota of one client: its series, and the client's partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct QuotaKey {
     pub(super) series_id: SeriesId,
@@ -11,7 +11,7 @@ pub(super) struct QuotaKey {
 }
 
 impl QuotaKey {
-    /// Returns what a check asks.
+    /// Returns the key of a check's quota.
     pub(super) fn of(check: &Check<'_>) -> Self {
         Self {
             series_id: check.series_id,

@@ -1,4 +1,4 @@
-//! What workers share of quotas of clients: spread over shards, each with a lock of its own.
+//! Values for quotas of clients, which workers share: spread over shards, each with a lock of its own.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -8,7 +8,7 @@ use crossbeam_utils::CachePadded;
 
 use super::quota_key::QuotaKey;
 
-/// A value for each of some quotas of clients.
+/// Values for quotas of clients.
 #[derive(Debug)]
 pub(super) struct QuotaShards<V> {
     shards: Box<[CachePadded<Mutex<QuotaShard<V>>>]>,
@@ -32,7 +32,7 @@ impl<V> QuotaShards<V> {
         self.nth(usize::try_from(shard).expect("there are few"))
     }
 
-    /// Locks a shard by its number, which begins again behind the last one.
+    /// Locks a shard by its number; numbers after the last shard's begin again with the first.
     pub(super) fn nth(&self, number: usize) -> MutexGuard<'_, QuotaShard<V>> {
         let shard = &self.shards[number % SHARDS];
         shard.lock().unwrap_or_else(PoisonError::into_inner)
@@ -53,5 +53,6 @@ pub(super) fn shrink<V>(shard: &mut QuotaShard<V>) {
 
 /// Number of shards.
 pub(super) const SHARDS: usize = 64;
-/// Most quotas of a shard; what is beyond them is left to Redis.
+/// Most quotas in a shard that are leased or followed; Redis decides the others. Units in flight are held for more than
+/// these, too.
 pub(super) const SHARD_MAX: usize = 1_024;

@@ -1,18 +1,18 @@
-//! Remembered refusals: a client that was refused is refused again without asking Redis, until the
-//! answer may be another.
+//! Remembered refusals: a client that was refused is refused again without asking Redis, until the answer may be
+//! different.
 //!
-//! A refusal says when which costs would be admitted with no other traffic ([`known`]), and other traffic
-//! only makes it later: until then the same quota of the same partition must refuse them, whatever else is
-//! in the plan. So each quota that refused is remembered by itself, and a plan that contains one is refused.
-//! The answer says what is remembered, its times counted down.
+//! A refusal says when each cost would be admitted if there were no other traffic ([`known`]), and other traffic only
+//! makes that later. Until then the same quota of the same partition must refuse it, whatever else is in the plan. So
+//! each quota that refused is remembered by itself, and a plan that contains one is refused. The answer is what is
+//! remembered, with its times counted down.
 //!
-//! If units come back early (by a reset or a release), clients must notice. So after `cap` one request
-//! asks Redis again, while the others are still refused: however many ask, Redis has one call for each
-//! refused quota, partition and `cap`.
+//! If units come back early (by a reset or a release), clients must notice. So after `cap` one request asks Redis
+//! again, while the others are still refused: however many requests there are, Redis gets one call for each refused
+//! quota, partition and `cap`.
 //!
-//! Plans with a quota that counts refused requests are not answered from here: Redis must count each.
-//! Nor are quotas remembered whose policy tries a candidate, which may count what they refuse, or units in flight, which
-//! may come back at any time.
+//! Plans with a quota that counts refused requests are not answered from here, because Redis must count each of them. A
+//! quota is not remembered if its policy tries a candidate, which may count what the quota refuses, or if it is of
+//! units in flight, which may come back at any time.
 //!
 //! Refusals are spread over [`SHARDS`] locks. While none is remembered, a look-up is a relaxed load.
 
@@ -39,7 +39,7 @@ use crate::limit::quota::Count;
 use crate::limit::{Check, Decision, PartitionId, Quota, Verdict};
 use crate::store::redis::wire::RefusedState;
 
-/// The refusals of the last moment, shared by all workers.
+/// Recent refusals, shared by all workers.
 #[derive(Debug)]
 pub(super) struct Refusals {
     shards: Box<[CachePadded<Mutex<RefusalShard>>]>,
@@ -57,18 +57,19 @@ pub(super) struct Refusals {
 )]
 #[derive(Debug)]
 pub(crate) enum Recalled {
-    /// Nothing that refuses it.
+    /// Nothing that refuses the plan.
     Nothing,
-    /// It must still be refused.
+    /// The plan must still be refused.
     Refused(Verdict),
-    /// It must still be refused, as far as this node knows, and the caller is to ask whether that is so.
+    /// The plan must still be refused, as far as this node knows, and the caller is to ask Redis whether that still
+    /// holds.
     Due,
 }
 
 #[derive(Debug, Default)]
 struct RefusalShard {
     entries: HashTable<RememberedRefusal>,
-    /// What was asked before units came back says nothing.
+    /// When units came back: a refusal that was asked for before that is not remembered.
     given_back: GivenBack,
 }
 
@@ -82,16 +83,16 @@ struct RememberedRefusal {
     quota: Quota,
     known: KnownRefusal,
     asked: Interval,
-    /// For how long it is repeated without asking.
+    /// How long the refusal is repeated without asking Redis.
     cap: Micros,
-    /// After that, until when it is repeated because a request asks.
+    /// Until when it is still repeated after that, because one request asks Redis.
     asked_until: Timestamp,
     /// When every cost that the quota can hold may fit again.
     over: Timestamp,
 }
 
 impl Refusals {
-    /// Makes an empty memory.
+    /// Makes an empty set of refusals.
     pub(super) fn new() -> Self {
         Self {
             shards: (0..SHARDS).map(|_| CachePadded::default()).collect(),
@@ -101,7 +102,8 @@ impl Refusals {
         }
     }
 
-    /// Says whether a plan must still be refused. If nobody has asked for a while, a caller that can is to ask.
+    /// Says whether a plan must still be refused. If no request has asked Redis for `cap`, the caller is to ask,
+    /// provided that it can.
     pub(super) fn recall(
         &self,
         plan: &[Check<'_>],
@@ -115,7 +117,7 @@ impl Refusals {
         let (mut refused, mut due) = (Recollection::new(), Recollection::new());
         let checks = plan.iter().enumerate();
         for (place, check) in checks.filter(|(_, check)| !tries_candidate(plan, check)) {
-            // What another quota may take is refused only if that must refuse it, too.
+            // What another quota may take is refused only if that quota must refuse it, too.
             if check.mode != CheckMode::Enforce || self.may_spill(plan, place, now) {
                 continue;
             }
@@ -135,8 +137,8 @@ impl Refusals {
         Recalled::Refused(refusal(plan, &refused))
     }
 
-    /// Returns what a check is told that is known to be refused, if nobody has to ask whether that still holds, and when
-    /// it was asked.
+    /// Returns the remembered refusal of a check, and when it was asked for; none if the check may be admitted, or if
+    /// Redis is to be asked again.
     pub(super) fn known(&self, check: &Check<'_>, now: Timestamp) -> Option<(Decision, Interval)> {
         if self.len.load(Relaxed) == 0 {
             return None;
@@ -151,7 +153,7 @@ impl Refusals {
         known
     }
 
-    /// Remembers those quotas of a plan that refused it, for at most `cap` without asking.
+    /// Remembers the quotas of a plan that refused it, each for at most `cap` without asking Redis.
     pub(super) fn remember(
         &self,
         plan: &[Check<'_>],
@@ -180,7 +182,7 @@ impl Refusals {
         }
     }
 
-    /// Forgets what was remembered of quotas that admit now.
+    /// Forgets the refusals of quotas that now admit.
     pub(super) fn forget_admitted(&self, plan: &[Check<'_>], verdict: &Verdict) {
         for (check, answer) in plan.iter().zip(&verdict.answers) {
             if answer.decision.is_some_and(|decision| decision.admit) {
@@ -189,7 +191,7 @@ impl Refusals {
         }
     }
 
-    /// Forgets the refusal of one partition's quota, of which units came back by `now`, and refusals of it
+    /// Forgets the refusals of one partition's quota, to which units came back by `now`, and does not remember those
     /// that are still on their way.
     pub(super) fn given_back(
         &self,
@@ -201,7 +203,7 @@ impl Refusals {
         (shard.given_back).note(self.hash(series_id, partition_id), now);
     }
 
-    /// Forgets what one partition's quotas of a series refused; returns its shard, which stays locked.
+    /// Forgets the refusals of one partition's quotas of a series; returns the shard, which stays locked.
     fn forget(
         &self,
         series_id: SeriesId,
@@ -226,14 +228,14 @@ impl Refusals {
         }
     }
 
-    /// Forgets what is over, a few shards at a time. To be called several times a second.
+    /// Forgets refusals that are over, a few shards at a time. To be called several times a second.
     pub(super) fn sweep(&self, now: Timestamp) {
         if self.len.load(Relaxed) == 0 {
             return;
         }
         let first = self.next_sweep.fetch_add(SHARDS_PER_SWEEP, Relaxed);
         for index in first..first + SHARDS_PER_SWEEP {
-            // What nobody has asked about for as long as it was fresh is of little use.
+            // A refusal that no request has asked about for another `cap` is of little use.
             self.retain_in(index % SHARDS, |entry| {
                 let last = entry.fresh_until().max(entry.asked_until);
                 now < entry.over && now < last + entry.cap
@@ -246,7 +248,7 @@ impl Refusals {
         self.len.load(Relaxed) as u64
     }
 
-    /// Lets the caller ask about refusals that are due, unless somebody does already.
+    /// Lets the caller ask about refusals that are due, unless another request already does; says whether it may.
     fn claim(&self, plan: &[Check<'_>], due: &Recollection, now: Timestamp) -> bool {
         let mut is_first = true;
         for &(place, _) in due {
@@ -258,7 +260,7 @@ impl Refusals {
         is_first
     }
 
-    /// Says whether a quota may take what the check at `place` refuses, as far as this node knows.
+    /// Says whether the next quota may take what the check at `place` refuses, as far as this node knows.
     fn may_spill(&self, plan: &[Check<'_>], place: usize, now: Timestamp) -> bool {
         let spill = plan.get(place + 1);
         let Some(spill) = spill.filter(|spill| spill.mode == CheckMode::Spill) else {
@@ -283,7 +285,7 @@ impl Refusals {
 
     fn insert(&self, check: &Check<'_>, refused: RefusedState, asked: Interval, cap: Micros) {
         let known = KnownRefusal::of(check, refused, asked);
-        // What can never fit is refused again by a quota that is whole.
+        // A cost above the capacity is refused even by a quota that is whole.
         let over = if check.cost > check.quota.capacity() {
             Timestamp(u64::MAX)
         } else {
@@ -346,7 +348,7 @@ impl RememberedRefusal {
         (self.series_id, self.partition_id) == (series_id, partition_id)
     }
 
-    /// Says whether it is of a check's partition and quota: tiers of one series are told apart.
+    /// Says whether the refusal is of a check's partition and quota; tiers of one series differ in their quota.
     fn is_of_quota(&self, check: &Check<'_>) -> bool {
         self.is_of(check.series_id, check.partition_id) && self.quota == *check.quota
     }
@@ -361,7 +363,7 @@ impl RememberedRefusal {
         self.asked.sent + self.cap
     }
 
-    /// Says whether it is repeated without asking.
+    /// Says whether the refusal is repeated without asking Redis.
     fn is_repeated(&self, now: Timestamp) -> bool {
         now < self.fresh_until().max(self.asked_until)
     }
@@ -384,8 +386,8 @@ fn lock(shard: &Mutex<RefusalShard>) -> MutexGuard<'_, RefusalShard> {
 const SHARDS: usize = 64;
 /// Shards that one sweep passes over; all are swept within 0.8 s.
 const SHARDS_PER_SWEEP: usize = 8;
-/// Most refusals that are remembered, in 32 MB with their tables, and 32 MB more if all of them are of sliding
-/// windows with many buckets in use; further ones are not.
+/// Most refusals that are remembered; further ones are not. They take 32 MB with their tables, and 32 MB more if all of
+/// them are of sliding windows with many buckets in use.
 const ENTRIES_MAX: usize = 1 << 16;
 #[cfg(test)]
 mod tests;

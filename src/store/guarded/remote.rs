@@ -1,8 +1,8 @@
-//! Redis within a deadline and behind breakers: what a worker asks there, and what happens if Redis
-//! does not answer.
+//! Calls to Redis, with a deadline and behind breakers: what a worker asks there, and what happens if Redis does not
+//! answer.
 //!
-//! If the worker stands still, it notices a deadline late. An answer that has arrived by then is
-//! taken: the server must not be blamed for what the worker did.
+//! A worker that has stalled notices a deadline late. An answer that has arrived by then is accepted: the server must
+//! not be blamed for the worker's delay.
 
 mod commands;
 mod peeks;
@@ -30,7 +30,7 @@ use crate::metrics::BreakerState;
 use crate::store::redis::wire::{AnnouncementReply, AskingGateway, Settlement};
 use crate::store::redis::{CallError, Caller, GivenUp, LateReader, RedisSession};
 
-/// A worker's way to Redis, guarded; lives on the worker's thread.
+/// A worker's guarded connections to Redis; lives on the worker's thread.
 #[derive(Debug)]
 pub(super) struct Remote {
     store: Arc<GuardedStore>,
@@ -39,7 +39,7 @@ pub(super) struct Remote {
     servers: RefCell<Vec<(Rc<str>, Rc<HeldServer>)>>,
     deadlines: Deadlines,
     metrics: Arc<CachePadded<CallMetrics>>,
-    /// The change of the settings that was applied last.
+    /// The number of the settings' last change that was applied.
     applied: Cell<u64>,
 }
 
@@ -73,17 +73,17 @@ impl Remote {
         &self.metrics
     }
 
-    /// Says whether two partitions are in different slots, so that no one step decides both.
+    /// Says whether two partitions are in different slots, so that no single step can decide both.
     pub(super) fn is_cross_slot(&self, one: PartitionId, other: PartitionId) -> bool {
         self.redis.is_cross_slot(one, other)
     }
 
-    /// Says whether there is a connection to ask by.
+    /// Says whether there is a server to ask: a connection to it, or a Cluster with known primaries.
     pub(super) fn is_connected(&self) -> bool {
         self.redis.is_known()
     }
 
-    /// Returns how long the server that has a check's partition takes to answer at least.
+    /// Returns the shortest time that the server that has a check's partition takes to answer.
     pub(super) fn round_trip(&self, check: &Check<'_>) -> Duration {
         let server = self.redis.server(check.partition_id);
         self.server(server).distance.round_trip()
@@ -94,15 +94,15 @@ impl Remote {
         self.store.settings().timeout
     }
 
-    /// Returns how long a request may wait before it is sent, to be answered in time after so many round trips: at most
-    /// half of what its decision may take.
+    /// Returns how long a request may wait before it is sent: so that it is answered in time after `round_trips`, with
+    /// one more in reserve, and at most half of the timeout.
     pub(super) fn time_to_spare(&self, check: &Check<'_>, round_trips: u32) -> Duration {
         let needed = self.round_trip(check) * (round_trips + 1);
         let timeout = self.timeout();
         timeout.saturating_sub(needed).min(timeout / 2)
     }
 
-    /// Says whether Redis would not be asked about a partition now.
+    /// Says whether Redis is not asked about a partition now, because its server's breaker is open.
     pub(super) fn is_barred(&self, partition_id: PartitionId) -> bool {
         let server = self.redis.server(partition_id);
         self.server(server).breaker.state() == BreakerState::Open
@@ -114,11 +114,11 @@ impl Remote {
         self.server(server).evicts_all()
     }
 
-    /// Lets Redis decide a plan that one step can decide, with what it asks for in flight, within `timeout`. If it refuses,
-    /// that is remembered.
+    /// Lets Redis decide, within `timeout`, a plan that one step can decide, with the units in flight that it asks for.
+    /// A refusal is remembered.
     ///
-    /// The verdict is new, and is where it stays: it is large. `late_reader` returns who reads the reply
-    /// if this is given up.
+    /// `verdict` must be new, and is filled in where it is, because it is large. `late_reader` returns a reader for the
+    /// reply if the caller gives up.
     pub(super) async fn decide(
         &self,
         (plan, asking): (&[Check<'_>], Option<&AskingGateway>),
@@ -138,7 +138,7 @@ impl Remote {
         Ok(())
     }
 
-    /// As [`decide`](Self::decide); a refusal is not remembered.
+    /// Like [`decide`](Self::decide), but a refusal is not remembered.
     pub(super) async fn charge(
         &self,
         (plan, asking): (&[Check<'_>], Option<&AskingGateway>),
@@ -158,7 +158,7 @@ impl Remote {
         Ok(verdict)
     }
 
-    /// Settles what one step can settle, as soon as a decision is made.
+    /// Settles, within the timeout of a decision, what one step can settle; returns the entries that failed.
     pub(super) async fn settle(
         &self,
         settlements: &[Settlement<'_>],
@@ -177,7 +177,8 @@ impl Remote {
         (self.settle_by(settlements, timeout, &caller, settling)).await
     }
 
-    /// As [`settle`](Self::settle), within `timeout`; returns of each entry when it was settled and the state after it.
+    /// Like [`settle`](Self::settle), but within `timeout`; returns for each entry when it was settled, and the state
+    /// after it.
     pub(super) async fn settle_and_read(
         &self,
         settlements: &[Settlement<'_>],
@@ -214,7 +215,7 @@ impl Remote {
             .await
     }
 
-    /// Does what is needed a few times a second, and not for each request.
+    /// Does the periodic work of the connections. To be called several times a second.
     pub(super) fn tick(self: &Rc<Self>) {
         let changes = self.store.changes();
         if self.applied.replace(changes) != changes {
@@ -233,7 +234,7 @@ impl Remote {
         }
     }
 
-    /// Announces this node, and notes how many there are.
+    /// Announces this node, and notes how many nodes there are.
     async fn announce(self: Rc<Self>) {
         let fleet = &self.store.fleet;
         let server = self.server(self.redis.nodes_server());
@@ -271,7 +272,7 @@ impl Remote {
         answer
     }
 
-    /// Notes that the answer to what was sent at `sent` has come, too late.
+    /// Notes how long an answer took that came too late; its plan was sent at `sent`.
     pub(super) fn note_late(&self, plan: &[Check<'_>], sent: Timestamp) {
         if let Some(first) = plan.first() {
             let server = self.server(self.redis.server(first.partition_id));
@@ -297,8 +298,8 @@ impl Remote {
 
     /// Makes a call if its server may be asked, and waits for it no longer than `timeout`.
     ///
-    /// The server's observer hears of failures from the connection. Only of a probe does the breaker
-    /// hear from here.
+    /// The breaker learns of failures from the connection, through the server's observer. From here it learns only the
+    /// result of a probe.
     async fn guard<T>(
         &self,
         server: &Server,
@@ -340,7 +341,7 @@ impl Remote {
     }
 }
 
-/// Returns what an error means to whoever asked.
+/// Returns what an error means to the caller.
 fn unanswered(error: &CallError) -> Unanswered {
     match error {
         CallError::Unsent | CallError::Overloaded => Unanswered::Unsent,
@@ -383,5 +384,5 @@ async fn within<F: Future>(
 
 /// Least time between two log lines about the same failure of a server.
 pub(super) const LOG_EVERY: Micros = Micros::from_secs(60);
-/// Turns of the runtime that an answer takes from the socket to whoever waits for it.
+/// Turns of the runtime that an answer takes from the socket to the task that waits for it.
 const LAST_TURNS: u32 = 4;

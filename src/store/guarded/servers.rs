@@ -30,18 +30,18 @@ pub(super) struct Servers {
 pub(super) struct Server {
     pub(super) breaker: CircuitBreaker,
     clock: Clock,
-    /// How many workers have a connection.
+    /// Connections of workers to the server.
     connections: AtomicU32,
-    /// When it had no memory last, in microseconds since 1970; 0 if that is over.
+    /// When the server last lacked memory for a key, in microseconds since 1970; 0 if that is over.
     full_at_us: AtomicU64,
     pub(super) distance: Distance,
-    /// Whether it may evict balances, or any other key.
+    /// Whether the server may evict any key, so balances, too.
     evicts_all: AtomicBool,
-    /// Whether it is known to write changes to no file.
+    /// Whether the server is known not to append its changes to a file.
     is_forgetful: AtomicBool,
 }
 
-/// What one worker's sessions tell of the servers.
+/// Makes the observers of the servers that one worker asks.
 #[derive(Clone, Debug)]
 pub(super) struct WorkerServers {
     servers: Arc<Servers>,
@@ -49,7 +49,7 @@ pub(super) struct WorkerServers {
     metrics: Arc<CachePadded<CallMetrics>>,
 }
 
-/// What one worker's connection tells of its server.
+/// Notes what happens on one worker's connection to a server.
 #[derive(Debug)]
 struct WorkerServer {
     server: Arc<Server>,
@@ -66,7 +66,7 @@ impl Servers {
         }
     }
 
-    /// Returns a server, which is known as long as somebody holds it.
+    /// Returns a server, which stays known as long as it is in use.
     pub(super) fn server(&self, name: &str) -> Arc<Server> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(server) = known.get(name).and_then(Weak::upgrade) {
@@ -88,13 +88,13 @@ impl Servers {
         server
     }
 
-    /// Returns the servers that somebody holds.
+    /// Returns the servers that are in use.
     pub(super) fn all(&self) -> Vec<Arc<Server>> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.values().filter_map(Weak::upgrade).collect()
     }
 
-    /// Judges by other settings from now on.
+    /// Applies other breaker settings from now on.
     pub(super) fn set(&self, settings: BreakerSettings) {
         self.settings.store(Arc::new(settings));
         for server in self.all() {
@@ -107,7 +107,8 @@ impl Servers {
         self.settings.load().cooldown.into()
     }
 
-    /// Lets time pass; a decision may take `timeout`. To be called several times a second.
+    /// Does the periodic work of all servers; `timeout` is how long a decision may take. To be called several times a
+    /// second.
     pub(super) fn sweep(&self, timeout: Duration) {
         for server in self.all() {
             server.breaker.sweep();
@@ -119,17 +120,17 @@ impl Servers {
 }
 
 impl Server {
-    /// Whether it may evict balances, as far as the last connection found.
+    /// Says whether the server may evict balances, as far as the last connection found.
     pub(super) fn evicts_all(&self) -> bool {
         self.evicts_all.load(Relaxed)
     }
 
-    /// Whether a crash of it forgets what was written last.
+    /// Says whether the server is known to lose its latest writes in a crash.
     pub(super) fn is_forgetful(&self) -> bool {
         self.is_forgetful.load(Relaxed)
     }
 
-    /// Counts the connections that stand.
+    /// Returns the number of open connections.
     pub(super) fn connections(&self) -> u64 {
         self.connections.load(Relaxed).into()
     }
@@ -143,7 +144,7 @@ impl Server {
                     .store(keeping.appends == Some(false), Relaxed);
             }
             ServerEvent::Disconnected => drop(self.connections.fetch_sub(1, Relaxed)),
-            // A worker that finds no connection takes Redis from no other.
+            // A worker that cannot connect must not take Redis from those that are connected.
             ServerEvent::ConnectFailed(_) if self.connections.load(Relaxed) > 0 => {}
             ServerEvent::ConnectFailed(error) | ServerEvent::Failed(error) => {
                 self.breaker.failed(error);
@@ -208,7 +209,7 @@ impl Observer for WorkerServer {
     }
 }
 
-/// A server has room again if it did not lack any for this long.
+/// How long a server must not have lacked memory before it counts as having room again.
 const FULL_FOR: Micros = Micros::from_secs(10);
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! The short way of most plans: one check, whose partition has state already.
+//! The fast path of most plans: one check, whose partition has state already.
 //!
-//! It needs no list of shards and of places, which [`LockedShards`](super::locked_shards::LockedShards) keeps
-//! for the others.
+//! It needs no lists of shards and places, which [`LockedShards`](super::locked_shards::LockedShards) keeps for other
+//! plans.
 
 use super::memory_budget::MemoryBudget;
 use super::partitions::{Partitions, Spot};
@@ -12,7 +12,7 @@ use crate::clock::Timestamp;
 use crate::limit::plan::{self, Ledger, Peek, Step};
 use crate::limit::{Check, CheckResult, State, Verdict};
 
-/// Decides a plan of one check if its partition has state; says whether it has.
+/// Decides a plan of one check if its partition has state; returns whether it has.
 pub(super) fn decide_known(all: &Shards, check: &Check<'_>, verdict: &mut Verdict) -> bool {
     let mut shard = all.lock(shard_of(check.partition_id));
     let now = all.clock.now();
@@ -49,7 +49,7 @@ fn decide_in<S: State + Clone>(
     true
 }
 
-/// The partition's state, in a locked shard: nothing moves it.
+/// A partition's state in a locked shard, where nothing moves it.
 struct KnownState<'k, S> {
     partitions: &'k mut Partitions<S>,
     spot: Spot,

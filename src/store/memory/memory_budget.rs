@@ -23,7 +23,7 @@ impl MemoryBudget {
         }
     }
 
-    /// Changes the bound. What is held beyond a smaller one stays until it is idle.
+    /// Changes the bound. Memory that is held beyond a smaller bound stays until it is idle.
     pub(super) fn set_bytes_max(&self, bytes_max: u64) {
         self.bytes_max.store(bytes_max, Relaxed);
     }
@@ -56,7 +56,7 @@ impl MemoryBudget {
         self.try_take_within(self.bytes_max.load(Relaxed), more)
     }
 
-    /// Returns what newcomers may fill. The rest is kept for the logs and windows of known clients.
+    /// Returns the bytes that newcomers may fill. The rest is kept for the logs and windows of known clients.
     fn newcomers_max(&self) -> u64 {
         let bytes_max = self.bytes_max.load(Relaxed);
         bytes_max - bytes_max / KNOWN_SHARE

@@ -8,7 +8,7 @@ use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::{Peek, Step};
 use crate::limit::{Check, CheckResult, Decision, PartitionId, Quota, State};
 
-/// The states of one series' partitions in one shard. What each request reads comes first.
+/// The states of one series' partitions in one shard. The fields that each request reads come first.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Partitions<S> {
@@ -26,7 +26,7 @@ pub(super) struct Partitions<S> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spot {
     pub(super) partition_id: PartitionId,
-    /// The bucket in which it was found. A sweep or a growth moves entries: [`Partitions::refind`] follows.
+    /// The bucket in which it was found. A sweep or a growth moves entries: [`Partitions::refind`] finds them again.
     pub(super) bucket: Option<HashBucket>,
 }
 
@@ -39,14 +39,14 @@ pub(super) enum Purpose {
     Peek,
 }
 
-/// What a charge means for the memory of a state.
+/// How a charge gets the memory that a state needs for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Growth {
-    /// It needs none, or the budget is told afterwards.
+    /// It needs no memory, or the budget is told afterwards.
     None,
-    /// What it needs has been taken from the budget.
+    /// The memory that it needs has been taken from the budget.
     Taken,
-    /// There is none: the state gets coarser.
+    /// There is no memory left: the state gets coarser.
     Barred,
 }
 
@@ -116,7 +116,7 @@ impl<S: State + Clone> Partitions<S> {
         is_taken
     }
 
-    /// `spot` is where the partition is now.
+    /// Peeks at a partition; `spot` is where it is now.
     pub(super) fn peek(
         &mut self,
         spot: Spot,
@@ -136,7 +136,7 @@ impl<S: State + Clone> Partitions<S> {
         }
     }
 
-    /// Takes or leaves the cost; a partition whose quota stays whole is not inserted. `spot` is where it is now.
+    /// Charges the cost or leaves it; a partition whose quota stays whole is not inserted. `spot` is where it is now.
     pub(super) fn commit(
         &mut self,
         spot: Spot,
@@ -177,7 +177,7 @@ impl<S: State + Clone> Partitions<S> {
         answer
     }
 
-    /// Returns what a request of the check's cost would be answered; changes nothing.
+    /// Returns the answer that a request of the check's cost would get; changes nothing.
     pub(super) fn preview(&self, spot: Spot, check: &Check<'_>, now: Timestamp) -> Decision {
         let found = spot.bucket.and_then(|bucket| self.entries.get(bucket));
         let mut state = found.map_or_else(S::default, |(_, state)| state.clone());
@@ -195,8 +195,8 @@ impl<S: State + Clone> Partitions<S> {
         }
     }
 
-    /// Gives something back to a partition. If that is gone, its quota was whole already, and is so still; only a
-    /// balance becomes more than it was at first, for which there is always room.
+    /// Gives units back to a partition. If the partition is gone, its quota is whole already and stays so; only a
+    /// balance then rises above its initial one, for which there is always room.
     pub(super) fn give_back(
         &mut self,
         partition_id: PartitionId,
@@ -246,7 +246,7 @@ impl<S: State + Clone> Partitions<S> {
         }
     }
 
-    /// Converts every state, in a new table.
+    /// Converts every state to another type, in a new table.
     pub(super) fn convert<T: State + Clone>(
         self,
         convert: impl Fn(S) -> T,
@@ -268,9 +268,9 @@ impl<S: State + Clone> Partitions<S> {
         self.entries.iter().cloned().collect()
     }
 
-    /// Takes over a partition's state instead of its own, whether or not there is room: the old process had it.
+    /// Replaces a partition's state with the passed one, even if there is no room: the old process had it.
     pub(super) fn adopt(&mut self, partition_id: PartitionId, state: S, budget: &MemoryBudget) {
-        // No sooner than it must: a store that was full had no memory to split either.
+        // It splits no sooner than it must: a store that was full had no memory to split either.
         if self.entries.growth_bytes(partition_id).is_some() {
             self.split_if_due(budget);
         }

@@ -1,10 +1,9 @@
 //! A hash table that grows in small steps: it is divided into segments, of which one is split at a time
 //! (linear hashing, Litwin 1980).
 //!
-//! A hash table that doubles moves all its entries at once, and requests wait for it. Here each segment
-//! is a table that doubles, and there is one more whenever they have [`SEGMENT_LEN`] entries each. The new
-//! one takes half the entries of one before it, the next in turn, so no step moves more than about two
-//! segments' entries.
+//! A hash table that doubles moves all its entries at once, and requests wait for it. Here each segment is a table that
+//! doubles, and one more is added whenever there are [`SEGMENT_LEN`] entries per segment. The new one takes half the
+//! entries of an earlier one, the next in turn, so no step moves more than about two segments' entries.
 //!
 //! A partition id is a digest under a key that nobody outside knows, so its bits are as good as any
 //! hash's and nobody can choose them. It is not hashed again: its low half picks the bucket, the lowest
@@ -20,7 +19,7 @@ use crate::limit::PartitionId;
 /// A hash table from partition id to state.
 #[derive(Debug)]
 pub(super) struct Segments<S> {
-    /// At least one. A table that is small has no other, and is found without another look-up.
+    /// The segments, at least one. A small table has only one, which is kept in place and needs no further look-up.
     all: SmallVec<[Segment<S>; 1]>,
     len: usize,
     /// Bytes of all segments' tables.
@@ -49,7 +48,7 @@ impl<S> Segments<S> {
         self.len
     }
 
-    /// Returns the bytes that it holds outside of this struct.
+    /// Returns the bytes that the table holds outside of this struct.
     pub(super) fn allocated_bytes(&self) -> usize {
         let list_bytes = if self.all.spilled() {
             self.all.capacity() * size_of::<Segment<S>>()
@@ -67,8 +66,8 @@ impl<S> Segments<S> {
             segment: index,
             bucket,
         };
-        // Most entries are in the bucket that they would have in an empty table. To read it at once, and
-        // not only when its control byte has come, is one wait for memory instead of two.
+        // Most entries are in the bucket that they would have in an empty table. Reading it at once, and
+        // not only after its control byte, costs one wait for memory instead of two.
         let first = bits(partition_id.low()) & (segment.num_buckets() - 1);
         if segment
             .get_bucket(first)
@@ -91,7 +90,7 @@ impl<S> Segments<S> {
         (self.all.get_mut(bucket.segment)?).get_bucket_mut(bucket.bucket)
     }
 
-    /// Returns how many bytes are needed at once for room for one more partition; none if there is room.
+    /// Returns the bytes that must be allocated for one more partition; none if there is room for it already.
     pub(super) fn growth_bytes(&self, partition_id: PartitionId) -> Option<usize> {
         let segment = &self.all[self.index_of(partition_id)];
         let is_full = segment.len() == segment.capacity();
@@ -104,7 +103,7 @@ impl<S> Segments<S> {
         self.change(partition_id, |segment| segment.reserve(1, hash_of));
     }
 
-    /// Returns how many bytes the split needs while both halves exist beside the old table; none if no
+    /// Returns the bytes that a split needs while both halves exist beside the old table; none if no
     /// split is due.
     pub(super) fn split_bytes(&self) -> Option<usize> {
         let is_due = self.len >= self.all.len() * SEGMENT_LEN;
@@ -155,12 +154,12 @@ impl<S> Segments<S> {
         in_turns(self.all.iter().map(HashTable::iter))
     }
 
-    /// Does the same, and gives the entries away.
+    /// Like [`iter`](Self::iter), but consumes the table and yields the entries by value.
     pub(super) fn into_entries(self) -> impl Iterator<Item = (PartitionId, S)> {
         in_turns(self.all.into_iter().map(HashTable::into_iter))
     }
 
-    /// Keeps the partitions for which `stays` says so, and shrinks segments that are mostly empty.
+    /// Keeps the partitions for which `stays` returns true, and shrinks segments that are mostly empty.
     ///
     /// A segment shrinks when it is less than a quarter full, and then is about half full, so that one
     /// whose size hovers is not rebuilt again and again.
@@ -183,7 +182,7 @@ impl<S> Segments<S> {
         self.tables_bytes = tables.sum();
     }
 
-    /// Changes a partition's segment, and notes what it takes afterwards.
+    /// Changes a partition's segment, and notes how many bytes it takes afterwards.
     fn change(&mut self, partition_id: PartitionId, change: impl FnOnce(&mut Segment<S>)) {
         let index = self.index_of(partition_id);
         let segment = &mut self.all[index];
@@ -192,8 +191,8 @@ impl<S> Segments<S> {
         self.tables_bytes = self.tables_bytes + segment.allocation_size() - before;
     }
 
-    /// Returns which segment has a partition: its lowest bits say it, one bit less where the segment that
-    /// they name has not been split off yet.
+    /// Returns the index of the segment that has a partition: the lowest bits of its high half, or one
+    /// bit fewer if the segment that they name has not been split off yet.
     #[inline]
     fn index_of(&self, partition_id: PartitionId) -> usize {
         let count = self.all.len();
@@ -209,8 +208,8 @@ impl<S> Segments<S> {
 
 /// Yields one entry of each segment in turn.
 ///
-/// A table that they are inserted into has fewer segments at first, and splits them one after the other. All entries
-/// of one segment at once would make one of its segments far larger than the others.
+/// A table that the entries are inserted into has fewer segments at first, and splits them one after the other. If all
+/// entries of one segment came at once, one of its segments would become far larger than the others.
 fn in_turns<I: Iterator>(segments: impl Iterator<Item = I>) -> impl Iterator<Item = I::Item> {
     let mut segments: VecDeque<I> = segments.collect();
     std::iter::from_fn(move || {
@@ -249,9 +248,9 @@ fn table_bytes<S>(buckets: usize) -> usize {
     entries_bytes.next_multiple_of(GROUP_BYTES) + buckets + GROUP_BYTES
 }
 
-/// Entries per segment at which there is one more. Between two splits of a segment it has once to twice
-/// as many: the halves of twice as many fit a table of 2048 buckets, which has room for 1792, in whatever
-/// way the bits fall.
+/// Entries per segment at which one more segment is added. Between two splits a segment has one to two
+/// times this many: the halves of two times this many fit a table of 2048 buckets, which has room for
+/// 1792, however the bits fall.
 const SEGMENT_LEN: usize = 1_700;
 
 #[cfg(test)]

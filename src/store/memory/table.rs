@@ -22,7 +22,7 @@ pub(super) enum SeriesTable {
     SlidingLog(Partitions<SlidingLog>),
     /// For both gcra and leaky-bucket.
     Gcra(Partitions<Gcra>),
-    /// For these if no charge comes back.
+    /// For gcra and leaky-bucket, too, if no charge comes back.
     CompactGcra(Partitions<CompactGcra>),
     Credits(Partitions<Credits>),
     Penalty(Partitions<Penalty>),
@@ -30,7 +30,7 @@ pub(super) enum SeriesTable {
 }
 
 impl SeriesTable {
-    /// Makes an empty table; it takes no memory before a partition joins.
+    /// Makes an empty table, which takes no memory until a partition is inserted.
     pub(super) fn new(quota: &Quota) -> Self {
         match quota.algorithm {
             Algorithm::FixedWindow => Self::FixedWindow(Partitions::new(*quota)),
@@ -49,9 +49,8 @@ impl SeriesTable {
         }
     }
 
-    /// Before a charge under `quota`: gives each state what a release has to know, if it lacks that, because a
-    /// reload may have changed what becomes of a policy's charges. Of those made before `now` nothing comes
-    /// back.
+    /// Gives each state what a release needs to know, if it lacks that. To be called before a charge under `quota`,
+    /// because a reload may have let the policy's charges come back. Charges made before `now` give nothing back.
     #[inline]
     pub(super) fn prepare_for_release(
         &mut self,

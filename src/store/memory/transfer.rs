@@ -1,6 +1,6 @@
 //! Counters as one process passes them to the next one on the same machine.
 //!
-//! What is passed is the states as they are, so both processes must have the same [`VERSION`].
+//! The states are passed as they are, so both processes must have the same [`VERSION`].
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ use crate::limit::{PartitionId, Quota, State};
 use crate::store::directives::DirectiveSet;
 use crate::store::series::Series;
 
-/// Some partitions' states of one series.
+/// States of some partitions of one series.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SeriesStates {
     /// The series.
@@ -47,14 +47,14 @@ impl MemoryStore {
         self.shards.len()
     }
 
-    /// Returns the counters of one part, each series by itself.
+    /// Returns the counters of one part, grouped by series.
     pub fn part(&self, index: usize) -> Vec<SeriesStates> {
         let shard = self.shards.lock(index);
         let tables = shard.tables();
         let copied = tables.filter_map(|(series_id, table)| Some((series_id, States::of(table)?)));
         let copied: Vec<_> = copied.collect();
         drop(shard);
-        // After the tables: a reload may have added some.
+        // Read after the tables, because a reload may have added series.
         let series = self.series();
         let with_series = copied.into_iter().map(|(series_id, states)| SeriesStates {
             series: series[series_id.0 as usize].clone(),
@@ -63,10 +63,10 @@ impl MemoryStore {
         with_series.collect()
     }
 
-    /// Takes over counters of a series that is counted by `quota`; returns of how many partitions.
+    /// Takes over counters of a series that is counted by `quota`; returns the number of partitions.
     ///
-    /// All of them, whatever the bound: the old process held them within its own. What is beyond a smaller one stays
-    /// until it is idle, as after a reload.
+    /// It takes all of them, regardless of the bound: the old process held them within its own. What exceeds a smaller
+    /// bound stays until it is idle, as after a reload.
     pub fn adopt(&self, series_id: SeriesId, quota: &Quota, passed: SeriesStates) -> usize {
         match passed.states {
             States::FixedWindow(states) => self.adopt_all(series_id, quota, states),
@@ -93,13 +93,13 @@ impl MemoryStore {
         }
     }
 
-    /// Returns what operators ordered, as far as it is kept here.
+    /// Returns the operators' directives that are kept in this process.
     pub fn directives(&self) -> DirectiveSet {
         let newest = self.directives.changed_since(u64::MAX);
         newest.unwrap_or_default()
     }
 
-    /// Keeps what operators ordered of the old process.
+    /// Takes over the directives that operators gave the old process.
     pub fn adopt_directives(&self, set: DirectiveSet) {
         self.directives.adopt(set);
     }
@@ -123,7 +123,7 @@ impl MemoryStore {
 }
 
 impl States {
-    /// Copies a table; not that of units in flight, which come back to the process that answers the requests.
+    /// Copies a table; returns none for units in flight, which come back to the process that answers the requests.
     fn of(table: &SeriesTable) -> Option<Self> {
         Some(match table {
             SeriesTable::FixedWindow(partitions) => Self::FixedWindow(partitions.copied()),
@@ -139,9 +139,9 @@ impl States {
     }
 }
 
-/// A state of which a table's partitions are found.
+/// A state whose partitions can be found in a table.
 trait Adoptable: State + Clone {
-    /// Returns the partitions of a table; none if it has another algorithm's.
+    /// Returns the partitions of a table; none if it is of another algorithm.
     fn partitions(table: &mut SeriesTable) -> Option<&mut Partitions<Self>>;
 }
 
@@ -168,7 +168,7 @@ adoptable!(
     Penalty
 );
 
-/// The layout of the states: two processes that have different ones pass each other nothing.
+/// Version of the states' layout: two processes with different ones pass each other nothing.
 pub const VERSION: u32 = 1;
 
 #[cfg(test)]
@@ -237,7 +237,7 @@ mod tests {
         assert!(usage.bytes <= MEMORY, "{usage:?} instead of {held:?}");
     }
 
-    /// They come back to the process that answers the requests, and would stay held in another one for good.
+    /// Units in flight come back to the process that answers the requests, and would stay held in another one for good.
     #[test]
     fn units_in_flight_are_not_passed_on() {
         let quota = quota(Algorithm::InFlight, true);
@@ -257,8 +257,8 @@ mod tests {
         assert_eq!(parts.next(), None);
     }
 
-    /// What is passed between versions of the gateway is these bytes: whoever changes them changes [`VERSION`]. What
-    /// no earlier version can ask for may be added at the ends.
+    /// These bytes are passed between versions of the gateway: whoever changes them must change [`VERSION`]. Algorithms
+    /// and options that no earlier version has may be added at the ends.
     #[test]
     fn each_version_has_its_own_layout() {
         let layout = |quotas: &[Quota]| {

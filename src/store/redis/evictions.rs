@@ -1,14 +1,14 @@
-//! What the log has said of servers that may evict keys, and so forget what clients spent.
+//! Logs once per process which servers may evict or lose keys, and so forget what clients spent.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
-/// The eviction policies that were logged, so that the workers of a process do not repeat each other.
+/// What was logged about servers, so that the workers of a process do not repeat each other.
 #[derive(Debug, Default)]
 pub(super) struct Evictions {
-    /// The policy of each server of which the log said last that it may evict keys.
+    /// The eviction policy of each server about which the log said last that it may evict keys.
     logged: Mutex<HashMap<Box<str>, String>>,
-    /// The servers of which the log said that a crash forgets balances.
+    /// The servers about which the log said that a crash forgets balances.
     forgetful: Mutex<HashSet<Box<str>>>,
 }
 
@@ -24,7 +24,7 @@ impl Evictions {
         }
     }
 
-    /// Logs a server's eviction policy if it is another than the log says.
+    /// Logs a server's eviction policy if it differs from the one that was logged last.
     pub(super) fn note(&self, server: &str, policy: &str) {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         if policy == KEEPS_KEYS {
@@ -58,5 +58,6 @@ impl Evictions {
 
 /// The policy of a server that evicts no keys.
 const KEEPS_KEYS: &str = "noeviction";
-/// Most servers that are remembered, as many as a Cluster has at most; with more, lines may be repeated.
+/// Most servers that are remembered, as many as a Cluster has at most. With more, eviction policies may be logged
+/// again, and forgotten balances are not logged.
 const SERVERS_MAX: usize = 1_000;

@@ -1,4 +1,4 @@
-//! What a server says, made fit for a log.
+//! Makes what a server says fit for a log.
 
 /// Renders what a server said as one line of bounded length.
 pub(super) fn one_line(said: &str) -> String {
@@ -6,5 +6,5 @@ pub(super) fn one_line(said: &str) -> String {
     said.chars().take(SAID_CHARS_MAX).map(printed).collect()
 }
 
-/// Most characters kept of what a server says about an error.
+/// Most characters kept of what a server said.
 const SAID_CHARS_MAX: usize = 200;

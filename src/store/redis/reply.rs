@@ -42,7 +42,7 @@ pub(super) fn text(value: &Value) -> Option<&str> {
     }
 }
 
-/// Begins to read what the decide script replied.
+/// Begins to read a reply of the decide script.
 pub(super) fn replies(value: Value) -> Result<Replies, CallError> {
     match value {
         Value::BulkString(bytes) => Replies::read(bytes).map_err(|_| CallError::BadReply),

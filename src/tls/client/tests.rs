@@ -1,4 +1,4 @@
-//! What TLS is made of, and whom it then believes.
+//! Which material makes TLS to servers, and which servers are then trusted.
 
 use std::sync::Arc;
 
@@ -136,7 +136,7 @@ fn only_the_named_server_of_a_trusted_authority_is_spoken_to() {
     }
 }
 
-/// A certificate that is named itself is accepted as it is, be it an authority or not.
+/// A server's certificate that is named itself is accepted, whether it is an authority or not.
 #[test]
 fn a_pinned_certificate_is_accepted_while_its_names_and_dates_hold() {
     let pinned = |ca| made(ca, None).expect("good material");

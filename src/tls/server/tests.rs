@@ -1,4 +1,4 @@
-//! Whom a listener lets in, as whom it answers, and what its clients resume.
+//! Which clients a listener lets in, which certificate it shows, and which sessions are resumed.
 
 mod handshake;
 
@@ -101,7 +101,7 @@ fn certificates_are_called_by_their_first_name_or_subject() {
     assert_eq!(known, expected);
 }
 
-/// Takes what a client kept of one listener to another.
+/// Whether the second listener resumes a session that the client has with the first.
 fn resumes(first: &ServerTls, then: &ServerTls, client: rustls::ClientConfig) -> bool {
     let client = Arc::new(client);
     let begun = shake(first, &client, "example.com").expect("they agree");

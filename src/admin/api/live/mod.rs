@@ -1,7 +1,7 @@
-//! `/api/live`: what the dashboard shows first: how many requests come, who is refused, and how all else fares.
+//! `/api/live`: what the dashboard shows first: how many requests come, which are refused, and the state of the rest.
 //!
-//! Counters are read every [`STEP`] whether anybody watches or not, so that who begins to watch sees the last minutes.
-//! A step is rendered once, for all that watch, and only if there are any.
+//! Counters are read every [`STEP`] even if nobody watches, so that a new watcher sees the last minutes. A step is
+//! rendered once for all watchers, and only if there are any.
 
 mod step;
 mod words;
@@ -19,7 +19,7 @@ use crate::admin::request::AdminRequest;
 use crate::admin::sse;
 use crate::admin::state::AdminState;
 
-/// Answers with the last minutes and how things stand; if a stream is accepted, with the minutes and then each step.
+/// Answers with the last minutes and the latest step; if a stream is accepted, with the minutes and then each step.
 pub(in crate::admin) async fn live(request: &AdminRequest) -> AdminReply {
     let streams = request.accepts(EVENT_STREAM);
     let render = move |state: &AdminState| {

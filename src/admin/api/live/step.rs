@@ -1,4 +1,4 @@
-//! What a step shows.
+//! One step of `/api/live`, as JSON.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::admin::live::{DECISIONS, POLICY_COUNTERS, REFUSED, ROUTE_COUNTERS, Re
 use crate::admin::state::AdminState;
 use crate::proxy::upstream::EndpointStatus;
 
-/// Renders the last step.
+/// Renders the latest step.
 pub(super) fn render(recent: &RecentCounts, state: &AdminState) -> Value {
     let policies = recent.policies.latest(REFUSED).into_iter();
     let routes = recent.routes.latest(REFUSED).into_iter();
@@ -93,9 +93,9 @@ fn endpoints(state: &AdminState) -> Value {
     })
 }
 
-/// How many clients are shown in each order.
+/// Most clients that are shown in each order.
 const CLIENTS_MAX: usize = 20;
-/// How many notifications are shown.
+/// Most notifications that are shown.
 const NOTIFICATIONS_MAX: usize = 20;
-/// How many endpoints in trouble are shown.
+/// Most endpoints in trouble that are shown.
 const TROUBLED_MAX: usize = 50;

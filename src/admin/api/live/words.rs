@@ -1,4 +1,4 @@
-//! What states mean, in words for operators.
+//! The states of the store, of endpoints and of reloads, in words for operators.
 
 use crate::admin::api::time;
 use crate::admin::reloads::ReloadOutcome;
@@ -6,7 +6,7 @@ use crate::clock::Timestamp;
 use crate::metrics::{RedisUsage, Usage};
 use crate::proxy::upstream::EndpointStatus;
 
-/// How the store fares.
+/// State of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StoreState {
     Ok,
@@ -24,7 +24,7 @@ impl StoreState {
     }
 }
 
-/// Says how the store fares, and what that means for decisions.
+/// Returns the state of the store, and says what it means for decisions.
 pub(super) fn store(usage: &Usage) -> (StoreState, String) {
     match &usage.redis {
         Some(redis) => redis_store(redis, usage.is_full),
@@ -102,7 +102,7 @@ fn time_of_day(at: Timestamp) -> String {
     format!("{} UTC", seconds.unwrap_or(&time))
 }
 
-/// Says what came of a reload.
+/// Describes the result of a reload.
 pub(super) fn reload(outcome: &ReloadOutcome) -> String {
     match outcome {
         ReloadOutcome::Applied {

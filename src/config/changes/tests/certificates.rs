@@ -5,7 +5,7 @@ use std::path::Path;
 use super::*;
 use crate::tls::ServerTls;
 
-/// The base file with TLS on its listener, of the files in a folder.
+/// Loads the base file with TLS on its listener, whose certificate and key are in `folder`.
 fn with_tls(folder: &Path, more: &str) -> Loaded {
     let folder = folder.display();
     let tls = format!(

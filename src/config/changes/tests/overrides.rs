@@ -1,4 +1,4 @@
-//! What a reload says of overrides.
+//! Lines of a reload about overrides.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What a reload says of prices.
+//! Lines of a reload about prices.
 
 use super::*;
 

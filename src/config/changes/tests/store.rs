@@ -1,9 +1,9 @@
-//! What a reload is said to change about the store, and what of it waits.
+//! Lines of a reload about the store, and which changes of it wait for a restart.
 
 use super::*;
 use crate::store::settings::{Location, Password};
 
-/// The base file with a `[store]`, whose TLS trusts an authority of the tests.
+/// Loads the base file with a `[store]` table; `CA.pem`, `CERT.pem` and `CERT.key` stand for files of the tests.
 fn with_store(store: &str) -> Loaded {
     let store = format!("[store]\n{store}\n[listeners.public]");
     loaded(
@@ -168,7 +168,7 @@ fn a_prefix_that_waits_does_not_keep_a_password_waiting() {
     assert_eq!(kept.snapshot.store, expected.snapshot.store);
 }
 
-/// Whoever refuses an old password has them read again without a reload.
+/// Passwords are read again without a reload when a server refuses an old one.
 #[test]
 fn passwords_in_force_change_with_their_files() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -224,7 +224,7 @@ fn passwords_in_force_change_with_their_files() {
         let text = redis.password.as_ref().map(Password::text);
         assert_eq!(text.as_deref(), Some(expected), "{store}");
         if expected.contains("two") {
-            // What was read in between is no change of the next reload.
+            // A password that was read again in between is not a change at the next reload.
             assert_eq!(
                 changes(&loaded.file, &with_store(&store).file),
                 Changes::default()

@@ -1,11 +1,11 @@
-//! What a reload is said to change about tokens, and which of them are forgotten.
+//! Lines of a reload about `[jwt]`, and which changes make the gateway forget verified tokens.
 
 use std::fs;
 use std::path::Path;
 
 use super::*;
 
-/// The base file with a `[jwt]`, whose policy counts by a claim; `KEYS` is a file of keys.
+/// Loads the base file with a `[jwt]` table and a policy that counts by a claim; `KEYS` stands for a file of keys.
 fn with_tokens(folder: &Path, jwt: &str, part: &str) -> Loaded {
     let keys = folder.join("keys.pem").display().to_string();
     let jwt = jwt.replace("KEYS", &format!("keys = '{keys}'"));
@@ -39,7 +39,7 @@ fn verified_tokens_are_forgotten_exactly_if_they_may_no_longer_verify_or_say_som
     }
 }
 
-/// `[jwt]`, the part, the keys, what the reload is said to change, and whether tokens are remembered.
+/// Keys of `[jwt]`, the part, the file of keys, the line of the reload, and whether verified tokens are remembered.
 type Case = (
     &'static str,
     &'static str,
@@ -103,7 +103,7 @@ const CASES: &[Case] = &[
 ];
 
 const KEY: &str = include_str!("../../../../tests/config/tls/issuer.pem");
-/// The same key, so whatever it has verified stays so.
+/// The same key, so the tokens that it has verified stay verified.
 const COMMENTED: &str = concat!(
     "rotated yesterday\n",
     include_str!("../../../../tests/config/tls/issuer.pem")

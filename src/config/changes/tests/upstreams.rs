@@ -1,4 +1,4 @@
-//! What a reload is said to change of upstreams, and of what routes send them.
+//! Lines of a reload about upstreams, and about what routes send to them.
 
 use super::*;
 
@@ -55,7 +55,7 @@ fn what_an_upstream_does_is_named_key_by_key() {
     assert_eq!(changes(&after.file, &after.file), Changes::default());
 }
 
-/// A field's value may be a secret, so it stays out of the log.
+/// The value of a field may be a secret, so it stays out of the log.
 #[test]
 fn what_a_route_forwards_is_named_too() {
     let fields = |set: &str| {

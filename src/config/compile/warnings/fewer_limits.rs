@@ -1,8 +1,8 @@
 //! Routes that take requests from a broader one, and limit them less.
 //!
-//! A limit on `/v1/*` says nothing of `/v1/login` once that is a route of its own. What the broader route's
-//! policies enforce must be enforced by the other one, too: by the same policy, or by one whose clients are
-//! the same or more in one, and that does not admit more in every window.
+//! A limit on `/v1/*` does not apply to `/v1/login` once that is a route of its own. What the broader route's
+//! policies enforce must be enforced by the narrower one, too: by the same policy, or by one whose clients are
+//! the same or groups of them, and that does not admit more in every window.
 
 use std::collections::HashSet;
 
@@ -24,7 +24,7 @@ pub(super) fn warn(file: &File, snapshot: &Snapshot, found: &mut Vec<String>) {
         if table.value.fewer_limits || matches_nothing || reaches_nothing(snapshot, route) {
             continue;
         }
-        // Such a route has said already that it does without them.
+        // With `default_policies = false`, the route has said already that it does without them.
         let is_refused = |policy: &Policy| {
             let mut names = by_default.iter();
             !table.value.default_policies && names.any(|name| *name.value == *policy.name)
@@ -48,9 +48,9 @@ pub(super) fn warn(file: &File, snapshot: &Snapshot, found: &mut Vec<String>) {
 
 /// How a route limits less than a policy.
 enum Less<'s> {
-    /// It has no policy by that partition.
+    /// The route has no policy of its own that covers the same clients.
     Without,
-    /// This one admits more.
+    /// All policies of the route that cover the same clients admit more; this is the first.
     Looser(&'s Policy),
 }
 
@@ -75,7 +75,7 @@ fn reaches_nothing(snapshot: &Snapshot, route: &Route) -> bool {
     )
 }
 
-/// Compares a policy of a broader route with those of `route`; none if that limits no less.
+/// Compares a policy of a broader route with those of `route`, or returns `None` if that limits no less.
 fn how_much_less<'s>(
     snapshot: &'s Snapshot,
     (applied, policy): (&AppliedPolicy, &Policy),
@@ -102,7 +102,7 @@ fn how_much_less<'s>(
     like_it.all(is_looser).then_some(Less::Looser(first))
 }
 
-/// Whether each client of `policy` is, with all that it does, one client of `own` or a part of one.
+/// Whether each client of `policy` belongs, with all its requests, to one client of `own`.
 fn covers_clients(own: &Policy, policy: &Policy) -> bool {
     own.partition
         .0
@@ -110,7 +110,7 @@ fn covers_clients(own: &Policy, policy: &Policy) -> bool {
         .all(|choice| policy.partition.0.contains(choice))
 }
 
-/// Whether a policy admits more than another one, in every window of either.
+/// Whether `own` admits more requests than `policy`, in every window of either.
 fn is_looser((own_cost, own): (u64, &Policy), (cost, policy): (u64, &Policy)) -> bool {
     match (&own.grant, &policy.grant) {
         (Grant::Blocked, _) | (_, Grant::Unlimited) => false,
@@ -123,7 +123,7 @@ fn is_looser((own_cost, own): (u64, &Policy), (cost, policy): (u64, &Policy)) ->
             let windowed = all.filter(|part| part.quota.has_window());
             let windows: HashSet<u64> = windowed.map(|part| part.quota.window.0).collect();
             let admits_more = |window: u64| {
-                // Requests are compared, of which each may cost several units: a / b > c / d.
+                // Requests are compared, each of which may cost several units: a / b > c / d.
                 admitted(own_quotas, window).saturating_mul(cost.into())
                     > admitted(quotas, window).saturating_mul(own_cost.into())
             };
@@ -132,7 +132,7 @@ fn is_looser((own_cost, own): (u64, &Policy), (cost, policy): (u64, &Policy)) ->
     }
 }
 
-/// Returns how many units quotas admit in a stretch of this many microseconds, which begins as a window does.
+/// Returns how many units quotas admit in a stretch of this many microseconds that begins with a window.
 fn admitted(quotas: &[PolicyQuota], stretch_us: u64) -> u128 {
     let of_one = |PolicyQuota { quota, .. }: &PolicyQuota| {
         let limit = u128::from(quota.limit);

@@ -4,7 +4,7 @@ use crate::config::file::File;
 use crate::request::{AddressSource, Part};
 use crate::snapshot::{Listener, Snapshot};
 
-/// What listeners believe of others in vain, or of everybody.
+/// Warns of listeners whose settings have no effect because they trust nobody, and of those that trust everybody.
 pub(super) fn warn_ineffective_trust(file: &File, found: &mut Vec<String>) {
     for table in &file.listeners {
         let (name, listener) = (&table.name, &table.value.listener);
@@ -30,7 +30,7 @@ pub(super) fn warn_ineffective_trust(file: &File, found: &mut Vec<String>) {
     }
 }
 
-/// Peers of a Unix socket have no address, unless they tell one.
+/// Warns of limits that need addresses, which peers of a Unix socket have only if they tell one.
 pub(super) fn warn_missing_addresses(snapshot: &Snapshot, found: &mut Vec<String>) {
     let listeners = snapshot.listeners.iter();
     for listener in listeners.filter(|listener| listener.trusts_every_peer()) {
@@ -59,7 +59,7 @@ pub(super) fn warn_missing_addresses(snapshot: &Snapshot, found: &mut Vec<String
     }
 }
 
-/// A certificate without names answers for no host, unless it is the first.
+/// Warns of certificates that are never used, because they name no host and are not the first.
 pub(super) fn warn_unused_certificates(listener: &Listener) -> impl Iterator<Item = String> {
     let certificates = listener.tls.iter().flat_map(|tls| &tls.certificates);
     let nameless = certificates

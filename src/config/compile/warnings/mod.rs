@@ -1,4 +1,4 @@
-//! What is valid but probably not what was meant: `check`, the start and each reload say it, and go on.
+//! Warnings: what is valid but probably not what was meant. `check`, the start and each reload say it, and go on.
 
 mod fewer_limits;
 mod listeners;
@@ -14,7 +14,7 @@ use crate::config::file::File;
 use crate::index::{PolicyIndex, UpstreamIndex};
 use crate::snapshot::{Log, Snapshot};
 
-/// Says what of a file that compiled to `snapshot` does nothing, or refuses everything.
+/// Returns the warnings about a file that compiled to `snapshot`, one sentence each.
 pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
     let mut found = Vec::new();
     let mut is_used: TiVec<UpstreamIndex, _> = vec![false; snapshot.upstreams.len()].into();
@@ -71,7 +71,7 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
     found
 }
 
-/// Words that name a stream elsewhere name a file here.
+/// Warns of a log file whose name means a stream in other products.
 fn warn_log_named_as_stream(log: &Log) -> Option<String> {
     let file = log.file.as_ref()?.to_str()?;
     let is_stream = [

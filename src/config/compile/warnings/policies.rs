@@ -44,7 +44,7 @@ pub(super) fn warn(
     ));
 }
 
-/// What stands in the file and is taken as it stands, though it means more elsewhere.
+/// Warns of texts that look like a file's path or a regular expression, but are taken literally.
 fn warn_literal(table: &Table<RawPolicy>) -> impl Iterator<Item = String> {
     let (name, raw) = (&table.name, &table.value);
     let body = raw.refusal_body.as_deref().unwrap_or_default();
@@ -72,7 +72,7 @@ fn warn_literal(table: &Table<RawPolicy>) -> impl Iterator<Item = String> {
     of_body.into_iter().chain(of_pattern)
 }
 
-/// A policy that no request is charged for never refuses one.
+/// Warns of a policy that never refuses a request, because each costs 0.
 fn warn_free(snapshot: &Snapshot, policy: &Policy, routes: &[&Route]) -> Option<String> {
     let applied = routes.iter().flat_map(|route| &route.policies);
     let mut costs = applied
@@ -89,7 +89,7 @@ fn warn_free(snapshot: &Snapshot, policy: &Policy, routes: &[&Route]) -> Option<
     })
 }
 
-/// A part that is named twice says no more than once.
+/// Warns of a partition that has a part twice.
 fn warn_repeated_part(policy: &Policy) -> Option<String> {
     let choices = &policy.partition.0;
     let repeats = |(at, choice)| choices[..at].contains(choice);
@@ -101,8 +101,8 @@ fn warn_repeated_part(policy: &Policy) -> Option<String> {
     ))
 }
 
-/// Who invents its key takes the glob that grants the most, unless another policy of the route knows the
-/// client by what it cannot invent.
+/// Warns of globs that clients can choose by inventing a key, unless another policy of the route knows the
+/// client by something that it cannot invent.
 fn warn_client_chosen_glob(
     snapshot: &Snapshot,
     policy: &Policy,
@@ -128,7 +128,7 @@ fn warn_client_chosen_glob(
     })
 }
 
-/// An address that only trusted peers may say names nobody else: of others it is taken out.
+/// Warns of a partition by a field with addresses, which is taken out unless a trusted peer sends it.
 fn warn_spoofable_partition(policy: &Policy) -> Option<String> {
     let choices = policy.partition.0.iter().chain(&policy.overrides_by().0);
     let parts = choices.flat_map(|choice| &choice.0);
@@ -144,7 +144,7 @@ fn warn_spoofable_partition(policy: &Policy) -> Option<String> {
     ))
 }
 
-/// Of some fields there are many spellings that origins take for the same, or none gets that far.
+/// Warns of a partition by a field that has many spellings for the same, or that never reaches policies.
 fn warn_spelling_dependent_partition(policy: &Policy) -> Option<String> {
     let mut parts = policy
         .partition
@@ -167,7 +167,7 @@ fn warn_spelling_dependent_partition(policy: &Policy) -> Option<String> {
     })
 }
 
-/// Who tells its own tier takes the largest. What trusted peers alone may say is the exception.
+/// Warns of tiers that clients can choose: in a cookie, a query, or a header not reserved for trusted peers.
 fn warn_client_chosen_tier(policy: &Policy) -> Option<String> {
     let by = policy.overrides.as_ref()?.by.as_ref()?;
     let part = by.parts().find(|part| match part {
@@ -182,7 +182,7 @@ fn warn_client_chosen_tier(policy: &Policy) -> Option<String> {
     ))
 }
 
-/// Who tells the cost of its own requests pays what it likes.
+/// Warns of a cost that clients themselves declare, so they pay what they like.
 fn warn_client_chosen_cost(policy: &Policy) -> Option<String> {
     let reported = policy
         .reported_cost
@@ -196,8 +196,8 @@ fn warn_client_chosen_cost(policy: &Policy) -> Option<String> {
     ))
 }
 
-/// An answer that costs more than a quota, or than a node's share of it while Redis is away, overshoots it
-/// alone; a reserve as large is refused. Where the file sets no `max_cost`, the summary says by how much.
+/// Warns of a `max_cost` above a quota, or a node's share of it while Redis is away: one answer can overshoot it,
+/// and a request that reserves as much is refused. Without `max_cost`, the summary says by how much.
 fn warn_max_cost_above_share(raw: &RawPolicy, policy: &Policy, nodes: u32) -> Option<String> {
     policy.body_cost()?;
     let most = raw.max_cost?;
@@ -216,7 +216,7 @@ fn warn_max_cost_above_share(raw: &RawPolicy, policy: &Policy, nodes: u32) -> Op
     })
 }
 
-/// A client that leaves before the cost is told pays what is reserved, or `cost_unknown`.
+/// Warns if a client that leaves before the cost is reported pays less: the reserve, or `cost_unknown`.
 fn warn_leaving_early(raw: &RawPolicy, policy: &Policy) -> Option<String> {
     let (cost, most) = (policy.body_cost()?, raw.max_cost?);
     let least = cost.unknown_min();
@@ -230,7 +230,7 @@ fn warn_leaving_early(raw: &RawPolicy, policy: &Policy) -> Option<String> {
     })
 }
 
-/// A request is refused that is longer than all that may be buffered at once.
+/// Warns of a policy that reads longer requests than a listener can buffer at once, which refuses them.
 fn warn_reserve_body_above_buffer(policy: &Policy, listeners: &[Arc<Listener>]) -> Option<String> {
     let cost = policy.body_cost().filter(|cost| cost.reads_requests())?;
     let holds_less =
@@ -248,7 +248,7 @@ fn warn_reserve_body_above_buffer(policy: &Policy, listeners: &[Arc<Listener>]) 
     })
 }
 
-/// Where clients share a quota that counts refused requests, one that goes on asking keeps all out.
+/// Warns of a quota that clients share and that counts refused requests: one client that retries keeps all out.
 fn warn_shared_lockout(policy: &Policy) -> Option<String> {
     let mut quotas = policy.grant.quotas().iter();
     let counts_all = quotas.any(|part| part.quota.count == Count::All);
@@ -268,7 +268,7 @@ fn warn_shared_lockout(policy: &Policy) -> Option<String> {
     })
 }
 
-/// A client's address is known by its first bits only, so a longer network is nobody's.
+/// Warns of an override for a network longer than the prefixes by which listeners count clients: it matches nobody.
 fn warn_unmatched_override(file: &File, policy: &Policy) -> Option<String> {
     let mut networks = policy.overrides.as_ref()?.patterns.longest_networks();
     networks.find_map(|network| {

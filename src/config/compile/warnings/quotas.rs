@@ -1,13 +1,13 @@
-//! Quotas of a list that can never refuse what another one of the list admits.
+//! Warnings about quotas that can never refuse what another quota of the same list admits.
 //!
 //! Both are charged the same. So a quota never binds beside one that counts at least as much and admits no
-//! more; and a long one never binds beside a short one that keeps every stretch of it below its limit.
+//! more; and a long one never binds beside a short one that admits no more than the long limit per long window.
 
 use crate::config::display;
 use crate::limit::{Algorithm, Align, Count, OldestBucket, Quota};
 use crate::snapshot::Policy;
 
-/// Adds the warnings about a policy's own list, and those of its overrides.
+/// Adds the warnings about a policy's own list of quotas, and those of its overrides.
 pub(super) fn warn(policy: &Policy, found: &mut Vec<String>) {
     for grant in policy.grants() {
         let quotas: Vec<&Quota> = grant.quotas().iter().map(|part| &part.quota).collect();
@@ -45,7 +45,7 @@ fn makes_idle(policy: &Policy, binding: &Quota, idle: &Quota) -> bool {
     if binding.window >= idle.window {
         return binding.limit <= idle.limit && counts_all_of(binding, idle);
     }
-    // A cost that is told later, or a request that counts though it was refused, may pass a quota's limit.
+    // A cost that is reported later, or a refused request that counts, may exceed a quota's limit.
     if policy.reported_cost.is_some() || binding.count == Count::All {
         return false;
     }
@@ -57,7 +57,7 @@ fn makes_idle(policy: &Policy, binding: &Quota, idle: &Quota) -> bool {
     binding.limit.saturating_mul(stretches) <= idle.limit
 }
 
-/// Most units at once, and the microseconds that each takes to come back, of a quota that is a bucket.
+/// Returns the most units at once and the microseconds that one takes to come back, if the quota is a bucket.
 fn bucket(quota: &Quota) -> Option<(u64, u64)> {
     match quota.algorithm {
         Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => {
@@ -67,7 +67,7 @@ fn bucket(quota: &Quota) -> Option<(u64, u64)> {
     }
 }
 
-/// Whether whatever `short` counts at a time, `long` counts in full.
+/// Whether `long` always counts in full everything that `short` still counts.
 fn counts_all_of(long: &Quota, short: &Quota) -> bool {
     match (nested(short, long), kept(long), reach(short)) {
         (true, ..) => true,
@@ -76,7 +76,7 @@ fn counts_all_of(long: &Quota, short: &Quota) -> bool {
     }
 }
 
-/// Whether both are windows of which each short one lies in one of the long ones.
+/// Whether both have fixed windows, and each window of `short` lies in one of `long`.
 fn nested(short: &Quota, long: &Quota) -> bool {
     let is_fixed = |quota: &Quota| {
         matches!(quota.algorithm, Algorithm::FixedWindow) && quota.align == Align::Epoch
@@ -84,8 +84,8 @@ fn nested(short: &Quota, long: &Quota) -> bool {
     is_fixed(short) && is_fixed(long) && long.window.0.is_multiple_of(short.window.0)
 }
 
-/// For how many microseconds what was spent counts in full, at least; in any such stretch at most the limit is
-/// admitted.
+/// Returns for how many microseconds, at least, spent units count in full; in any stretch of that length, at most
+/// the limit is admitted.
 fn kept(quota: &Quota) -> Option<u64> {
     let window = quota.window.0;
     match quota.algorithm {
@@ -99,7 +99,7 @@ fn kept(quota: &Quota) -> Option<u64> {
     }
 }
 
-/// For how many microseconds what was spent counts at all, at most.
+/// Returns for how many microseconds, at most, spent units count at all.
 fn reach(quota: &Quota) -> Option<u64> {
     let window = quota.window.0;
     match quota.algorithm {

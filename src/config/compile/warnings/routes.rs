@@ -48,7 +48,7 @@ pub(super) fn warn(file: &File, snapshot: &Snapshot, found: &mut Vec<String>) {
     found.extend(warn_root_alone(file));
 }
 
-/// How responses are read makes no difference where they are not.
+/// Warns of keys that say how responses are read, on a route that does not read them.
 fn warn_unread_responses(raw: &RawRoute, route: &Route) -> Option<String> {
     let keys = [
         ("response_format", raw.response_format.is_some()),
@@ -67,7 +67,7 @@ fn warn_unread_responses(raw: &RawRoute, route: &Route) -> Option<String> {
     })
 }
 
-/// A method that nobody registered is likely misspelled; of some, no request gets as far as a route.
+/// Warns of unregistered methods, which are likely misspelled, and of CONNECT, which never gets as far as a route.
 fn warn_method(method: &Method, route: &str) -> Option<String> {
     if *method == Method::CONNECT {
         return Some(format!(
@@ -85,7 +85,7 @@ fn warn_method(method: &Method, route: &str) -> Option<String> {
     })
 }
 
-/// A value is compared as it stands, so an expression or a glob matches nothing that clients send.
+/// Warns of values that look like an expression or a glob: they are compared literally, and match nothing.
 fn warn_header_expression(raw: &RawRoute, route: &str) -> Option<String> {
     let looks_so = |value: &str| {
         let is_list = value.contains('/') || value.contains(',');
@@ -105,7 +105,7 @@ fn warn_header_expression(raw: &RawRoute, route: &str) -> Option<String> {
     })
 }
 
-/// What is stripped is all that the route matches.
+/// Warns of a `strip_prefix` that is all that the route matches.
 fn warn_whole_path_stripped(raw: &RawRoute, route: &str) -> Option<String> {
     let (path, prefix) = (raw.path.as_ref()?, raw.strip_prefix.as_ref()?);
     let (path, prefix) = (
@@ -120,11 +120,11 @@ fn warn_whole_path_stripped(raw: &RawRoute, route: &str) -> Option<String> {
     })
 }
 
-/// Where the path ends with `*`, a rewrite without it sends all requests to one path.
+/// Warns of a `rewrite` without the `*` that ends the path, which sends all requests to one path.
 fn warn_rest_dropped(raw: &RawRoute, route: &str) -> Option<String> {
     let (path, template) = (raw.path.as_ref()?, &raw.rewrite.as_ref()?.value);
     let last = template.rsplit('/').next().unwrap_or_default();
-    // A page that every path gets is a file.
+    // A template that ends with a file, such as `/index.html`, is meant for every path.
     (path.value.ends_with("/*") && last != "*" && !last.contains('.')).then(|| {
         let with_rest = format!("{}/*", template.trim_end_matches('/'));
         format!(
@@ -134,7 +134,7 @@ fn warn_rest_dropped(raw: &RawRoute, route: &str) -> Option<String> {
     })
 }
 
-/// `/` is every path in other proxies, and one here.
+/// Warns if every route matches one path alone, and one of them `/`, which means every path in other proxies.
 fn warn_root_alone(file: &File) -> Option<String> {
     let path = |raw: &RawRoute| raw.path.as_ref().map_or("", |at| &*at.value).to_owned();
     let is_more = |path: &str| path.is_empty() || path.contains(['*', '{']);
@@ -147,7 +147,7 @@ fn warn_root_alone(file: &File) -> Option<String> {
     })
 }
 
-/// Other proxies fill in variables; here a value is sent as it stands.
+/// Warns of values with variables, which other proxies fill in but which are sent literally here, and of empty ones.
 fn warn_literal_value(
     key: &str,
     (name, value): &(HeaderName, HeaderValue),
@@ -189,7 +189,7 @@ fn is_filled_elsewhere(value: &str) -> bool {
         || between('{', '}').is_some_and(is_name)
 }
 
-/// A route may ask for a header that origins read in other spellings too, or that never comes.
+/// Warns of a route that matches on a header which origins read in other spellings, too, or which never arrives.
 fn warn_ambiguous_header_match(raw: &RawRoute, route: &str) -> Option<String> {
     let mut headers = raw.headers.iter();
     let (name, _) = headers.find(|(name, asked)| {
@@ -205,7 +205,7 @@ fn warn_ambiguous_header_match(raw: &RawRoute, route: &str) -> Option<String> {
     })
 }
 
-/// A cost above what a quota can ever hold is always refused.
+/// Warns of a cost above what a quota can ever hold, which is always refused.
 fn warn_unaffordable_cost(route: &Route, policy: &Policy, cost: u64) -> Option<String> {
     let capacities = policy
         .grant
@@ -221,7 +221,7 @@ fn warn_unaffordable_cost(route: &Route, policy: &Policy, cost: u64) -> Option<S
     })
 }
 
-/// The methods that IANA knows.
+/// The methods that are registered at IANA.
 const REGISTERED: [&str; 40] = [
     "ACL",
     "BASELINE-CONTROL",

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use super::*;
 use crate::config::options::{TABLES, TableDoc};
 
-/// Writes one line into the table of this title; the one that it stands in has what it needs.
+/// Returns a file with one line in the given table; a table that contains that one has its required keys.
 fn within(table: &TableDoc, line: &str) -> String {
     let mut text = String::new();
     for outer in TABLES
@@ -25,7 +25,7 @@ fn within(table: &TableDoc, line: &str) -> String {
     text + line + "\n"
 }
 
-/// No key wants a date, so each must say so.
+/// No key takes a date, so each must report one.
 #[test]
 fn every_working_key_is_read() {
     for table in TABLES.iter() {

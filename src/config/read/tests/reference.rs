@@ -1,4 +1,4 @@
-//! The annotated `gateway.toml` at the root says what is true.
+//! The annotated `gateway.toml` at the root is correct and complete.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ fn loaded(text: &str) -> Loaded {
     loaded.unwrap_or_else(|report| panic!("{}", report.render("gateway.toml", text, false)))
 }
 
-/// Only what is commented out names variables.
+/// Looks up a variable; only lines that are commented out name one.
 fn variable(name: &str) -> Option<String> {
     REFERENCE
         .contains(&format!("= \"${{{name}}}\""))
@@ -34,7 +34,7 @@ fn key(line: &str) -> Option<&str> {
     key.chars().all(is_key).then_some(key)
 }
 
-/// Returns the reference with everything in force: credentials and TLS are for Redis only.
+/// Returns the reference with every line in force, and with Redis, because credentials and TLS need it.
 fn uncommented() -> String {
     let lines = REFERENCE
         .lines()
@@ -157,7 +157,7 @@ fn the_reference_has_every_key_that_works() {
     assert_eq!(found, working.collect());
 }
 
-/// What the table of options says of a key begins the comment above it.
+/// The comment above a key begins with the documentation of its option.
 #[test]
 fn the_reference_says_of_each_key_what_its_option_says() {
     let documented = |key: &Key| {
@@ -186,7 +186,7 @@ fn the_reference_says_of_each_key_what_its_option_says() {
     }
 }
 
-/// What the table of options says of a table begins the comment above one of its headers.
+/// The comment above one of a table's headers begins with the documentation of the table.
 #[test]
 fn the_reference_says_of_each_table_what_its_options_say() {
     let lines: Vec<&str> = REFERENCE.lines().collect();
@@ -198,7 +198,7 @@ fn the_reference_says_of_each_table_what_its_options_say() {
     }
 }
 
-/// Joins the comment that ends above a line.
+/// Returns the comment that ends with the last of these lines, as one line.
 fn comment_above(lines: &[&str]) -> String {
     let is_comment =
         |line: &&&str| line.starts_with("# ") && key(line).is_none() && title(line).is_none();
@@ -212,7 +212,7 @@ fn comment_above(lines: &[&str]) -> String {
     comment.join(" ")
 }
 
-/// The table of bounds says what the options say.
+/// The documented table of bounds agrees with the options.
 #[test]
 fn the_documented_bounds_are_those_of_the_options() {
     let document = include_str!("../../../../docs/configuration.md");

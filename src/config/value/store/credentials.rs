@@ -1,4 +1,4 @@
-//! Who the gateway is at Redis: users and passwords, by themselves or in a URL.
+//! Users and passwords for Redis, by themselves or in a URL, and the gateway's own secrets.
 
 use super::wrong::{ESCAPES, wrong};
 use crate::config::value::ValueError;
@@ -16,7 +16,7 @@ pub fn username(text: &str) -> Result<Box<str>, ValueError> {
     .unquoted("this name"))
 }
 
-/// Checks the key of the partitions' digests.
+/// Checks `key_secret`, the key of the digests that are partition ids.
 pub fn secret(text: &str) -> Result<Secret, ValueError> {
     not_empty(text).map(|text| Secret(text.into()))
 }
@@ -83,7 +83,7 @@ fn is_username(text: &str) -> bool {
     (1..=USERNAME_LEN_MAX).contains(&text.len()) && !text.contains(is_odd)
 }
 
-/// Decodes `%40` and the like.
+/// Decodes percent-encoding such as `%40`.
 fn decoded(text: &str) -> Result<String, ValueError> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut parts = text.split('%');
@@ -100,8 +100,8 @@ fn decoded(text: &str) -> Result<String, ValueError> {
     String::from_utf8(bytes).map_err(|_| wrong("has escapes that are not UTF-8"))
 }
 
-/// Longest name of a user.
+/// Longest name of a user, in bytes.
 const USERNAME_LEN_MAX: usize = 256;
 
-/// Shorter tokens can be found by trying.
+/// Shortest token of the admin port, in bytes: shorter ones can be found by trying.
 const ADMIN_TOKEN_BYTES: usize = 16;

@@ -1,4 +1,4 @@
-//! What a store's URL means, and what is said of one that means nothing.
+//! What URLs of stores mean, and what is wrong with others.
 
 use super::*;
 
@@ -247,7 +247,7 @@ fn a_scheme_that_is_nearly_right_is_recognized() {
     }
 }
 
-/// Whatever is wrong, and wherever the secret stands.
+/// Holds whatever is wrong with the URL, and wherever in it the secret is.
 #[test]
 fn nothing_of_a_url_is_repeated() {
     let secret = "hunter2";

@@ -2,7 +2,7 @@
 
 use crate::config::value::ValueError;
 
-/// Says what is wrong with a URL, of which nothing is repeated.
+/// Returns an error that says what is wrong with a URL, and repeats no part of it.
 pub(super) fn wrong(problem: &'static str) -> ValueError {
     ValueError::new(problem, STORES).unquoted("this URL")
 }

@@ -1,10 +1,10 @@
-//! The way of long and of chunked bodies around the parser.
+//! Passes long bodies and chunked bodies around the parser.
 //!
-//! hyper reads a body through a buffer of its own, which it keeps as large as the body made it, and
-//! passes on each chunk by itself. So [`FramingGuard`](super::FramingGuard) hands the data over here, as much at
-//! once as has come, and leaves the parser the end of the body: the last byte of an announced length,
-//! or the last chunk and the trailers. When to ask for the body (100), where it ends, whether the
-//! connection can be used again, and what is wrong are thereby still the parser's to say.
+//! hyper reads a body through a buffer of its own, which stays as large as the body made it grow, and passes on each
+//! chunk separately. So [`FramingGuard`](super::FramingGuard) hands the data over here, as much at once as has come,
+//! and leaves the parser the end of the body: the last byte of an announced length, or the last chunk and the trailers.
+//! So the parser still decides when to ask for the body (100), where it ends, whether the connection can be used again,
+//! and what is wrong.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -19,27 +19,27 @@ use hyper::body::Incoming;
 
 use crate::proxy::downstream::body_error::RequestBodyError;
 
-/// What the reader of a connection hands over to the body of a request. Requests are counted from 1; a
-/// body may outlive its answer, and so the beginning of the next request.
+/// Hands what the reader of a connection has read to the body of a request. Requests are counted from 1; a body may
+/// outlive its answer, and so the beginning of the next request.
 #[derive(Default)]
 pub(crate) struct BodyBypass {
-    /// Which request's body goes this way, or was the last that did; 0: none.
+    /// The request whose body goes this way, or was the last that did; 0 if none has.
     request: Cell<u64>,
-    /// How much of an announced length goes this way; 0 if it is not announced.
+    /// Bytes of an announced length that go this way; 0 if no length is announced.
     bytes: Cell<u64>,
-    /// How many requests have begun.
+    /// Requests that have begun.
     begun: Cell<u64>,
-    /// What has been read and not been taken; at most one read, in pieces that are not empty.
+    /// Data that has been read and not been taken: that of one read at most, in pieces that are not empty.
     data: RefCell<VecDeque<Bytes>>,
-    /// Which request the data are of.
+    /// The request whose body the data belong to.
     data_of: Cell<u64>,
-    /// Which request's body waits for more; 0: none.
+    /// The request whose body waits for more; 0 if none does.
     wanted_by: Cell<u64>,
-    /// The last request whose body nobody takes any more.
+    /// The last request whose body has been dropped, so nobody takes its data any more.
     closed: Cell<u64>,
-    /// Whoever reads.
+    /// The task that reads, while it waits for room.
     reader: RefCell<Option<Waker>>,
-    /// Whoever waits for data.
+    /// The task that waits for data.
     taker: RefCell<Option<Waker>>,
 }
 
@@ -48,9 +48,9 @@ pub(crate) struct BodyBypass {
 pub(crate) struct BypassedBody {
     bypass: Rc<BodyBypass>,
     request: u64,
-    /// How much of an announced length is still to come this way.
+    /// Bytes of an announced length that are still to come this way.
     left: u64,
-    /// What the parser reads: the end.
+    /// The end of the body, which the parser reads.
     end: Incoming,
 }
 
@@ -62,14 +62,14 @@ impl BodyBypass {
         self.bytes.set(bytes);
     }
 
-    /// Begins the next request. Says how much of an announced length goes this way, 0 if it is not announced;
-    /// none if its body does not go this way.
+    /// Begins the next request. Returns how many bytes of an announced length go this way, 0 if no length is announced;
+    /// `None` if the body does not go this way.
     pub(in crate::proxy::downstream) fn begin(&self) -> Option<u64> {
         self.begun.set(self.begun.get() + 1);
         (self.request.get() == self.begun.get()).then(|| self.bytes.get())
     }
 
-    /// Returns the body of the request that has begun, of which `left` goes this way, and `end` to the parser.
+    /// Returns the body of the request that has begun: `left` bytes of it go this way, and `end` comes from the parser.
     pub(in crate::proxy::downstream) fn body(
         self: &Rc<Self>,
         left: u64,
@@ -83,7 +83,7 @@ impl BodyBypass {
         }
     }
 
-    /// Whether there is room, and somebody who waits; if not, whoever asks is woken when that changes.
+    /// Whether there is room for data and a body waits for it; if not, the task that asks is woken when that changes.
     pub(super) fn has_room(&self, cx: &Context<'_>) -> bool {
         let has_room = self.is_empty() && self.wanted_by.get() == self.request.get();
         if !has_room {
@@ -97,8 +97,8 @@ impl BodyBypass {
         self.data.borrow().is_empty()
     }
 
-    /// Hands over what has been read; nothing must wait to be taken. It is dropped if nobody takes it any
-    /// more.
+    /// Hands over what has been read. Earlier data must have been taken. The new data are dropped if the body has been
+    /// dropped.
     pub(super) fn put(&self, data: impl Iterator<Item = Bytes>) {
         let request = self.request.get();
         if self.closed.get() >= request {
@@ -132,7 +132,7 @@ impl BodyBypass {
         Poll::Pending
     }
 
-    /// Forgets what nobody takes any more of this request's body.
+    /// Drops the data of this request's body, which nobody takes any more.
     fn close(&self, request: u64) {
         self.closed.set(self.closed.get().max(request));
         if self.data_of.get() == request {
@@ -159,12 +159,12 @@ impl BypassedBody {
         polled.map_err(|error| RequestBodyError::of(&error))
     }
 
-    /// Whether all of it has been read.
+    /// Whether the whole body has been read.
     pub(crate) fn is_end(&self) -> bool {
         self.end.is_end_stream()
     }
 
-    /// Returns how much is still to come.
+    /// Returns how many bytes are still to come, if that is known.
     pub(crate) fn size_hint(&self) -> SizeHint {
         match self.end.size_hint().exact() {
             Some(end) => SizeHint::with_exact(self.left + end),

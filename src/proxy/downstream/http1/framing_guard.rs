@@ -1,22 +1,21 @@
-//! Holds clients of HTTP/1.1 to the letter of its framing where the parser behind it is lenient.
+//! Holds clients of HTTP/1.1 to the letter of its framing where the parser, which reads next, is lenient.
 //!
-//! hyper accepts a line feed without its carriage return as the end of a line, white space after a
-//! chunk's size, sizes of any number of digits, and anything in a chunk's extensions. None of that
-//! is forwarded, but a proxy in front of the gateway may read it differently. [`FramingGuard`] follows
-//! the bytes through heads and bodies. It overwrites the first byte that must not be there with one
-//! that the parser refuses in that place. So the refusal is the parser's own, and comes in its turn
-//! after the answers to earlier requests. The parser does not look at an incomplete head twice, so a
-//! bad byte in a later piece of it is refused when the head is complete or overdue.
+//! hyper accepts a line feed without its carriage return as the end of a line, white space after a chunk's size, sizes
+//! of any number of digits, and anything in a chunk's extensions. None of that is forwarded, but a proxy in front of
+//! the gateway may read it differently. [`FramingGuard`] follows the bytes through heads and bodies. It overwrites the
+//! first byte that must not be there with one that the parser refuses in that place. So it is the parser that refuses,
+//! in turn, after the answers to earlier requests. The parser does not look at an incomplete head twice, so a bad byte
+//! in a later piece of it is refused when the head is complete or overdue.
 //!
 //! The parser alone says what a message is. This reader stops looking if it finds what the parser, or
 //! the journey's check of transfer codings, refuses in any case.
 //!
-//! Bodies that are long or come in chunks do not pass through the parser, but for their end
-//! ([`BodyBypass`]): it would keep a large buffer, and pass on each chunk by itself. A length that is
-//! announced is shortened for it.
+//! Bodies that are long or come in chunks do not pass through the parser, except for their end ([`BodyBypass`]): it
+//! would keep a large buffer, and pass on each chunk separately. If a length is announced, it is shortened for the
+//! parser.
 //!
 //! Characters of a target that no URL may hold, but clients send, are escaped before the parser reads them
-//! ([`target`]). The gate remembers of which request, because some routes want targets as they were sent.
+//! ([`target`]). The gate remembers in which requests, because some routes want targets as they were sent.
 //!
 //! What follows a request for another protocol is held back until that request is answered: it may be
 //! the next request, or no HTTP at all.
@@ -48,18 +47,18 @@ pub(crate) struct FramingGuard<I> {
     gate: Rc<UpgradeGate>,
     bypass: Rc<BodyBypass>,
     buffer: Rc<UploadBuffer>,
-    /// What has been read and not been passed on: what is behind a request for another protocol, what is
-    /// around the end of a bypass, and a target that is escaped first.
+    /// Bytes that have been read and not been passed on: those after a request for another protocol, those around the
+    /// end of a bypass, and a target that is to be escaped first.
     held: Vec<u8>,
 }
 
-/// A longer body is diverted, and no more is read at once for the parser: it would double the buffer
-/// that it begins with once it is full, and keep the larger one.
+/// A longer body is diverted, and no more than this is read at once for the parser, which doubles its first buffer once
+/// that is full, and keeps the larger one.
 pub(in crate::proxy::downstream) const PARSED_BYTES_MAX: usize = 8 * 1024 - 1;
 
 impl<I> FramingGuard<I> {
-    /// Reads from `io`; blocks `gate` behind a request for another protocol, and reads no further
-    /// while it is blocked. Bodies go through `bypass`, which they are read for into `buffer`.
+    /// Reads from `io`; blocks `gate` after a request for another protocol, and reads no further while it is blocked.
+    /// Diverted bodies are read into `buffer` and handed to `bypass`.
     pub(crate) fn new(
         io: I,
         gate: Rc<UpgradeGate>,
@@ -76,15 +75,15 @@ impl<I> FramingGuard<I> {
         }
     }
 
-    /// Returns the connection below, and what has been held back.
+    /// Returns the connection below, and the bytes that have been held back.
     pub(crate) fn into_parts(self) -> (I, Vec<u8>) {
         (self.io, self.held)
     }
 }
 
 impl<I: AsyncRead + Unpin> FramingGuard<I> {
-    /// Hands over the data of a body; ready when the parser is to read on, or if the client has closed
-    /// its side.
+    /// Hands over the data of a diverted body; ready when the parser is to read on, or if the client has closed its
+    /// side.
     fn poll_divert(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.reader.is_diverted {
             // What came with the head is there already.
@@ -104,7 +103,7 @@ impl<I: AsyncRead + Unpin> FramingGuard<I> {
             (pieces, self.held) = self.reader.take_data(&mut bytes);
             let data_bytes: usize = pieces.iter().map(ExactSizeIterator::len).sum();
             if data_bytes < bytes.len() / 2 {
-                // What waits to be sent keeps all that was read with it.
+                // Data that waits to be sent keeps alive everything that was read with it, so a small part is copied.
                 let data = pieces.iter().flat_map(|piece| &bytes[piece.clone()]);
                 bytes = data.copied().collect();
                 pieces = smallvec![0..data_bytes];
@@ -122,7 +121,7 @@ impl<I: AsyncRead + Unpin> FramingGuard<I> {
 }
 
 impl<I> FramingGuard<I> {
-    /// Escapes the target of the request that what is held begins with.
+    /// Escapes the target of the request with which the held bytes begin.
     #[cold]
     fn escape_target(&mut self) {
         self.reader.is_raw = false;
@@ -183,7 +182,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for FramingGuard<I> {
             let is_head_begun = self.reader.is_in_head() || is_head_held;
             let is_whole = self.held.is_empty() && self.reader.is_between_requests();
             (self.gate).note_heads(self.reader.heads, is_head_begun, is_whole);
-            // To read nothing would mean the end.
+            // A read of no bytes would mean the end of the connection.
             if end > 0 || !self.reader.is_raw {
                 return Poll::Ready(Ok(()));
             }

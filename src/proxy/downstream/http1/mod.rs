@@ -1,8 +1,8 @@
 //! HTTP/1.1 as clients speak it: one request at a time over a transport.
 //!
-//! hyper reads and writes through [`Http1Io`], and [`FramingGuard`] holds clients to the letter of the
-//! framing; long and chunked bodies go around hyper ([`BodyBypass`]). The journey holds the [`Http1State`] behind both and says what the connection waits
-//! for. hyper's own timers stay off: the socket's two deadlines cover a slow head, an idle
+//! hyper reads and writes through [`Http1Io`], and [`FramingGuard`] holds clients to the letter of the framing; long
+//! and chunked bodies go around hyper ([`BodyBypass`]). Through the [`Http1State`] that these share, the journey says
+//! what the connection waits for. hyper's own timers stay off: the socket's two deadlines cover a slow head, an idle
 //! connection, a slow body and a slow reader.
 
 mod body_bypass;

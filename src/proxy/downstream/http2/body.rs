@@ -14,14 +14,14 @@ use super::state::StreamState;
 use crate::proxy::downstream::body_error::RequestBodyError;
 use crate::request::are_tokens;
 
-/// What a client sends after a head. What has been read leaves room for as much.
+/// The body of a request on a stream. What has been read of it makes room for the client to send as much again.
 #[derive(Debug)]
 pub(crate) struct Http2Body {
     receiving: RecvStream,
     stream: Rc<StreamState>,
-    /// Bytes to come, if the head says how many. `h2` holds the client to it.
+    /// Bytes still to come, if the head announces a length, which `h2` holds the client to.
     announced: Option<u64>,
-    /// Whether the client withholds it until it is told to go on (100).
+    /// Whether the client withholds the body until it is told to go on (100).
     is_withheld: bool,
     /// Whether only trailers can come.
     is_data_over: bool,
@@ -44,7 +44,7 @@ impl Http2Body {
         }
     }
 
-    /// Has a client that withholds it told to go on (100).
+    /// Tells a client that withholds the body to go on (100).
     pub(crate) fn ask_for(&mut self) {
         if std::mem::take(&mut self.is_withheld) {
             self.stream.ask_to_continue();
@@ -64,7 +64,7 @@ impl Http2Body {
             match ready!(polled) {
                 Some(Ok(data)) => {
                     let bytes = data.len();
-                    // It fails only for more bytes than have come.
+                    // This fails only for more bytes than have come.
                     let _ = self.receiving.flow_control().release_capacity(bytes);
                     if let Some(announced) = &mut self.announced {
                         *announced = announced.saturating_sub(bytes as u64);
@@ -88,7 +88,7 @@ impl Http2Body {
         self.receiving.is_end_stream()
     }
 
-    /// Says how many bytes are to come.
+    /// Returns how many bytes are still to come, if that is known.
     pub(crate) fn size_hint(&self) -> SizeHint {
         if self.is_end() {
             return SizeHint::with_exact(0);
@@ -98,7 +98,7 @@ impl Http2Body {
     }
 }
 
-/// Tells a body that breaks the rules from a client that left.
+/// Distinguishes a body that breaks the rules from a client that left.
 fn broken(error: &h2::Error) -> RequestBodyError {
     if error.is_library() {
         RequestBodyError::Malformed

@@ -1,4 +1,4 @@
-//! The Date field of answers (RFC 9110, section 6.6.1), formatted once a second.
+//! The Date field of answers (RFC 9110, section 6.6.1), formatted at most once a second.
 
 use std::cell::RefCell;
 use std::time::{Duration, SystemTime};
@@ -7,7 +7,7 @@ use http::HeaderValue;
 
 use crate::clock::Timestamp;
 
-/// The latest value of Date.
+/// The latest value of Date, and the second for which it was formatted.
 #[derive(Debug, Default)]
 pub(super) struct Date(RefCell<Option<(u64, HeaderValue)>>);
 

@@ -1,8 +1,7 @@
 //! A piece of an answer on its way through `h2`.
 //!
-//! `h2` takes what the client has room for, and the client may take that room back before it is written
-//! (RFC 9113, section 6.9.2). `h2` says nothing of that. So each piece tells its stream what of it has
-//! been written.
+//! `h2` takes as much as the client has room for, and the client may take that room back before it is written (RFC
+//! 9113, section 6.9.2). `h2` does not report that. So each piece tells its stream how much of it has been written.
 
 use std::io::IoSlice;
 use std::rc::Rc;
@@ -19,7 +18,7 @@ pub(super) struct BodyPiece {
 }
 
 impl BodyPiece {
-    /// Takes bytes that `h2` is to write.
+    /// Wraps bytes that `h2` is to write.
     pub(super) fn new(bytes: Bytes, stream: &Rc<StreamState>) -> Self {
         stream.queued(bytes.len());
         Self {
@@ -50,7 +49,7 @@ impl Buf for BodyPiece {
 
 impl Drop for BodyPiece {
     fn drop(&mut self) {
-        // What is thrown away with its stream need not be waited for.
+        // Bytes that are dropped with their stream need not be waited for.
         self.stream.left(self.bytes.len());
     }
 }

@@ -1,8 +1,7 @@
 //! How many streams a client may reset before they are answered.
 //!
-//! They make work for nothing. [`RESETS_MAX`] may be reset at once, and one more in each
-//! [`RESET_INTERVAL`] and for each answer: so the rate is bounded, and not how many calls a long connection
-//! may cancel.
+//! Such streams cost work for nothing. [`RESETS_MAX`] may be reset at once, and one more after each [`RESET_INTERVAL`]
+//! and each answer: this bounds the rate, and not how many calls a long connection may cancel in total.
 
 use std::cell::Cell;
 
@@ -11,21 +10,21 @@ use crate::clock::{Micros, Timestamp};
 /// The resets of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Resets {
-    /// When none counts any more. Each puts it off by [`RESET_INTERVAL`], and each answer brings it as much
+    /// When no reset counts any more. Each reset puts this off by [`RESET_INTERVAL`], and each answer brings it as much
     /// nearer.
     calm_at: Cell<Timestamp>,
     are_too_many: Cell<bool>,
 }
 
-/// Most streams that may be reset at once, beyond those that are answered.
+/// Most streams that may be reset at once, in addition to one for each answer.
 pub(super) const RESETS_MAX: usize = 200;
-/// How long until one more may be: 200 a second.
+/// How long it takes until one more stream may be reset: 200 a second.
 const RESET_INTERVAL: Micros = Micros(5_000);
-/// How far off calm may be.
+/// How far in the future `calm_at` may be before there are too many resets.
 const UNREST_MAX: Micros = Micros(RESET_INTERVAL.0 * RESETS_MAX as u64);
 
 impl Resets {
-    /// Notes that a stream was reset at `now` before it was answered; says whether that is too many.
+    /// Notes that a stream was reset at `now` before it was answered; returns whether there have been too many.
     pub(super) fn note(&self, now: Timestamp) -> bool {
         let calm_at = self.calm_at.get().max(now) + RESET_INTERVAL;
         self.calm_at.set(calm_at);
@@ -40,7 +39,7 @@ impl Resets {
         self.calm_at.set(self.calm_at.get() - RESET_INTERVAL);
     }
 
-    /// Whether there have been too many.
+    /// Whether there have ever been too many resets.
     pub(super) fn are_too_many(&self) -> bool {
         self.are_too_many.get()
     }

@@ -29,19 +29,19 @@ pub(crate) struct Http2State {
     head: Rc<Deadline>,
     sweep: Rc<Sweep>,
     timeouts: Timeouts,
-    /// Whether its preface has come.
+    /// Whether the preface has come.
     has_begun: Cell<bool>,
-    /// Whether it is to end after the requests that are on their way.
+    /// Whether the connection is to end after the requests that are on their way.
     is_ending: Cell<bool>,
-    /// Whether its client has been told so.
+    /// Whether the client has been told that the connection ends.
     is_draining: Cell<bool>,
-    /// Whether a head took several frames, for which `h2` keeps a buffer.
+    /// Whether a head took several frames, so that `h2` keeps a buffer for it.
     had_large_head: Cell<bool>,
     /// Requests that are being worked on.
     requests: Cell<usize>,
-    /// How many streams were reset because what came on them is malformed, and were not reported.
+    /// Streams that were reset because what came on them is malformed, and that are still to be reported.
     malformed: Cell<u32>,
-    /// Whether the ends of answers that `h2` still has may take the client more time.
+    /// Whether the client may be given more time for the ends of answers that `h2` still has.
     may_extend: Cell<bool>,
     /// When some of an answer was last written.
     written_at: Cell<Timestamp>,
@@ -56,8 +56,8 @@ pub(crate) struct Http2State {
 /// is on its way is still answered.
 const DRAIN_IDLE: Duration = Duration::from_secs(1);
 
-/// How long a connection without requests stays open that had a large head: the decoder of `h2` keeps a
-/// buffer of up to twice its longest value as long as the connection stands.
+/// How long a connection that had a large head stays open without requests: the decoder of `h2` keeps a buffer of up to
+/// twice its longest value as long as the connection is open.
 const LARGE_HEAD_IDLE: Duration = Duration::from_secs(5);
 
 impl Http2State {
@@ -86,7 +86,7 @@ impl Http2State {
         })
     }
 
-    /// How long the preface may take.
+    /// Returns how long the preface may take.
     pub(super) fn header_timeout(&self) -> Duration {
         self.timeouts.header
     }
@@ -97,7 +97,7 @@ impl Http2State {
         self.socket.read.arm(self.timeouts.idle);
     }
 
-    /// What the connection waits for.
+    /// Returns what the connection waits for.
     pub(crate) fn awaited(&self) -> Awaited {
         match self.requests.get() {
             _ if !self.has_begun.get() => Awaited::FirstByte,
@@ -106,7 +106,7 @@ impl Http2State {
         }
     }
 
-    /// Since when the connection has waited for a request; none if it does not wait for one.
+    /// Returns since when the connection has waited for a request; `None` if it does not wait for one.
     pub(crate) fn waiting_since(&self) -> Option<Timestamp> {
         let timeout = match self.awaited() {
             Awaited::FirstByte => self.timeouts.header,
@@ -123,12 +123,12 @@ impl Http2State {
         self.wake();
     }
 
-    /// Whether it is to end after the requests that are on their way.
+    /// Whether the connection is to end after the requests that are on their way.
     pub(crate) fn is_ending(&self) -> bool {
         self.is_ending.get()
     }
 
-    /// How long a client that waits may be busy with what it is sent; none if it has taken all of it.
+    /// Returns how long a waiting client may be busy with what it is sent; `None` if it has taken all of it.
     pub(crate) fn taken_within(&self) -> Option<Duration> {
         self.socket.write.is_armed().then_some(self.timeouts.body)
     }
@@ -180,7 +180,7 @@ impl Http2State {
         }
     }
 
-    /// Whether no request came in time. One whose head has begun has a deadline of its own.
+    /// Whether no request came in time. A request whose head has begun has a deadline of its own.
     pub(super) fn is_idle_for_too_long(&self) -> bool {
         self.requests.get() == 0 && self.socket.read.is_over() && !self.head.is_armed()
     }
@@ -190,19 +190,19 @@ impl Http2State {
         self.malformed.set(self.malformed.get() + streams);
     }
 
-    /// Takes how many of those are to be reported.
+    /// Takes the number of malformed streams that are still to be reported.
     pub(super) fn take_malformed(&self) -> u32 {
         self.malformed.take()
     }
 
-    /// Returns a deadline by which the client must have taken the last word.
+    /// Returns a deadline by which the client must have taken the last GOAWAY.
     pub(super) fn close(&self) -> Rc<Deadline> {
         let deadline = self.sweep.deadline();
         deadline.arm(self.timeouts.body);
         deadline
     }
 
-    /// Whether the client is slow to take what is written, but has taken some of an answer within `timeout`.
+    /// Whether the client is slow to take what is written, but has taken some of an answer within the last `timeout`.
     fn is_slowly_taken(&self, timeout: Duration) -> bool {
         let since_written = self.sweep.swept_running().since(self.written_at.get());
         self.socket.write.is_armed() && since_written < Micros::from(timeout)

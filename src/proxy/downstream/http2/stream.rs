@@ -25,7 +25,7 @@ enum Broken {
     Body,
 }
 
-/// Answers one request; ends without an answer if the client resets the stream.
+/// Answers one request, unless the client resets the stream first.
 pub(super) async fn respond<F, B, E>(
     state: Rc<StreamState>,
     method: Method,
@@ -43,7 +43,7 @@ pub(super) async fn respond<F, B, E>(
         }
         let answered = answer.as_mut().poll(cx);
         for interim in state.take_interim() {
-            // A stream that takes none will end by itself.
+            // If the stream takes no interim answer, it will end by itself.
             let _ = respond.send_informational(interim);
         }
         answered.map(Some)
@@ -72,7 +72,7 @@ pub(super) async fn respond<F, B, E>(
     let mut rest = Bytes::new();
     let mut sent = poll_fn(|cx| poll_pipe(&mut body, &mut rest, &mut stream, &state, cx)).await;
     if sent.is_ok() {
-        // The answer has ended, whether its client takes the end or not.
+        // The answer has ended, whether the client takes its end or not.
         drop(body);
         sent = written(&mut stream, &state).await;
     }
@@ -83,7 +83,7 @@ pub(super) async fn respond<F, B, E>(
     }
 }
 
-/// Makes the head of an answer one of HTTP/2.
+/// Turns the head of an answer into one for HTTP/2.
 fn complete(
     head: &mut Response<()>,
     is_head: bool,
@@ -95,11 +95,11 @@ fn complete(
         StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
     );
     if head.status() == StatusCode::SWITCHING_PROTOCOLS {
-        // RFC 8441, section 5: the answer of HTTP/1.1 in the words of HTTP/2.
+        // What is a 101 over HTTP/1.1 is a 200 over HTTP/2 (RFC 8441, section 5).
         *head.status_mut() = StatusCode::OK;
         head.headers_mut().remove(SEC_WEBSOCKET_ACCEPT);
     }
-    // What an answer says of its connection concerns HTTP/1 only.
+    // Fields that concern the connection belong to HTTP/1 only.
     if head.status() == StatusCode::UPGRADE_REQUIRED {
         head.headers_mut().remove(UPGRADE);
     }
@@ -117,8 +117,8 @@ fn complete(
     }
 }
 
-/// Sends what the body has and the client has room for. Room is asked for only once there is
-/// something to send, because other streams of the connection would have to do without it.
+/// Sends what the body has and the client has room for. Room is requested only once there is something to send, because
+/// other streams of the connection would have to do without it.
 fn poll_pipe<B: Body<Data = Bytes> + Unpin>(
     body: &mut B,
     rest: &mut Bytes,
@@ -200,8 +200,8 @@ async fn written(stream: &mut SendStream<BodyPiece>, state: &StreamState) -> Res
             return Poll::Ready(Ok(()));
         }
         if !std::mem::replace(&mut has_waited, true) {
-            // The connection's task is ready, and has its turn before this one. It usually writes all
-            // there is, so this need not be woken by it, and there need not be a deadline.
+            // The connection's task is ready, and has its turn before this one. It usually writes everything, so most
+            // of the time this task need not register to be woken, nor arm a deadline.
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }

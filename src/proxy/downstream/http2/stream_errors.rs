@@ -1,18 +1,18 @@
 //! Notices the streams that `h2` resets by itself because what has come on them is malformed.
 //!
-//! `h2` says nothing of a request that it does not accept: a target with a character that no URL may hold, a
-//! field of HTTP/1. So the frames that are written are followed.
+//! `h2` does not report a request that it does not accept, for example because of a character in its target that no URL
+//! may hold, or a field of HTTP/1. So the frames that are written are followed.
 
 use std::io::IoSlice;
 
 /// Follows the frames that a connection writes.
 #[derive(Debug, Default)]
 pub(super) struct StreamErrors {
-    /// What has been written of a frame's header, and of the code of a RST_STREAM behind it (RFC 9113, sections
-    /// 4.1 and 6.4).
+    /// What has been written of a frame's header, and of the code of a RST_STREAM after it (RFC 9113, sections 4.1 and
+    /// 6.4).
     frame: [u8; RESET_BYTES],
     written: usize,
-    /// How much of another frame's payload is still to be written.
+    /// Bytes of another frame's payload that are still to be written.
     left: usize,
 }
 
@@ -22,8 +22,7 @@ const RST_STREAM: u8 = 3;
 const PROTOCOL_ERROR: u8 = 1;
 
 impl StreamErrors {
-    /// Follows the first `written` bytes of these slices, and returns how many streams they reset because
-    /// of what is malformed.
+    /// Follows the first `written` bytes of these slices, and returns how many streams they reset with PROTOCOL_ERROR.
     pub(super) fn follow(&mut self, slices: &[IoSlice<'_>], mut written: usize) -> u32 {
         let mut resets = 0;
         for slice in slices {

@@ -1,4 +1,4 @@
-//! The end of what a client sends, seen although bytes before it have not been read.
+//! Notices the end of what a client sends, even if bytes before it have not been read.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -9,16 +9,17 @@ use std::task::{Context, Poll, ready};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-/// Waits for the end of what a client sends, whatever there is to read before it. It has no future until one is needed.
+/// Waits for the end of what a client sends, whatever there is to read before it. The future is made when it is first
+/// needed.
 #[derive(Default)]
 pub(super) struct EndWatch(RefCell<Option<Pin<Box<dyn Future<Output = ()>>>>>);
 
-/// Urgent data and the end, but not bytes. The runtime does not ask the system for urgent data, so only the end
-/// remains.
+/// Interest in urgent data and the end, but not in ordinary bytes. The runtime does not ask the system for urgent data,
+/// so only the end remains.
 const END: Interest = Interest::PRIORITY;
 
 impl EndWatch {
-    /// Polls whether the stream has ended; it must be the same one each time.
+    /// Polls whether `stream` has ended, which must be the same one at each call.
     pub(super) fn poll(&self, stream: &Rc<TcpStream>, cx: &mut Context<'_>) -> Poll<()> {
         let mut watching = self.0.borrow_mut();
         let end = watching.get_or_insert_with(|| {

@@ -1,8 +1,8 @@
 //! Closing: at once between two requests, and lingering if the client may still be sending.
 //!
-//! A socket that is closed with bytes unread, or that gets more afterwards, resets the connection,
-//! and what the client has not read yet is lost. So after the gateway has closed its side, it reads
-//! on and throws away what comes, until the client closes too or a bound is reached.
+//! A socket that is closed with bytes unread, or that receives more afterwards, resets the connection, and what the
+//! client has not read yet is lost. So after the gateway has closed its side, it reads on and throws away what comes,
+//! until the client closes too or a bound is reached.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -14,9 +14,9 @@ use super::Socket;
 
 /// How long the gateway reads and throws away what a client still sends after an early answer.
 const LINGER_MAX: Duration = Duration::from_secs(30);
-/// The same while the gateway drains.
+/// How long the gateway does so while it drains.
 const LINGER_DRAINING_MAX: Duration = Duration::from_millis(500);
-/// How long the client may be silent meanwhile.
+/// How long the client may be silent while the gateway lingers.
 const LINGER_IDLE_MAX: Duration = Duration::from_secs(5);
 
 impl Socket {
@@ -43,7 +43,7 @@ impl Socket {
         poll_fn(|cx| self.poll_discard(cx)).await;
     }
 
-    /// Gives a client that is still sending little more time, because the gateway drains.
+    /// Leaves a client that is still sending only a little more time, because the gateway drains.
     pub(in crate::proxy::downstream) fn hasten_close(&self) {
         self.write.arm(LINGER_DRAINING_MAX);
     }

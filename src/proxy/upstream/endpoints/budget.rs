@@ -1,27 +1,27 @@
-//! How many tries of requests that had failed an upstream gets: a share of its requests, so that retries
-//! cannot multiply the load of an upstream that fails.
+//! Bounds an upstream's retries to a share of its requests, so that retries cannot multiply the load of
+//! an upstream that fails.
 
 use std::array;
 
 use crate::clock::{Micros, Timestamp};
 
-/// Requests and retries of the last seconds.
+/// Counters of requests and retries in each of the latest seconds.
 #[derive(Debug)]
 pub(super) struct RetryBudget([Second; SECONDS]);
 
 /// What happened within one second.
 #[derive(Clone, Copy, Debug, Default)]
 struct Second {
-    /// Which second since 1970.
+    /// The second, counted from 1970.
     at: u64,
     requests: u64,
     retries: u64,
 }
 
-/// How many seconds count.
+/// How many seconds count towards the budget.
 const SECONDS: usize = 10;
 
-/// Retries that are always allowed, a second.
+/// Retries a second that are always allowed.
 const RETRIES_MIN: u64 = 3;
 
 impl Default for RetryBudget {
@@ -31,12 +31,12 @@ impl Default for RetryBudget {
 }
 
 impl RetryBudget {
-    /// Counts requests.
+    /// Counts requests that have begun.
     pub(super) fn add_requests(&mut self, requests: u64, now: Timestamp) {
         self.second(now).requests += requests;
     }
 
-    /// Takes a retry, if the retries are less than `share` of the requests.
+    /// Takes a retry, if there were fewer than `share` of the requests, or fewer than [`RETRIES_MIN`] a second.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     pub(super) fn take(&mut self, share: f64, now: Timestamp) -> bool {
         let current = self.second(now).at;
@@ -79,9 +79,9 @@ mod tests {
         assert_eq!(taken(&mut budget, 101), 70);
         budget.add_requests(500, at(105));
         assert_eq!(taken(&mut budget, 109), 100);
-        // 30 of second 100 are forgotten, and its requests with them; it had none.
+        // The 30 retries of second 100 are forgotten; it had no requests.
         assert_eq!(taken(&mut budget, 110), 30);
-        // Of 101: 500 requests and 70 retries.
+        // Second 101 is forgotten too, with 500 requests and 70 retries.
         assert_eq!(taken(&mut budget, 111), 0);
         assert_eq!(taken(&mut budget, 200), 30);
     }

@@ -1,4 +1,4 @@
-//! Who resolves names: the system, or a table that a test fills.
+//! Resolution of names: by the system, or from a table that a test fills.
 
 use std::collections::HashMap;
 use std::future::pending;
@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Resolves names to addresses; cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub enum NameResolver {
-    /// The system: `/etc/hosts`, DNS, and whatever else it is told to ask.
+    /// The system's resolver: `/etc/hosts`, DNS, and whatever else it is configured to ask.
     #[default]
     System,
-    /// A table.
+    /// A table, for tests.
     Table(NameTable),
 }
 
-/// What names resolve to, as a test says.
+/// Addresses of names, as a test sets them.
 #[derive(Clone, Debug, Default)]
 pub struct NameTable(Arc<Mutex<HashMap<Box<str>, Entry>>>);
 
@@ -27,7 +27,7 @@ enum Entry {
 }
 
 impl NameResolver {
-    /// Looks `host` up. The result is not empty.
+    /// Looks up the addresses of `host`; there is at least one.
     ///
     /// # Errors
     /// Why it does not resolve, in a few words.
@@ -38,7 +38,7 @@ impl NameResolver {
         let (resolver, host) = (self.clone(), host.to_owned());
         async move {
             let found: Vec<IpAddr> = match resolver {
-                // The port is no part of what is looked up.
+                // `lookup_host` wants a port, but the addresses do not depend on it.
                 Self::System => {
                     let found = tokio::net::lookup_host((host, 0)).await;
                     let found = found.map_err(|error| error.to_string().into_boxed_str())?;
@@ -58,8 +58,8 @@ impl NameResolver {
     }
 }
 
-/// Leaves out addresses to which there is no route, as many machines have no IPv6 (RFC 6724, section 6,
-/// rule 1). If there is a route to none of them, all are kept.
+/// Leaves out addresses to which there is no route, because many machines have no IPv6 (RFC 6724,
+/// section 6, rule 1). If there is a route to none of them, all are kept.
 fn usable(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     let routed: Vec<_> = (addresses.iter().copied())
         .filter(|copied| has_route(*copied))
@@ -77,21 +77,21 @@ fn has_route(address: IpAddr) -> bool {
     UdpSocket::bind((own, 0)).and_then(connect).is_ok()
 }
 
-/// A port for what needs one.
+/// The discard port; any would do, because nothing is sent to it.
 const DISCARD: u16 = 9;
 
 impl NameTable {
-    /// Lets `host` resolve to `addresses` from now on.
+    /// Makes `host` resolve to `addresses` from now on.
     pub fn set(&self, host: &str, addresses: &[IpAddr]) {
         self.put(host, Entry::Addresses(addresses.to_vec()));
     }
 
-    /// Lets every look-up of `host` hang from now on.
+    /// Makes every look-up of `host` hang from now on.
     pub fn hang(&self, host: &str) {
         self.put(host, Entry::Silence);
     }
 
-    /// Lets `host` be unknown from now on.
+    /// Makes `host` unknown from now on.
     pub fn remove(&self, host: &str) {
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         names.remove(host);
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn address_without_a_route_is_used_only_if_there_is_no_other() {
         let address = |text: &str| text.parse::<IpAddr>().expect("an address");
-        // A socket that may not broadcast cannot be connected to this one.
+        // A socket that is not allowed to broadcast cannot be connected to the second address.
         let (routed, unrouted) = (address("127.0.0.1"), address("255.255.255.255"));
         assert_eq!(usable(vec![unrouted, routed]), [routed]);
         assert_eq!(usable(vec![unrouted]), [unrouted]);

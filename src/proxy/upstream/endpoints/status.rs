@@ -1,40 +1,40 @@
-//! How the upstreams in force fare, for people.
+//! The status of the upstreams in force, for people.
 
 use std::sync::Arc;
 
 use super::{EndpointState, Endpoints, UpstreamState};
 use crate::clock::Timestamp;
 
-/// How an upstream fares.
+/// The status of an upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamStatus {
-    /// Its name in the file.
+    /// The upstream's name in the file.
     pub name: Arc<str>,
-    /// Its endpoints, as far as their names resolve.
+    /// The upstream's endpoints, as far as their names are resolved.
     pub endpoints: Vec<EndpointStatus>,
-    /// An endpoint whose name has no address, and why, if that is known.
+    /// An endpoint whose name has no address, and why if that is known.
     pub unresolved: Option<(Box<str>, Option<Arc<str>>)>,
 }
 
-/// How an endpoint fares.
+/// The status of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointStatus {
-    /// Host and port, and its address if the host can have several.
+    /// Host and port, and the address if the host can have several.
     pub name: Arc<str>,
     /// How many requests it gets for each one that an endpoint of weight 1 gets.
     pub weight: u32,
-    /// Whether requests may go there now.
+    /// Whether requests may go to the endpoint now.
     pub is_available: bool,
-    /// Whether checks have not shown that it fails.
+    /// Whether the endpoint is healthy; it is until checks find that it fails.
     pub is_healthy: bool,
-    /// Until when it is ejected, by wall time; none if it is not.
+    /// End of the ejection, by wall time; none if the endpoint is not ejected.
     pub ejected_until: Option<Timestamp>,
-    /// Since when requests fail there, by wall time; none while they are answered.
+    /// Time since which requests fail at the endpoint, by wall time; none while they are answered.
     pub failing_since: Option<Timestamp>,
 }
 
 impl Endpoints {
-    /// Says how the upstreams of origins fare, in the file's order.
+    /// Returns the status of the upstreams of origins, in the file's order.
     pub fn status(&self) -> Vec<UpstreamStatus> {
         let upstreams = self.in_force();
         upstreams

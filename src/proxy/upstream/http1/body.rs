@@ -1,4 +1,4 @@
-//! Where the body of a response ends (RFC 9112, section 6.3).
+//! Finds where the body of a response ends (RFC 9112, section 6.3).
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
@@ -21,7 +21,7 @@ enum Rest {
 }
 
 impl BodyReader {
-    /// Begins a body that is framed like this, and whose trailers have at most `trailer_bytes_max`.
+    /// Begins a body with this framing, whose trailers have at most `trailer_bytes_max`.
     pub fn new(framing: BodyFraming, trailer_bytes_max: usize) -> Self {
         Self(match framing {
             BodyFraming::None | BodyFraming::Length(0) => Rest::Nothing,
@@ -36,7 +36,7 @@ impl BodyReader {
         matches!(self.0, Rest::Nothing)
     }
 
-    /// Whether something other than the connection's end ends it.
+    /// Whether something other than the connection's end ends the body.
     pub fn has_known_end(&self) -> bool {
         !matches!(self.0, Rest::UntilClose)
     }
@@ -50,8 +50,8 @@ impl BodyReader {
         }
     }
 
-    /// Takes the next data or the trailers from `bytes`; none if more must come first, or if the
-    /// body has ended. What is left in `bytes` then belongs to nobody.
+    /// Takes the next data or the trailers from `bytes`; none if more must come first, or if the body
+    /// has ended. Bytes that are left after the end do not belong to the response.
     pub fn read(&mut self, bytes: &mut Bytes) -> Result<Option<Frame<Bytes>>, BadBody> {
         match &mut self.0 {
             _ if bytes.is_empty() => Ok(None),

@@ -19,16 +19,16 @@ pub(super) struct Chunked {
     is_end: bool,
 }
 
-/// The data of chunks that came together, as one piece: for those behind, many cost more than a copy.
+/// Data of chunks that came together, joined into one piece, because many pieces cost later stages more than a copy.
 #[derive(Debug, Default)]
 struct Joined {
-    /// All of it, as long as there is only one.
+    /// The first piece, which is all of the data as long as there is no other.
     first: Bytes,
     all: BytesMut,
 }
 
 impl Joined {
-    /// Adds a piece; at most `more` bytes of others follow.
+    /// Adds a piece; at most `more` bytes follow in later pieces.
     fn push(&mut self, piece: Bytes, more: usize) {
         if self.first.is_empty() {
             self.first = piece;
@@ -101,7 +101,7 @@ impl Chunked {
             bytes.advance(match self.chunks.take_around(bytes) {
                 Ok(taken) => taken,
                 Err(bad) if data.is_empty() => return Err(bad.into()),
-                // Refused again by the next read.
+                // The data before it comes first, and the next read refuses it again.
                 Err(_) => break,
             });
         }
@@ -109,7 +109,7 @@ impl Chunked {
     }
 }
 
-/// Reads the fields of a trailer section; none if there are none.
+/// Reads the fields of a trailer section; none if it is empty.
 fn parse_trailers(section: &Bytes) -> Result<Option<HeaderMap>, BadBody> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let parsed = httparse::parse_headers(section, &mut fields);

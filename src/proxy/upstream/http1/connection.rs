@@ -15,29 +15,29 @@ use super::known_lines::KnownLines;
 use crate::proxy::wire::deadline::Deadline;
 use crate::proxy::wire::read_buffer::ResponseBuffer;
 
-/// What carries the bytes of a connection.
+/// The transport that carries the bytes of a connection.
 pub trait Transport: AsyncRead + AsyncWrite + Unpin + 'static {
-    /// Whether the other side, which owes nothing, has sent nothing and has not closed, as far as
-    /// the runtime has heard. Asks the system nothing, and lets go of tasks that waited before.
+    /// Whether the other side, which owes nothing, has sent nothing and has not closed, as far as the runtime has
+    /// noticed; asks the system only if something may have come. Tasks that waited to read are not woken any more.
     fn seems_quiet(&mut self) -> bool;
 
-    /// As [`seems_quiet`](Self::seems_quiet), but asks the system.
+    /// The same as [`seems_quiet`](Self::seems_quiet), but always asks the system.
     fn is_quiet(&mut self) -> bool;
 
     /// Whether a write that fails may have sent some of its bytes. If not, a request whose first write
-    /// fails is sent again.
+    /// fails counts as unwritten, and may be sent again.
     fn may_send_part(&self) -> bool;
 
     /// Acknowledges at once what has come, if the system can be told to: it would otherwise wait for
-    /// bytes to send it with.
+    /// bytes with which to send the acknowledgement.
     fn acknowledge(&self) {}
 }
 
-/// A connection to an origin that waits for a request, or for the end of a response.
+/// A connection to an origin that is free for a request, or carries one until its response has ended.
 #[derive(Debug)]
 pub struct Http1Connection<T>(pub(super) Rc<Wire<T>>);
 
-/// What those share who send and receive on one connection.
+/// What the two sides that send and receive on one connection share.
 #[derive(Debug)]
 pub(super) struct Wire<T> {
     transport: RefCell<T>,
@@ -56,22 +56,22 @@ pub(super) enum Written {
     Failed,
 }
 
-/// Buffers that the connections of one worker use in turn, so that none has any while it waits, and what
-/// they have learned.
+/// Buffers that the connections of one worker use in turn, so that none holds a buffer while it waits,
+/// and the field lines that they have learned.
 #[derive(Debug, Default)]
 pub struct Buffers {
     read: ResponseBuffer,
-    /// Where requests are encoded; empty.
+    /// The buffer in which requests are encoded; empty between uses.
     write: RefCell<Vec<u8>>,
-    /// Field lines of responses.
+    /// Known field lines of responses.
     lines: RefCell<KnownLines>,
 }
 
-/// A buffer to write from that has grown larger than this is not kept. Uploads do not make it larger.
+/// Largest capacity with which a write buffer is kept. The pieces of an upload fit into it.
 const WRITE_BYTES_KEPT: usize = 128 * 1024;
 
 impl<T: Transport> Http1Connection<T> {
-    /// Speaks HTTP/1.1 over `transport`; `deadline` is the connection's own.
+    /// Makes a connection that speaks HTTP/1.1 over `transport`; `deadline` belongs to it alone.
     pub fn new(transport: T, deadline: Rc<Deadline>, buffers: Rc<Buffers>) -> Self {
         Self(Rc::new(Wire {
             transport: RefCell::new(transport),
@@ -81,19 +81,19 @@ impl<T: Transport> Http1Connection<T> {
         }))
     }
 
-    /// As [`Transport::seems_quiet`].
+    /// The same as [`Transport::seems_quiet`].
     pub fn seems_quiet(&self) -> bool {
         self.0.transport.borrow_mut().seems_quiet()
     }
 
-    /// As [`Transport::is_quiet`].
+    /// The same as [`Transport::is_quiet`].
     pub fn is_quiet(&self) -> bool {
         self.0.transport.borrow_mut().is_quiet()
     }
 }
 
 impl<T> Http1Connection<T> {
-    /// Returns what carries the bytes, if nobody else sends or receives.
+    /// Returns the transport, unless an upload still uses the connection.
     pub(super) fn into_transport(self) -> Option<T> {
         Rc::into_inner(self.0).map(|wire| wire.transport.into_inner())
     }
@@ -111,7 +111,7 @@ impl<T: Transport> Wire<T> {
         self.written.get()
     }
 
-    /// Notes that the request is written to its end.
+    /// Notes that the whole request has been written.
     pub(super) fn note_end(&self) {
         self.written.set(Written::Everything);
     }
@@ -123,7 +123,7 @@ impl<T: Transport> Wire<T> {
         }
     }
 
-    /// Returns a buffer to write from; it is empty.
+    /// Returns an empty buffer to write from.
     pub(super) fn buffer(&self) -> Vec<u8> {
         self.buffers.write.take()
     }
@@ -131,29 +131,29 @@ impl<T: Transport> Wire<T> {
     /// Takes back a buffer whose bytes have been written.
     pub(super) fn recycle(&self, mut buffer: Vec<u8>) {
         buffer.clear();
-        // A request that waits for its client has none to return.
+        // A request that waits for its client may have given its buffer back already.
         if (1..=WRITE_BYTES_KEPT).contains(&buffer.capacity()) {
             self.buffers.write.replace(buffer);
         }
     }
 
-    /// Reads what is there; no byte means that the origin has closed its side by a FIN.
+    /// Reads what has come; no bytes mean that the origin has closed its side by a FIN.
     pub(super) fn poll_read(&self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
         let mut transport = self.transport.borrow_mut();
         let bytes = ready!(self.buffers.read.poll_read(&mut *transport, cx))?;
         if bytes.is_empty() && self.written.get() == Written::Failed {
-            // The failed write has taken the error with it, and this could be a reset.
+            // The failed write has consumed the socket's error, so what looks like a FIN may be a reset.
             return Poll::Ready(Err(ErrorKind::ConnectionReset.into()));
         }
         Poll::Ready(Ok(bytes.freeze()))
     }
 
-    /// Returns the field lines that came before.
+    /// Returns the known field lines.
     pub(super) fn lines(&self) -> RefMut<'_, KnownLines> {
         self.buffers.lines.borrow_mut()
     }
 
-    /// As [`Transport::acknowledge`].
+    /// The same as [`Transport::acknowledge`].
     pub(super) fn acknowledge(&self) {
         self.transport.borrow().acknowledge();
     }
@@ -183,7 +183,7 @@ impl<T: Transport> Wire<T> {
         Poll::Ready(written)
     }
 
-    /// Sends off what has been written.
+    /// Flushes what has been written.
     pub(super) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut *self.transport.borrow_mut()).poll_flush(cx)
     }

@@ -19,13 +19,13 @@ use crate::proxy::wire::body::UploadBody;
 use crate::proxy::wire::outgoing::Outgoing;
 use crate::proxy::wire::request_head::RequestHead;
 
-/// Why a request got no head of a response. If the connection was just closed, there is no error.
+/// Why a request got no head of a response. The inner error is none if the origin just closed the connection.
 pub type Http1Error = ExchangeError<Option<io::Error>>;
 
 impl<T: Transport> Http1Connection<T> {
-    /// Sends `request` to `host` and waits at most `timeout` for the head of its response, which has at
-    /// most `head_bytes_max`, as its trailers have. Time in which the client owes bytes of the request's body does not count. `is_sent` is set when the
-    /// origin may have seen some of the request.
+    /// Sends `request` to `host` and waits at most `timeout` for the head of its response; the head and the trailers
+    /// have at most `head_bytes_max` each. Time in which the client owes bytes of the request's body does not count.
+    /// `is_sent` is set when the origin may have seen some of the request.
     pub async fn exchange<B: UploadBody>(
         self,
         request: &mut Outgoing<B>,
@@ -73,7 +73,7 @@ impl<T: Transport, B: UploadBody> Http1RoundTrip<'_, T, B> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(ResponseHead, Bytes), Http1Error>> {
         self.send(cx)?;
         if self.wire.written() == Written::Nothing {
-            // Whatever comes before a request is no response to it.
+            // Whatever comes before a request is not a response to it.
             return match self.write_error {
                 Some(_) => Poll::Ready(Err(self.closed(None))),
                 None => self.poll_overdue(cx),
@@ -124,7 +124,7 @@ impl<T: Transport, B: UploadBody> Http1RoundTrip<'_, T, B> {
         Ok(())
     }
 
-    /// Says what an end without a response means.
+    /// Returns the error for an end without a response, and whether the request may be sent again.
     fn closed(&mut self, error: Option<io::Error>) -> Http1Error {
         if self.wire.due.is_over() {
             return Http1Error::Elapsed;

@@ -1,4 +1,4 @@
-//! Why a request got no head of a response, over each version of HTTP.
+//! Why a request got no head of a response, over either version of HTTP.
 
 use super::bad_head::BadHead;
 use crate::proxy::wire::body::BoxError;
@@ -8,34 +8,34 @@ use crate::proxy::wire::body::BoxError;
 pub enum ExchangeError<E> {
     /// The stream or the connection ended.
     Ended {
-        /// Why.
+        /// Why it ended.
         error: E,
-        /// What that means for the request.
+        /// Whether the request may be sent again.
         repeat: Repeat,
     },
-    /// The response is refused.
+    /// The head of the response is refused.
     BadHead(BadHead),
-    /// The head took longer than it may.
+    /// The head of the response took too long.
     Elapsed,
-    /// The request's body ended in an error of its own.
+    /// Reading the request's body failed.
     Body(BoxError),
 }
 
 /// Whether a request that got no byte of a response may be sent on another connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeat {
-    /// Nothing of it was written.
+    /// Nothing of the request was written.
     Unwritten,
-    /// The origin says that it has not processed it.
+    /// The origin says that it has not processed the request.
     Unprocessed,
-    /// The origin may have acted on it, but it has no content and may be done twice.
+    /// The origin may have acted on the request, which is idempotent and has no content.
     Idempotent,
-    /// The origin may have acted on it.
+    /// The origin may have acted on the request, which must not be sent again.
     Never,
 }
 
 impl<E> ExchangeError<E> {
-    /// Whether the request may be sent again.
+    /// Returns whether the request may be sent again, and why.
     pub fn repeat(&self) -> Repeat {
         match self {
             Self::Ended { repeat, .. } => *repeat,

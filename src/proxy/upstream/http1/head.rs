@@ -19,18 +19,18 @@ use crate::proxy::wire::interim::InterimSink;
 use crate::proxy::wire::section::Section;
 use crate::request::hop_by_hop::{self, KEEP_ALIVE};
 
-/// Reads the head of a response, in whatever pieces it comes, and interim ones before it.
+/// Reads the head of a response, in whatever pieces it comes, and the interim heads before it.
 #[derive(Debug)]
 pub struct HeadReader {
     section: Section,
     /// Most bytes of a head.
     bytes_max: usize,
-    /// Interim heads so far, and their bytes.
+    /// Interim heads so far, and in the next field their bytes.
     interim: u32,
     interim_bytes: usize,
-    /// Who is told of them; none: they are dropped.
+    /// The sink to which interim responses are passed; none if they are dropped.
     sink: Option<Rc<dyn InterimSink>>,
-    /// The protocol that the request asks for.
+    /// The protocol that the request asks for, if it asks for one.
     upgrade: Option<HeaderValue>,
 }
 
@@ -39,9 +39,9 @@ pub struct HeadReader {
 pub struct ResponseHead {
     /// The status.
     pub status: StatusCode,
-    /// The reason, if it is not the usual one.
+    /// The reason phrase, if it is not the usual one.
     reason: Option<ReasonPhrase>,
-    /// Where its body ends.
+    /// Where the response's body ends.
     pub framing: BodyFraming,
     /// Whether the connection can carry no further request.
     pub is_last: bool,
@@ -53,12 +53,12 @@ pub struct ResponseHead {
 #[derive(Debug, Default)]
 struct Stated {
     status: StatusCode,
-    /// The reason, if it is not the usual one.
+    /// The reason phrase, if it is not the usual one.
     reason: Option<ReasonPhrase>,
     is_http10: bool,
     codings: FieldValues,
     lengths: FieldValues,
-    /// The values of Connection but `keep-alive`.
+    /// Values of Connection, other than `keep-alive` alone.
     options: FieldValues,
     keep_alive: Option<Duration>,
     upgrades: FieldValues,
@@ -67,21 +67,21 @@ struct Stated {
 /// The values of a field that usually comes once at most.
 type FieldValues = SmallVec<[HeaderValue; 1]>;
 
-/// The reason of an origin that says none.
+/// The reason phrase if the origin sends none, or one that is not ASCII.
 const NO_REASON: ReasonPhrase = ReasonPhrase::from_static(b"");
 
-/// Most interim answers to one request.
+/// Most interim responses to one request.
 pub(in crate::proxy::upstream) const INTERIM_MAX: u32 = 64;
 
-/// Most bytes of all interim answers to one request.
+/// Most bytes of all interim responses to one request.
 pub(in crate::proxy::upstream) const INTERIM_BYTES_MAX: usize = 64 * 1024;
 
-/// How every head begins. What begins otherwise need not be awaited to its end.
+/// The beginning of every head. Bytes that begin otherwise are refused before a whole head has come.
 const BEGINNING: &[u8] = b"HTTP/1.";
 
 impl HeadReader {
-    /// Reads the response to a request that asks for the protocol `upgrade`, if it asks for one, and tells
-    /// `sink` of interim ones. A head has at most `bytes_max`.
+    /// Makes a reader for the response to a request that asks for the protocol `upgrade`, if it asks for
+    /// one; interim responses are passed to `sink`. A head has at most `bytes_max`.
     pub fn new(
         upgrade: Option<HeaderValue>,
         sink: Option<Rc<dyn InterimSink>>,
@@ -97,9 +97,9 @@ impl HeadReader {
         }
     }
 
-    /// Takes the head of the response to a `method` request from `bytes`; none if more must come
-    /// first. What is left in `bytes` then is the beginning of the body. The response's fields that do not
-    /// concern this connection alone are left in `headers`, which are cleared before.
+    /// Takes the head of the response to a `method` request from `bytes`; none if more must come first.
+    /// What is left in `bytes` then is the beginning of the body. Clears `headers`, and leaves the
+    /// response's fields in it, except those that concern this connection alone.
     pub fn read(
         &mut self,
         bytes: &mut Bytes,
@@ -140,7 +140,7 @@ impl HeadReader {
         lines: &mut KnownLines,
         stated: &mut Stated,
     ) -> Result<Option<usize>, BadHead> {
-        // Most heads come in one piece. A bad one is refused when it is whole, however it comes.
+        // Most heads come in one piece. A bad one is left to the code below, which refuses it alike however it is cut.
         if self.section.partial().is_empty()
             && let Ok(Some(end)) = parse(bytes, headers, lines, stated)
             && end <= self.bytes_max
@@ -156,7 +156,7 @@ impl HeadReader {
         }
     }
 
-    /// Takes a 101 that names the protocol that was asked for. What follows it is no HTTP.
+    /// Takes a 101 that names the protocol that was asked for. What follows it is not HTTP.
     fn switch(&self, stated: Stated) -> Result<ResponseHead, BadHead> {
         let is_same = |(asked, named): (&HeaderValue, &HeaderValue)| {
             asked.as_bytes().eq_ignore_ascii_case(named.as_bytes())
@@ -179,8 +179,8 @@ impl HeadReader {
     }
 }
 
-/// Tells of an interim answer with these fields, which are the client's. That it may go on with its body is
-/// said by the gateway.
+/// Passes an interim response with these fields on to the client, except a 100: the gateway itself tells
+/// the client to go on with its body.
 pub(in crate::proxy::upstream) fn send_interim(
     sink: &dyn InterimSink,
     status: StatusCode,
@@ -194,8 +194,8 @@ pub(in crate::proxy::upstream) fn send_interim(
     }
 }
 
-/// Reads the head that `bytes` begin with, and says where it ends; none if it is not whole. What concerns
-/// the client is left in `headers`.
+/// Reads the head at the beginning of `bytes`, and returns where it ends; none if it is not whole.
+/// Leaves the fields that concern the client in `headers`.
 fn parse(
     bytes: &Bytes,
     headers: &mut HeaderMap,
@@ -248,7 +248,7 @@ fn take_line<'b>(rest: &mut &'b [u8]) -> Result<Option<&'b [u8]>, BadHead> {
 }
 
 impl ResponseHead {
-    /// Makes the response with these fields, which are taken.
+    /// Makes the response with this head and `body`, and takes its fields from `headers`.
     pub(super) fn response<B>(self, headers: &mut HeaderMap, body: B) -> Response<B> {
         let mut response = Response::new(body);
         *response.status_mut() = self.status;
@@ -261,7 +261,7 @@ impl ResponseHead {
 }
 
 impl Stated {
-    /// Reads a status line (RFC 9112, section 4); none if it is not one of HTTP/1.0 or 1.1.
+    /// Reads a status line (RFC 9112, section 4); none if it is not that of HTTP/1.0 or 1.1.
     fn read_status(&mut self, line: &[u8]) -> Option<()> {
         let [minor @ b'0'..=b'1', b' ', a, b, c, reason @ ..] = line.strip_prefix(BEGINNING)?
         else {
@@ -275,7 +275,7 @@ impl Stated {
         };
         if status.canonical_reason().map(str::as_bytes) != Some(reason) {
             let said = ReasonPhrase::try_from(reason).ok()?;
-            // If it is not ASCII, its encoding is not known.
+            // A phrase that is not ASCII is not passed on, because its encoding is unknown.
             let is_shown = said.as_bytes().is_ascii();
             self.reason = Some(said).filter(|_| is_shown).or(Some(NO_REASON));
         }
@@ -288,7 +288,7 @@ impl Stated {
         match *name {
             CONTENT_LENGTH => self.lengths.push(value.clone()),
             TRANSFER_ENCODING => self.codings.push(value.clone()),
-            // What many origins say in every answer of HTTP/1.1, and no field's name.
+            // Many origins send this in every HTTP/1.1 response, and it names no field to remove.
             CONNECTION if value == "keep-alive" => {}
             CONNECTION => self.options.push(value.clone()),
             UPGRADE => self.upgrades.push(value.clone()),
@@ -297,14 +297,14 @@ impl Stated {
         }
     }
 
-    /// Says what the head of the response to a `method` request means.
+    /// Derives the response's head, including where the body ends, for a `method` request.
     fn head(self, headers: &mut HeaderMap, method: &Method) -> Result<ResponseHead, BadHead> {
         let status = self.status;
         let stated = self.framing()?;
         if let BodyFraming::Length(bytes) = stated
             && matches!(self.lengths[0].as_bytes(), [b'0', _, ..])
         {
-            // Some read a number with a leading zero as octal.
+            // The number is written anew, because some clients read a leading zero as octal.
             let length = HeaderValue::from(bytes);
             headers.insert(CONTENT_LENGTH, length);
         }
@@ -314,14 +314,14 @@ impl Stated {
             _ => stated,
         };
         if status == StatusCode::UPGRADE_REQUIRED {
-            // It says what is required (RFC 9110, section 15.5.22).
+            // A 426 says in Upgrade which protocol is required (RFC 9110, section 15.5.22).
             for protocol in self.upgrades {
                 headers.append(UPGRADE, protocol);
             }
         }
         let mut is_followed = false;
         if status == StatusCode::NO_CONTENT {
-            // RFC 9110, section 8.6, forbids it to state a body. One may follow if it does.
+            // RFC 9110, section 8.6, forbids a 204 to state a body. If it states one, the body may follow.
             headers.remove(CONTENT_LENGTH);
             is_followed = !matches!(stated, BodyFraming::UntilClose | BodyFraming::Length(0));
         }
@@ -339,7 +339,7 @@ impl Stated {
         })
     }
 
-    /// Returns what the fields say of a body's end. A sender that says it twice, or in an unknown
+    /// Returns what the fields say about the body's end. A head that states it twice, or in an unknown
     /// way, is refused, because others could see the end in another place.
     fn framing(&self) -> Result<BodyFraming, BadHead> {
         match (&self.codings[..], &self.lengths[..]) {

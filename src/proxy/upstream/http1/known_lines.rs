@@ -12,27 +12,27 @@ use crate::request::hop_by_hop;
 #[derive(Debug)]
 pub struct KnownLines(Box<[LinePlace]>);
 
-/// A line has one place where it can be remembered.
+/// A place of the table. Each line has a single place at which it can be remembered.
 #[derive(Clone, Debug, Default)]
 struct LinePlace {
-    /// The key of the latest line that is not remembered here.
+    /// The key of the latest line that came to this place and was not the remembered one.
     latest: u64,
     known: Option<(Bytes, KnownField)>,
 }
 
-/// What a line says.
+/// The field that a line contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KnownField {
     pub(super) name: HeaderName,
     pub(super) value: HeaderValue,
-    /// Whether it speaks of the body's end or of the connection, and so to the gateway.
+    /// Whether the field is for the gateway, because it concerns the body's end or the connection.
     pub(super) is_ours: bool,
 }
 
-/// As many as the values of a byte.
+/// Number of places: one for each value of the first byte of a key.
 const PLACES: usize = 256;
 
-/// Longer lines are not remembered, so that all take at most half a MiB of a worker, with their names.
+/// Longer lines are not remembered, so that all lines with their names take at most half a MiB per worker.
 const LINE_BYTES_MAX: usize = 1024;
 
 impl Default for KnownLines {
@@ -42,7 +42,7 @@ impl Default for KnownLines {
 }
 
 impl KnownLines {
-    /// Reads a line of `head`.
+    /// Reads a line of `head`, and remembers it if it has come before.
     pub(super) fn read(&mut self, line: &[u8], head: &Bytes) -> Result<KnownField, BadHead> {
         let Some(key) = key(line) else {
             return KnownField::read(line, head);
@@ -56,7 +56,7 @@ impl KnownLines {
         if std::mem::replace(&mut place.latest, key) != key {
             return KnownField::read(line, head);
         }
-        // A copy, because a part of the head would keep all that was read with it.
+        // The line is copied, because a slice of the head would keep alive all that was read with it.
         let line = Bytes::copy_from_slice(line);
         let field = KnownField::read(&line, &line)?;
         place.known = Some((line, field.clone()));
@@ -79,7 +79,7 @@ impl KnownField {
     }
 }
 
-/// Returns what tells a line from most others; none if it is not to be remembered.
+/// Returns a hash that tells a line from most others; none if it is too short or too long to be remembered.
 fn key(line: &[u8]) -> Option<u64> {
     let (first, last) = (line.first_chunk()?, line.last_chunk()?);
     let length = line.len() as u64;
@@ -87,7 +87,7 @@ fn key(line: &[u8]) -> Option<u64> {
     (line.len() <= LINE_BYTES_MAX).then(|| mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-/// Takes white space off both ends.
+/// Removes white space from both ends.
 fn trim(mut value: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] = value {
         value = rest;
@@ -102,7 +102,7 @@ fn trim(mut value: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
-    /// Reads a line as the first that comes.
+    /// Reads a line while no other is known.
     fn read_first(line: &[u8]) -> Result<KnownField, BadHead> {
         let head = Bytes::copy_from_slice(line);
         KnownLines::default().read(&head, &head)

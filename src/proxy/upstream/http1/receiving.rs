@@ -23,9 +23,9 @@ pub struct Http1Receiving<T> {
     /// The connection, until the body has ended or broken off.
     connection: Option<Http1Connection<T>>,
     reader: BodyReader,
-    /// What has been read of it and not been passed on.
+    /// Bytes that have been read and not been passed on.
     unread: Bytes,
-    /// Whether nothing of the body has come yet, nor been waited for.
+    /// Whether no byte of the body has come yet, and none has been waited for.
     is_unbegun: bool,
     /// The rest of the request, if the response began before it was sent.
     upload: Option<Upload>,
@@ -35,8 +35,8 @@ pub struct Http1Receiving<T> {
 }
 
 impl<T: Transport> Http1Receiving<T> {
-    /// Begins the body of the response with this head; `unread` came with it. Trailers have at most
-    /// `trailer_bytes_max`.
+    /// Begins the body of the response with this head; `unread` came after the head. Trailers have at
+    /// most `trailer_bytes_max`.
     pub(super) fn new(
         connection: Http1Connection<T>,
         head: &ResponseHead,
@@ -54,7 +54,7 @@ impl<T: Transport> Http1Receiving<T> {
         }
     }
 
-    /// Returns the connection of a 101, which speaks HTTP no more, and what came behind its head.
+    /// Returns the transport of a 101, which no longer carries HTTP, and the bytes that came after its head.
     pub fn into_switched(mut self) -> Option<(T, Bytes)> {
         let transport = self.connection.take()?.into_transport()?;
         Some((transport, std::mem::take(&mut self.unread)))
@@ -70,7 +70,7 @@ impl<T: Transport> Http1Receiving<T> {
         self.reader.is_end()
     }
 
-    /// Whether something other than the connection's end ends it.
+    /// Whether something other than the connection's end ends the body.
     pub fn has_known_end(&self) -> bool {
         self.reader.has_known_end()
     }
@@ -80,8 +80,8 @@ impl<T: Transport> Http1Receiving<T> {
         self.reader.size_hint()
     }
 
-    /// Polls the next data or the trailers, for which the origin has `timeout` if it has sent nothing
-    /// before; none: any time. After an error, the connection is closed.
+    /// Polls the next data or the trailers, and fails if the origin sends nothing for `timeout`; no
+    /// limit if none. After an error, the connection is closed.
     pub fn poll_frame(
         &mut self,
         timeout: Option<Duration>,
@@ -167,7 +167,7 @@ pub(super) fn upload<T: Transport, B: UploadBody>(
     Upload::spawn(async move {
         match poll_fn(|cx| poll_send(&mut rest, &wire, cx)).await {
             Err(SendError::Body(error)) => Err(error),
-            // An origin that takes no more may still be sending its response.
+            // An origin that takes no more bytes may still be sending its response.
             Ok(()) | Err(SendError::Closed(_)) => Ok(()),
         }
     })
@@ -189,8 +189,7 @@ mod tests {
     use crate::proxy::wire::outgoing::Outgoing;
     use crate::proxy::wire::scripted_body::ScriptedBody;
 
-    /// Reads what comes of a response, and returns how often the origin was told at once that it has
-    /// come.
+    /// Reads a response, and returns how many times its bytes were acknowledged at once.
     fn acknowledged(method: &Method, origin: Scripted) -> usize {
         let seen = origin.seen();
         let deadline = Sweep::new(Clock::manual(Timestamp(1))).deadline();

@@ -19,7 +19,7 @@ pub struct Scripted {
     end: StreamEnd,
     /// Most bytes that one write takes.
     write_bytes_max: usize,
-    /// Whether a write that fails may have sent some of its bytes.
+    /// Whether a write that fails may have sent some of its bytes, as over TLS.
     may_send_part: bool,
     next_piece: NextPiece,
     /// Whether the next write has to wait for a turn.
@@ -54,16 +54,16 @@ pub enum StreamEnd {
 pub struct Seen {
     /// What was written to it.
     pub written: RefCell<Vec<u8>>,
-    /// How much was read of what it says.
+    /// How many of its bytes have been read.
     pub read: Cell<usize>,
-    /// How often it was told at once that its bytes have come.
+    /// How many times its bytes were acknowledged at once.
     pub acknowledged: Cell<usize>,
 }
 
 impl Scripted {
-    /// An origin that says `pieces`.
+    /// Makes an origin that sends `pieces`, and then ends as `end` says.
     pub fn new(mut pieces: VecDeque<Vec<u8>>, end: StreamEnd) -> Self {
-        // A read of nothing would be the end.
+        // An empty read would mean the end of the connection.
         pieces.retain(|piece| !piece.is_empty());
         Self {
             pieces,
@@ -76,7 +76,7 @@ impl Scripted {
         }
     }
 
-    /// The same over TLS, where a write that fails may have sent some of its bytes.
+    /// Makes the connection like one over TLS, where a write that fails may have sent some of its bytes.
     pub fn encrypted(self) -> Self {
         Self {
             may_send_part: true,
@@ -84,7 +84,7 @@ impl Scripted {
         }
     }
 
-    /// The same, with every piece there at once.
+    /// Makes every piece readable at once.
     pub fn prompt(self) -> Self {
         Self {
             next_piece: NextPiece::Prompt,
@@ -92,7 +92,7 @@ impl Scripted {
         }
     }
 
-    /// An origin that takes its bytes in pieces of this size, and says nothing.
+    /// Makes an origin that takes at most `write_bytes_max` bytes at a time, and sends nothing.
     pub fn silent(write_bytes_max: usize) -> Self {
         Self {
             write_bytes_max,
@@ -100,7 +100,7 @@ impl Scripted {
         }
     }
 
-    /// What the origin sees; held by nobody else when the connection is closed.
+    /// Returns what the origin sees; nothing else holds that once the connection is closed.
     pub fn seen(&self) -> Rc<Seen> {
         Rc::clone(&self.seen)
     }
@@ -164,7 +164,7 @@ impl AsyncWrite for Scripted {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        // Whoever waits for the answer can go on, and so can whoever waits to write.
+        // The task can go on, whether it waits for the answer or to write.
         cx.waker().wake_by_ref();
         if std::mem::take(&mut self.is_write_paused) {
             return Poll::Pending;

@@ -36,8 +36,8 @@ pub(super) fn poll_send<B: UploadBody, T: Transport>(
             return Poll::Pending;
         }
         if taken.is_pending() && request.collected() > before && has_begun {
-            // The client's connection yields a piece at a time, and may have another. The first
-            // write does not wait, because a kept connection was looked at just before.
+            // The client's connection yields one piece at a time and may have another, so both are written together.
+            // The first write does not wait, because a kept connection was checked just before.
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -48,7 +48,7 @@ pub(super) fn poll_send<B: UploadBody, T: Transport>(
     }
 }
 
-/// Collects what the body has at hand; ready if there is no room for more, or no more comes.
+/// Collects the parts of the body that have come; ready if there is no room for more, or the body has ended.
 fn poll_take<B: UploadBody, T: Transport>(
     request: &mut Http1Encoding<B>,
     wire: &Wire<T>,

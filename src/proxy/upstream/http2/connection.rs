@@ -19,16 +19,16 @@ use crate::clock::{Micros, Timestamp};
 use crate::fault::TlsFailure;
 use crate::proxy::wire::deadline::Deadline;
 
-/// A connection that requests share. Dropped, it says so to the origin, and closes.
+/// A connection that requests share. Dropping it tells the origin, and closes it.
 #[derive(Debug)]
 pub struct Http2Connection {
     requests: SendRequest<Bytes>,
     life: Rc<Life>,
     /// Most bytes of a head, names and values with 32 bytes for each field (RFC 9113, section 6.5.2).
     head_bytes_max: usize,
-    /// How long it may be without a stream; the last request said so.
+    /// How long the connection may be without a stream, as the last request set it.
     idle_timeout: Cell<Duration>,
-    /// Until when it is kept; none while it has streams, or before a sweep has seen it without.
+    /// Until when the connection is kept; none while it has streams, or before a sweep has found it without any.
     idle_until: Cell<Option<Timestamp>>,
 }
 
@@ -36,26 +36,26 @@ pub struct Http2Connection {
 #[derive(Debug)]
 pub struct Slot {
     connection: Rc<Http2Connection>,
-    /// Whether its stream has ended; otherwise it is reset when this is dropped.
+    /// Whether its stream has ended; if not when this is dropped, it is counted as reset.
     has_ended: Cell<bool>,
 }
 
-/// Why a connection does not speak HTTP/2.
+/// Why HTTP/2 did not begin on a connection.
 #[derive(Debug)]
 pub struct NoHttp2 {
-    /// What came instead of it.
+    /// What ended the connection, or what was wrong with the origin's first frames.
     pub error: StreamError,
-    /// What broke TLS, if that was it: some servers refuse a client's certificate only after the
-    /// handshake.
+    /// The TLS failure, if that was the reason: some servers refuse a client's certificate only after
+    /// the handshake.
     pub tls_failure: Option<TlsFailure>,
 }
 
-/// What `h2` has for the number of streams until the origin has said it; no origin says this much.
+/// The number of streams that `h2` assumes until the origin's SETTINGS have come; no origin can set as many.
 const NOT_SAID: usize = usize::MAX - 1;
 
 impl Http2Connection {
-    /// Begins HTTP/2 over `transport`, and waits until the origin has begun it too; the caller sets the
-    /// time for that. Heads have at most `head_bytes_max`. `deadline` is the connection's own.
+    /// Begins HTTP/2 over `transport`, and waits for the origin's SETTINGS; the caller limits the time
+    /// for that. Heads have at most `head_bytes_max`. `deadline` belongs to this connection alone.
     pub async fn begin<T: AsyncRead + AsyncWrite + Unpin + 'static>(
         transport: T,
         head_bytes_max: usize,
@@ -90,11 +90,11 @@ impl Http2Connection {
         })
     }
 
-    /// Takes a place for a request whose response's head has at most `head_bytes_max`, and after which the
-    /// connection may be idle for `idle_timeout`; none if there is no room, the connection ends, or it was
-    /// begun with another bound.
+    /// Takes a place for a request whose response's head has at most `head_bytes_max`, and after which
+    /// the connection may be idle for `idle_timeout`; none if there is no room, the connection takes no
+    /// more requests, or it was begun with another bound.
     pub fn slot(self: &Rc<Self>, head_bytes_max: usize, idle_timeout: Duration) -> Option<Slot> {
-        // An origin that takes none now may take one later.
+        // An origin that allows no streams now may allow one later, so one request may always wait for that.
         let said = u32::try_from(self.requests.current_max_send_streams());
         let streams_max = said.map_or(STREAMS_MAX, |said| said.clamp(1, STREAMS_MAX));
         let has_room = self.life.streams.get() < streams_max;
@@ -110,12 +110,12 @@ impl Http2Connection {
         })
     }
 
-    /// Whether no request is on it.
+    /// Whether no request is on the connection.
     pub fn is_idle(&self) -> bool {
         self.life.streams.get() == 0
     }
 
-    /// Whether it is to be kept at `now`: it takes streams, and was not idle for too long.
+    /// Whether a sweep at `now` keeps the connection: it takes streams, and has not been idle for too long.
     pub fn is_kept(&self, now: Timestamp) -> bool {
         if self.life.is_closed.get() || !self.is_idle() {
             return !self.life.is_closed.get();
@@ -133,12 +133,13 @@ impl Http2Connection {
         is_last: bool,
     ) -> Result<(ResponseFuture, SendStream<Bytes>), StreamError> {
         let sent = self.requests.clone().send_request(head, is_last);
-        // Whatever the reason is, it stays.
+        // Whatever the reason, later requests would fail too.
         sent.inspect_err(|_| self.life.is_closed.set(true))
             .map_err(|error| self.ended(error))
     }
 
-    /// Says why a stream ended, or the connection.
+    /// Returns why a stream or the connection ended; [`StreamError::Shared`] if another request has
+    /// reported that the connection was lost.
     fn ended(&self, error: h2::Error) -> StreamError {
         let error = match error.into() {
             StreamError::Closed if self.life.is_lost.get() => StreamError::Lost,
@@ -165,11 +166,11 @@ impl Slot {
         is_last: bool,
     ) -> Result<(ResponseFuture, SendStream<Bytes>), StreamError> {
         let sent = self.connection.send(head, is_last);
-        // There is no stream then.
+        // After an error, there is no stream to be reset.
         sent.inspect_err(|_| self.has_ended.set(true))
     }
 
-    /// Lets the connection take no more requests.
+    /// Makes the connection take no more requests.
     pub(super) fn retire(&self) {
         self.connection.life.is_closed.set(true);
     }
@@ -179,10 +180,10 @@ impl Slot {
         self.has_ended.set(true);
     }
 
-    /// Says why the stream ended.
+    /// Returns why the stream ended.
     pub(super) fn ended(&self, error: h2::Error) -> StreamError {
         let error = self.connection.ended(error);
-        // What is malformed or too large is answered by a reset.
+        // `h2` resets a stream whose frames are malformed or too large, so it counts as reset.
         let is_answered = matches!(error, StreamError::Malformed(_) | StreamError::TooLarge);
         self.has_ended.set(!is_answered);
         error
@@ -207,7 +208,7 @@ fn builder(head_bytes_max: usize) -> Builder {
         .initial_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_header_list_size(u32::try_from(head_bytes_max).unwrap_or(u32::MAX))
-        // However many streams have to be reset in a long life: each is one that a request has opened.
+        // `h2` need not bound the resets over a long life: each is of a stream that a request has opened.
         .max_local_error_reset_streams(None)
         .max_send_buffer_size(SEND_BUFFER_BYTES_MAX);
     builder

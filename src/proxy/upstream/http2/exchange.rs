@@ -71,7 +71,7 @@ impl Slot {
             is_sent.set(was_sent);
         }
         if matches!(&answered, Err(Http2Error::Elapsed)) && sending.is_stalled() {
-            // What takes up the room may be another stream's, and keep it from all.
+            // Another stream may have used up the connection's window, which then has no room for any upload.
             self.retire();
         }
         let response = answered?;
@@ -98,7 +98,7 @@ struct Http2RoundTrip<'e, B> {
     sending: Http2Sending,
     due: &'e OriginDeadline,
     timeout: Duration,
-    /// Interim answers so far, and their bytes.
+    /// Interim responses so far, and in the next field their bytes.
     interim: u32,
     interim_bytes: usize,
 }
@@ -123,7 +123,7 @@ impl<B: UploadBody> Http2RoundTrip<'_, B> {
         over.map(|()| Err(Http2Error::Elapsed))
     }
 
-    /// Passes an interim answer to whoever is to be told.
+    /// Passes an interim response to the request's sink, if it has one.
     fn pass_interim(&mut self, interim: Response<()>) -> Result<(), BadHead> {
         let (mut head, ()) = interim.into_parts();
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
@@ -146,7 +146,7 @@ impl<B: UploadBody> Http2RoundTrip<'_, B> {
         Ok(())
     }
 
-    /// Says what an end without a response means.
+    /// Returns the error for an end without a response, and whether the request may be sent again.
     fn ended(&self, error: h2::Error) -> Http2Error {
         let error = match self.slot.ended(error) {
             StreamError::TooLarge => return Http2Error::BadHead(BadHead::TooLarge),
@@ -163,8 +163,8 @@ impl<B: UploadBody> Http2RoundTrip<'_, B> {
     }
 }
 
-/// Returns how long the body of a response is, unless its head says what HTTP/1.1 would refuse. Fields
-/// that are not for the client are taken out.
+/// Returns the length of a response's body, or refuses a head that HTTP/1.1 would refuse. Removes the
+/// fields that are not for the client.
 fn length(method: &Method, head: &mut Parts, stream: &RecvStream) -> Result<BodyLength, BadHead> {
     if head.headers.len() > FIELDS_MAX {
         return Err(BadHead::TooLarge);
@@ -180,10 +180,10 @@ fn length(method: &Method, head: &mut Parts, stream: &RecvStream) -> Result<Body
         _ => return Err(BadHead::Framing),
     };
     if head.status == StatusCode::NO_CONTENT {
-        // RFC 9110, section 8.6, forbids it to state a body.
+        // RFC 9110, section 8.6, forbids Content-Length in a 204.
         head.headers.remove(CONTENT_LENGTH);
     } else if let Some(bytes) = stated {
-        // Some read a number with a leading zero as octal.
+        // The number is written anew, because some clients read a leading zero as octal.
         head.headers
             .insert(CONTENT_LENGTH, HeaderValue::from(bytes));
     }

@@ -1,50 +1,50 @@
 //! HTTP/2 towards an origin: many requests side by side on one connection.
 //!
-//! [`Http2Connection`] is one that requests share; each takes a [`Slot`] on it, which sends an
-//! [`Outgoing`](super::super::wire::outgoing::Outgoing) request and waits for the head of its response. [`Http2Receiving`]
-//! is the response's body as it comes. The `h2` crate speaks the protocol; here is what it leaves open.
-//! Nothing here knows of pools, endpoints or policies.
+//! [`Http2Connection`] is a connection that requests share; each takes a [`Slot`] on it, which sends an
+//! [`Outgoing`](super::super::wire::outgoing::Outgoing) request and waits for the head of its response.
+//! [`Http2Receiving`] is the response's body as it comes. The `h2` crate speaks the protocol; this
+//! module decides what `h2` leaves open. Nothing here knows of pools, endpoints or policies.
 //!
 //! # Rules
 //!
 //! Sections are those of RFC 9113, unless another document is named.
 //!
 //! Connections
-//! - The origin's SETTINGS come before the first request: so it has shown that it speaks HTTP/2 (3.4),
-//!   and how many streams it takes (5.1.2). It has at most [`STREAMS_MAX`] of them.
-//! - After a GOAWAY there are no new streams; those that it leaves go on (6.8). A request "that the
-//!   sender [...] might not have processed" is known by it, or by REFUSED_STREAM: "requests that have not
-//!   been processed have not failed; clients MAY automatically retry them" (8.7), so they are if their
-//!   body has not been begun.
-//! - A connection with streams on which nothing comes for [`PING_AFTER`] is asked by a PING (6.7), and is
-//!   lost if nothing comes for [`PING_TIMEOUT`] either. It is asked rarely ([`PING_AGAIN`]), because
-//!   servers of gRPC close connections on which they are asked often.
+//! - No request is sent before the origin's SETTINGS have come: they show that it speaks HTTP/2 (3.4),
+//!   and how many streams it allows (5.1.2). A connection has at most [`STREAMS_MAX`] of them.
+//! - After a GOAWAY there are no new streams; those that it allows to finish go on (6.8). A GOAWAY, or
+//!   REFUSED_STREAM, tells which requests the origin has not processed: "requests that have not been
+//!   processed have not failed; clients MAY automatically retry them" (8.7). They are retried if none of
+//!   their body has been taken.
+//! - If nothing comes for [`PING_AFTER`] on a connection with streams, a PING is sent (6.7); if nothing
+//!   comes for [`PING_TIMEOUT`] after that, the connection is given up. PINGs are rare ([`PING_AGAIN`]),
+//!   because gRPC servers close connections on which they get many.
 //!
 //! Requests
-//! - `:authority` takes the place of Host (8.3.1), and `:scheme` is the endpoint's. No field of the
-//!   connection is sent; TE says `trailers` or nothing (8.2.2). Trailers pass without being announced.
-//! - The body's length is said if it is known. A body that differs from it resets its stream.
-//! - A stream whose request or response is not awaited to its end is reset, and its connection goes on.
-//!   After [`RESETS_MAX`] of them it takes no new ones and ends with those that it has: servers end
-//!   connections on which many streams are reset (10.5), and all requests with them. Neither does it once
-//!   a request was too late because there was no room for its body.
+//! - `:authority` takes the place of Host (8.3.1), and `:scheme` is the endpoint's. No connection-specific field is
+//!   sent, and TE only if it is `trailers` (8.2.2). Trailers pass without being announced.
+//! - Content-Length is sent if the body's length is known. A body that differs from it resets its stream.
+//! - A stream is reset if its request or response is abandoned before its end, and the connection goes on. After
+//!   [`RESETS_MAX`] resets the connection takes no new streams and ends with those that it has: servers end
+//!   connections on which many streams are reset (10.5), and all requests with them. It also takes no new streams
+//!   after a request timed out while the flow-control window had no room for its body.
 //!
 //! Responses
-//! - Fields of the connection, pseudo-fields in the wrong place, and a body that differs from its
+//! - Connection-specific fields, pseudo-fields in the wrong place, and a body that differs from its
 //!   announced length are malformed (8.1.1, 8.2.2): `h2` refuses them. What HTTP/1.1 refuses and `h2`
-//!   lets pass is refused too: two lengths, too many fields, a 101, content where none is allowed.
-//! - Interim responses are dropped and counted.
-//! - What is wrong with a response (a malformed or too large head, frames behind its end) ends its stream,
-//!   and no other. If a head cannot even be decoded, what others say cannot either: its connection is
-//!   retired, and nobody is blamed for that but whose head it was. What ends a connection in another way is
-//!   one failure of the endpoint, not one for each request on it.
-//! - A response may come while its request is still being sent. When it has ended, the rest of the
-//!   request is not sent (8.1).
+//!   lets pass is refused here: two lengths, too many fields, a 101, content where none is allowed.
+//! - Interim responses are counted, and passed on if the client is to be told of them.
+//! - A fault in one response (a malformed or too large head, frames after its end) ends its stream, and
+//!   no other. If a head cannot even be decoded, later heads cannot be decoded either, so the connection
+//!   is retired; only the request to which that head belongs blames the endpoint. Any other end of a
+//!   connection is one failure of the endpoint, not one for each request on it.
+//! - A response may come while its request is still being sent. When the response has ended, the rest of
+//!   the request is not sent (8.1).
 //!
 //! Windows
-//! - What comes is let through as fast as the client takes it: a stream that is not read holds
-//!   [`STREAM_WINDOW`] at most, and takes none of it from other streams. In however small pieces it came:
-//!   `h2` joins what waits.
+//! - The origin may send as fast as the client reads: a stream that is not read holds at most
+//!   [`STREAM_WINDOW`], and takes no window from other streams. It does not matter in how small pieces
+//!   the data comes, because `h2` joins what waits.
 
 mod connection;
 mod error;
@@ -61,12 +61,12 @@ pub use self::receiving::Http2Receiving;
 
 use std::time::Duration;
 
-/// Most requests at once on one connection; another one carries more.
+/// Most requests at once on one connection; further ones get another connection.
 pub const STREAMS_MAX: u32 = 100;
 
-/// How many streams of a connection are reset before it takes no more. Those that are left may be reset too:
-/// fewer than 200 in all, because there are servers that take more for an attack, some within half a
-/// minute, others over the life of a connection.
+/// How many streams of a connection are reset before it takes no more. Those that are left may be reset
+/// too, but that makes fewer than 200 in all: some servers take more for an attack, within half a minute
+/// or over the life of a connection.
 const RESETS_MAX: u32 = 100;
 
 /// Most bytes of one response that wait for its client.
@@ -81,15 +81,15 @@ const SEND_BUFFER_BYTES_MAX: usize = 128 * 1024;
 /// Most fields of a head, and of trailers, as over HTTP/1.1.
 const FIELDS_MAX: usize = 100;
 
-/// How long nothing may come on a connection with streams before it is asked by a PING.
+/// How long nothing may come on a connection with streams before a PING is sent.
 const PING_AFTER: Duration = Duration::from_secs(20);
 
-/// How long a connection that has answered is not asked again. Servers of gRPC allow a PING each five
-/// minutes while they send no answers.
+/// Least time between an answered PING and the next one. gRPC servers allow a PING every five minutes
+/// while they send no responses.
 const PING_AGAIN: Duration = Duration::from_secs(310);
 
-/// How long nothing may come after a PING.
+/// How long nothing may come after a PING before the connection is given up.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a connection that is no longer needed may take to say so.
+/// How long a connection that is no longer needed may take to send its GOAWAY and close.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);

@@ -17,27 +17,27 @@ use crate::proxy::upstream::origin_deadline::OriginDeadline;
 use crate::proxy::upstream::upload::Upload;
 use crate::request::are_tokens;
 
-/// How long a body is.
+/// How long the body of a response is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BodyLength {
-    /// There can be none.
+    /// The response cannot have a body.
     None,
-    /// This long.
+    /// This many bytes are still to come.
     Known(u64),
-    /// As long as it comes.
+    /// The length was not announced, and the stream's end ends the body.
     Unknown,
 }
 
 /// The body of a response as it comes; its stream is reset when this is dropped before the end.
 pub struct Http2Receiving {
-    /// What is read, and the place on the connection; none after the end.
+    /// The stream to read, and its place on the connection; none after the end.
     stream: Option<(RecvStream, Slot)>,
-    /// How much of the body has not been passed on.
+    /// The length of what has not been passed on.
     length: BodyLength,
     /// The rest of the request, if the response began before it was sent.
     upload: Option<Upload>,
     due: Rc<OriginDeadline>,
-    /// Whether a reset ended it that is no error.
+    /// Whether a reset that is no error ended the body.
     is_ended_by_reset: bool,
 }
 
@@ -65,7 +65,8 @@ impl Http2Receiving {
         self.stream.is_none()
     }
 
-    /// Whether its end is that of its stream, or of its announced length.
+    /// Whether the body's end can be told from a broken connection: no reset has ended it, or its length
+    /// was announced.
     pub fn has_known_end(&self) -> bool {
         !self.is_ended_by_reset || matches!(self.length, BodyLength::Known(_))
     }
@@ -80,8 +81,8 @@ impl Http2Receiving {
         }
     }
 
-    /// Polls the next data or the trailers, for which the origin has `timeout` if it has sent nothing
-    /// before; none: any time. After an error, the stream is reset.
+    /// Polls the next data or the trailers, and fails if the origin sends nothing for `timeout`; no
+    /// limit if none. After an error, the stream is reset.
     pub fn poll_frame(
         &mut self,
         timeout: Option<Duration>,
@@ -129,7 +130,7 @@ impl Http2Receiving {
         Poll::Ready(frame.map(Ok))
     }
 
-    /// Polls what the stream has next; none at its end.
+    /// Polls the next data or the trailers of the stream; none at its end.
     fn poll_stream(
         &mut self,
         cx: &mut Context<'_>,
@@ -154,7 +155,7 @@ impl Http2Receiving {
                 }
                 Err(error) => return Poll::Ready(Err(broken(error))),
             };
-            // The client takes it now, so as much may come again.
+            // The data is passed on to the client now, so the origin may send as much again.
             stream
                 .flow_control()
                 .release_capacity(data.len())
@@ -183,14 +184,14 @@ impl Http2Receiving {
         Poll::Ready(Ok(trailers.map(Frame::trailers)))
     }
 
-    /// Ends if the stream has.
+    /// Ends the body if its stream has ended.
     fn end_with_stream(&mut self) {
         if matches!(&self.stream, Some((stream, _)) if stream.is_end_stream()) {
             self.end_whole();
         }
     }
 
-    /// Ends a response that is complete; its stream has ended if its request is complete too.
+    /// Ends a complete response. Its stream counts as reset unless its request is complete too.
     fn end_whole(&mut self) {
         if let (Some((_, slot)), None) = (&self.stream, &self.upload) {
             slot.end();
@@ -198,7 +199,7 @@ impl Http2Receiving {
         self.end();
     }
 
-    /// Lets go of the stream: what is left of it, and of the request, is not wanted.
+    /// Drops the stream and the rest of the request, neither of which is needed any more.
     fn end(&mut self) {
         self.upload = None;
         self.stream = None;

@@ -47,7 +47,7 @@ mod tests {
     use crate::proxy::wire::scripted_body::ScriptedBody;
     use crate::request::hop_by_hop::tests::fields;
 
-    /// The head that an origin sees of a request with these fields.
+    /// Returns the head that an origin sees of a request with these fields.
     fn seen(method: &str, target: &str, headers: &[(&str, &str)], body: ScriptedBody) -> String {
         let request = Request::builder().method(method).uri(target).body(body);
         let mut request = request.expect("a request");

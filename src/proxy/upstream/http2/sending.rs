@@ -11,12 +11,12 @@ use crate::proxy::upstream::origin_deadline::OriginDeadline;
 use crate::proxy::wire::body::{BodyFraming, BoxError, UploadBody, WrongLength};
 use crate::request::hop_by_hop;
 
-/// A request whose head is sent.
+/// A request whose head has been sent, and whose body is being sent.
 pub(super) struct Http2Sending {
     stream: SendStream<Bytes>,
-    /// What has been taken of the body and is not sent yet.
+    /// Bytes that have been taken from the body and not been sent.
     piece: Bytes,
-    /// An announced length is what has not been taken yet.
+    /// Framing of the body; an announced length counts only what has not been taken yet.
     framing: BodyFraming,
     /// Whether anything of the body has been taken.
     has_begun: bool,
@@ -27,14 +27,14 @@ pub(super) struct Http2Sending {
 enum SendState {
     /// There may be more of the body.
     Open,
-    /// The piece is the last of it.
+    /// The piece is the last of the body.
     Last,
     /// The request is sent, or the origin takes no more of it.
     Ended,
 }
 
 impl Http2Sending {
-    /// Sends a body with this framing on `stream`; none if everything is sent.
+    /// Begins to send a body with this framing on `stream`; a request without content has ended at once.
     pub(super) fn new(stream: SendStream<Bytes>, framing: BodyFraming) -> Self {
         Self {
             stream,
@@ -54,7 +54,7 @@ impl Http2Sending {
         self.has_begun
     }
 
-    /// Whether the origin has no room for what has been taken of the body.
+    /// Whether bytes of the body wait because the origin has no room for them.
     pub(super) fn is_stalled(&self) -> bool {
         !self.piece.is_empty()
     }
@@ -64,7 +64,7 @@ impl Http2Sending {
         self.state == SendState::Ended
     }
 
-    /// Sends until everything is sent, or the origin takes no more; an error is the body's own.
+    /// Sends until everything is sent, or the origin takes no more; an error is that of the request's body.
     pub(super) fn poll<B: UploadBody>(
         &mut self,
         body: &mut B,
@@ -96,7 +96,7 @@ impl Http2Sending {
         Poll::Ready(Ok(()))
     }
 
-    /// Takes a part of the body, as long as it is no longer than announced.
+    /// Takes the next data or the trailers of the body, unless its length is not the announced one.
     fn take<B: UploadBody>(&mut self, frame: Frame<Bytes>, body: &B) -> Result<(), WrongLength> {
         let data = match frame.into_data() {
             Ok(data) => data,
@@ -128,7 +128,7 @@ impl Http2Sending {
     }
 
     fn end(&mut self, send: impl FnOnce(&mut SendStream<Bytes>) -> Result<(), h2::Error>) {
-        // What the origin does not take any more is its own affair: its response decides.
+        // If the origin takes no more, the request has not failed: the response decides.
         let _ = send(&mut self.stream);
         self.state = SendState::Ended;
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Reads a header as a connection does, which must not take a byte behind it.
+/// Reads a header as a connection does, which must not take a byte after it.
 fn read_all(bytes: &[u8]) -> Result<Option<SocketAddr>, BadProxyHeader> {
     let mut have = 0;
     loop {
@@ -47,7 +47,7 @@ fn ipv6() -> Vec<u8> {
     [&octets(source)[..], &octets(destination), &ports].concat()
 }
 
-/// Adds a checksum, after a value of another type.
+/// Makes a header with a checksum, after a value of another type, and changes it.
 fn with_checksum(change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
     let values: &[u8] = &[0x04, 0, 2, 7, 7, TYPE_CRC32C, 0, 4, 0, 0, 0, 0];
     let mut header = binary(PROXY, TCP4, &[&IPV4[..], values].concat());

@@ -1,4 +1,4 @@
-//! A model of overrides that looks at every pattern, against the tree.
+//! Compares the tree with a model of overrides that looks at every pattern.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ use super::{found_by, header, part_pattern};
 /// A partition, patterns for it, and a request.
 #[derive(Clone, Debug)]
 struct Case {
-    /// The items of the partition, as [`item`] has them.
+    /// The items of the partition, each a `kind` of [`item`].
     kinds: Vec<usize>,
     patterns: Vec<Written>,
     headers: [Option<usize>; 3],
@@ -24,7 +24,7 @@ struct Case {
     folds: bool,
 }
 
-/// What a pattern says of each item: nothing, or an alternative and a text.
+/// What a pattern asks of each item: nothing, or an alternative and a text.
 type Written = Vec<Option<(usize, String)>>;
 
 fn item(kind: usize) -> Vec<Part> {
@@ -115,7 +115,7 @@ impl Case {
         spelled(false).min(spelled(true)) < self.patterns.len()
     }
 
-    /// Returns the alternative and the value that the request has of each item.
+    /// Returns the alternative and the value that the request has for each item.
     fn values(&self) -> Option<Vec<(usize, String)>> {
         let header = |at: usize| self.headers[at].map(|word| WORDS[word].to_owned());
         let value = |kind: &usize| match *kind {
@@ -167,7 +167,7 @@ fn folded(kind: usize, text: &str, folds: bool) -> String {
     }
 }
 
-/// How specific what a pattern says of a value is; none: it does not match.
+/// Returns how specific a pattern's item is for a value; none if it does not match.
 fn specificity(kind: usize, text: &str, value: &str, folds: bool) -> Option<(u8, usize)> {
     let (text, value) = (folded(kind, text, folds), folded(kind, value, folds));
     if text == "*" {

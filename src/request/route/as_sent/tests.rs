@@ -23,7 +23,7 @@ fn router(paths: &[&str]) -> Router {
     Router::new(rules.collect()).expect("no ties")
 }
 
-/// How a request's path stands.
+/// What becomes of a request, judging by its path.
 #[derive(Debug, PartialEq, Eq)]
 enum Fate {
     Forwarded,
@@ -31,8 +31,7 @@ enum Fate {
     NoRoute,
 }
 
-/// Decides about a path as the gateway does if every route forwards paths as they were sent, and keeps encoded
-/// slashes.
+/// Treats a path as the gateway does if every route forwards paths as they were sent and keeps encoded slashes.
 fn fate(router: &Router, sent: &str) -> Fate {
     let (get, none) = (Method::GET, HeaderMap::new());
     let Ok(path) = path::normalise(sent) else {
@@ -66,7 +65,7 @@ fn an_expression_must_match_every_reading() {
     }
 }
 
-/// Reads a path as an origin does that takes these steps, after its unreserved characters have been decoded.
+/// Reads a path like an origin that decodes unreserved characters and then takes these steps.
 fn read(sent: &str, steps: &[Step]) -> String {
     let mut segments: Vec<String> = sent[1..].split('/').map(decoded).collect();
     for step in steps {
@@ -112,7 +111,7 @@ fn read(sent: &str, steps: &[Step]) -> String {
     format!("/{}", segments.join("/"))
 }
 
-/// Spells a segment with all decoded that does not need its escape.
+/// Decodes the unreserved characters of a segment, and puts other escapes in upper case.
 fn decoded(segment: &str) -> String {
     let (mut text, mut rest) = (String::new(), segment);
     while let Some(letter) = rest.chars().next() {
@@ -138,7 +137,7 @@ enum Step {
     Resolve,
 }
 
-/// What an origin may do before it looks for a path.
+/// Steps that an origin may take before it looks up a path.
 const ORDERS: [&[Step]; 12] = [
     &[],
     &[Merge],
@@ -154,7 +153,7 @@ const ORDERS: [&[Step]; 12] = [
     &[Resolve, DropHost, Merge],
 ];
 
-/// What the reading finds: a route and what its parameters are.
+/// Returns the route and the parameters that a reading finds, if any.
 fn found(router: &Router, reading: &str) -> Option<(usize, Vec<String>)> {
     match router.find("", &Method::GET, reading, &HeaderMap::new()) {
         Lookup::Found(found) => {
@@ -173,9 +172,9 @@ const PIECES: [&str; 26] = [
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
-    /// No path that is forwarded as it was sent is another route's, or has other parameters, to an origin that
-    /// resolves dot segments, merges slashes, or does both in any order, and may take what follows `//` for a host. If
-    /// it decodes slashes first, the path may be nobody's, or a route's that takes the path as it is, too.
+    /// No path that is forwarded as it was sent is another route's, or has other parameters, to an origin that resolves
+    /// dot segments, merges slashes, or does both in any order, and may take what follows `//` for a host. If it
+    /// decodes slashes first, the path may also have no route, or one that takes the normalised path too.
     #[test]
     fn no_reading_of_a_forwarded_path_leads_elsewhere(
         pieces in prop::collection::vec(select(PIECES.to_vec()), 1..9),
@@ -202,7 +201,7 @@ proptest! {
         }
     }
 
-    /// What is normal already is forwarded, as far as its slashes hide nothing.
+    /// A path that is already normal, without encoded slashes, is forwarded.
     #[test]
     fn a_normal_path_without_encoded_slashes_is_never_refused(
         segments in prop::collection::vec("[a-c:;.+]{1,3}|%20|%25|admin", 0..5),

@@ -12,7 +12,7 @@ use super::super::{HostPattern, Rule};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank {
     host: HostRank,
-    /// Segment by segment from the left. A pattern that ends is before one that goes on with `*`.
+    /// Ranks of the segments from the left. A pattern that ends comes before one that goes on with `*`.
     path: Vec<SegmentRank>,
     within: RankWithinPath,
 }
@@ -28,7 +28,7 @@ enum HostRank {
 enum SegmentRank {
     Literal,
     Param,
-    /// By place in the file.
+    /// An expression, by its place in the file.
     Regex(usize),
     Rest,
 }

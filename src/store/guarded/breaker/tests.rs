@@ -25,7 +25,7 @@ fn breaker() -> (CircuitBreaker, Clock) {
     (breaker, clock)
 }
 
-/// A call that is answered.
+/// Makes a call that is answered.
 fn succeed(breaker: &CircuitBreaker) {
     match breaker.permit().expect("it may be asked") {
         Permit::Pass => breaker.succeeded(0),
@@ -33,7 +33,7 @@ fn succeed(breaker: &CircuitBreaker) {
     }
 }
 
-/// A call that fails.
+/// Makes a call that fails.
 fn fail(breaker: &CircuitBreaker) {
     match breaker.permit().expect("it may be asked") {
         Permit::Pass => breaker.failed(&"a fault"),
@@ -178,8 +178,8 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 }
 
 proptest! {
-    /// While it is closed it opens exactly when the failures in a row are enough, or when of at
-    /// least 20 calls in a window, which is up to a tenth longer, too large a share failed.
+    /// A closed breaker opens exactly when enough calls have failed in a row, or when too large a share has failed of
+    /// at least 20 calls in a window, which may be up to a tenth longer than configured.
     #[test]
     fn opens_exactly_when_it_should(events in events()) {
         let (breaker, clock) = breaker();
@@ -217,8 +217,8 @@ proptest! {
             if in_row >= 5 {
                 prop_assert!(is_open);
             } else if matches!(event, Event::Fail) {
-                // At which sweep the window begins is the breaker's own business, and on which side of the calls that
-                // came at that moment.
+                // The breaker may begin the window at any of these sweeps, and may include the calls of that moment or
+                // not.
                 let latest = (clock.now().0 - 10_000_000) / 100_000;
                 let sweeps = (latest - 11..=latest).map(|sweep| sweep * 100_000);
                 let shares = sweeps.flat_map(|us| [us, us + 1]).map(share_since);

@@ -178,7 +178,7 @@ fn algorithms() -> impl Strategy<Value = Algorithm> {
 }
 
 proptest! {
-    /// The shares of a fleet are at most one quota together, or one unit for each node.
+    /// The shares of all nodes are together at most one quota, or one unit for each node.
     #[test]
     fn shares_are_at_most_one_quota_together(
         algorithm in algorithms(),

@@ -9,61 +9,65 @@ use crate::limit::quota::COUNT_MAX;
 use crate::limit::{AnyState, Charged, Check, Decision, PartitionId, Quota, Retry};
 use crate::store::guarded::quota_key::QuotaKey;
 
-/// What this gateway knows and counts of one quota of one client. All times are the steady clock's but those of Redis.
+/// What this gateway knows and counts of one quota of one client. Times are by the steady clock, except those by the
+/// clock of Redis.
 #[derive(Debug)]
 pub(super) struct FollowedQuota {
     quota: Quota,
     interval: Micros,
-    /// What Redis said last, when by its clock, and when that came.
+    /// The state that Redis returned last.
     seen: AnyState,
+    /// When Redis read that state, by its clock.
     seen_time: Timestamp,
+    /// When that state arrived here.
     seen_at: Timestamp,
-    /// That, and what was counted here since.
+    /// That state, with the counts of this gateway that it does not include.
     known: AnyState,
-    /// What was not reported to Redis.
+    /// Counts that are not yet reported to Redis.
     unreported: OwnCounts,
-    /// What a report says that is under way.
+    /// Counts of the report that is under way; none if there is none.
     reporting: Option<OwnCounts>,
-    /// Whether a reset ended that: if Redis counts it after the reset, it comes back.
+    /// Whether the quota was reset while that report was under way: if Redis counts it after the reset, it is undone.
     is_void: bool,
-    /// When the last report began, and when the next one is due.
+    /// When the last report began.
     reported_at: Timestamp,
+    /// When the next report is due.
     due_at: Timestamp,
-    /// When Redis last said what all have counted.
+    /// When the last state arrived here; it includes what all gateways have reported.
     heard_at: Timestamp,
-    /// Since when it is counted, by the clock of Redis.
+    /// Since when the quota is counted, by the clock of Redis: when it was first followed, or last reset.
     since: Timestamp,
-    /// When a request came last.
+    /// When the last request came.
     used_at: Timestamp,
-    /// Since a second interval was missed: how it is decided without the others.
+    /// Counts for decisions without the other gateways; set from the second interval without an answer from Redis.
     alone: Option<AloneCounts>,
 }
 
-/// Counts while the others' are not known.
+/// Counts while those of the other gateways are not known.
 #[derive(Debug)]
 struct AloneCounts {
-    /// What was known then.
+    /// What was known when that began.
     known: AnyState,
-    /// What was counted here since.
+    /// What was counted here since that began.
     own: AnyState,
 }
 
-/// On what terms a gateway counts by itself at the moment.
+/// The current terms on which this gateway counts by itself.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::store::guarded) struct FollowTerms {
-    /// By the steady clock.
+    /// The current time, by the steady clock.
     pub(in crate::store::guarded) now: Timestamp,
-    /// Among how many gateways a quota is divided that nobody adds up.
+    /// Number of gateways among which a quota is divided while Redis does not add up their counts.
     pub(in crate::store::guarded) nodes: u32,
 }
 
-/// What a check is answered by what this gateway knows and counts.
+/// The answer to a check by what this gateway knows and counts.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::store::guarded) struct CountedUnits {
-    /// What was counted; none if it is refused.
+    /// What was counted; none if the check is refused or was not to be counted.
     pub(in crate::store::guarded) charged: Option<Charged>,
     pub(in crate::store::guarded) decision: Decision,
-    /// Whether it was decided without the others.
+    /// Whether the check was decided without what the other gateways count.
     pub(in crate::store::guarded) is_alone: bool,
 }
 
@@ -88,7 +92,7 @@ impl FollowedQuota {
         }
     }
 
-    /// Takes in what Redis said to another request, if it is news.
+    /// Takes in the state that Redis returned to another request, unless an answer with a later time came before.
     pub(super) fn see(&mut self, partition_id: PartitionId, seen: SeenState) {
         if seen.time >= self.seen_time {
             let received = seen.received;
@@ -106,7 +110,7 @@ impl FollowedQuota {
         counts: bool,
     ) -> CountedUnits {
         let (quota, cost) = (check.quota, check.cost);
-        // The numbers of a client may change; what was spent stays.
+        // A client's limit and interval may change; what was spent stays.
         (self.quota, self.interval) = (*quota, interval);
         self.used_at = terms.now;
         let now = self.server_now(check.partition_id, terms.now);
@@ -153,7 +157,7 @@ impl FollowedQuota {
         let charged = charge.then(|| self.charge(cost, at));
         let decision = self.known.decision(quota, cost, at, admit);
         let retry = match decision.retry {
-            // Sooner the others are not heard of.
+            // Until the next interval, nothing is heard of the others.
             Retry::After(retry) if !admit => Retry::After(retry.max(self.interval)),
             retry => retry,
         };
@@ -175,7 +179,7 @@ impl FollowedQuota {
         charged
     }
 
-    /// Takes units back.
+    /// Takes back units of a charge.
     pub(super) fn give_back(
         &mut self,
         partition_id: PartitionId,
@@ -194,7 +198,7 @@ impl FollowedQuota {
         self.unreported.add(&self.quota, charged, -signed(amount));
     }
 
-    /// Spends more without asking.
+    /// Spends more units, whether they fit or not.
     pub(super) fn spend(&mut self, partition_id: PartitionId, amount: u64, now: Timestamp) {
         let now = self.server_now(partition_id, now);
         let at = self.known.arrive(&self.quota, now);
@@ -205,13 +209,13 @@ impl FollowedQuota {
         }
     }
 
-    /// Makes it whole, because it was reset at `at` of the clock of Redis: what was counted by then is dropped.
+    /// Makes the quota whole, because it was reset at `at`, by the clock of Redis: counts from until then are dropped.
     pub(super) fn reset(&mut self, partition_id: PartitionId, at: Timestamp, now: Timestamp) {
         if self.since >= at {
             return;
         }
         self.since = at;
-        // Its clock shows at least that by now: what is charged from now on is no charge of before the reset.
+        // By now the clock of Redis shows at least that, so charges from now on are dated after the reset.
         (self.seen_time, self.seen_at) = (at.max(self.redis_time(now)), now);
         self.unreported.forget(at + self.quota.phase(partition_id));
         self.is_void = self.reporting.is_some();
@@ -221,17 +225,18 @@ impl FollowedQuota {
         self.report_soon();
     }
 
-    /// Reports as soon as may be, because others have changed what Redis counts.
+    /// Makes a report due at once, because what Redis counts was changed.
     pub(super) fn report_soon(&mut self) {
         self.due_at = Timestamp(0);
     }
 
-    /// Says whether a report is due, if the next occasion is that much later.
+    /// Says whether a report is due before the next occasion, which is `tick` later.
     pub(super) fn is_due(&self, now: Timestamp, tick: Micros) -> bool {
         self.reporting.is_none() && now + tick > self.due_at
     }
 
-    /// Says whether nobody needs it any more: no request came for two intervals, and all that still counts is reported.
+    /// Says whether the quota need not be followed any longer: no request came for two intervals, and all that still
+    /// counts is reported.
     pub(super) fn is_over(&self, now: Timestamp) -> bool {
         let unused = now.since(self.used_at).0;
         unused >= 2 * self.interval.0
@@ -244,7 +249,7 @@ impl FollowedQuota {
         self.reporting.is_none() && !self.unreported.is_empty()
     }
 
-    /// Says whether all is reported.
+    /// Says whether all counts are reported.
     pub(super) fn is_reported(&self) -> bool {
         self.reporting.is_none() && self.unreported.is_empty()
     }
@@ -263,7 +268,7 @@ impl FollowedQuota {
         }
     }
 
-    /// Notes what became of a report.
+    /// Notes the outcome of a report.
     pub(super) fn reported(
         &mut self,
         report: &CountReport,
@@ -280,18 +285,19 @@ impl FollowedQuota {
                 self.hear(seen);
                 reporting.reversed()
             }
-            // What it may have given back after the reset is counted again.
+            // Units that the report may have given back after the reset are spent again.
             ReportOutcome::Unknown if is_void => reporting.reversed().without_returns(),
             _ if is_void => OwnCounts::default(),
             ReportOutcome::Counted(seen) if self.shows(partition_id, &seen, &reporting) => {
-                // What another request heard since has it, too.
+                // A newer state, which another request brought meanwhile, includes the report, too.
                 if seen.time >= self.seen_time || self.seen_at < seen.asked {
                     self.hear(seen);
                 }
                 OwnCounts::default()
             }
             ReportOutcome::Counted(_) | ReportOutcome::Uncounted => reporting,
-            // It is reported again: counted twice at worst. What comes back twice would be admitted.
+            // Spent units are reported again, so counted twice at worst. If units came back twice, too many would be
+            // admitted.
             ReportOutcome::Unknown => reporting.without_returns(),
         };
         self.unreported.add_all(&self.quota, &unreported);
@@ -304,8 +310,8 @@ impl FollowedQuota {
         self.alone = None;
     }
 
-    /// Says whether a state shows what was reported: a full server counts nothing that has no key, and says that it is
-    /// whole.
+    /// Says whether a state includes what was reported. A full server counts nothing for which it has no key, and
+    /// answers that the quota is whole.
     fn shows(&self, partition_id: PartitionId, seen: &SeenState, reporting: &OwnCounts) -> bool {
         let (quota, now) = (&self.quota, seen.time + self.quota.phase(partition_id));
         let mut own = AnyState::new(quota);
@@ -315,7 +321,7 @@ impl FollowedQuota {
         !seen.state.is_whole(quota, now) || own.is_whole(quota, at)
     }
 
-    /// Puts together what is known.
+    /// Brings `known` up to date: the last state from Redis, with the counts that it does not include.
     fn know(&mut self, partition_id: PartitionId, now: Timestamp) {
         let now = self.server_now(partition_id, now);
         let mut known = self.seen.clone();
@@ -327,7 +333,7 @@ impl FollowedQuota {
         self.known = known;
     }
 
-    /// Returns what time it is by the clock of Redis, or a little less, later by the partition's phase.
+    /// Returns the time by the clock of Redis, or a little less, plus the partition's phase.
     fn server_now(&self, partition_id: PartitionId, now: Timestamp) -> Timestamp {
         self.redis_time(now) + self.quota.phase(partition_id)
     }

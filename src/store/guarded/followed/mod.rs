@@ -1,9 +1,9 @@
-//! Synced quotas: this gateway counts by itself what it admits, and every so often reports that to Redis, which says what
-//! all have counted.
+//! Synced quotas: this gateway counts by itself what it admits, and at intervals reports that to Redis, which answers
+//! with what all gateways have counted.
 //!
-//! The first request of a client is decided by Redis. From then on the client is followed: its requests are decided by
-//! what Redis said last and what was counted here since. Redis counts what is reported in the window or bucket in which
-//! it was spent. What could not be reported is kept, and reported later.
+//! Redis decides the first request of a client. From then on the client is followed: its requests are decided by the
+//! last state from Redis and by what was counted here since. Redis counts reported units in the window or bucket in
+//! which they were spent. Counts that could not be reported are kept, and reported later.
 
 mod followed_quota;
 mod own_counts;
@@ -24,11 +24,11 @@ use crate::store::charge::SettledEntry;
 #[derive(Debug)]
 pub(super) struct FollowedQuotas {
     shards: QuotaShards<FollowedQuota>,
-    /// Reporting.
+    /// The turn to begin the reports that are due.
     turn: Turn,
-    /// When a quota that Redis cannot count is logged again.
+    /// Limits how often a failed report is logged.
     pub(super) log: Turn,
-    /// The shard whose reports are the first next time.
+    /// The shard whose reports begin first the next time.
     first_shard: AtomicUsize,
 }
 
@@ -47,7 +47,8 @@ impl FollowedQuotas {
         }
     }
 
-    /// Follows a check's quota from now on, of which Redis said this to a request.
+    /// Follows a check's quota from now on, beginning with the state that Redis returned to a request; a quota that is
+    /// followed already takes that state in. Does nothing if the shard is full.
     pub(super) fn follow(&self, check: &Check<'_>, seen: SeenState) {
         let Some(interval) = check.consistency.sync_interval() else {
             return;
@@ -61,8 +62,8 @@ impl FollowedQuotas {
         }
     }
 
-    /// Decides a check by what is known here, and counts it if it is admitted and `counts` says so; none if its quota is
-    /// not followed.
+    /// Decides a check by what is known here, and counts it if it is admitted and `counts` says so; none if its quota
+    /// is not followed.
     pub(super) fn decide(
         &self,
         check: &Check<'_>,
@@ -76,7 +77,8 @@ impl FollowedQuotas {
         Some(followed.decide(check, interval, terms, counts))
     }
 
-    /// Settles what this gateway counted; says whether the quota is still followed. If not, all of it was reported.
+    /// Settles what this gateway counted; says whether the quota is still followed. If not, what it counted was
+    /// reported or has aged out.
     pub(super) fn settle(&self, entry: &SettledEntry, now: Timestamp) -> bool {
         let key = QuotaKey {
             series_id: entry.series_id,
@@ -96,14 +98,14 @@ impl FollowedQuotas {
         true
     }
 
-    /// Makes a quota whole that was reset at `at` of the clock of Redis.
+    /// Makes a quota whole that was reset at `at`, by the clock of Redis.
     pub(super) fn reset(&self, key: QuotaKey, at: Timestamp, now: Timestamp) {
         if let Some(followed) = self.shards.of(key).get_mut(&key) {
             followed.reset(key.partition_id, at, now);
         }
     }
 
-    /// Reports a quota as soon as may be, because Redis counts something else since.
+    /// Reports a quota as soon as possible, because what Redis counts of it was changed.
     pub(super) fn report_soon(&self, key: QuotaKey) {
         if let Some(followed) = self.shards.of(key).get_mut(&key) {
             followed.report_soon();
@@ -118,13 +120,13 @@ impl FollowedQuotas {
         self.take(now, |followed| followed.is_due(now, TICK))
     }
 
-    /// Begins to report all that was not.
+    /// Begins reports of all counts that have not been reported; at most [`REPORTS_MAX`] at a time.
     pub(super) fn take_unreported(&self, now: Timestamp) -> Vec<CountReport> {
         self.take(now, FollowedQuota::has_unreported)
     }
 
     fn take(&self, now: Timestamp, is_due: impl Fn(&FollowedQuota) -> bool) -> Vec<CountReport> {
-        // So that each shard has its turn, however many reports are due.
+        // Each call begins at the next shard, so each has its turn, however many reports are due.
         let first = self.first_shard.fetch_add(1, Relaxed);
         let mut reports = Vec::new();
         for index in first..first + SHARDS {
@@ -144,14 +146,14 @@ impl FollowedQuotas {
         reports
     }
 
-    /// Notes what became of a report.
+    /// Notes the outcome of a report.
     pub(super) fn reported(&self, report: &CountReport, outcome: ReportOutcome, now: Timestamp) {
         if let Some(followed) = self.shards.of(report.key).get_mut(&report.key) {
             followed.reported(report, outcome, now);
         }
     }
 
-    /// Counts the quotas of which not all is reported.
+    /// Counts the quotas that are not fully reported.
     pub(super) fn unreported(&self) -> usize {
         let unreported = |shard: &QuotaShard<FollowedQuota>| {
             shard.values().filter(|one| !one.is_reported()).count()
@@ -165,7 +167,7 @@ impl FollowedQuotas {
     }
 }
 
-/// Most reports that begin at a time; the others a little later.
+/// Most reports that begin at a time; others begin a little later.
 const REPORTS_MAX: usize = 8_192;
-/// How often it is looked what is due.
+/// How often due reports are begun.
 const TICK: Micros = Micros(90_000);

@@ -13,14 +13,14 @@ pub(super) struct OwnCounts(SmallVec<[CountedPart; 2]>);
 /// What was counted in one window or bucket.
 #[derive(Clone, Copy, Debug)]
 struct CountedPart {
-    /// The latest charge of it, which says which it is.
+    /// The latest charge in the window or bucket, which tells which one it is.
     then: Charged,
-    /// Below 0 if more came back than was counted since.
+    /// Units counted less units given back; below 0 if more of them came back than were counted since the last report.
     units: i64,
 }
 
 impl OwnCounts {
-    /// Counts units where a charge was made.
+    /// Counts units in the window or bucket of the charge `then`; negative units are given back there.
     pub(super) fn add(&mut self, quota: &Quota, then: Charged, units: i64) {
         let number = window_number(quota, &then);
         let parts = &mut self.0;
@@ -33,31 +33,31 @@ impl OwnCounts {
             }
             _ => parts.insert(place, CountedPart { then, units }),
         }
-        // The oldest has aged out long before there are so many.
+        // By the time there are this many, the oldest has long aged out.
         if parts.len() > parts_max(quota) {
             parts.remove(0);
         }
     }
 
-    /// Adds what was counted elsewhere.
+    /// Adds all counts of `others`.
     pub(super) fn add_all(&mut self, quota: &Quota, others: &Self) {
         for part in &others.0 {
             self.add(quota, part.then, part.units);
         }
     }
 
-    /// Leaves out the windows and buckets in which nothing was counted since then.
+    /// Drops the windows and buckets in which nothing was charged after `at`.
     pub(super) fn forget(&mut self, at: Timestamp) {
         self.0.retain(|part| part.then.at > at);
     }
 
-    /// Returns what takes it back.
+    /// Returns the counts that undo these.
     pub(super) fn reversed(mut self) -> Self {
         self.0.iter_mut().for_each(|part| part.units = -part.units);
         self
     }
 
-    /// Leaves out what is to come back.
+    /// Drops the windows and buckets from which units are to be given back.
     pub(super) fn without_returns(mut self) -> Self {
         self.0.retain(|part| part.units > 0);
         self
@@ -67,7 +67,7 @@ impl OwnCounts {
         self.0.iter().all(|part| part.units == 0)
     }
 
-    /// Counts it in a state.
+    /// Applies these counts to a state, which was brought to `at`.
     pub(super) fn apply(&self, quota: &Quota, state: &mut AnyState, at: Timestamp) {
         for part in &self.0 {
             let amount = part.units.unsigned_abs();
@@ -79,7 +79,7 @@ impl OwnCounts {
         }
     }
 
-    /// Returns the steps that report it; at least one, to which Redis answers with the state.
+    /// Returns the steps that report these counts; at least one, because Redis answers the last one with the state.
     pub(super) fn steps(&self) -> SmallVec<[SettlementStep; 2]> {
         let counted = self.0.iter().filter(|part| part.units != 0);
         let mut steps: SmallVec<[SettlementStep; 2]> = counted
@@ -111,7 +111,8 @@ fn window_number(quota: &Quota, then: &Charged) -> u64 {
     }
 }
 
-/// Returns of how many windows or buckets counts are kept at most: one is leaving, and one has begun meanwhile.
+/// Returns for how many windows or buckets counts are kept at most: all buckets of a sliding window, plus one that is
+/// leaving and one that has begun meanwhile.
 fn parts_max(quota: &Quota) -> usize {
     match quota.algorithm {
         Algorithm::SlidingWindow { buckets, .. } => buckets as usize + 2,

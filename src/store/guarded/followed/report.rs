@@ -1,4 +1,4 @@
-//! What is reported to Redis of one quota, and what it says.
+//! Reports to Redis of one quota's counts, and the answers.
 
 use smallvec::SmallVec;
 
@@ -7,46 +7,47 @@ use crate::limit::{AnyState, PartitionId, Quota};
 use crate::store::guarded::quota_key::QuotaKey;
 use crate::store::redis::wire::{Settlement, SettlementStep};
 
-/// What is reported to Redis of one quota.
+/// A report to Redis of what was counted of one quota.
 #[derive(Debug)]
 pub(in crate::store::guarded) struct CountReport {
     pub(super) key: QuotaKey,
     pub(super) quota: Quota,
-    /// The last one is answered with the state after all.
+    /// Steps of the report; Redis answers the last one with the state after all of them.
     pub(super) steps: SmallVec<[SettlementStep; 2]>,
-    /// When, by the steady clock.
+    /// When the report began, by the steady clock.
     pub(in crate::store::guarded) asked: Timestamp,
 }
 
-/// What Redis said of one quota.
+/// The state of one quota, as Redis returned it.
 #[derive(Debug)]
 pub(in crate::store::guarded) struct SeenState {
     pub(super) state: AnyState,
-    /// When, by its clock.
+    /// When Redis read the state, by its clock.
     pub(super) time: Timestamp,
-    /// When it was asked, and when the answer came, by the steady clock.
+    /// When Redis was asked, by the steady clock.
     pub(super) asked: Timestamp,
+    /// When the answer came, by the steady clock.
     pub(super) received: Timestamp,
 }
 
-/// What became of a report.
+/// The outcome of a report.
 #[derive(Debug)]
 pub(in crate::store::guarded) enum ReportOutcome {
-    /// It has counted it, and said the state.
+    /// Redis has counted it, and returned the state.
     Counted(SeenState),
-    /// It has not counted it.
+    /// Redis has not counted it.
     Uncounted,
-    /// It may have counted it.
+    /// Redis may have counted it.
     Unknown,
 }
 
 impl CountReport {
-    /// Returns whose quota it is.
+    /// Returns the partition whose quota is reported.
     pub(in crate::store::guarded) fn partition_id(&self) -> PartitionId {
         self.key.partition_id
     }
 
-    /// Returns its entries.
+    /// Yields the report's steps as entries of a settle call.
     pub(in crate::store::guarded) fn settlements(&self) -> impl Iterator<Item = Settlement<'_>> {
         self.steps.iter().map(|step| Settlement {
             quota: &self.quota,
@@ -58,7 +59,8 @@ impl CountReport {
 }
 
 impl SeenState {
-    /// Takes what Redis said at `time` of its clock, when it was asked then; none if it is no window.
+    /// Takes the state that Redis returned at `time` of its clock, with when it was `asked` and the answer `received`;
+    /// none if it is not the state of a window.
     pub(in crate::store::guarded) fn new(
         reply: AnyState,
         time: Timestamp,

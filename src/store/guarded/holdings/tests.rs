@@ -21,7 +21,7 @@ fn is_empty(holdings: &Holdings) -> bool {
     (holdings.shards.all()).all(|shard| shard.is_empty())
 }
 
-/// Announces a client's number, which Redis takes.
+/// Announces a client's number, which Redis accepts.
 fn announce(holdings: &Holdings, key: QuotaKey, now: Timestamp) -> Option<u64> {
     let (units, _) = holdings.announce(key, now)?;
     let reply = AnnouncementReply {
@@ -59,7 +59,7 @@ fn what_is_announced_has_what_is_asked_for_in_it_and_nothing_is_kept_of_what_has
     assert!(!is_empty(&holdings));
     assert_eq!(announce(&holdings, key(2), NOW), Some(0));
     assert!(is_empty(&holdings));
-    // What is lost may be held as far as Redis knows, and what is kept may not.
+    // Redis may count lost units as held, and may not count kept ones.
     for (answer, units) in [(UnitsAnswer::Lost, 0), (UnitsAnswer::Kept, 3)] {
         let sequence = holdings.ask(key(3), 3, 9, NOW);
         assert!(answered(3, 3, sequence, answer));

@@ -2,16 +2,17 @@
 
 use crate::clock::{Micros, Timestamp};
 
-/// Requests and their units, in two seconds of the clock: the older one counts by the part that is still within a second.
+/// Requests and their units, in two consecutive seconds of the clock. The older one counts in proportion to the part of
+/// it that is still within the last second.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Activity {
-    /// Which second the newer one is.
+    /// The number of the newer second.
     second: u64,
     newer: Spending,
     older: Spending,
 }
 
-/// What was spent.
+/// Requests, and the units that they spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Spending {
     pub(super) requests: u64,
@@ -34,7 +35,7 @@ impl Activity {
         self.newer.units = self.newer.units.saturating_add(units);
     }
 
-    /// Takes back what was noted a moment ago.
+    /// Takes back a request, if it was noted in the current second of the clock.
     pub(super) fn take_back(&mut self, units: u64, now: Timestamp) {
         if now.0 / SECOND.0 == self.second {
             self.newer.requests = self.newer.requests.saturating_sub(1);
@@ -61,7 +62,7 @@ impl Activity {
         }
     }
 
-    /// Says whether nothing was spent lately.
+    /// Says whether no noted request is within the last second any more.
     pub(super) fn is_over(&self, now: Timestamp) -> bool {
         (now.0 / SECOND.0).saturating_sub(self.second) > 1
     }

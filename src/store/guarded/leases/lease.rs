@@ -10,31 +10,32 @@ use crate::clock::{Micros, Timestamp};
 use crate::limit::{Adjustment, Charged, Check, Consistency, Decision, Quota, Retry};
 use crate::store::guarded::server_time::counted_down;
 
-/// What this gateway holds ahead of one quota of one client, and what it knows of the rest.
+/// What this gateway holds ahead of one quota of one client, and what it knows of the units that Redis has left.
 #[derive(Debug)]
 pub(super) struct QuotaLease {
     pub(super) quota: Quota,
     pub(super) consistency: Consistency,
-    /// Most units that it may hold.
+    /// Most units that this gateway may hold.
     held_max: u64,
-    /// What was bought and is not spent: the oldest first.
+    /// Units that were bought and are not spent, the oldest first.
     batches: SmallVec<[UnitBatch; 2]>,
     activity: Activity,
-    /// What Redis answered last, and when.
+    /// The last answer from Redis.
     decision: Decision,
+    /// When that answer was noted.
     decided_at: Timestamp,
-    /// When it refused last; none if it never did.
+    /// When Redis last refused; none if it never did.
     refused_at: Option<Timestamp>,
     /// Whether a purchase is under way.
     pub(super) is_buying: bool,
-    /// Notified when it has ended, if anybody waits for that.
+    /// Notified when the purchase has ended; none if no request waits for that.
     pub(super) bought: Option<Arc<Notify>>,
 }
 
-/// Units that were charged at once.
+/// Units that were charged together.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UnitBatch {
-    /// What of the charge is not spent.
+    /// The part of the charge that is not spent.
     pub(super) charged: Charged,
     pub(super) bought_at: Timestamp,
     pub(super) ends: BatchEnd,
@@ -43,20 +44,20 @@ pub(super) struct UnitBatch {
 /// Until when units may be spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BatchEnd {
-    /// When the window ends in which they were charged, if that is the end of them.
+    /// When the window in which they were charged ends; none if units do not end with it.
     pub(super) window: Option<Timestamp>,
-    /// Until when the others count this gateway.
+    /// Until when the other gateways count this one.
     pub(super) counted: Timestamp,
 }
 
 /// Units that a request spends.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::store::guarded) struct SpentUnits {
-    /// Where they were charged.
+    /// When and where they were charged.
     pub(in crate::store::guarded) charged: Charged,
     /// What the client is told.
     pub(in crate::store::guarded) decision: Decision,
-    /// Whether the next ones are to be bought.
+    /// Whether few are left, so that the next ones are to be bought.
     pub(in crate::store::guarded) is_low: bool,
     bought_at: Timestamp,
     ends: BatchEnd,
@@ -78,7 +79,7 @@ impl QuotaLease {
         }
     }
 
-    /// Spends units that are held; none if there are too few of one purchase.
+    /// Spends held units; none if no single purchase has enough left.
     pub(super) fn spend(&mut self, cost: u64, now: Timestamp) -> Option<SpentUnits> {
         let fits =
             |batch: &UnitBatch| batch.charged.amount >= cost.max(1) && batch.ends.is_ahead(now);
@@ -99,7 +100,7 @@ impl QuotaLease {
         })
     }
 
-    /// Says whether units may be taken back.
+    /// Says whether there is room to take units back.
     pub(super) fn has_room(&self, spent: &SpentUnits, now: Timestamp) -> bool {
         self.held(now).saturating_add(spent.charged.amount) <= self.held_max
     }
@@ -117,7 +118,8 @@ impl QuotaLease {
         };
         if let Some(batch) = self.batches.iter_mut().find(is_its) {
             batch.charged.amount += charged.amount;
-            // As if the last ones were not spent: what comes back of them is no more than it would be.
+            // As if the last units of the charge had been spent in their place: with the smaller debt, no more comes
+            // back than is due.
             batch.charged.debt = batch.charged.debt.min(charged.debt);
         } else {
             self.add(UnitBatch {
@@ -152,9 +154,9 @@ impl QuotaLease {
         (self.consistency, self.held_max) = (consistency, held_max);
     }
 
-    /// Returns how many units are to be bought: as many as were spent in the last second, less what is held. None while
-    /// more than half of that is left, nor for a client that asks now and then. Where the quota was used up lately, many
-    /// purchases are refused, so they are larger and fewer: when an eighth is left.
+    /// Returns how many units are to be bought: as many as were spent in the last second, up to `held_max`, less those
+    /// that are held. That is 0 while more than half of them are held, and for a client with few requests. If the quota
+    /// was used up lately, many purchases are refused, so there are fewer and larger ones: when only an eighth is held.
     pub(super) fn missing(&self, now: Timestamp) -> u64 {
         let spent = self.activity.last_second(now);
         let target = spent.units.min(self.held_max);
@@ -180,7 +182,7 @@ impl QuotaLease {
         self.batches.is_empty()
     }
 
-    /// Takes out what is not to be held any longer; returns what of it still counts in Redis.
+    /// Removes units that are not to be held any longer; returns those that still count in Redis.
     pub(super) fn expire(
         &mut self,
         now: Timestamp,
@@ -204,17 +206,17 @@ impl QuotaLease {
         out
     }
 
-    /// Forgets what was charged before a reset; `is_before` says what was.
+    /// Forgets units that were charged before a reset, as `is_before` says.
     pub(super) fn forget(&mut self, is_before: impl Fn(&Charged) -> bool) {
         self.batches.retain(|batch| !is_before(&batch.charged));
     }
 
-    /// Says whether nobody needs it any more.
+    /// Says whether the lease is no longer needed.
     pub(super) fn is_idle(&self, now: Timestamp) -> bool {
         self.batches.is_empty() && !self.is_buying && self.activity.is_over(now)
     }
 
-    /// Returns what a client is told whose request is admitted: what Redis had left, and what is held here.
+    /// Returns what a client is told whose request is admitted: what Redis had left, plus what is held here.
     fn told(&self, now: Timestamp) -> Decision {
         let (elapsed, held) = (now.since(self.decided_at), self.held(now));
         let left = |span| counted_down(span, elapsed);
@@ -238,6 +240,6 @@ impl BatchEnd {
 
 /// How long a quota counts as used up after it refused.
 const SCARCE_FOR: Micros = Micros::from_secs(1);
-/// Units are bought ahead for a client with at least so many requests in the last second. For others it would save
-/// little, and cost a call when it stops.
+/// Units are bought ahead for a client with at least this many requests in the last second. For others that would save
+/// little, and cost a call when they stop.
 const BUSY_REQUESTS: u64 = 8;

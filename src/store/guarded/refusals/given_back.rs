@@ -1,16 +1,15 @@
-//! Of which partitions units came back in the last moment, so that a refusal which was asked for before
-//! is not remembered.
+//! Partitions to which units came back recently, so that a refusal that was asked for before is not remembered.
 
 use crate::clock::Timestamp;
 
-/// The last returns of units of some partitions; of older ones only the time.
+/// The latest returns of units, by partition; of older ones only the time.
 #[derive(Debug, Default)]
 pub(super) struct GivenBack {
     /// Hashes of series and partition, with the times: a ring.
     last: [(u64, Timestamp); RETURNS],
-    /// The place of the oldest.
+    /// Index of the oldest entry of the ring.
     oldest: usize,
-    /// When the last of those came back that had to leave the ring.
+    /// Time of the latest return that has left the ring.
     older: Timestamp,
 }
 
@@ -28,6 +27,5 @@ impl GivenBack {
     }
 }
 
-/// Returns that are told apart. There is such a ring in each shard, and it need only last as long as a call
-/// takes.
+/// Returns that a ring holds. There is one in each shard, and it need only cover the time that a call takes.
 pub(super) const RETURNS: usize = 16;

@@ -1,5 +1,4 @@
-//! What is known of a quota that refused: its state, or where that would be too large, for how long which costs
-//! are refused.
+//! What is known of a quota that refused: its state, or if that would be too large, how long some costs are refused.
 
 use smallvec::SmallVec;
 
@@ -9,36 +8,36 @@ use crate::limit::{AnyState, Check, Decision, Quota, Retry};
 use crate::store::guarded::server_time::{counted_down, lengthened, shortened};
 use crate::store::redis::wire::RefusedState;
 
-/// What a refusal says of costs.
+/// Which costs a quota that refused must still refuse, and for how long.
 #[derive(Debug)]
 pub(super) enum KnownRefusal {
-    /// The state: every cost has its own wait.
+    /// The quota's state, which gives the wait of every cost.
     State(RefusedState),
-    /// Only some waits.
+    /// Only the waits of some costs.
     Waits(Box<Waits>),
 }
 
-/// How long costs are refused at least.
+/// How long some costs are refused at least.
 #[derive(Debug)]
 pub(super) struct Waits {
-    /// What the cost was told that was asked.
+    /// The decision for the cost that was asked for.
     decision: Decision,
-    /// In no order; at most [`WAITS_MAX`].
+    /// Waits of some costs, in no order; at most [`WAITS_MAX`].
     waits: SmallVec<[Wait; WAITS_MAX]>,
 }
 
-/// This cost and higher ones are refused.
+/// How long a cost and all higher ones are refused.
 #[derive(Clone, Copy, Debug)]
 struct Wait {
     cost: u64,
-    /// Until then for certain.
+    /// Until when they are refused for certain.
     until: Timestamp,
-    /// Until then at most, if there is no other traffic.
+    /// Until when they are refused at most, if there is no other traffic.
     until_latest: Timestamp,
 }
 
 impl KnownRefusal {
-    /// Makes what is known of a check that was refused in answer to what was `asked`.
+    /// Makes what is known of a check that was refused; `asked` says when.
     pub(super) fn of(check: &Check<'_>, refused: RefusedState, asked: Interval) -> Self {
         let is_small = match &refused.state {
             AnyState::FixedWindow(_)
@@ -96,7 +95,7 @@ impl KnownRefusal {
         newer.waits.extend(longer.into_iter().take(room));
     }
 
-    /// Whether a cost is refused for certain at `now`.
+    /// Says whether a cost is refused for certain at `now`.
     pub(super) fn refuses(
         &self,
         quota: &Quota,
@@ -119,7 +118,7 @@ impl KnownRefusal {
         }
     }
 
-    /// Returns what a cost that is refused is told at `now`.
+    /// Returns what the client is told at `now` of a cost that is refused.
     pub(super) fn refusal(
         &self,
         quota: &Quota,
@@ -152,10 +151,10 @@ impl KnownRefusal {
         }
     }
 
-    /// Returns until when it refuses any cost that the quota can hold.
+    /// Returns until when some cost that the quota can hold may still be refused.
     pub(super) fn over(&self, quota: &Quota, asked: Interval) -> Timestamp {
         match self {
-            // No time ends it.
+            // A balance does not come back with time.
             Self::State(_) if quota.is_balance() => FOREVER,
             Self::State(RefusedState { state, at, .. }) => {
                 let decision = state.decision(quota, 0, *at, true);
@@ -169,8 +168,8 @@ impl KnownRefusal {
     }
 }
 
-/// Buckets in use of a sliding window that is remembered whole: at most 480 bytes.
+/// Most buckets in use of a sliding window whose state is remembered: at most 480 bytes.
 const BUCKETS_KEPT_MAX: usize = 60;
-/// Waits that are remembered of a quota whose state is not.
+/// Most waits that are remembered of a quota whose state is not.
 const WAITS_MAX: usize = 4;
 const FOREVER: Timestamp = Timestamp(u64::MAX);

@@ -1,13 +1,13 @@
-//! What is remembered of the checks of a plan, and how that refuses it.
+//! Checks of a plan that are known to refuse without asking Redis, and the verdict that they make.
 
 use smallvec::SmallVec;
 
 use crate::limit::{Check, CheckResult, Decision, Verdict};
 
-/// What is remembered of the checks of a plan, by their places.
+/// Decisions of checks that are known to refuse, with the checks' places in the plan.
 pub(in crate::store::guarded) type Recollection = SmallVec<[(usize, Decision); 2]>;
 
-/// Refuses a plan because of what is remembered. Nothing is said of the other checks: they were not asked.
+/// Refuses a plan because of these decisions. The other checks have no answer, because they were not asked.
 pub(in crate::store::guarded) fn refusal(plan: &[Check<'_>], refused: &Recollection) -> Verdict {
     let mut verdict = Verdict::unanswered(plan);
     verdict.admit = false;

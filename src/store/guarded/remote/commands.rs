@@ -1,4 +1,4 @@
-//! What an operator has Redis do: nobody's request waits for it.
+//! Calls that operators order: no request waits for them.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::store::redis::wire::{DirectiveAction, Settlement};
 use crate::store::redis::{CallError, Caller};
 
 impl Remote {
-    /// Settles for an operator, who waits.
+    /// Settles what an operator ordered, within [`COMMAND_TIMEOUT`]; returns the entries that failed.
     pub(in crate::store::guarded) async fn adjust(
         &self,
         settlements: &[Settlement<'_>],
@@ -20,7 +20,7 @@ impl Remote {
         self.settle_within(COMMAND_TIMEOUT, settlements).await
     }
 
-    /// Makes quotas of one partition whole again; returns when.
+    /// Resets quotas of one partition; returns the time of the reset by the clock of Redis.
     pub(in crate::store::guarded) async fn reset(
         &self,
         resets: &[Settlement<'_>],
@@ -48,5 +48,5 @@ impl Remote {
     }
 }
 
-/// How long an adjustment, a reset, and what is done with directives may take: an operator waits, and no request does.
+/// How long an adjustment, a reset, or a call for directives may take: an operator waits for it, and no request does.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! Looking at what a plan would be answered.
+//! Peeks: asks Redis what a plan would be answered, and spends nothing.
 
 use std::pin::pin;
 use std::rc::Rc;
@@ -16,8 +16,8 @@ use crate::store::redis::wire::{self, Reply};
 use crate::store::redis::{Caller, LateReader};
 
 impl Remote {
-    /// Returns what Redis would answer a plan that one step can decide: nothing for a check that it has
-    /// no memory for. If a check refuses, that is remembered.
+    /// Returns what Redis would answer a plan that one step can decide; none for a check for which it has no memory.
+    /// Refusals are remembered.
     pub(in crate::store::guarded) async fn peek(
         self: &Rc<Self>,
         plan: &[Check<'_>],
@@ -27,7 +27,7 @@ impl Remote {
         Ok(peeks)
     }
 
-    /// As [`peek`](Self::peek), and returns the reply as it is.
+    /// Like [`peek`](Self::peek), but also returns the reply itself.
     async fn peek_whole(
         self: &Rc<Self>,
         plan: &[Check<'_>],
@@ -68,7 +68,7 @@ impl Remote {
             .collect()
     }
 
-    /// Returns who remembers what a late reply refuses.
+    /// Returns a reader that remembers the refusals of a late reply.
     fn peek_reader(self: &Rc<Self>, plan: &[Check<'_>], sent: Timestamp) -> LateReader {
         let (owned, remote) = (OwnedPlan::of(plan), Rc::downgrade(self));
         Box::new(move |reply| {

@@ -7,8 +7,8 @@
 //! is never sent again: it may have been executed.
 //!
 //! `watch` keeps the [`slot_map::SlotMap`] up to date with the map that one worker of the process asks
-//! for; [`slots`] reads what nodes answer. A call is
-//! about one slot: the caller splits plans that are in several.
+//! for; [`slots`] reads what nodes answer. A call is about one slot: the caller splits plans whose keys
+//! are in several.
 
 mod resends;
 mod slot_map;
@@ -91,7 +91,7 @@ impl Cluster {
         follow.await
     }
 
-    /// Calls a script on the node that has the slot of the first key.
+    /// Calls a script on the node that has the slot of the call's first key.
     pub(super) async fn call(&self, call: &Call, caller: &Caller<'_>) -> Result<Value, CallError> {
         let slot = call.keys.first().map_or(0, |key| slots::slot_of(key));
         let send = async |pipeline: &Pipeline, is_asking| {
@@ -100,7 +100,7 @@ impl Cluster {
         self.follow(slot, send).await
     }
 
-    /// Returns the name of the primary that has a slot, or one for all slots without a known node.
+    /// Returns the name of the primary that has a slot, or one name for all slots without a known node.
     pub(super) fn server(&self, slot: u16) -> Rc<str> {
         if let Some(node) = self.view.map.borrow().owner(slot) {
             return Rc::clone(&node.name);
@@ -134,7 +134,7 @@ impl Cluster {
         self.view.watch.want();
     }
 
-    /// Sends a call, and again as long as nodes answer that it was not executed.
+    /// Sends a call, and sends it again as long as nodes answer that it was not executed.
     async fn follow<T>(
         &self,
         slot: u16,
@@ -164,5 +164,5 @@ impl Drop for Cluster {
     }
 }
 
-/// The name for slots without a known node.
+/// The name for all slots without a known node.
 const NOBODY: &str = "cluster";

@@ -1,4 +1,4 @@
-//! How often a call that was not executed is sent again, and how soon.
+//! Bounds how often a call that was not executed is sent again, and how soon.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(super) struct Resends {
 }
 
 impl Resends {
-    /// Allows one more redirection; if nodes send a call in circles, it pauses.
+    /// Allows one more redirection; pauses before it if there were many, since nodes may send a call in circles.
     pub(super) async fn redirect(&mut self, error: CallError) -> Result<(), CallError> {
         self.redirections += 1;
         if self.redirections <= REDIRECTIONS_MAX {
@@ -24,7 +24,7 @@ impl Resends {
         self.pause(error).await
     }
 
-    /// Pauses, each time a little longer.
+    /// Pauses, each time twice as long up to [`PAUSE_MAX`]; returns `error` after too many pauses.
     pub(super) async fn pause(&mut self, error: CallError) -> Result<(), CallError> {
         if self.pauses >= PAUSES_MAX {
             return Err(error);
@@ -36,7 +36,7 @@ impl Resends {
         Ok(())
     }
 
-    /// Counts the pauses so far.
+    /// Returns the number of pauses so far.
     pub(super) fn pauses(&self) -> u32 {
         self.pauses
     }

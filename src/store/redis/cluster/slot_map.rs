@@ -1,10 +1,10 @@
-//! To which node the calls of a slot go: the slots as they were learned last, and one node per primary.
+//! Says which node a slot's calls go to: the slots as they were learned last, and one node per primary.
 //!
 //! A node that is in the next map too stays the same value, with its connection; a node that is not
 //! is dropped. A slot without a node in the next map stays with the node that it had: during a failover,
 //! the node that was asked may know that the old primary has lost its slots, but not yet which node has
 //! them now. A node that `ASK` names may have no slot yet: it is a guest, and stays as long as calls
-//! are sent there. The map does not care what a node is.
+//! are sent there. What a node is does not matter to the map.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -18,7 +18,7 @@ pub struct SlotMap<N> {
     slots: Slots,
     /// Whether some slot had no node when the map was last replaced.
     has_gaps: bool,
-    /// In the order of `slots.nodes()`.
+    /// The nodes that have slots, in the order of `slots.nodes()`.
     primaries: Vec<Rc<N>>,
     guests: HashMap<Address, Guest<N>>,
 }
@@ -26,7 +26,7 @@ pub struct SlotMap<N> {
 #[derive(Debug)]
 struct Guest<N> {
     node: Rc<N>,
-    /// Whether it was called since the map was last replaced.
+    /// Whether the guest was called since the map was last replaced.
     is_called: bool,
 }
 
@@ -46,7 +46,7 @@ impl<N> SlotMap<N> {
         self.primaries.get(usize::from(self.slots.index(slot)?))
     }
 
-    /// Returns the node of an address, which is made if it is not known; none if there are too many.
+    /// Returns the node at an address, which becomes a guest if it is not known; none if there are too many guests.
     pub fn node(&mut self, address: &Address, make: impl FnOnce(&Address) -> N) -> Option<Rc<N>> {
         if let Some(node) = self.primary(address) {
             return Some(Rc::clone(node));
@@ -67,8 +67,8 @@ impl<N> SlotMap<N> {
         Some(node)
     }
 
-    /// Gives one slot to the node of an address, which is made if it is not known. Returns whether there
-    /// was room for it.
+    /// Gives one slot to the node at an address, which is made if it is not known. Returns whether there
+    /// was room for the node.
     pub fn learn(
         &mut self,
         slot: u16,
@@ -86,7 +86,7 @@ impl<N> SlotMap<N> {
         true
     }
 
-    /// Replaces the slots. Primaries that have none any more, and guests that were not called, are dropped.
+    /// Replaces the slots. Primaries that no longer have any, and guests that were not called meanwhile, are dropped.
     pub fn adopt(&mut self, mut slots: Slots, make: impl Fn(&Address) -> N) {
         self.has_gaps = slots.has_gaps();
         if self.has_gaps {
@@ -145,7 +145,7 @@ mod tests {
         slots
     }
 
-    /// A node that knows its port.
+    /// Makes a node, which is only its port.
     fn make(address: &Address) -> u16 {
         address.port
     }

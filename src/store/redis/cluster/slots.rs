@@ -1,4 +1,4 @@
-//! Which slot a key is in, and which primary has which slots: the arithmetic and the texts.
+//! Computes which slot a key is in, and reads which primary has which slots.
 //!
 //! A slot is the CRC-16 of a key's hash tag, modulo 16384. [`Slots::read`] reads the reply to
 //! `CLUSTER SLOTS`, which every Redis since version 3 knows, and Valkey; [`redirected`] reads `MOVED`
@@ -13,13 +13,13 @@ use crate::store::settings::Address;
 
 /// Number of slots of a Cluster.
 pub const SLOTS: u16 = 16_384;
-/// Most primaries of a map: the most that Redis recommends.
+/// Most primaries of a map: the most nodes that Redis recommends.
 pub const NODES_MAX: usize = 1_000;
 
 /// Which primary has which slots, as one node of the Cluster sees it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Slots {
-    /// An index into `nodes` per slot, or [`NOBODY`].
+    /// For each slot, the index of its node in `nodes`, or [`NOBODY`].
     owners: Box<[u16]>,
     nodes: Vec<Address>,
     /// The index of each node in `nodes`.
@@ -29,13 +29,13 @@ pub struct Slots {
 /// Why a map could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnreadableSlots {
-    /// It is not a reply to `CLUSTER SLOTS`.
+    /// The reply is not one to `CLUSTER SLOTS`.
     #[error("the reply is not a list of slots")]
     Shape,
     /// No slot has a node.
     #[error("no slot has a node")]
     Empty,
-    /// There are more than [`NODES_MAX`].
+    /// There are more than [`NODES_MAX`] nodes.
     #[error("more than {NODES_MAX} nodes")]
     TooMany,
 }
@@ -47,17 +47,17 @@ pub fn slot_of(key: &[u8]) -> u16 {
     crc16(hash_tag(key)) % SLOTS
 }
 
-/// Where `MOVED` or `ASK` lead.
+/// Where a `MOVED` or an `ASK` leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Redirected {
-    /// To the node of this address.
+    /// To the node at this address.
     To(Address),
-    /// To a node on this port that has announced no name, and whose address is not said.
+    /// To a node on this port that has announced no name, and whose address is not given.
     OnPort(u16),
 }
 
-/// Reads where `MOVED` or `ASK` lead. `asked` is the node that answered; it is also the host if none is
-/// named.
+/// Reads where a `MOVED` or an `ASK` leads; none if it cannot be read. `asked` is the node that answered; its
+/// host is taken if none is named.
 pub fn redirected(endpoint: &str, asked: &Address) -> Option<Redirected> {
     // An IPv6 address is written without brackets here.
     let (host, port) = endpoint.trim_end().rsplit_once(':')?;
@@ -80,10 +80,10 @@ impl Slots {
         }
     }
 
-    /// Reads the reply to `CLUSTER SLOTS`. `asked` is the node that answered; it is also the host of
-    /// nodes that are named without one.
+    /// Reads the reply to `CLUSTER SLOTS`. `asked` is the node that answered; its host is taken for nodes
+    /// that are named without one.
     ///
-    /// Slots whose node has no known name get no node.
+    /// Slots whose node has neither a known name nor an address get no node.
     pub fn read(reply: &Value, asked: &Address) -> Result<Self, UnreadableSlots> {
         let mut slots = Self::none();
         for range in list(reply).ok_or(UnreadableSlots::Shape)? {
@@ -125,7 +125,7 @@ impl Slots {
         self.owners.contains(&NOBODY)
     }
 
-    /// Gives each slot that has no node to the one that had it before, while there is room for nodes.
+    /// Gives each slot that has no node to the node that had it in `before`, while there is room for nodes.
     pub fn keep_owners(&mut self, before: &Self) {
         for slot in 0..SLOTS {
             let (None, Some(place)) = (self.index(slot), before.index(slot)) else {
@@ -198,7 +198,7 @@ const CRC16: [u16; 256] = {
     table
 };
 
-/// Reads the primary of a range: its endpoint and port, and after its id perhaps other names.
+/// Reads the address of a range's primary from its endpoint, its port, and the other names that may follow its id.
 fn node(primary: &Value, asked: &Address) -> Result<Option<Address>, UnreadableSlots> {
     let [endpoint, port, rest @ ..] = list(primary).ok_or(UnreadableSlots::Shape)? else {
         return Err(UnreadableSlots::Shape);
@@ -209,7 +209,7 @@ fn node(primary: &Value, asked: &Address) -> Result<Option<Address>, UnreadableS
     };
     let port = port.ok_or(UnreadableSlots::Shape)?;
     let host = match (endpoint, text(endpoint)) {
-        // A node that has met no other does not know its own address.
+        // A node that has met no other gives an empty address, because it does not know its own.
         (_, Some(UNKNOWN_HOST)) => match rest.get(1).and_then(|names| entry(names, "ip")) {
             Some("") => Some(&*asked.host),
             ip => ip,
@@ -231,9 +231,9 @@ fn slot(value: &Value) -> Option<u16> {
     }
 }
 
-/// The index of a slot without a node.
+/// In place of an index, says that a slot has no node.
 const NOBODY: u16 = u16::MAX;
-/// What a node writes for one that has announced no name (`cluster-preferred-endpoint-type hostname`).
+/// The host that a node gives for one that has announced no name (`cluster-preferred-endpoint-type hostname`).
 const UNKNOWN_HOST: &str = "?";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a server is asked about itself before it is used.
+//! Asks a server about itself before it is used.
 
 use redis::Value;
 use redis::aio::MultiplexedConnection;
@@ -15,17 +15,17 @@ pub(crate) enum Wanted {
     Primary,
 }
 
-/// What a server says of how it keeps keys.
+/// What a server says about how it keeps keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KeyKeeping {
-    /// Its eviction policy, if it says which.
+    /// The server's eviction policy, if it reports that.
     pub(crate) eviction: Option<String>,
-    /// Whether it writes each change to a file, if it says.
+    /// Whether the server writes an append-only file, if it reports that.
     pub(crate) appends: Option<bool>,
 }
 
 impl KeyKeeping {
-    /// Whether keys may be evicted that never expire.
+    /// Says whether even keys that never expire may be evicted.
     pub(crate) fn evicts_all(&self) -> bool {
         self.eviction
             .as_ref()
@@ -33,7 +33,7 @@ impl KeyKeeping {
     }
 }
 
-/// Checks what the server is. Returns how it keeps keys.
+/// Checks that the server is of the kind that is wanted. Returns how it keeps keys.
 pub(super) async fn prepare(
     connection: &mut MultiplexedConnection,
     wanted: Wanted,

@@ -1,16 +1,16 @@
-//! Tells a mute server from a slow one, and from a worker that stood still.
+//! Tells a mute server from a slow one, and from a worker that was stalled.
 
-/// Finds out whether the server says anything at all.
+/// Finds out, from regular inspections of a connection, whether the server says anything at all.
 #[derive(Default)]
 pub(super) struct MuteDetector {
     pub(super) inspections: u32,
-    /// Whether something was answered since the last inspection.
+    /// Whether a batch was answered since the last inspection.
     pub(super) has_progress: bool,
-    /// Whether something waited for its answer at the last inspection.
+    /// Whether a batch waited for its answer at the last inspection.
     was_waiting: bool,
-    /// Inspections in a row that found something waiting, and nothing answered.
+    /// Inspections in a row that found a batch waiting, and none answered since the one before.
     mute: u32,
-    /// Whether the last inspection found the server mute.
+    /// Whether the server seemed mute at the last inspection.
     is_doubted: bool,
 }
 
@@ -19,14 +19,15 @@ pub(super) struct MuteDetector {
 pub(super) enum Liveness {
     /// Nothing is wrong yet.
     Answers,
-    /// Either the server is mute, or this worker stood still and has not read its answers yet.
+    /// Either the server is mute, or this worker was stalled and has not read the answers yet.
     Silence,
     /// The server is mute.
     Mute,
 }
 
 impl MuteDetector {
-    /// Inspects once. A server that seems mute is inspected once more before it is called so.
+    /// Inspects the connection. A server that seems mute is found so only if the next inspection agrees.
+    /// `is_waiting` says whether a batch waits for its answer, `is_suspect` whether a caller suspects the server.
     pub(super) fn inspect(&mut self, is_waiting: bool, is_suspect: bool) -> Liveness {
         self.inspections = self.inspections.saturating_add(1);
         let is_silent = self.was_waiting && is_waiting && !self.has_progress;
@@ -42,8 +43,8 @@ impl MuteDetector {
     }
 }
 
-/// After this many inspections in a row without an answer a connection is replaced; after one if a
-/// caller suspects the server.
+/// A server seems mute after this many inspections in a row that found a batch waiting and none
+/// answered; after one, if a caller suspects the server.
 const MUTE_INSPECTIONS_MAX: u32 = 4;
 
 #[cfg(test)]
@@ -72,7 +73,7 @@ mod tests {
             [answers, answers, answers, answers, silence, mute]
         );
         assert_eq!(inspections(&[silent; 3], true), [answers, silence, mute]);
-        // What is read at the second inspection was there at the first.
+        // The answer that the third inspection sees had come before the second, but the worker had not read it.
         let stalled = [busy, silent, busy, silent, silent];
         assert_eq!(
             inspections(&stalled, true),

@@ -1,7 +1,7 @@
 //! Jobs that wait to be sent, and the answers for which their callers wait.
 //!
 //! If a caller gives up while its job waits, the job is never sent. If it gives up later, the reply goes
-//! to a reader that it leaves behind. All of it lives on one thread.
+//! to a reader that it leaves behind. Queue, jobs and callers live on one thread.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -24,14 +24,14 @@ pub(super) struct Queue {
     waiting: Cell<usize>,
     /// The number of the batch that was taken last.
     taken: Cell<u64>,
-    /// The numbers of the batches under way whose replies are late, which the observer was told.
+    /// The numbers of the batches under way of which the observer was told that the reply is late.
     late: RefCell<Vec<u64>>,
     observer: Rc<dyn Observer>,
-    /// The task that sends them, while there is nothing to send.
+    /// Wakes the task that sends jobs, which waits here while there is nothing to send.
     sender: RefCell<Option<Waker>>,
 }
 
-/// Something to send, and who waits for the answer. If it is dropped without an answer, its call
+/// Something to send, and the waiter for its answer. If a job is dropped without an answer, its call
 /// fails as disconnected.
 #[derive(Debug)]
 pub(super) struct Job {
@@ -39,10 +39,10 @@ pub(super) struct Job {
     waiter: Rc<Waiter>,
 }
 
-/// What is to be sent.
+/// What a job sends.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// A plan to decide; it shares a call with others.
+    /// A plan to decide, which may share a call with others.
     Plan(Packed),
     /// A call of its own.
     Call {
@@ -59,22 +59,22 @@ pub(super) enum JobAnswer {
     Call(Value),
 }
 
-/// What is sent together.
+/// Jobs that are sent together.
 #[derive(Debug)]
 pub(super) struct Batch {
-    /// Counts the batches of this queue, from 1.
+    /// The batch's number in this queue, counted from 1.
     pub(super) number: u64,
-    /// Plans, or one call; at least one.
+    /// Either one or more plans, or one job with a call of its own.
     pub(super) jobs: Vec<Job>,
 }
 
-/// Who waits for a reply. If it gives up, this says why, and who reads the reply then.
+/// The side that waits for a reply. If it gives up, this says why, and what reads the reply then.
 pub(crate) struct Caller<'c> {
-    /// Why the caller gives up, if it does.
+    /// Why the caller gives up, if it does so.
     pub(crate) given_up: Cell<GivenUp>,
-    /// Returns who reads the reply to a plan when it comes, if anybody does.
+    /// Returns the reader of the reply to a plan that comes after the caller has given up, if any.
     late_reader: &'c dyn Fn(GivenUp) -> Option<LateReader>,
-    /// Its job, while there is one.
+    /// What the caller shares with its job, while it has one.
     job: RefCell<Weak<Waiter>>,
 }
 
@@ -87,7 +87,7 @@ impl<'c> Caller<'c> {
         }
     }
 
-    /// Says whether what it asked was sent and not answered yet.
+    /// Says whether the caller's job was sent and its answer is not taken yet.
     pub(crate) fn is_sent(&self) -> bool {
         let job = self.job.borrow().upgrade();
         job.is_some_and(|job| job.batch.get() > 0)
@@ -97,7 +97,7 @@ impl<'c> Caller<'c> {
 /// Why a caller gives up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GivenUp {
-    /// Whom it asks for has left.
+    /// The client for whose request it asks has left.
     Left,
     /// The reply is late.
     Late,
@@ -106,14 +106,14 @@ pub(crate) enum GivenUp {
 /// Reads the reply to a plan whose caller has given up.
 pub(crate) type LateReader = Box<dyn FnOnce(Reply)>;
 
-/// The caller's side of a job.
+/// The caller's side of a job: a future of the answer.
 pub(super) struct PendingReply<'c> {
     queue: &'c Queue,
     waiter: Rc<Waiter>,
     caller: &'c Caller<'c>,
 }
 
-/// What a job and its caller share: where the answer goes.
+/// What a job and its caller share: the place of the answer.
 #[derive(Debug)]
 struct Waiter {
     /// The number of the job's batch; 0 while it waits for its turn.
@@ -140,7 +140,7 @@ impl Queue {
         }
     }
 
-    /// Lets `work` wait for its turn.
+    /// Queues `work`.
     ///
     /// # Errors
     /// [`CallError::Overloaded`] if [`QUEUE_MAX`] jobs wait already; nothing is sent.
@@ -197,7 +197,7 @@ impl Queue {
         Some(Batch { number, jobs })
     }
 
-    /// Notes that a batch is not under way any more; returns whether its reply was late.
+    /// Notes that a batch is no longer under way; returns whether the observer was told that its reply is late.
     pub(super) fn ended(&self, batch: u64) -> bool {
         let mut late = self.late.borrow_mut();
         let place = late.iter().position(|number| *number == batch);
@@ -231,7 +231,7 @@ impl Queue {
         })
     }
 
-    /// Answers all that wait with [`CallError::Unsent`].
+    /// Answers all jobs that wait with [`CallError::Unsent`].
     pub(super) fn clear(&self) {
         self.waiting.set(0);
         let jobs = std::mem::take(&mut *self.jobs.borrow_mut());
@@ -261,13 +261,13 @@ impl Job {
         self.waiter.give(answer);
     }
 
-    /// Says whether nobody waits for the answer any more.
+    /// Says whether no caller waits for the answer any more.
     pub(super) fn is_given_up(&self) -> bool {
         Rc::strong_count(&self.waiter) == 1
     }
 
-    /// Says whether it is to be done even if nobody waits for the answer any more: what is to be settled
-    /// stays so.
+    /// Says whether a job that was sent is to be done even if no caller waits for the answer any more, as
+    /// settlements are.
     pub(super) fn is_due_anyway(&self) -> bool {
         match &self.work {
             Work::Plan(_) => false,
@@ -283,7 +283,7 @@ impl Drop for Job {
 }
 
 impl Waiter {
-    /// Takes the answer, unless there was one already.
+    /// Delivers the answer, unless there was one already: to the caller, or to the reader that it left behind.
     fn give(&self, answer: Result<JobAnswer, CallError>) {
         let mut place = self.answer.borrow_mut();
         match &mut *place {
@@ -354,7 +354,7 @@ impl Drop for PendingReply<'_> {
                     *self.waiter.answer.borrow_mut() = ReplyState::GivenUp(reader);
                 }
             }
-            // The reply came, and nobody was there any more to take it.
+            // The reply came, but the caller gave up before it took it.
             ReplyState::Here(Ok(JobAnswer::Plan(reply))) => {
                 if let Some(read) = (self.caller.late_reader)(given_up) {
                     read(reply);
@@ -366,5 +366,5 @@ impl Drop for PendingReply<'_> {
 }
 
 /// Most jobs that wait for their turn, per worker and server. A worker decides some 100,000 plans a
-/// second, so this is tens of milliseconds of work; a job behind it would miss its deadline.
+/// second, so this is tens of milliseconds of work; a job after that many would miss its deadline.
 pub(super) const QUEUE_MAX: usize = 4_096;

@@ -1,6 +1,6 @@
-//! A reply that cannot be read.
+//! The error for a reply that cannot be read.
 
-/// No script of this version gives such a reply.
+/// A reply that no script of this version gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a reply that no script of this version returns")]
 pub struct BadReply;

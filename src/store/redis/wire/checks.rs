@@ -1,4 +1,4 @@
-//! Checks as the scripts take them.
+//! Renders checks as the scripts take them.
 
 use crate::clock::{Micros, Timestamp};
 use crate::limit::calendar::Windows;
@@ -6,7 +6,7 @@ use crate::limit::sliding_window::BUCKETS_MAX;
 use crate::limit::{Algorithm, Align, Count, OldestBucket, Quota};
 use crate::store::holder::GatewayId;
 
-/// Appends one enforced check as `lua/prelude.lua` describes it: its room is what may be used already
+/// Appends one enforced check as `lua/prelude.lua` describes it. Its room is how much may be used already
 /// for `asked` to fit.
 pub(super) fn put_check(
     argument: &mut Vec<u8>,
@@ -21,7 +21,7 @@ pub(super) fn put_check(
             let algorithm = if quota.align == Align::First { 8 } else { 1 };
             (algorithm, cost, room, quota.window.0, phase.0)
         }
-        // Where its windows stand is put in once that is known.
+        // `put_calendars` fills in where the windows are.
         Algorithm::Calendar(_) => (7, cost, room, 0, 0),
         Algorithm::SlidingWindow {
             buckets: quota_buckets,
@@ -51,7 +51,7 @@ pub(super) fn put_check(
             (6, taken_us, room_us, burst_us, 0)
         }
         Algorithm::Credits { initial } => (12, cost, signed(asked), initial, 0),
-        // Who asks is put in behind all checks.
+        // `put_gateway` fills in where the gateway is, and the sequence number.
         Algorithm::InFlight => (14, cost, room, 0, 0),
         Algorithm::Penalty { length, growth } => (13, cost, 0, length.0, growth.into()),
     };
@@ -62,8 +62,8 @@ pub(super) fn put_check(
     put_number(argument, y);
 }
 
-/// Appends the windows of calendars around the server's time behind all checks, the first of which stands at `first`, and
-/// puts where they stand into their checks.
+/// Appends, after all checks, each calendar's windows around the server's time, and writes into its check where they
+/// are. The first check begins at byte `first`.
 pub(super) fn put_calendars<'q>(
     argument: &mut Vec<u8>,
     first: usize,
@@ -91,8 +91,8 @@ pub(super) fn put_calendars<'q>(
     }
 }
 
-/// Appends which gateway asks for so many units in flight, or announces them, behind all checks, and puts where that
-/// stands and the sequence number into its check, which stands at `at`.
+/// Appends, after all checks, a gateway and the units in flight that it asks for, which are 0 if it announces. Writes
+/// where these are, and the sequence number, into the check, which begins at byte `at`.
 pub(super) fn put_gateway(
     argument: &mut Vec<u8>,
     at: usize,
@@ -108,7 +108,7 @@ pub(super) fn put_gateway(
     put_number(argument, units);
 }
 
-/// Returns a number that may be subtracted; [`NUMBER_MAX`] if it is larger.
+/// Returns a number as a signed one; [`NUMBER_MAX`] if it is larger.
 fn signed(number: u64) -> i64 {
     number.min(NUMBER_MAX).cast_signed()
 }
@@ -118,21 +118,21 @@ pub(super) fn put_number(argument: &mut Vec<u8>, number: u64) {
     argument.extend_from_slice(&number.min(NUMBER_MAX).to_be_bytes()[1..]);
 }
 
-/// Says whether a window has so many buckets that seven bits below its phase, which may be a year of microseconds, do
-/// not say how many; a double holds 53. Then buckets are shorter, and nine bits do.
+/// Says whether the number of buckets needs nine bits instead of seven below the phase. Both share a double, which
+/// holds 53 bits, and a phase may be a year in microseconds; with this many buckets, it is shorter, as each bucket is.
 pub(super) fn is_long(buckets: u32) -> bool {
     buckets >= 128
 }
 
 const _: () = assert!(BUCKETS_MAX < 1 << 9);
 
-/// The flag of a check that counts refused requests, too.
+/// The flag of a check that counts refused requests too.
 const COUNTS_ALL: u8 = 8;
-/// Bytes of one check.
+/// Length of one check, in bytes.
 pub(super) const CHECK_BYTES: usize = 31;
-/// Where in a check its x stands.
+/// Offset of x in a check, in bytes.
 const CHECK_X: usize = 17;
-/// Where in a check its y stands.
+/// Offset of y in a check, in bytes.
 const CHECK_Y: usize = 24;
-/// The largest number that is sent, which a double just holds. Any larger one means the same.
+/// The largest number that is sent: a double holds all integers up to it. Any larger one means the same.
 const NUMBER_MAX: u64 = 1 << 53;

@@ -1,4 +1,4 @@
-//! Plans for the decide script, and its replies.
+//! Packs plans for the decide script, and reads its replies.
 
 use smallvec::SmallVec;
 
@@ -16,23 +16,23 @@ use crate::store::holder::{GatewayId, Holder};
 /// What the script is to do with a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intent {
-    /// Decide it, and charge it if it is admitted.
+    /// Decide the plan, and charge it if it is admitted.
     Decide,
-    /// Only say what it would be answered.
+    /// Only say what the plan would be answered.
     Peek,
 }
 
-/// Which gateway asks for units in flight.
+/// The gateway that asks for units in flight, and the sequence numbers with which it asks.
 #[derive(Clone, Debug)]
 pub struct AskingGateway {
     /// The gateway.
     pub gateway: GatewayId,
-    /// The sequence number of each check of units in flight, in their order.
+    /// One sequence number for each check of units in flight, in the order of the checks.
     pub sequences: Vec<u64>,
 }
 
-/// Packs a plan of at most [`CHECKS_MAX`](plan::CHECKS_MAX) checks. `asking` is needed only to decide one with units in
-/// flight; `now` says about which time the server has, if that matters.
+/// Packs a plan of at most [`CHECKS_MAX`](plan::CHECKS_MAX) checks. `asking` is needed only to decide a plan with units
+/// in flight. `now` returns roughly the server's time; it is called only for calendars.
 pub fn pack(
     plan: &[Check<'_>],
     names: &KeyNames,
@@ -73,7 +73,8 @@ pub fn pack(
     }
 }
 
-/// Appends who asks for the units in flight of a plan. What only looks asks after all that was announced.
+/// Appends the gateway that asks for the units in flight of a plan. A peek has no sequence number, so it gets the
+/// largest one, as if it were newer than everything that was announced.
 fn put_units(argument: &mut Vec<u8>, plan: &[Check<'_>], asking: Option<&AskingGateway>) {
     let gateway = asking.map_or_else(GatewayId::default, |asking| asking.gateway);
     let mut sequences = asking.map_or(&[][..], |asking| &asking.sequences).iter();
@@ -85,25 +86,25 @@ fn put_units(argument: &mut Vec<u8>, plan: &[Check<'_>], asking: Option<&AskingG
     }
 }
 
-/// Reads the reply to a plan that was to be decided into `verdict`, which is empty.
+/// Reads the reply to a plan that was to be decided into `verdict`, which must be empty.
 ///
 /// A check that a full server did not decide, because it has no key, has neither decision nor charge,
-/// and the plan is decided as if it were not part of it.
+/// and the plan is decided as if that check were not part of it.
 ///
 /// # Errors
-/// If this script gives no such reply; then the verdict says nothing.
+/// If the reply is one that the script never gives; the verdict then means nothing.
 pub fn verdict(plan: &[Check<'_>], reply: &Reply, verdict: &mut Verdict) -> Result<(), BadReply> {
     let mut answers = Answers::read(plan, reply)?;
     plan::decide(&mut answers, plan, verdict);
-    // Both sides follow the same rule: a reply that breaks it is not one of this script.
+    // Both sides follow the same rule, so the script gives no reply that breaks it.
     if verdict.admit != answers.is_admitted {
         return Err(BadReply);
     }
     Ok(())
 }
 
-/// Reads the reply to a plan that was to be peeked at; none for a check that a full server did not
-/// decide, because it has no key.
+/// Reads the reply to a plan that was to be peeked at. A check that a full server did not decide, because
+/// it has no key, has no decision.
 pub fn peeks(
     plan: &[Check<'_>],
     reply: &Reply,
@@ -116,10 +117,10 @@ pub fn peeks(
     Ok(plan.iter().enumerate().map(peek).collect())
 }
 
-/// Returns the gateways that hold units in flight, of each check of a plan that was peeked at.
+/// Returns, for each check of a plan that was peeked at, the gateways that hold units in flight.
 ///
 /// # Errors
-/// If this script gives no such reply.
+/// If the reply is one that the script never gives.
 pub fn holders(plan: &[Check<'_>], reply: &Reply) -> Result<SmallVec<[Vec<Holder>; 4]>, BadReply> {
     let mut reader = ReplyReader(&reply.plan);
     reader.number(1)?;
@@ -140,7 +141,7 @@ pub fn holders(plan: &[Check<'_>], reply: &Reply) -> Result<SmallVec<[Vec<Holder
 /// Reads the states of the checks of a plan that was decided; none for a check that a full server did not decide.
 ///
 /// # Errors
-/// If this script gives no such reply.
+/// If the reply is one that the script never gives.
 pub fn states(
     plan: &[Check<'_>],
     reply: &Reply,
@@ -149,18 +150,18 @@ pub fn states(
     Ok(checks.map(|reply| Some(reply?.state)).collect())
 }
 
-/// A quota's state when a script refused a check.
+/// A quota's state after a script refused a check of it.
 #[derive(Debug)]
 pub struct RefusedState {
-    /// The state.
+    /// The state after the step, brought up to `at`.
     pub state: AnyState,
-    /// The server's time, later by the partition's phase.
+    /// The server's time, plus the partition's phase.
     pub now: Timestamp,
-    /// When the check was decided: `now`, or later if time stood still.
+    /// When the check was decided: `now`, or the newest time in the state if that is a little ahead.
     pub at: Timestamp,
 }
 
-/// Reads the states of the checks that do not fit; none for the others.
+/// Reads the states of the checks that refuse; none for the others.
 pub fn refused(
     plan: &[Check<'_>],
     reply: &Reply,
@@ -177,15 +178,15 @@ pub fn refused(
     Ok(plan.iter().zip(answers.checks).map(refused).collect())
 }
 
-/// What a script said of each check, as a ledger: the plan is decided once more here, from the states
-/// after the step.
+/// What a script answered to each check, as a ledger: the plan is decided once more here, from the
+/// states after the step.
 struct Answers {
     now: Timestamp,
     is_admitted: bool,
     checks: SmallVec<[Option<CheckReply>; 4]>,
 }
 
-/// What a script said of a check that it decided.
+/// What a script answered to a check that it decided.
 struct CheckReply {
     state: AnyState,
     fits: bool,
@@ -228,7 +229,7 @@ impl Ledger for Answers {
                 ),
                 admit: reply.fits,
             },
-            // What is not known takes nothing in another's place.
+            // A check that was not decided refuses nothing, but as a spill, it takes nothing either.
             None => Peek {
                 at: self.now,
                 admit: check.mode != CheckMode::Spill,
@@ -261,5 +262,5 @@ const NEVER_REFUSES: u8 = 1;
 const BEGINS_POLICY: u8 = 2;
 const CANDIDATE: u8 = 4;
 const SPILL: u8 = 16;
-/// What a script says of a check instead of whether its cost fits.
+/// What a script answers to a check, instead of whether its cost fits, if it did not decide it.
 const UNDECIDED: u64 = 2;

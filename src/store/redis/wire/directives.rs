@@ -1,4 +1,4 @@
-//! The set of directives that a fleet shares.
+//! Makes the calls for the set of directives that a fleet shares, and reads their replies.
 
 use redis::Value;
 
@@ -9,20 +9,20 @@ use super::settle::Call;
 use crate::clock::Timestamp;
 use crate::store::directives::{DIRECTIVES_MAX, DirectiveSet, StoredDirective};
 
-/// What is to be done with the set.
+/// What is to be done with the set of directives.
 #[derive(Clone, Copy, Debug)]
 pub enum DirectiveAction<'d> {
-    /// Read it, unless this version is known.
+    /// Read the set, unless its version is this one, which is known.
     Get(u64),
-    /// Keep one more.
+    /// Keep this directive, too.
     Put(&'d StoredDirective),
-    /// Remove those of these ids.
+    /// Remove the directives that have these ids.
     Remove(&'d [String]),
-    /// Keep these, which are held with that version, if the server has only older ones.
+    /// Replace the server's set with this one, if the server's version is older.
     Restore(&'d DirectiveSet),
 }
 
-/// Makes the call.
+/// Makes the call for an action.
 pub fn directives(names: &KeyNames, action: DirectiveAction<'_>) -> Call {
     let mut arguments: Vec<Vec<u8>> = Vec::new();
     let add = |arguments: &mut Vec<Vec<u8>>, one: &StoredDirective| {
@@ -57,10 +57,10 @@ pub fn directives(names: &KeyNames, action: DirectiveAction<'_>) -> Call {
     }
 }
 
-/// Reads the reply to [`DirectiveAction::Get`]; none if the version that was known is the newest.
+/// Reads the reply to [`DirectiveAction::Get`]; none if the version that was known is still the newest.
 ///
 /// # Errors
-/// If this script gives no such reply.
+/// If the reply is one that the script never gives.
 pub fn directive_set(reply: &Value, known: u64) -> Result<Option<DirectiveSet>, BadReply> {
     let Value::Array(items) = reply else {
         return Err(BadReply);
@@ -87,10 +87,10 @@ pub fn directive_set(reply: &Value, known: u64) -> Result<Option<DirectiveSet>, 
     Ok(Some(DirectiveSet { version, entries }))
 }
 
-/// Reads the reply to the other actions: how many were kept or removed.
+/// Reads the reply to the other actions: how many directives were removed, or 1 if they were kept and 0 if not.
 ///
 /// # Errors
-/// If this script gives no such reply.
+/// If the reply is one that the script never gives.
 pub fn directive_count(reply: &Value) -> Result<usize, BadReply> {
     match reply {
         Value::Int(count) => usize::try_from(*count).map_err(|_| BadReply),

@@ -1,4 +1,4 @@
-//! What is sent to a script, and what it replies: bytes.
+//! The bytes that are sent to a script, and those that it replies.
 
 use bytes::{Buf, Bytes};
 use smallvec::SmallVec;
@@ -8,19 +8,19 @@ use super::script::Script;
 use super::state_reply::ReplyReader;
 use crate::clock::Timestamp;
 
-/// A plan that is in one slot or on one server, ready to be sent.
+/// A plan whose keys are in one slot or on one server, ready to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packed {
-    /// The script that decides it in a call of its own; [`Script::Decide`] decides several in one.
+    /// The script that decides the plan in a call of its own; [`Script::Decide`] decides several in one call.
     pub script: Script,
     /// One key per check.
     pub keys: SmallVec<[Box<[u8]>; 2]>,
-    /// The script's argument.
+    /// The script's argument that describes the plan.
     pub argument: Vec<u8>,
 }
 
 impl Packed {
-    /// Returns how many checks it has.
+    /// Returns how many checks the plan has.
     pub fn checks(&self) -> usize {
         self.keys.len()
     }
@@ -30,9 +30,9 @@ impl Packed {
 /// [`peeks`](super::peeks) read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// When it was decided.
+    /// When the plan was decided.
     pub time: Timestamp,
-    /// Whether it is admitted, and what is said of each check.
+    /// The bytes of the reply: whether the plan is admitted, and the answer to each check.
     pub plan: Bytes,
 }
 
@@ -44,7 +44,7 @@ impl Reply {
     }
 }
 
-/// What the decide script replies to a call: to each plan in its order.
+/// What the decide script replies to a call: the replies to its plans, in their order.
 #[derive(Clone, Debug)]
 pub struct Replies {
     time: Timestamp,
@@ -54,17 +54,17 @@ pub struct Replies {
 /// Why there is no reply to a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlanError {
-    /// The server could not decide it, and says why.
+    /// The server could not decide the plan; its error.
     Failed(String),
-    /// What the script replied to the call has another form.
+    /// The reply to the call does not have the form that the script gives it.
     Bad,
 }
 
 impl Replies {
-    /// Begins to read what the script replied.
+    /// Begins to read the reply of the script.
     ///
     /// # Errors
-    /// If it has another form.
+    /// If the reply does not have the form that the script gives it.
     pub fn read(reply: Vec<u8>) -> Result<Self, BadReply> {
         let mut reader = ReplyReader(&reply);
         let time = reader.time()?;
@@ -77,7 +77,7 @@ impl Replies {
     /// Reads the reply to the next plan, which has this many checks.
     ///
     /// # Errors
-    /// If there is none. After [`PlanError::Bad`] there is none to the other plans either.
+    /// If the plan has no reply. After [`PlanError::Bad`], the other plans have none either.
     pub fn next(&mut self, checks: usize) -> Result<Reply, PlanError> {
         match self.end_of_next(checks) {
             Ok(PlanEnd::Decided(end)) => Ok(Reply {
@@ -96,7 +96,7 @@ impl Replies {
         }
     }
 
-    /// Says whether all has been read.
+    /// Says whether the whole reply has been read.
     pub fn is_at_end(&self) -> bool {
         self.rest.is_empty()
     }
@@ -128,20 +128,20 @@ impl Replies {
 /// Where the reply to a plan ends.
 enum PlanEnd {
     Decided(usize),
-    /// Where the text of the error begins, too.
+    /// Also where the text of the error begins.
     Failed {
         text: usize,
         end: usize,
     },
 }
 
-/// What a script says of a plan that it could not decide, instead of whether it is admitted.
+/// The first byte of a plan's reply, instead of whether it is admitted, if the script could not decide it.
 const FAILED: u64 = 2;
-/// What a script says of a plan instead, if the windows of a calendar that were sent are not those around its time.
+/// The whole reply to a plan if the windows of a calendar that were sent are not those around the server's time.
 const OUTSIDE: u8 = 3;
 
-/// Renders the first argument of the scripts that decide and settle: the time to decide at. It is left
-/// out for the server's own.
+/// Renders the first argument of the scripts that decide and settle: the time at which they do. It is
+/// left out if the server's own time counts.
 pub fn time_argument(at: Option<Timestamp>) -> Option<Vec<u8>> {
     at.map(|at| at.0.to_string().into_bytes())
 }

@@ -1,4 +1,4 @@
-//! Plans as arguments of the scripts in `lua/`, and their replies as answers.
+//! Turns plans into arguments of the scripts in `lua/`, and their replies into answers.
 //!
 //! A script decides, commits, and replies the state after the step. This side reads it into the state
 //! that the memory store keeps too, which computes remaining, next, reset and retry. The scripts

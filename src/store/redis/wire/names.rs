@@ -17,14 +17,14 @@ use crate::store::series::{Series, SeriesRole, Shape};
 /// Renders the keys of a store. All workers share it.
 #[derive(Debug)]
 pub struct KeyNames {
-    /// The prefix with the colon and the brace that follow it.
+    /// The prefix with the colon and the brace that follow it in a key.
     prefix: Box<str>,
     /// What follows the hash tag, by series; empty for an id without a known series.
     series: ArcSwap<Vec<Arc<str>>>,
 }
 
 impl KeyNames {
-    /// Makes names that begin with `prefix`; no series is known yet.
+    /// Makes key names that begin with `prefix`; no series is known yet.
     pub fn new(prefix: &str) -> Self {
         Self {
             prefix: format!("{prefix}:{{").into(),
@@ -46,7 +46,7 @@ impl KeyNames {
         });
     }
 
-    /// Renders the key of one partition's states of a series that was noted.
+    /// Renders the key of one partition's state in a series that was noted.
     pub fn key(&self, series_id: SeriesId, partition_id: PartitionId) -> Box<[u8]> {
         let series = self.series.load();
         let name = series.get(series_id.0 as usize).map_or("", |name| name);
@@ -61,7 +61,7 @@ impl KeyNames {
         key.into_boxed_slice()
     }
 
-    /// Renders the hash tag of a partition's keys, which alone decides their slot: the 128 bits of the
+    /// Renders the hash tag of a partition's keys, which alone determines their slot: the 128 bits of the
     /// partition id in base64url, highest first.
     pub fn tag(partition_id: PartitionId) -> [u8; TAG_CHARS] {
         let mut chars = [0; TAG_CHARS];
@@ -75,7 +75,7 @@ impl KeyNames {
         format!("{}nodes}}", self.prefix).into_bytes().into()
     }
 
-    /// Renders the key under which the fleet keeps directives: in the slot of the nodes.
+    /// Renders the key under which the fleet keeps directives, in the same slot as the nodes.
     pub fn directives(&self) -> Box<[u8]> {
         (format!("{}nodes}}:directives{LAYOUT}", self.prefix).into_bytes()).into()
     }

@@ -1,6 +1,6 @@
-//! How scripts are put together of the files of `lua/`.
+//! Puts scripts together from the files of `lua/`.
 
-/// Reads a file of `lua/`.
+/// Includes the text of a file of `lua/`.
 macro_rules! lua {
     ($($name:literal),+) => {
         include_str!(concat!("../../../../lua/", $($name,)+ ".lua"))
@@ -8,7 +8,7 @@ macro_rules! lua {
 }
 pub(super) use lua;
 
-/// The files of an algorithm, and the state that its peek finds.
+/// The texts of an algorithm's files, and the names of the locals in which its peek leaves the state.
 pub(super) struct Parts {
     peek: &'static str,
     commit: &'static str,
@@ -45,16 +45,16 @@ pub(super) const IN_FLIGHT: Parts = parts!(
 );
 pub(super) const LOG_FUNCTIONS: &str = lua!("sliding_log/functions");
 
-/// The first lines of a script that may create keys, which a full server does not begin to execute.
+/// The first lines of a script that may create keys; a full server refuses to execute it.
 pub(super) const CREATING: &str = "#!lua\nlocal CREATES_KEYS = true\n";
-/// The first lines of a script that a full server executes.
+/// The first lines of a script that creates no keys, and that a full server executes.
 pub(super) const EXISTING: &str = "#!lua flags=allow-oom\nlocal CREATES_KEYS = false\n";
 
-/// Words of a file, and what stands in their place. A local of the script would have to be bound to each function that
-/// reads it, at every call.
+/// Words in a file, each with the constant that replaces it. A local variable in its place would have to be bound, at
+/// every call, to each function that reads it.
 type Words = &'static [(&'static str, &'static str)];
 
-/// How a sliding window of fewer than 128 buckets is stored.
+/// Constants for sliding windows of fewer than 128 buckets.
 pub(super) const SHORT_WINDOW: Words = &[
     ("WEIGHTED", "2"),
     ("DROPPED", "4"),
@@ -67,7 +67,7 @@ pub(super) const SHORT_WINDOW: Words = &[
     ("BUCKET_OF_7", "\">BI7\""),
     ("FIRST_BUCKET", "\">BI7I7BI4\""),
 ];
-/// How one of more buckets is stored.
+/// Constants for sliding windows of 128 buckets and more.
 const LONG_WINDOW: Words = &[
     ("WEIGHTED", "9"),
     ("DROPPED", "11"),
@@ -81,14 +81,14 @@ const LONG_WINDOW: Words = &[
     ("FIRST_BUCKET", "\">BI7I7I2I4\""),
 ];
 
-/// Puts something in the place of words.
+/// Replaces words in a text.
 pub(super) fn with(words: Words, text: &str) -> String {
     (words.iter()).fold(text.to_owned(), |text, (word, stands)| {
         text.replace(word, stands)
     })
 }
 
-/// Concatenates a head, all algorithms and a driver.
+/// Concatenates a script's first lines, all algorithms, and a driver.
 pub(super) fn of_all(head: &str, driver: &str) -> String {
     let sliding_window = maker("sliding_window", "", &SLIDING_WINDOW);
     let long_window = maker("long_window", "", &SLIDING_WINDOW);
@@ -111,7 +111,7 @@ pub(super) fn of_all(head: &str, driver: &str) -> String {
     .concat()
 }
 
-/// Makes the functions of an algorithm when they are first needed.
+/// Renders the Lua function that makes an algorithm's functions when they are first needed.
 fn maker(name: &str, functions: &str, parts: &Parts) -> String {
     let Parts {
         peek,
@@ -129,7 +129,7 @@ fn maker(name: &str, functions: &str, parts: &Parts) -> String {
     )
 }
 
-/// Concatenates a script for one check.
+/// Concatenates a script for plans of one check.
 pub(super) fn of_one(functions: &str, parts: &Parts) -> String {
     [
         CREATING,

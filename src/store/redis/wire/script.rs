@@ -1,4 +1,4 @@
-//! The scripts of `lua/`, by their tasks.
+//! Names the scripts of `lua/` by their tasks.
 
 use std::sync::LazyLock;
 
@@ -15,7 +15,7 @@ pub enum Script {
     /// Decides plans, each all or nothing, or peeks at them. A full server answers OOM and executes
     /// nothing.
     Decide,
-    /// As `Decide`, for a plan of one check of a fixed window; it takes the server half as long.
+    /// As `Decide`, for a plan of one check of a fixed window; this takes the server half as long.
     CheckFixedWindow,
     /// As `Decide`, for a plan of one check of a calendar.
     CheckCalendar,
@@ -29,7 +29,7 @@ pub enum Script {
     CheckInFlight,
     /// Gives units back, spends more, or resets. A full server answers OOM and executes nothing.
     Settle,
-    /// Announces a node, and counts the nodes; a full server too.
+    /// Announces a node, and counts the nodes; on a full server too.
     Announce,
     /// Keeps directives, and returns them; on a full server too.
     Directives,
@@ -56,7 +56,7 @@ impl Script {
         Self::SettleExisting,
     ];
 
-    /// Returns the cheapest script that decides a plan which has a call of its own.
+    /// Returns the cheapest script that decides a plan in a call of its own.
     pub fn for_plan(plan: &[Check<'_>]) -> Self {
         let [check] = plan else {
             return Self::Decide;
@@ -73,8 +73,8 @@ impl Script {
         }
     }
 
-    /// Returns the script that takes the same keys and arguments and that a full server executes, if
-    /// that is another one.
+    /// Returns the script to call instead on a full server, with the same keys and arguments; none if this
+    /// script has no such form.
     pub fn when_full(self) -> Option<Self> {
         match self {
             Self::Decide
@@ -89,18 +89,18 @@ impl Script {
         }
     }
 
-    /// Returns the text as it is loaded.
+    /// Returns the script's text, as the server hashes it.
     pub fn source(self) -> &'static str {
         &LOADED[self as usize].0
     }
 
-    /// Returns its SHA-1 in forty hex digits.
+    /// Returns the SHA-1 of the script's text in forty hex digits.
     pub fn sha(self) -> &'static str {
         LOADED[self as usize].1.get_hash()
     }
 }
 
-/// The texts, and what hashes them.
+/// The text of each script, and its hash.
 static LOADED: LazyLock<[(String, redis::Script); Script::ALL.len()]> = LazyLock::new(|| {
     Script::ALL.map(|script| {
         let source = text(script);

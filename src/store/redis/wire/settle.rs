@@ -1,5 +1,5 @@
-//! What comes after a decision, giving back, spending more or resetting; and how nodes announce
-//! themselves.
+//! Makes the calls that follow a decision, to give back, spend more or reset, and those by which nodes
+//! announce themselves.
 
 use redis::Value;
 
@@ -14,66 +14,67 @@ use crate::limit::plan::SeriesId;
 use crate::limit::{AnyState, Charged, PartitionId, Quota};
 use crate::store::holder::GatewayId;
 
-/// What happens to one quota of one partition after its decision.
+/// What is to happen to one quota of one partition after its decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Settlement<'s> {
     /// The quota.
     pub quota: &'s Quota,
-    /// Where the store keeps its states.
+    /// The series that has the quota's states.
     pub series_id: SeriesId,
-    /// Whose quota it is.
+    /// The partition whose quota it is.
     pub partition_id: PartitionId,
-    /// What happens to it.
+    /// What is to happen to the quota.
     pub step: SettlementStep,
 }
 
 /// What a settlement does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettlementStep {
-    /// Gives back `amount` of a charge, at most what still stands of it.
+    /// Gives back `amount` of a charge, at most what has not come back before.
     Release {
-        /// The charge as it still stands.
+        /// The charge, without the units that came back before.
         charged: Charged,
         /// Units to give back.
         amount: u64,
     },
-    /// Gives this much back of the newest charge that counts, whoever made it, and no more than that.
+    /// Gives back this much, but at most the newest charge that still counts, whoever made it.
     ReleaseNewest(u64),
-    /// Spends this much more without asking.
+    /// Spends this much more, whether it fits or not.
     Spend(u64),
-    /// Spends this much more without asking, in the window or the bucket of the charge, if it still counts. Only of windows.
+    /// Spends this much more, whether it fits or not, in the window or the bucket of a charge, if that still counts.
+    /// Only for quotas with windows.
     SpendThen {
-        /// Says when.
+        /// The charge in whose window or bucket to spend.
         then: Charged,
         /// Units to spend.
         amount: u64,
     },
-    /// Makes the quota whole.
+    /// Makes the quota whole again.
     Reset,
     /// Notes how many units in flight a gateway holds.
     Announce {
         /// The gateway.
         gateway: GatewayId,
-        /// How many it holds.
+        /// Units that the gateway holds.
         units: u64,
-        /// What orders this among what the gateway announces and asks for.
+        /// Orders this announcement among all that the gateway announces and asks for.
         sequence: u64,
     },
 }
 
-/// A call of a script, as it is.
+/// A call of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
     /// The script.
     pub script: Script,
-    /// Its keys; on a Cluster all in one slot.
+    /// The call's keys; on a Cluster, all are in one slot.
     pub keys: Vec<Box<[u8]>>,
-    /// Its arguments.
+    /// The call's arguments.
     pub arguments: Vec<Vec<u8>>,
 }
 
-/// Makes the call that settles these, whose keys are all on one server, at the time `at` or the server's own; `now`
-/// says about which that is, if it matters.
+/// Makes the call that settles these entries, whose keys are all on one server, at the time `at`, or at the server's
+/// own. `now` returns roughly that time; it is called only for calendars.
 pub fn settle(
     settlements: &[Settlement<'_>],
     names: &KeyNames,
@@ -95,34 +96,34 @@ pub fn settle(
 /// Reads when an entry was settled.
 ///
 /// # Errors
-/// If this script gives no such reply.
+/// If the reply is one that the script never gives.
 pub fn settled_at(entry: &[u8]) -> Result<Timestamp, BadReply> {
     ReplyReader(entry).time()
 }
 
-/// Reads the state of a quota after an entry was settled, and when that was.
+/// Reads when an entry was settled, and the state of its quota after that.
 ///
 /// # Errors
-/// If this script gives no such reply.
+/// If the reply is one that the script never gives.
 pub fn settled_state(quota: &Quota, entry: &[u8]) -> Result<(Timestamp, AnyState), BadReply> {
     let mut reader = ReplyReader(entry);
     let at = reader.time()?;
     Ok((at, read_state(quota, reader.0)?))
 }
 
-/// What the server says to a gateway that announces how many units in flight it holds.
+/// What the server answers to a gateway that announces how many units in flight it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnnouncementReply {
-    /// Whether it is to be announced again, because it was older than what the server had seen.
+    /// Whether the units must be announced again, because the server had seen something newer from the gateway.
     pub is_outdated: bool,
-    /// How many units all gateways hold; none if a full server counts none.
+    /// Units that all gateways hold; none if the server is full and has no key for them.
     pub held: Option<u64>,
 }
 
-/// Reads what was announced.
+/// Reads the reply to an announcement of units in flight.
 ///
 /// # Errors
-/// If this script gives no such reply.
+/// If the reply is one that the script never gives.
 pub fn announcement_reply(entry: &[u8]) -> Result<AnnouncementReply, BadReply> {
     let mut reader = ReplyReader(entry);
     reader.time()?;
@@ -140,14 +141,14 @@ pub fn announcement_reply(entry: &[u8]) -> Result<AnnouncementReply, BadReply> {
     Ok(reply)
 }
 
-/// Returns the server's time, if it says with this error that the windows of a calendar that were sent are not those
-/// around it.
+/// Returns the server's time, if this error says that the windows of a calendar that were sent are not those around
+/// that time.
 pub fn outside_at(error: &str) -> Option<Timestamp> {
     let digits = error.strip_prefix("OUTSIDE ")?;
     digits.parse().ok().map(Timestamp)
 }
 
-/// Makes the call that announces a node, which counts for `lifetime`.
+/// Makes the call that announces a node, which counts as alive for `lifetime`.
 pub fn announce(names: &KeyNames, node: &str, lifetime: Micros) -> Call {
     let lifetime_ms = lifetime.0.div_ceil(1000);
     Call {
@@ -157,7 +158,7 @@ pub fn announce(names: &KeyNames, node: &str, lifetime: Micros) -> Call {
     }
 }
 
-/// Reads the number of nodes.
+/// Reads the number of nodes from the reply to [`announce`].
 pub fn nodes(reply: &Value) -> Result<u64, BadReply> {
     match reply {
         Value::Int(nodes) => u64::try_from(*nodes).map_err(|_| BadReply),
@@ -165,7 +166,7 @@ pub fn nodes(reply: &Value) -> Result<u64, BadReply> {
     }
 }
 
-/// Renders one entry as `lua/settle.lua` describes it.
+/// Renders the argument for one entry as `lua/settle.lua` describes it.
 fn argument(settlement: &Settlement<'_>, now: &impl Fn() -> Timestamp) -> Vec<u8> {
     let nothing = Charged::plain(Timestamp(0), 0);
     let (step, charged, amount) = match settlement.step {

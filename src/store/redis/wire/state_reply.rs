@@ -1,5 +1,5 @@
-//! Reads the states that scripts reply into those of the pure functions. A script may have merged entries of a log that
-//! make no difference to the answer; units in flight are those of all gateways.
+//! Reads the states that scripts reply into those of the pure functions. A script may have merged entries of a log, if
+//! that does not change the answer. Units in flight are those of all gateways.
 
 use smallvec::SmallVec;
 
@@ -59,7 +59,7 @@ pub(super) fn read_state(quota: &Quota, bytes: &[u8]) -> Result<AnyState, BadRep
     Ok(state)
 }
 
-/// Reads what the scripts in `lua/sliding_window` reply: its value as it is stored.
+/// Reads what the scripts in `lua/sliding_window` reply: the window's value as it is stored.
 fn sliding_window(
     reader: &mut ReplyReader<'_>,
     width_us: u64,
@@ -89,7 +89,7 @@ fn sliding_window(
     Ok(SlidingWindow::new(&buckets))
 }
 
-/// Reads what `facts_of` in `lua/sliding_log` makes.
+/// Reads what `facts_of` in `lua/sliding_log` returns.
 fn sliding_log(reader: &mut ReplyReader<'_>) -> Result<SlidingLog, BadReply> {
     let sum = reader.number(7)?;
     let newest = reader.time()?;
@@ -112,7 +112,7 @@ fn sliding_log(reader: &mut ReplyReader<'_>) -> Result<SlidingLog, BadReply> {
     Ok(SlidingLog::new(entries))
 }
 
-/// Reads which gateways hold units, behind how many all hold.
+/// Reads which gateways hold units, from a reply that begins with how many all of them hold.
 pub(super) fn holders(facts: &[u8]) -> Result<Vec<Holder>, BadReply> {
     let mut reader = ReplyReader(facts);
     reader.number(7)?;
@@ -164,5 +164,5 @@ impl<'b> ReplyReader<'b> {
     }
 }
 
-/// The last time at which a bucket may begin: what a double holds.
+/// The latest time at which a bucket may begin, in µs: a double holds all integers up to it.
 const TIME_MAX: u64 = 1 << 53;

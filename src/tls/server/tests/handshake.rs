@@ -1,4 +1,4 @@
-//! Handshakes in memory, of clients that speak to any server.
+//! Handshakes in memory, with clients that accept any server.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::pem::PemObject as _;
@@ -11,7 +11,7 @@ use rustls::{
 use super::*;
 use crate::tls::in_memory::exchange;
 
-/// A client that speaks to anybody.
+/// Accepts any server that signs with one of these schemes.
 #[derive(Debug)]
 struct AnyServer(Vec<SignatureScheme>);
 
@@ -84,7 +84,7 @@ pub(super) fn any_client() -> ClientConfig {
 /// What the two sides agreed on.
 #[derive(Debug, PartialEq)]
 pub(super) struct Agreed {
-    /// The name of the certificate that the server has shown.
+    /// Name of the certificate that the server has shown.
     pub(super) certificate: String,
     pub(super) kind: HandshakeKind,
     pub(super) early_data: bool,

@@ -9,13 +9,13 @@ pub(super) fn value<'l>(line: &'l [u8], name: &[u8]) -> Option<&'l [u8]> {
     field.eq_ignore_ascii_case(name).then(|| value.trim_ascii())
 }
 
-/// Has a head announce a body of one byte; false if it does not state a length once, in digits.
+/// Makes a head announce a body of one byte. Returns false if the head does not state a length exactly once, in digits.
 pub(super) fn shorten(head: &mut [u8]) -> bool {
     let mut stated = None;
     let mut begin = 0;
     for end in memchr_iter(b'\n', head) {
         if let Some(length) = value(&head[begin..end], b"content-length") {
-            // What follows it is the carriage return, and white space before that.
+            // The value is followed by white space, if any, and the carriage return.
             let behind = head[begin..end].len() - head[begin..end].trim_ascii_end().len();
             let stated_again = stated.replace(end - behind - length.len()..end - behind);
             if stated_again.is_some() || !length.iter().all(u8::is_ascii_digit) {

@@ -15,19 +15,19 @@ use crate::request::upgrade::switches_protocol;
 #[derive(Debug, Default)]
 pub(super) struct FramingReader {
     pub(super) place: FramingState,
-    /// How the body after the head is framed, as far as the head has been read.
+    /// How the body after the head is framed, according to what has been read of the head.
     framing: Framing,
     /// Whether the head asks for another protocol.
     is_upgrade: bool,
-    /// How many heads have been read.
+    /// Whole heads that have been read.
     pub(super) heads: u64,
     /// The beginning of a line whose end has not come yet.
     pub(super) line: Vec<u8>,
-    /// Whether the bytes that follow are of a request line that must be escaped first.
+    /// Whether the next bytes belong to a request line that must be escaped first.
     pub(super) is_raw: bool,
-    /// Chunked bodies are diverted, and those with a length above this one; none: nothing is.
+    /// The length above which a body is diverted, as all chunked bodies are; `None` if no body is.
     diverts_above: Option<u64>,
-    /// Whether the bytes that follow belong to a diverted body.
+    /// Whether the next bytes belong to a diverted body.
     pub(super) is_diverted: bool,
 }
 
@@ -56,7 +56,7 @@ enum Framing {
     None,
     Length(u64),
     Chunked,
-    /// In a way that is refused.
+    /// Framed in a way that is refused.
     Bad,
 }
 
@@ -64,11 +64,11 @@ enum Framing {
 pub(super) const NOWHERE: u8 = 0;
 /// A byte that must not be in a chunk's extensions, where the parser checks nothing but line ends.
 const NOT_IN_EXTENSIONS: u8 = b'\n';
-/// A longer body is not diverted: the parser refuses some of these lengths.
+/// A longer body is not diverted, because the parser refuses some lengths above this one.
 const DIVERTED_BYTES_MAX: u64 = 1 << 62;
 
 impl FramingReader {
-    /// Begins with a connection whose chunked bodies are diverted, and those that are longer than this.
+    /// Makes a reader that diverts chunked bodies, and those that are longer than `bytes`.
     pub(super) fn diverting(bytes: u64) -> Self {
         Self {
             diverts_above: Some(bytes),
@@ -76,7 +76,7 @@ impl FramingReader {
         }
     }
 
-    /// Returns how many bytes are diverted, 0 for a body in chunks; none if the next bytes are not diverted.
+    /// Returns how many bytes are diverted, 0 for a chunked body; `None` if the next bytes are not diverted.
     pub(super) fn diverted(&self) -> Option<u64> {
         self.is_diverted.then_some(match self.place {
             FramingState::Length(bytes) => bytes,
@@ -84,9 +84,8 @@ impl FramingReader {
         })
     }
 
-    /// Follows `bytes`, and overwrites the first of them that must not be there. Returns the number of
-    /// those that stand behind a request for another protocol, belong to a body that is diverted, or must be
-    /// escaped.
+    /// Follows `bytes`, and overwrites the first one that must not be there. Returns how many at the end were not
+    /// followed, because they come after a request for another protocol, belong to a diverted body, or must be escaped.
     pub(super) fn follow(&mut self, mut bytes: &mut [u8]) -> usize {
         while !bytes.is_empty() && !self.is_diverted && !self.is_raw {
             let taken = match &mut self.place {
@@ -116,8 +115,8 @@ impl FramingReader {
         bytes.len()
     }
 
-    /// Diverts the body behind these lines, if they end a head and it is worth it. The length that a
-    /// whole head announces is then shortened for the parser, to the last byte.
+    /// Diverts the body after these lines, if they end a head and the body is chunked, or is long and its head has come
+    /// whole. A length is then shortened to 1 for the parser, which reads the last byte.
     fn divert(&mut self, lines: &mut [u8], is_whole_head: bool) {
         let Some(above) = self.diverts_above else {
             return;
@@ -135,8 +134,8 @@ impl FramingReader {
         };
     }
 
-    /// Follows the bytes of a diverted body. Returns where its data are, and what the parser is to read when the
-    /// bypass has ended. Short chunks are moved to the end of the data before them.
+    /// Follows the bytes of a diverted body. Returns where its data are and, once the bypass has ended, what the parser
+    /// is to read. Short chunks are moved to the end of the data before them.
     pub(super) fn take_data(&mut self, bytes: &mut [u8]) -> (DataPieces, Vec<u8>) {
         let (mut data, mut at) = (DataPieces::new(), 0);
         while at < bytes.len() {
@@ -171,7 +170,7 @@ impl FramingReader {
         (data, Vec::new())
     }
 
-    /// Whether some of a head has come, and not all of it.
+    /// Whether part of a head has come, but not all of it.
     pub(super) fn is_in_head(&self) -> bool {
         match self.place {
             FramingState::RequestLine => !self.line.is_empty(),
@@ -180,7 +179,7 @@ impl FramingReader {
         }
     }
 
-    /// Whether all that has come is whole requests, and empty lines.
+    /// Whether nothing has come but whole requests and empty lines.
     pub(super) fn is_between_requests(&self) -> bool {
         matches!(self.place, FramingState::RequestLine)
             && self.line.is_empty()
@@ -188,11 +187,10 @@ impl FramingReader {
             && !self.is_diverted
     }
 
-    /// Follows lines up to the last of a head or of trailers, and returns the number of their
-    /// bytes.
+    /// Follows lines up to the last one of a head or of trailers, and returns how many bytes they have.
     fn follow_lines(&mut self, bytes: &mut [u8]) -> usize {
         let (mut begin, mut bare) = (0, None);
-        // Whether a field begins here. Most lines are whole fields.
+        // Whether a field begins here: most lines are whole fields, which take a shorter path.
         let mut is_field = matches!(self.place, FramingState::Field) && self.line.is_empty();
         for end in memchr_iter(b'\n', bytes) {
             let line = &bytes[begin..end];
@@ -319,10 +317,10 @@ impl FramingState {
     }
 }
 
-/// Where data are among bytes that were read.
+/// Where the data of a body are among the bytes that were read.
 pub(super) type DataPieces = SmallVec<[Range<usize>; 4]>;
 
-/// The place before a chunked body.
+/// The state before a chunked body.
 const CHUNKED: FramingState = FramingState::Chunked(Chunks::new(ChunkRules::Strict));
 
 /// Takes as much of `left` bytes as is available.
@@ -335,7 +333,7 @@ fn take_data(left: &mut u64, available: usize) -> usize {
 impl Framing {
     /// Returns what is known of the framing once this value of Content-Length has been read too.
     fn and_length(self, length: &[u8]) -> Self {
-        // A transfer coding wins over it, wherever that is, known or not.
+        // A transfer coding wins over Content-Length, wherever it is in the head, known or not.
         if matches!(self, Self::Chunked | Self::Bad) {
             return self;
         }

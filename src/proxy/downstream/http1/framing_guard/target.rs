@@ -1,12 +1,12 @@
 //! Characters that no URL may hold, and that clients send as they are.
 //!
-//! They stand in a request's target: `"`, `<`, `>` and a backtick, and in its query bytes above 0x7f. The
-//! parser refuses some of them, without a word of what was asked for, and lets others pass as they are. So
-//! they are escaped before it reads them, and what is matched is what is forwarded.
+//! In a request's target, they are `"`, `<`, `>` and a backtick, and in its query also bytes above 0x7f. The parser
+//! refuses some of them, without saying what was requested, and lets others pass as they are. So they are escaped
+//! before it reads them, and what is matched is what is forwarded.
 
-/// Whether a piece of a request line, of which `before` has come already, has such a character.
+/// Whether a piece of a request line, of which `before` has come already, has a character that must be escaped.
 pub(super) fn has_raw(before: &[u8], piece: &[u8]) -> bool {
-    // Nearly no piece has one anywhere, so this looks at many bytes at once, and at each of them.
+    // Almost no piece has one anywhere, so this looks at all bytes without a branch, many at once.
     let any = piece.iter().fold(false, |any, &byte| any | is_raw(byte));
     any && has_raw_target(before, piece)
 }
@@ -17,7 +17,7 @@ fn has_raw_target(before: &[u8], piece: &[u8]) -> bool {
     piece.iter().any(|&byte| place.escapes(byte))
 }
 
-/// Escapes them in the first line of `bytes`, of which `before` has come already.
+/// Returns `bytes` with these characters escaped in their first line, of which `before` has come already.
 #[cold]
 pub(super) fn escaped(before: &[u8], bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
@@ -51,7 +51,7 @@ impl RequestLinePart {
         place
     }
 
-    /// Says whether a byte is escaped, and moves on.
+    /// Returns whether a byte is to be escaped, and moves on.
     fn escapes(&mut self, byte: u8) -> bool {
         *self = match (*self, byte) {
             (Self::Method, b' ') => Self::Path,
@@ -61,7 +61,7 @@ impl RequestLinePart {
         };
         match *self {
             Self::Query => is_raw(byte),
-            // What is UTF-8 there is escaped where paths are normalised, and nothing else is a path.
+            // UTF-8 in a path is escaped where paths are normalised, and other bytes above 0x7f are refused.
             Self::Path => is_raw(byte) && byte.is_ascii(),
             Self::Method | Self::Behind => false,
         }

@@ -28,7 +28,7 @@ const REQUESTS: &[&[u8]] = &[
     b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0000000000000003\r\nabc\r\n00\r\n\r\n",
 ];
 
-/// What passes is not changed, however it arrives and whatever follows it.
+/// Good requests are not changed, however they arrive and whatever follows them.
 #[test]
 fn good_requests_pass_as_they_are_in_pieces_of_any_size() {
     let good = REQUESTS.concat().repeat(2);

@@ -1,6 +1,6 @@
 //! What one request of an HTTP/2 connection, and the task that answers it, know of each other.
 //!
-//! A stream has a deadline for what the client sends and one for what it takes, made when it first waits.
+//! A stream has a deadline for what the client sends and one for what it takes, each made when it is first needed.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -25,22 +25,22 @@ pub(crate) struct StreamState {
     write_timeout: Cell<Duration>,
     /// Bytes of the request's body that have come.
     body_bytes: Cell<u64>,
-    /// How much of the answer `h2` has and has not written.
+    /// Bytes of the answer that `h2` has and has not written.
     unwritten: Cell<usize>,
     /// Whether the task that answers waits until everything is written.
     is_ending: Cell<bool>,
-    /// Whether a reset from now on is none that counts.
+    /// Whether a reset by the client no longer counts.
     is_excused: Cell<bool>,
     /// Whether the head of the answer is out.
     is_answered: Cell<bool>,
-    /// The interim answers that the client is to be told.
+    /// The interim answers that the client is still to be sent.
     interim: RefCell<Vec<Response<()>>>,
     /// The task that answers.
     task: RefCell<Option<Waker>>,
 }
 
 impl StreamState {
-    /// Begins with a stream whose head has come; the request has ended when this is dropped.
+    /// Begins with a stream whose head has come; the request ends when this is dropped.
     pub(in crate::proxy::downstream::http2) fn new(connection: &Rc<Http2State>) -> Rc<Self> {
         connection.requests.set(connection.requests.get() + 1);
         connection.socket.read.disarm();
@@ -65,7 +65,7 @@ impl StreamState {
         self.body_progressed();
     }
 
-    /// Polls whether the client takes too long over its body, of which nothing is there.
+    /// Polls whether the client takes too long to send more of its body, when none is there.
     pub(crate) fn poll_overdue_body(&self, cx: &Context<'_>) -> Poll<()> {
         if self.is_answered.get() {
             return Poll::Pending;
@@ -78,18 +78,18 @@ impl StreamState {
         disarm(&self.read);
     }
 
-    /// Notes that so many bytes have come of the request's body.
+    /// Notes that this many bytes of the request's body have come.
     pub(crate) fn body_received(&self, bytes: u64) {
         self.body_bytes.set(self.body_bytes.get() + bytes);
     }
 
-    /// Returns how many have come.
+    /// Returns how many bytes of the request's body have come.
     pub(crate) fn body_bytes(&self) -> u64 {
         self.body_bytes.get()
     }
 
-    /// Polls whether the client takes nothing of its answer for too long. As long as it takes other
-    /// answers, and they keep the socket full, this one's turn has yet to come.
+    /// Polls whether the client takes nothing of its answer for too long. While the client takes other answers, and
+    /// these keep the socket full, this answer's turn has yet to come.
     pub(in crate::proxy::downstream::http2) fn poll_stalled(&self, cx: &Context<'_>) -> Poll<()> {
         let (deadline, timeout) = (self.deadline(&self.write), self.write_timeout.get());
         if deadline.is_over() && self.connection.is_slowly_taken(timeout) {
@@ -98,7 +98,7 @@ impl StreamState {
         poll_overdue(deadline, timeout, cx)
     }
 
-    /// Polls whether the client takes nothing for too long of what `h2` has of its answer.
+    /// Polls whether the client takes nothing, for too long, of the part of its answer that `h2` has.
     pub(in crate::proxy::downstream::http2) fn poll_stalled_unwritten(
         &self,
         cx: &Context<'_>,
@@ -146,7 +146,7 @@ impl StreamState {
         }
     }
 
-    /// Notes that the answer's body is what comes through a tunnel.
+    /// Notes that the answer's body comes through a tunnel, which has a timeout of its own.
     pub(in crate::proxy::downstream::http2) fn begin_tunnel(&self) {
         self.write_timeout.set(self.connection.timeouts.tunnel);
     }
@@ -156,14 +156,14 @@ impl StreamState {
         disarm(&self.write);
     }
 
-    /// Has the client told to go on with its body.
+    /// Tells the client to go on with its body.
     pub(in crate::proxy::downstream::http2) fn ask_to_continue(&self) {
         let mut go_on = Response::new(());
         *go_on.status_mut() = StatusCode::CONTINUE;
         self.send(go_on);
     }
 
-    /// Takes the interim answers that the client is to be told now.
+    /// Takes the interim answers that the client is to be sent now.
     pub(in crate::proxy::downstream::http2) fn take_interim(&self) -> Vec<Response<()>> {
         self.interim.take()
     }
@@ -178,7 +178,7 @@ impl StreamState {
         &self.connection
     }
 
-    /// Lets the client reset the stream without a count, because it pays for the request.
+    /// Lets the client reset the stream without that being counted, because the request has been charged.
     pub(crate) fn excuse_reset(&self) {
         self.is_excused.set(true);
     }

@@ -1,10 +1,10 @@
-//! What origins say: a corpus, and its mutations.
+//! Responses of origins: a corpus, and its mutations.
 
 use crate::proxy::differential::Draws;
 
 /// Good responses, and bad ones.
 pub const ANSWERS: &[&[u8]] = &[
-    // Where a body ends, in every way.
+    // Every way in which a body can end.
     b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
     b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
     b"HTTP/1.1 200 OK\r\ncontent-LENGTH:\t0005 \r\n\r\nhello",
@@ -18,7 +18,7 @@ pub const ANSWERS: &[&[u8]] = &[
     b"HTTP/1.1 205 Reset Content\r\nContent-Length: 0\r\n\r\n",
     b"HTTP/1.1 304 Not Modified\r\nContent-Length: 500\r\nETag: \"x\"\r\n\r\n",
     b"HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\n\r\n",
-    // Heads that need care, and are good.
+    // Heads that need care, but are good.
     b"HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n",
     b"HTTP/1.1 200 \r\nContent-Length: 0\r\n\r\n",
     b"HTTP/1.1 299  All\tmine \r\nContent-Length: 0\r\n\r\n",
@@ -31,7 +31,7 @@ pub const ANSWERS: &[&[u8]] = &[
     b"HTTP/1.1 200 OK\r\nConnection: X-Hop, content-length, keep-alive\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\n\
       Content-Length: 2\r\nX: 1\r\n\r\nok",
     b"HTTP/1.1 204 No Content\r\nX: 1\r\nUpgrade: h2c\r\nconnection: x\r\nProxy-Connection: close\r\nTE: x\r\n\r\n",
-    // Interim responses before it.
+    // Interim responses before the final one.
     b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
     b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nX: 1\r\n\r\nHTTP/1.0 102\r\nContent-Length: 9\r\n\r\n\
       HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
@@ -43,7 +43,7 @@ pub const ANSWERS: &[&[u8]] = &[
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2 \t\r\nok\r\n0 ;x\r\n\r\n",
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\n\r\n2\r\nok\r\n0\r\nX: 1\r\nx:2 \r\nY:\r\n\r\n",
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nContent-Length: 3\r\nX: \xff\r\n\r\n",
-    // Somebody else's bytes behind it.
+    // Bytes after the end of the response, which do not belong to it.
     b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok!",
     b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison",
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n\r\n",
@@ -59,7 +59,7 @@ pub const ANSWERS: &[&[u8]] = &[
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nshort\r\n",
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nshort\r\n0\r\n",
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: 1\r\n",
-    // Heads that are none.
+    // Malformed heads.
     b"HTTP/1.1 200 OK\r\nX: a\rY: b\r\nContent-Length: 0\r\n\r\n",
     b"HTTP/1.1 200 OK\r\nX: a\0b\r\nContent-Length: 0\r\n\r\n",
     b"HTTP/1.1 200 OK\r\nX: a\r\n b\r\nContent-Length: 0\r\n\r\n",
@@ -78,7 +78,7 @@ pub const ANSWERS: &[&[u8]] = &[
     b"http/1.1 200 OK\r\n\r\n",
     b"SSH-2.0-OpenSSH_9.6\r\n\r\n",
     b"\x15\x03\x01\x00\x02\x02\x46",
-    // Lengths that are unclear.
+    // Ambiguous or invalid lengths.
     b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
     b"HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\nok",
     b"HTTP/1.1 200 OK\r\nContent-Length: 0x2\r\n\r\nok",
@@ -96,7 +96,7 @@ pub const ANSWERS: &[&[u8]] = &[
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n",
     b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
     b"HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n",
-    // What only one of the two accepts, as far as it does not stand above.
+    // Responses that only one of the two accepts, if they are not listed above.
     b"HTTP/1.1 200 OK\nContent-Length: 2\r\n\r\nok",
     b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\nok",
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: 1\n\r\n\r\n",
@@ -106,7 +106,7 @@ pub const ANSWERS: &[&[u8]] = &[
     b"HTTP/1.1 200 OK\r\nConnection: \x80, close\r\nContent-Length: 2\r\n\r\nok",
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;\x01\r\nok\r\n0\r\n\r\n",
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n00000000000000002\r\nok\r\n0\r\n\r\n",
-    // Chunks that are none.
+    // Malformed chunks.
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nokXX0\r\n\r\n",
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\n0\r\n\r\n",
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\rX0\r\n\r\n",
@@ -184,7 +184,7 @@ pub fn large() -> Vec<Vec<u8>> {
     .into()
 }
 
-/// What mutations insert.
+/// Parts that mutations insert.
 const PARTS: &[&[u8]] = &[
     b"\n",
     b"\r",
@@ -222,7 +222,7 @@ const PARTS: &[&[u8]] = &[
     b"\r\n folded",
 ];
 
-/// Takes one response, or two, and changes some bytes.
+/// Takes one response, or two in a row, and changes some bytes.
 pub fn mutated(draws: &mut Draws) -> Vec<u8> {
     let mut bytes = draws.one_of(ANSWERS).to_vec();
     if draws.below(4) == 0 {

@@ -1,4 +1,4 @@
-//! Where the codec and hyper's client differ, and why.
+//! Differences between the codec and hyper's client, and their reasons.
 
 use http::header::{CONNECTION, CONTENT_LENGTH};
 use http::{HeaderValue, StatusCode, Version};
@@ -6,14 +6,14 @@ use http::{HeaderValue, StatusCode, Version};
 use super::super::{BadBody, BadHead};
 use super::outcome::{Head, Outcome, Refusal};
 
-/// A reason why one of them accepts what the other refuses, or uses a connection again that the
-/// other closes. Sections are those of RFC 9112, unless another document is named.
+/// A reason why one reader accepts what the other refuses, or uses a connection again that the other
+/// closes. Sections are those of RFC 9112, unless another document is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Difference {
     /// "A recipient MAY recognize a single LF as a line terminator" (2.2). hyper does.
     BareLineFeed,
-    /// Servers should ignore an empty line before a request (2.2), and nobody before a response,
-    /// which begins with its status line (4). hyper does.
+    /// Servers should ignore an empty line before a request (2.2), but no rule allows one before a
+    /// response, which begins with its status line (4). hyper ignores it.
     EmptyLine,
     /// "A server MUST NOT switch to a protocol that was not indicated by the client" (RFC 9110,
     /// 7.8). hyper leaves that to its caller.
@@ -40,17 +40,17 @@ pub enum Difference {
     /// More bytes of interim responses than 64 KiB (RFC 9110, 15.2, sets no bound). hyper has no
     /// bound.
     InterimBytes,
-    /// More digits in a chunk's size than 64 bits have: "recipients MUST anticipate potentially
+    /// More digits in a chunk's size than fit into 64 bits: "recipients MUST anticipate potentially
     /// large hexadecimal numerals" (7.1). hyper allows any number of zeros before them.
     SizeDigits,
     /// Control bytes in a chunk's extensions, which are tokens and quoted strings (7.1.1). hyper
     /// refuses no more than a line feed.
     ExtensionControl,
-    /// White space of more than 16 KiB behind the sizes of chunks (7.1.1 sets no bound). hyper has no
+    /// White space of more than 16 KiB after the sizes of chunks (7.1.1 sets no bound). hyper has no
     /// bound.
     WhiteSpaceBytes,
-    /// Lengths that 64 bits have room for (RFC 9110, 8.6, sets no bound). hyper uses the two largest
-    /// numbers for itself.
+    /// The two largest lengths that fit into 64 bits (RFC 9110, 8.6, sets no bound). hyper uses these
+    /// numbers for itself, so it refuses them.
     LargestLength,
     /// A connection after a response in HTTP/1.0, which lasts if both sides say `keep-alive` (9.3).
     /// hyper uses it again, and speaks HTTP/1.0 there.
@@ -58,13 +58,13 @@ pub enum Difference {
     /// A connection after a 204 that states a body, against RFC 9110, 8.6: the body may follow.
     /// hyper uses it again.
     StatedBody,
-    /// A connection whose `close` (9.6) stands beside bytes that are not ASCII. hyper does not read
-    /// such a value.
+    /// A connection whose `close` (9.6) comes in one value with bytes that are not ASCII. hyper does not
+    /// read such a value.
     HiddenClose,
 }
 
 impl Difference {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Self; 17] = [
         Self::BareLineFeed,
         Self::EmptyLine,
@@ -85,8 +85,8 @@ impl Difference {
         Self::HiddenClose,
     ];
 
-    /// Says why the codec refuses what hyper accepts; `bytes` are those that came before, with the
-    /// first that was too many.
+    /// Returns why the codec refuses what hyper accepts; `bytes` are those that the codec had read by
+    /// then, up to the one at which it refused.
     pub fn of_refusal(refusal: Refusal, bytes: &[u8]) -> Option<Self> {
         match refusal {
             Refusal::Head(bad) => Self::of_head(bad, bytes),
@@ -99,7 +99,7 @@ impl Difference {
     }
 
     fn of_head(bad: BadHead, bytes: &[u8]) -> Option<Self> {
-        // Heads before it ended in an empty line, and no head has one inside.
+        // Earlier heads ended in an empty line, and no head has one inside.
         let before = &bytes[..bytes.len() - 1];
         let end = before.windows(4).rposition(|window| window == b"\r\n\r\n");
         let head = &bytes[end.map_or(0, |value| value + 4)..];
@@ -149,7 +149,7 @@ impl Difference {
         }
     }
 
-    /// Says why a body is refused, at the byte `last` of the line that begins with `before`.
+    /// Returns why a body is refused at the byte `last`, which follows `before` in its line.
     fn of_body(bad: BadBody, before: &[u8], last: u8) -> Option<Self> {
         let digits = before
             .iter()
@@ -178,7 +178,7 @@ impl Difference {
         }
     }
 
-    /// Says why hyper refuses what the codec accepts.
+    /// Returns why hyper refuses what the codec accepts.
     pub fn of_leniency(outcome: &Outcome) -> Option<Self> {
         let length = outcome.head.as_ref()?.headers.get(CONTENT_LENGTH);
         let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
@@ -187,7 +187,7 @@ impl Difference {
             .then_some(Self::LargestLength)
     }
 
-    /// Says why hyper uses a connection again that the codec closes after this response.
+    /// Returns why hyper uses a connection again that the codec closes after this response.
     pub fn of_closing(head: &Head) -> Option<Self> {
         let is_hidden = |value: &HeaderValue| {
             let value = value.as_bytes().to_ascii_lowercase();

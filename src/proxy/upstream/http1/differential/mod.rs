@@ -1,8 +1,8 @@
-//! The same responses through the codec and through hyper's client.
+//! Reads the same responses through the codec and through hyper's client.
 //!
-//! What both accept they read alike: head, body, trailers, and whether the connection can carry
-//! another request. What only one accepts stands in [`Difference`], with its reason; each of them
-//! is met by some response. How a response is cut makes no difference to the codec at all.
+//! Responses that both accept are read alike: head, body, trailers, and whether the connection can carry another
+//! request. [`Difference`] lists why only one of them may accept a response; some response in the corpus meets each of
+//! these reasons. How a response is cut makes no difference to the codec at all.
 
 mod answers;
 mod difference;
@@ -56,8 +56,8 @@ fn mutated_answers_are_read_alike() {
     assert!(few.contains(&accepted), "{accepted} of {cases} are good");
 }
 
-/// Fails unless the codec makes of `case` what it makes of the `whole` in one piece, and hyper makes
-/// the same of that, or differs for a known reason, which is returned.
+/// Fails unless the codec reads `case` as it reads the same bytes in one piece (`whole`), and hyper
+/// (`raw`) reads the same, or differs for a known reason, which is returned.
 fn compare(codec: &Codec, case: &Case, whole: &Outcome, raw: &Outcome) -> Option<Difference> {
     let (ours, refusal) = codec.read(case);
     assert_eq!(ours, *whole, "{case:?}");
@@ -88,7 +88,7 @@ fn compare(codec: &Codec, case: &Case, whole: &Outcome, raw: &Outcome) -> Option
             difference
         }
         (true, false) => {
-            // What comes in lines is looked at when they have ended.
+            // The codec checks some lines only when they have ended.
             let is_refused = is_waiting && !codec.read(&case.ended()).0.is_accepted();
             let difference = Difference::of_leniency(&ours);
             let is_known = is_refused || difference.is_some();
@@ -106,7 +106,7 @@ fn compare(codec: &Codec, case: &Case, whole: &Outcome, raw: &Outcome) -> Option
     }
 }
 
-/// Says why the codec refuses a response that hyper accepts.
+/// Returns why the codec refuses a response that hyper accepts.
 fn refused_for(codec: &Codec, case: &Case) -> Option<Difference> {
     let mut single = case.clone();
     single.pieces = case.bytes.iter().map(|&byte| vec![byte]).collect();
@@ -114,7 +114,7 @@ fn refused_for(codec: &Codec, case: &Case) -> Option<Difference> {
     Difference::of_refusal(refusal, &case.bytes[..read])
 }
 
-/// Cuts a response everywhere, unless it is too long for that.
+/// Cuts a response in every way, unless it is too long for that.
 fn cuts(answer: &[u8]) -> Vec<VecDeque<Vec<u8>>> {
     if answer.len() < 1000 {
         return every_cut(answer).collect();
@@ -124,7 +124,7 @@ fn cuts(answer: &[u8]) -> Vec<VecDeque<Vec<u8>>> {
 }
 
 impl Case {
-    /// A response that comes in one piece.
+    /// Makes the case of a response that comes in one piece.
     fn whole(bytes: &[u8], method: Method, end: StreamEnd) -> Self {
         Self {
             method,
@@ -134,7 +134,7 @@ impl Case {
         }
     }
 
-    /// The same with a line end and an empty line behind.
+    /// Returns the same case with a line end and an empty line after it.
     fn ended(&self) -> Self {
         let mut ended = self.clone();
         ended.pieces.push_back(b"\r\n\r\n".to_vec());

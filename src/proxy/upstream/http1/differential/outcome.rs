@@ -26,23 +26,23 @@ use crate::proxy::upstream::{BrokenBody, UpstreamBodyError};
 use crate::proxy::wire::deadline::{Deadline, Sweep};
 use crate::proxy::wire::outgoing::Outgoing;
 
-/// What is read, and how.
+/// A response to be read, and how it comes.
 #[derive(Clone)]
 pub struct Case {
-    /// The request's.
+    /// The method of the request.
     pub method: Method,
-    /// All that the origin says.
+    /// All bytes that the origin sends.
     pub bytes: Vec<u8>,
-    /// How that is cut.
+    /// The pieces into which these bytes are cut.
     pub pieces: VecDeque<Vec<u8>>,
-    /// What comes then.
+    /// What comes after the bytes.
     pub end: StreamEnd,
 }
 
 /// What one reader made of a response.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// Its head, unless that is refused or has not come.
+    /// The head, unless it is refused or has not come.
     pub head: Option<Head>,
     pub body: Vec<u8>,
     pub trailers: HeaderMap,
@@ -58,15 +58,15 @@ pub struct Head {
     pub headers: HeaderMap,
 }
 
-/// How far a reader came.
+/// How far a reader got.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Progress {
     /// More has to come.
     #[default]
     Waiting,
-    /// It was refused, or broke off.
+    /// The response was refused, or broke off.
     Broken,
-    /// It is whole, and its connection can carry another request or not.
+    /// The response is whole, and its connection can carry another request or not.
     Whole { is_reusable: bool },
 }
 
@@ -77,7 +77,7 @@ pub enum Refusal {
     Body(BadBody),
 }
 
-/// The codec, as a worker has it.
+/// The codec with the buffers of a worker.
 pub struct Codec {
     deadline: Rc<Deadline>,
     buffers: Rc<Buffers>,
@@ -100,14 +100,14 @@ impl fmt::Debug for Case {
 }
 
 impl Outcome {
-    /// Whether nothing was wrong with what came.
+    /// Whether a head has come, and nothing was refused or broke off.
     pub fn is_accepted(&self) -> bool {
         self.head.is_some() && self.progress != Progress::Broken
     }
 }
 
 impl Codec {
-    /// A codec whose clock stands still.
+    /// Makes a codec whose clock stands still.
     pub fn new() -> Self {
         Self {
             deadline: Sweep::new(Clock::manual(Timestamp(1_000_000))).deadline(),
@@ -115,7 +115,7 @@ impl Codec {
         }
     }
 
-    /// Reads a response. If it is refused, says why, and how many bytes had been read by then.
+    /// Reads a response. If it is refused, also returns why, and how many bytes had been read by then.
     pub fn read(&self, case: &Case) -> (Outcome, Option<(Refusal, usize)>) {
         let origin = Scripted::new(case.pieces.clone(), case.end);
         let seen = origin.seen();
@@ -221,8 +221,8 @@ pub fn hyper(case: &Case) -> Outcome {
 }
 
 impl Head {
-    /// The same as the codec passes it on: without what concerns its connection (RFC 9110, section
-    /// 7.6.1), and without the length of a 204 (8.6).
+    /// Returns the head as the codec passes it on: without what concerns its connection (RFC 9110,
+    /// section 7.6.1), and without the length of a 204 (8.6).
     pub fn passed_on(mut self) -> Self {
         let options = self.headers.get_all(CONNECTION).iter().cloned();
         let options: Vec<_> = options.collect();
@@ -262,7 +262,7 @@ impl Head {
 }
 
 impl Outcome {
-    /// The same with its head as the codec passes it on.
+    /// Returns the same outcome with its head as the codec passes it on.
     pub fn passed_on(mut self) -> Self {
         self.head = self.head.map(Head::passed_on);
         self
@@ -281,7 +281,7 @@ fn request(method: &Method) -> Request<Empty<Bytes>> {
     request.body(Empty::new()).expect("a request")
 }
 
-/// Never over, because the clock stands still.
+/// A timeout that never elapses, because the clock stands still.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
 const HOP_BY_HOP: [&str; 8] = [

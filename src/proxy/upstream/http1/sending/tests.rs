@@ -1,4 +1,4 @@
-//! How bodies of requests are framed and written, however much the origin takes at a time.
+//! How bodies of requests are framed and written, however few bytes the origin takes at a time.
 
 use std::cell::Cell;
 use std::pin::pin;
@@ -19,19 +19,19 @@ use crate::proxy::wire::outgoing::Outgoing;
 use crate::proxy::wire::scripted_body::ScriptedBody;
 use crate::request::hop_by_hop::tests::fields;
 
-/// How far the body of a request came.
+/// How much of a request's body was written, and what became of it.
 #[derive(Debug, PartialEq, Eq)]
 enum Sent {
-    /// It was written, and the connection waits for a response.
+    /// The whole body was written, and the connection waits for a response.
     Whole(String),
-    /// It differs from its announced length, and the connection is closed.
+    /// The body differs from its announced length, and the connection is closed.
     Broken(String),
 }
 
 /// How many bytes an origin takes at a time.
 const WRITE_BYTES: [usize; 4] = [1, 3, 20, usize::MAX];
 
-/// What became of a request, and whether the origin may have seen it.
+/// The result of a request if it has ended, and whether the origin may have seen the request.
 type Ended = (
     Option<Result<Response<Http1Receiving<Scripted>>, Http1Error>>,
     bool,
@@ -86,7 +86,7 @@ fn body_that_differs_from_its_length_is_cut_there_and_closes_the_connection() {
     for (pieces, is_whole) in [
         (&["abc"][..], true),
         (&["a", "", "bc"], true),
-        // Nobody asks for more than was announced.
+        // The body is not polled beyond its announced length.
         (&["abc", "d"], true),
         (&["abcd"], false),
         (&["ab", "cd"], false),
@@ -154,7 +154,7 @@ fn trailers_are_sent_if_they_were_announced_and_may_be_trailers() {
         let send = |body| send(body, write_bytes, &Rc::default());
         let expected = Sent::Whole("1\r\na\r\n0\r\nx-sum: 1\r\n\r\n".into());
         assert_eq!(send(body(None, &["a"])), expected);
-        // A length has no room for trailers, and ends before them.
+        // A body with a length has no room for trailers, and ends before them.
         assert_eq!(send(body(Some(1), &["a"])), Sent::Whole("a".into()));
         assert!(matches!(send(body(Some(2), &["a"])), Sent::Broken(_)));
     }
@@ -190,7 +190,7 @@ fn request_whose_first_write_fails_in_tls_counts_as_written() {
     let origin = || Scripted::silent(0).encrypted();
     let posted = exchange(ScriptedBody::new(Some(1), &["a"]), origin(), &Rc::default());
     let (ended, is_sent) = posted;
-    // The failed write has taken the reason with it, and the end of the connection tells nothing.
+    // The failed write has consumed the error, so the end of the connection does not tell the reason.
     let repeat = ended.map(|ended| ended.expect_err("no response").repeat());
     assert!(is_sent && repeat != Some(Repeat::Unwritten), "{repeat:?}");
 }

@@ -10,7 +10,7 @@ const QUOTA: Quota = Quota::of(Algorithm::FixedWindow, 100, Micros::from_secs(1_
 
 const INTERVAL: Micros = Micros::from_secs(1);
 
-/// What Redis says at so many seconds; the gateway's clock agrees with its own.
+/// Returns the state that Redis returns `seconds` after the start; its clock and the gateway's agree.
 fn seen(used: u64, seconds: u64) -> SeenState {
     let time = START + Micros::from_secs(seconds);
     SeenState {
@@ -63,7 +63,7 @@ fn what_is_charged_after_a_reset_is_later_than_it_however_long_an_answer_was_und
     quota.reset(PARTITION, reset_at, terms(4).now);
     let units = quota.decide(&check, INTERVAL, &terms(5), true);
     assert!(units.charged.expect("it is admitted").at > reset_at);
-    // What Redis said before the reset is no news after it.
+    // A state from before the reset is ignored after it.
     quota.see(PARTITION, seen(50, 3));
     let after = quota.decide(&Check { cost: 0, ..check }, INTERVAL, &terms(5), true);
     assert_eq!(after.decision.remaining, 70);
@@ -107,7 +107,7 @@ fn what_is_being_reported_stays_part_of_what_is_known_until_its_answer_comes() {
         quota.decide(&check, INTERVAL, &terms(1), true);
         let report = quota.begin_report(QuotaKey::of(&check), terms(1).now);
         let nothing = Check { cost: 0, ..check };
-        // Another request hears what Redis has counted before the report.
+        // Another request brings the state from before the report.
         quota.see(PARTITION, seen(0, 2));
         let meanwhile = quota.decide(&nothing, INTERVAL, &terms(2), true);
         assert_eq!(meanwhile.decision.remaining, 70);

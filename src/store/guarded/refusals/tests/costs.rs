@@ -29,7 +29,7 @@ fn state(state: AnyState, now: Timestamp) -> RefusedState {
     }
 }
 
-/// What costs are told after this time; nothing for those that are asked about.
+/// Returns the retries that costs are told after this time; none for those for which Redis is to be asked.
 fn retries(
     refusals: &Refusals,
     quota: &Quota,
@@ -78,7 +78,7 @@ fn every_cost_has_its_own_wait_where_the_state_is_known() {
 #[test]
 fn a_log_tells_of_what_is_left_and_of_costs_that_were_asked() {
     let refusals = Refusals::new();
-    // One unit each second; what was spent first leaves 4 s from now.
+    // One unit was spent each second, and leaves 10 s later.
     let log = |from: u64, to: u64| {
         let entry = |second| (START + Micros::from_secs(second), 1);
         AnyState::SlidingLog(SlidingLog::new((from..to).map(entry)))
@@ -99,19 +99,19 @@ fn a_log_tells_of_what_is_left_and_of_costs_that_were_asked() {
     };
     let at = |second| Micros::from_secs(second);
     ask(8, (0, 8), 8);
-    // Two are left; the third comes with the next that leaves, and the eighth with the sixth.
+    // Two units are left. A third is free when the next one leaves, and an eighth when the sixth leaves.
     let (next, asked) = (Some(seconds(2)), Some(seconds(7)));
     assert_eq!(
         retries(&refusals, &LOG, [2, 3, 7, 8, 10, 11].into_iter(), at(8)),
         [None, next, next, asked, asked, Some(Retry::Never)]
     );
-    // A second before that, the cost in between has to be asked about, and the larger one is known still.
+    // Three seconds later a cost in between has to be asked about, and the larger one is still known.
     assert_eq!(
         retries(&refusals, &LOG, [7, 8].into_iter(), at(11)),
         [None, Some(seconds(4))]
     );
     ask(5, (2, 8), 11);
-    // Four are left, and what was known of larger costs stays.
+    // Four units are left, and what was known of larger costs stays.
     assert_eq!(
         retries(&refusals, &LOG, [4, 5, 7, 8].into_iter(), at(11)),
         [None, Some(seconds(1)), Some(seconds(1)), Some(seconds(4))]

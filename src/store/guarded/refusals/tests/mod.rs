@@ -24,7 +24,7 @@ fn check(quota: &Quota, cost: u64) -> Check<'_> {
     }
 }
 
-/// What a window is told that is used up.
+/// Returns what a check of a used-up window is told.
 fn decision(retry: Retry) -> Decision {
     let Retry::After(left) = retry else {
         panic!("the window ends some time");
@@ -40,7 +40,7 @@ fn decision(retry: Retry) -> Decision {
     }
 }
 
-/// A refusal that says of each check when its cost fits, or nothing.
+/// Makes a refusal that says of each check when its cost fits, or nothing.
 fn verdict(retries: &[Option<Retry>]) -> Verdict {
     let answer = |retry: &Option<Retry>| CheckResult {
         decision: retry.map(decision),
@@ -54,7 +54,7 @@ fn verdict(retries: &[Option<Retry>]) -> Verdict {
     }
 }
 
-/// A fixed window that is used up, and ends after this time.
+/// Makes the state of a fixed window that is used up, and ends after this time.
 fn used_up(quota: &Quota, left: Micros) -> RefusedState {
     let now = START + quota.window - left;
     RefusedState {
@@ -64,7 +64,7 @@ fn used_up(quota: &Quota, left: Micros) -> RefusedState {
     }
 }
 
-/// The states of checks that were told this.
+/// Returns the states of checks that were told these retries.
 fn states(plan: &[Check<'_>], retries: &[Retry]) -> Vec<Option<RefusedState>> {
     let state = |(check, retry): (&Check<'_>, &Retry)| match *retry {
         Retry::NOW => None,
@@ -88,7 +88,7 @@ const AT_ONCE: Interval = Interval {
     received: START,
 };
 
-/// What a plan is answered from memory; nothing if the caller is to ask.
+/// Returns what a plan is answered from memory; none if the caller is to ask Redis.
 fn find(refusals: &Refusals, plan: &[Check<'_>], after: Micros) -> Option<Verdict> {
     match refusals.recall(plan, true, || START + after) {
         Recalled::Refused(verdict) => Some(verdict),
@@ -102,7 +102,7 @@ fn is_due(refusals: &Refusals, plan: &[Check<'_>], after: Micros) -> bool {
 
 const LATER: Retry = Retry::After(Micros(5_000_000));
 
-/// A check of another partition of the same series.
+/// Makes a check of another partition of the same series.
 fn of_partition(number: u128) -> Check<'static> {
     Check {
         partition_id: PartitionId::new(number),
@@ -110,7 +110,7 @@ fn of_partition(number: u128) -> Check<'static> {
     }
 }
 
-/// A check of another series of the same partition.
+/// Makes a check of another series of the same partition.
 fn of_series(number: u32) -> Check<'static> {
     Check {
         series_id: SeriesId(number),
@@ -265,7 +265,7 @@ fn quota_that_counts_refused_requests_is_asked_every_time() {
     let plan = [check(&QUOTA, 1), counting];
     remember(&refusals, &plan, &[LATER, Retry::NOW], CAP);
     assert_eq!(refusals.len(), 0);
-    // Nor if the other quota refused in another plan.
+    // Nor is it answered from memory if the other quota refused in another plan.
     remember(&refusals, &plan[..1], &[LATER], CAP);
     assert_eq!(find(&refusals, &plan, Micros(0)), None);
 }
@@ -303,7 +303,7 @@ fn quota_whose_policy_tries_a_candidate_is_not_remembered_and_others_are() {
     assert_eq!(refusals.len(), 1);
     let beside = Some(verdict(&[None, None, Some(LATER)]));
     assert_eq!(find(&refusals, &plan, Micros(0)), beside);
-    // What another plan remembers does not keep the candidate from counting.
+    // A refusal from another plan does not keep the candidate from counting.
     remember(&refusals, &plan[..1], &[LATER], CAP);
     assert!(find(&refusals, &plan[..1], Micros(0)).is_some());
     assert_eq!(find(&refusals, &plan[..2], Micros(0)), None);
@@ -329,7 +329,7 @@ fn what_came_back_is_forgotten_and_nothing_else() {
 #[test]
 fn what_came_back_to_others_keeps_no_refusal_from_being_remembered() {
     let refusals = Refusals::new();
-    // Some in every shard.
+    // Enough for some in every shard.
     for other in 0..2 * SHARDS as u128 {
         refusals.given_back(SeriesId(1), PartitionId::new(other), START + Micros(1));
     }
@@ -340,7 +340,7 @@ fn what_came_back_to_others_keeps_no_refusal_from_being_remembered() {
     assert_eq!(refusals.len(), 100);
 }
 
-/// However many came back in between.
+/// Holds however many units came back to others in between.
 #[test]
 fn refusal_that_was_asked_for_before_units_came_back_is_never_remembered() {
     let refusals = Refusals::new();

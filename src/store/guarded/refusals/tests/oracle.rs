@@ -1,4 +1,4 @@
-//! What is refused from memory, held against the states that a server has.
+//! Compares refusals from memory with the states of a server.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::limit::plan::{RefusingPolicies, spills};
 use crate::limit::{AnyState, Calendar, OldestBucket, Retry};
 
-/// How long an answer is under way at most, each way.
+/// Longest latency, each way.
 const LATENCY_US_MAX: u64 = 1_000;
 
 /// A server behind the remembered refusals.
@@ -22,7 +22,7 @@ impl Guarded {
         &mut self.states[check.series_id.0 as usize]
     }
 
-    /// Says which checks refuse, with their states.
+    /// Returns the states of the checks that refuse; none for the others.
     fn peek(&mut self, plan: &[Check<'_>]) -> Vec<Option<RefusedState>> {
         let now = self.clock.now();
         let mut peek = |check: &Check<'_>| {
@@ -85,7 +85,7 @@ fn quotas() -> impl Strategy<Value = Vec<(Quota, CheckMode)>> {
     prop::collection::vec(one, 1..4)
 }
 
-/// Returns the quota as it is for one of two tiers that share its states.
+/// Returns the quota of one of two tiers that share its states.
 fn tier(quota: &Quota, is_larger: bool) -> Quota {
     let larger = Quota {
         limit: quota.limit + 3,
@@ -97,8 +97,8 @@ fn tier(quota: &Quota, is_larger: bool) -> Quota {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// What is refused from memory is refused by the store at that instant, whatever was asked in
-    /// between, of this plan or of others that share its quotas.
+    /// What is refused from memory is refused by the store at that instant, whatever was asked in between, with this
+    /// plan or with others that share its quotas.
     #[test]
     fn nothing_is_refused_that_the_store_would_admit(
         quotas in quotas(),
@@ -139,7 +139,8 @@ proptest! {
                         prop_assert!(false, "{check:?} is admitted, and was told {found:?}");
                         continue;
                     };
-                    // What was charged since makes it later. It is counted from when the answer arrived.
+                    // Charges since then only make it later. The remembered retry is counted from when the answer
+                    // arrived.
                     let right = refused.state.decision(check.quota, cost, refused.at, false);
                     let latest = match right.retry {
                         Retry::After(retry) => Retry::After(Micros(retry.0 + LATENCY_US_MAX)),

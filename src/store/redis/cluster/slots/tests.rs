@@ -15,7 +15,7 @@ fn bulk(text: &str) -> Value {
     Value::BulkString(text.as_bytes().to_vec())
 }
 
-/// A range as servers since Redis 7 describe it, without replicas.
+/// Returns a range without replicas, as servers since Redis 7 describe it.
 fn range(first: i64, last: i64, endpoint: Value, port: i64) -> Value {
     let primary = Value::Array(vec![endpoint, Value::Int(port), bulk("id")]);
     Value::Array(vec![Value::Int(first), Value::Int(last), primary])

@@ -1,4 +1,4 @@
-//! What nodes want of whoever asks them: TLS, rights, a password.
+//! What nodes require of a gateway: TLS, permissions, a password.
 
 use super::*;
 use crate::store::redis::servers::Authority;

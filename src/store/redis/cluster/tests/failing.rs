@@ -33,7 +33,7 @@ async fn replica_that_said_who_the_primaries_are_is_not_kept_connected() {
     bench.decide(1, 1).await.expect("an answer");
 }
 
-/// The map is old by then, and what is not sent may go elsewhere.
+/// The map is outdated by then, but a call that was not sent may go to another node.
 #[tokio::test(flavor = "local")]
 async fn primary_that_left_while_nobody_asked_costs_no_decision() {
     let servers = servers::Cluster::start(3, 1);
@@ -132,10 +132,10 @@ async fn slot_that_nobody_has_fails_alone_and_heals() {
         node.command(&["CLUSTER", "DELSLOTS", &slot.to_string()]);
     }
     assert!(bench.decide(5, 1).await.is_err());
-    // Once the map names nobody, the node that had the slot is still asked.
+    // Once the map names no node for the slot, the node that had it is still asked.
     until(async || {
         for node in &servers.nodes {
-            // One that heard of the slot from its owner in between has it again.
+            // A node that heard of the slot from its owner in between has it in its map again.
             let _ = node.ask(&["CLUSTER", "DELSLOTS", &slot.to_string()]);
         }
         bench.cluster.view.watch.want();
@@ -151,7 +151,7 @@ async fn slot_that_nobody_has_fails_alone_and_heals() {
     until(async || bench.decide(5, 1).await.is_ok()).await;
 }
 
-/// Connections by the network that are no other node's.
+/// Counts the connections of gateways, which are known by their last command.
 fn clients(node: &Server) -> usize {
     let list = node.command(&["CLIENT", "LIST", "TYPE", "NORMAL"]).text();
     let is_ours = |line: &&str| line.contains("evalsha") || line.contains("cluster|slots");

@@ -84,7 +84,7 @@ impl Bench {
         })
     }
 
-    /// Counts the connections that stand.
+    /// Counts the nodes with a connection.
     fn connections(&self) -> usize {
         let map = self.cluster.view.map.borrow();
         let is_up = |node: &&Rc<ClusterNode>| {
@@ -115,7 +115,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Returns what was spent of each quota of a partition.
+    /// Returns the units that are spent of each quota of a partition.
     async fn spent(&self, partition_id: u128) -> [u64; 2] {
         let plan = self.plan(partition_id, 2, 0);
         let part = wire::pack(&plan, &self.names, Intent::Peek, None, || Timestamp(0));
@@ -200,7 +200,7 @@ async fn under_load(
             })
         })
         .collect();
-    // Decisions before and after, too.
+    // Decisions are made before and after the work, too.
     sleep(Duration::from_millis(50)).await;
     aside(work).await;
     sleep(Duration::from_millis(50)).await;
@@ -225,7 +225,7 @@ impl Load {
     }
 }
 
-/// Does what blocks on a thread of its own.
+/// Does blocking work on a thread of its own.
 async fn aside(work: impl FnOnce() + Send + 'static) {
     let working = thread::spawn(work);
     while !working.is_finished() {
@@ -234,7 +234,7 @@ async fn aside(work: impl FnOnce() + Send + 'static) {
     working.join().expect("the work is done");
 }
 
-/// Waits until something is so.
+/// Waits until `is_so`, for at most 30 seconds.
 async fn until(mut is_so: impl AsyncFnMut() -> bool) {
     let wait = async {
         while !is_so().await {
@@ -290,8 +290,8 @@ async fn each_decision_is_one_call_to_the_primary_of_its_slot() {
     }
 }
 
-/// Nodes that hide their addresses are where the one is that was asked. Nodes that have no name to tell say
-/// their address beside, but one that has met no other does not know its own.
+/// Nodes that hide their endpoints are on the host of the node that was asked. Nodes that announce no name
+/// give their address in addition, but a node that has met no other does not know its own.
 #[tokio::test(flavor = "local")]
 async fn nodes_that_announce_no_name_are_found() {
     for (endpoint_type, primaries) in [("unknown-endpoint", 3), ("hostname", 3), ("hostname", 1)] {
@@ -309,7 +309,7 @@ async fn nodes_that_announce_no_name_are_found() {
         if primaries == 1 {
             continue;
         }
-        // A partition that is new is decided where its slot goes, even before it is there.
+        // A new partition is decided on the node that its slot is moving to, even before it has moved.
         let slot = bench.slot(0);
         let [_, new @ ..] = &bench.partitions_in(slot, 3)[..] else {
             panic!("the slot has partitions");
@@ -340,7 +340,7 @@ async fn nodes_that_announce_no_name_are_found() {
     }
 }
 
-/// Errors of a kind that a server has answered.
+/// Returns how many errors of a kind a server has answered.
 fn errors(node: &Server, kind: &str) -> usize {
     let stats = node.info("errorstats");
     let line = stats.get(&format!("errorstat_{kind}"));

@@ -18,7 +18,7 @@ async fn slot_that_moved_is_followed_and_its_new_owner_remembered() {
     assert_eq!(errors(from, "MOVED"), 1);
 }
 
-/// Keys go one by one, so that plans meet slots of which both nodes have some.
+/// Keys are moved one by one, so that plans meet a slot of which both nodes have some keys.
 #[tokio::test(flavor = "local")]
 async fn decisions_of_a_slot_on_the_move_are_counted_once() {
     let servers = Arc::new(servers::Cluster::start(3, 0));

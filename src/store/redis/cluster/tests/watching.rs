@@ -30,7 +30,7 @@ async fn what_one_worker_finds_wrong_all_workers_learn() {
     let watch = Arc::default();
     let benches = [(); 3].map(|()| shared(&servers, &watch));
     let slot = benches[0].slot(1);
-    // Not the one that asks is the one that finds out.
+    // The view that finds out is not the one that asks for maps.
     learns_of_a_move(&servers, slot, &benches[1], &benches[2]).await;
     learns_of_a_move(&servers, slot, &benches[2], &benches[0]).await;
 }
@@ -66,7 +66,7 @@ fn view_on_another_thread_takes_over_from_one_that_ends() {
     }));
 }
 
-/// Moves a slot, lets one view run into it, and waits until the other, which calls nobody, knows.
+/// Moves a slot, lets one view find that out, and waits until the other, which makes no calls, knows it.
 async fn learns_of_a_move(
     servers: &Arc<servers::Cluster>,
     slot: u16,

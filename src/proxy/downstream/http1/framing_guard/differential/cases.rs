@@ -1,4 +1,4 @@
-//! What is sent: a corpus, and its mutations.
+//! The bytes that are sent: a corpus, and its mutations.
 
 use crate::proxy::differential::Draws;
 
@@ -42,7 +42,7 @@ pub const PROBES: &[&[u8]] = &[
       00000000000000003\r\nabc\r\n0\r\n\r\n",
 ];
 
-/// What mutations insert.
+/// Pieces that mutations insert.
 const PARTS: &[&[u8]] = &[
     b"\n",
     b"\r",
