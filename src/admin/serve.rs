@@ -1,10 +1,10 @@
-//! The connections of the admin port: how many there are, which one makes room, and when one has taken too long.
+//! Connections of the admin port: how many there may be, which one is closed to make room, and how long each may take.
 //!
-//! A connection waits for a request, which it may send as slowly as it likes until it is told to make room; then
-//! its request is being answered; then its client takes the answer. When there are as many as there may be, the
-//! one that has waited longest is closed, never one whose request is being answered. If none waits, the
-//! one that has been taking its answer longest is closed, so nobody can keep health checks out by not reading.
-//! Event streams have a bound of their own, and one that is read makes room for nobody.
+//! A connection waits for a request, which may arrive slowly until room is needed or [`WAITING_MAX`] is over; then its
+//! request is answered; then its client takes the answer. When there are as many connections as allowed, the one that
+//! has waited longest is closed, never one whose request is being answered. If none waits, the one that has been taking
+//! its answer longest is closed, so that nobody can keep health checks out by not reading. Event streams have a bound
+//! of their own, and are never closed to make room.
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -36,40 +36,40 @@ use super::table::AdminCall;
 use crate::proxy::wire::accepting::Accepting;
 use crate::store::Session;
 
-/// Where a connection is.
+/// Stage of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// It has sent no whole request.
+    /// The connection has sent no whole request.
     Waiting,
-    /// Its request is being answered.
+    /// The request is being answered.
     Answering,
-    /// Its client has not taken all of the answer.
+    /// The client has not taken all of the answer.
     Taking,
-    /// Its client reads an event stream.
+    /// The client reads an event stream.
     Streaming,
 }
 
-/// A connection, as itself and the port see it.
+/// State of a connection, which its task shares with the port.
 struct PortConnection {
     stage: Cell<Stage>,
-    /// Counts the changes of all connections when this one last changed.
+    /// When the stage last changed: the port's count of changes at that time.
     changed_at: Cell<u64>,
     changed: Notify,
     port: Rc<Port>,
 }
 
-/// All connections together.
+/// The port, with all its connections.
 struct Port {
-    /// Whether it is still the gateway's, and not another process's.
+    /// Whether the port accepts, pauses, has stopped, or belongs to another process.
     accepting: watch::Receiver<Accepting>,
     changes: Cell<u64>,
-    /// One waits now, or has ended.
+    /// Notified when a connection begins to wait, or has ended.
     freed: Notify,
     open: RefCell<Vec<(Rc<PortConnection>, AbortHandle)>>,
 }
 
-/// Serves the admin port, on a thread whose tasks stay there, until it is told to stop and the answers that are under
-/// way have been taken.
+/// Serves the admin port, on a thread whose tasks stay there, until it is told to stop and the answers under way have
+/// been taken.
 pub async fn serve(
     listener: TcpListener,
     state: Arc<AdminState>,
@@ -107,7 +107,7 @@ pub async fn serve(
                 port.make_room().await;
                 port.begin(stream, peer, Arc::clone(&state), session.clone());
             }
-            // Out of descriptors, most likely: trying again at once would only burn the core.
+            // Probably out of descriptors: trying again at once would only burn the core.
             Err(error) => {
                 if failures.is_multiple_of(FAILURES_PER_WARNING) {
                     tracing::warn!(%error, "the admin port cannot accept a connection");
@@ -133,12 +133,12 @@ impl Port {
         }
     }
 
-    /// Whether another process has taken over, and knows nothing of what is changed here.
+    /// Whether another process has taken over the port.
     fn is_passed_on(&self) -> bool {
         *self.accepting.borrow() == Accepting::PassedOn
     }
 
-    /// Whether what is asked for would be lost: another process has what is in force, or is being told.
+    /// Whether a change by this call would be lost, because another process has taken over, or is about to.
     fn is_lost(&self, call: &AdminCall) -> bool {
         let is_anothers = matches!(
             *self.accepting.borrow(),
@@ -147,14 +147,14 @@ impl Port {
         is_anothers && call.access == Access::ChangesState
     }
 
-    /// Has connections look whether they may go on.
+    /// Has each connection check whether it may go on.
     fn wake(&self) {
         for (connection, _) in &*self.open.borrow() {
             connection.changed.notify_one();
         }
     }
 
-    /// Waits until there are fewer connections than there may be, and sees to it.
+    /// Waits until there is room for one more connection, and closes another one if need be.
     async fn make_room(&self) {
         while self.is_full() {
             if self.close_longest(Stage::Waiting) {
@@ -175,7 +175,7 @@ impl Port {
         open.iter().filter(streaming).count()
     }
 
-    /// Whether an answer is under way that has an end.
+    /// Whether an answer is under way, event streams aside.
     fn is_answering(&self) -> bool {
         let open = self.open.borrow();
         open.iter().any(|(one, task)| {
@@ -190,7 +190,7 @@ impl Port {
         open.len() >= CONNECTIONS_MAX
     }
 
-    /// Closes the connection that has been in this stage longest; says whether there is one.
+    /// Closes the connection that has been in this stage longest; returns whether there was one.
     fn close_longest(&self, stage: Stage) -> bool {
         let mut open = self.open.borrow_mut();
         let there = open
@@ -241,16 +241,16 @@ impl PortConnection {
         }
     }
 
-    /// Ends when the connection has been in a stage for longer than it may.
+    /// Returns when the connection has been in a stage for longer than it may.
     async fn overdue(&self) {
         loop {
             let timeout = match self.stage.get() {
-                // The client's next request is for the process that has taken over, and so is what it watches.
+                // The process that has taken over is to answer the client's next request, and to serve its stream.
                 Stage::Waiting | Stage::Streaming if self.port.is_passed_on() => return,
                 Stage::Waiting => WAITING_MAX,
-                // Whoever answers has deadlines of its own.
+                // Answers have deadlines of their own.
                 Stage::Answering => Duration::MAX,
-                // Of a stream it is the next piece.
+                // For a stream, this is the time for the next piece.
                 Stage::Taking | Stage::Streaming => TAKING_MAX,
             };
             let changed = tokio::time::timeout(timeout, self.changed.notified()).await;
@@ -270,12 +270,12 @@ impl PortConnection {
     ) -> Response<AnswerBody> {
         let process = Arc::clone(&state.process);
         let received = dispatch::receive(request, peer, state, session).await;
-        // As long as whoever asked may.
+        // A stream ends when the token changes, because its client may no longer read it.
         let token = process.live().snapshot.admin.token.clone();
         let mut reply = match received {
             Ok((call, _)) if self.port.is_lost(call) => AdminReply::problem(
                 StatusCode::SERVICE_UNAVAILABLE,
-                "Another process is taking over, and would not know of this: ask once more.",
+                "Another process is taking over, and would miss this change: try again.",
             )
             .closing(),
             Ok((call, request)) => {
@@ -292,7 +292,7 @@ impl PortConnection {
         self.taken_by_client(reply)
     }
 
-    /// Makes a response of a reply; until it has been taken, the connection does not wait.
+    /// Makes a response of a reply; the connection does not count as waiting until the client has taken it.
     fn taken_by_client(self: Rc<Self>, reply: AdminReply) -> Response<AnswerBody> {
         let AdminReply {
             status,
@@ -342,12 +342,12 @@ async fn converse(
     });
     let serving = http1::Builder::new()
         .max_buf_size(HEAD_BYTES_MAX)
-        // The deadline of its stage covers the head as well.
+        // The deadline of the stage `Waiting` covers the head as well.
         .header_read_timeout(None)
         .serve_connection(TokioIo::new(stream), service);
     tokio::select! {
         served = serving.without_shutdown() => {
-            // If a client breaks off, that is nobody's error here.
+            // A client that breaks off is no error of the gateway.
             if let Ok(parts) = served {
                 lingering_close(parts.io.into_inner()).await;
             }
@@ -357,8 +357,8 @@ async fn converse(
     connection.port.freed.notify_one();
 }
 
-/// Closes once the client has stopped sending. A client that is refused in the middle of its request would
-/// otherwise meet a reset, and lose the answer.
+/// Closes a connection once its client has stopped sending. Otherwise a client that is refused in the middle of its
+/// request would get a reset, and lose the answer.
 async fn lingering_close(mut stream: TcpStream) {
     let until_closed = async {
         stream.shutdown().await?;
@@ -367,7 +367,7 @@ async fn lingering_close(mut stream: TcpStream) {
     let _ = tokio::time::timeout(LINGERING_MAX, until_closed).await;
 }
 
-/// Most connections at once; one more closes another.
+/// Most connections at once; for one more, another is closed.
 pub(crate) const CONNECTIONS_MAX: usize = 64;
 
 /// Most event streams at once.
@@ -376,19 +376,19 @@ const STREAMS_MAX: usize = 16;
 /// How long a connection may wait for its next request to be complete.
 const WAITING_MAX: Duration = Duration::from_secs(75);
 
-/// How long a client may take for an answer.
+/// How long a client may take to read an answer, or the next piece of a stream.
 const TAKING_MAX: Duration = Duration::from_secs(30);
 
-/// How long a client may take for an answer while others wait for its place.
+/// How long a new connection waits for room before one whose client is taking an answer is closed.
 const TAKING_MIN: Duration = Duration::from_secs(1);
 
 /// How long a client may go on sending after its last answer.
 const LINGERING_MAX: Duration = Duration::from_secs(2);
 
-/// Most bytes of a request's head; hyper takes no less.
+/// Most bytes of a request's head; hyper allows no smaller maximum.
 const HEAD_BYTES_MAX: usize = 8 * 1024;
 
-/// How long the port rests after an accept that failed.
+/// How long the port pauses after an accept that failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// One of this many failed accepts is logged: at most one a second, with the pauses between them.

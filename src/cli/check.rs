@@ -20,17 +20,17 @@ use crate::request::jwt::{SigningAlgorithm, TokenVerifier};
 use crate::snapshot::{AppliedPolicy, Listener, Route};
 use crate::store::settings::{Deployment, Location, Settings};
 
-/// What a file must be to pass.
+/// How good a file must be to pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strictness {
-    /// Good; of what is probably not meant, it is warned.
+    /// Without mistakes; warnings are only printed.
     WarningsPass,
-    /// Good, and nothing of it warned of.
+    /// Without mistakes and without warnings.
     WarningsAreMistakes,
 }
 
 impl Strictness {
-    /// Returns the exit status of what is good, but warned of so.
+    /// Returns the exit status of a file that has no mistakes, but these warnings.
     pub(super) fn status(self, warnings: &[String]) -> ExitCode {
         match self {
             Self::WarningsAreMistakes if !warnings.is_empty() => ExitCode::from(EXIT_CONFIG),
@@ -40,7 +40,7 @@ impl Strictness {
 }
 
 /// Reads the file at `path`; prints its mistakes to standard error, or a summary to standard
-/// output. Exits with 0 or 78; a strict check takes warnings for mistakes.
+/// output. Exits with 0 or 78; a strict check treats warnings as mistakes.
 pub fn check(path: &Path, strictness: Strictness, missing: MissingValues) -> ExitCode {
     let loaded = load_or(path, missing, |name, report| {
         write_out(&partial(name, report));
@@ -59,8 +59,8 @@ pub fn check(path: &Path, strictness: Strictness, missing: MissingValues) -> Exi
     strictness.status(&loaded.warnings)
 }
 
-/// Says what a good file means: its listeners, its routes in file order, each quota's guarantee,
-/// and what is probably not meant.
+/// Says what a file without mistakes means: its listeners, its routes in file order, each quota's
+/// guarantee, and its warnings.
 pub fn summary(file_name: &str, loaded: &Loaded) -> String {
     let Loaded {
         snapshot,
@@ -74,7 +74,7 @@ pub fn summary(file_name: &str, loaded: &Loaded) -> String {
     } = loaded;
     let mut out = opening(file_name, given);
     if *is_partial {
-        out += "  What needs one of these is shown in part or not at all, and its warnings are left out.\n";
+        out += "  Parts of the file that need these values are incomplete or missing below, and so are their warnings.\n";
     }
     if !included.is_empty() {
         out += "\nincluded files\n";
@@ -120,7 +120,7 @@ pub fn summary(file_name: &str, loaded: &Loaded) -> String {
     out
 }
 
-/// Says whose data of the time zones in use are in force; nothing if none is needed.
+/// Says where the data of each time zone in use comes from; nothing if no zone needs data.
 fn time_zones(file: &File) -> String {
     let policies = file.policies.iter().map(|table| &table.value);
     let zones = policies.flat_map(|policy| {
@@ -143,13 +143,13 @@ fn time_zones(file: &File) -> String {
     format!("\ntime zones\n{lines}")
 }
 
-/// Says that nothing is wrong with a file of which too little is there to sum it up.
+/// Says that a file has no mistakes, but that too many values are missing to sum it up.
 pub fn partial(file_name: &str, report: &Report) -> String {
     let opening = opening(file_name, report.given());
-    format!("{opening}  Too much needs these to sum the file up.\n")
+    format!("{opening}  Without these values, the file cannot be summed up.\n")
 }
 
-/// Says that nothing is wrong, and what is assumed to be there.
+/// Says that a file has no mistakes, and which missing values are assumed to be there.
 fn opening(file_name: &str, given: &[String]) -> String {
     let mut out = format!("{file_name}: no mistakes\n");
     if !given.is_empty() {
@@ -202,7 +202,7 @@ fn listener(out: &mut String, listener: &Listener) {
     out.push('\n');
 }
 
-/// Says where counters live, and never who the gateway is there.
+/// Says where counters live, but not by which credentials the gateway gets there.
 fn store(out: &mut String, url: &StoreUrl, store: &Settings) {
     let _ = write!(out, "  {}", display::store_url(url));
     let Location::Redis(redis) = &store.location else {
@@ -223,7 +223,7 @@ fn store(out: &mut String, url: &StoreUrl, store: &Settings) {
     );
 }
 
-/// Says which tokens verify: by how many keys of each algorithm, where they come, and what they must say.
+/// Says which tokens are accepted: how many keys each algorithm has, in which field tokens come, and for which claims.
 fn tokens(out: &mut String, verifier: &TokenVerifier) {
     let count = |algorithm| {
         let keys = verifier
@@ -283,7 +283,7 @@ fn applied(out: &mut String, loaded: &Loaded, policies: &[AppliedPolicy]) {
     }
 }
 
-/// Says of which policies a route's number is spent, if that is more than one.
+/// Says under which policies a route's cost is spent, if there is more than one.
 fn shared_cost(out: &mut String, loaded: &Loaded, route: &Route, units: u64) {
     let policies = route.policies.iter();
     let policies = policies.map(|applied| &loaded.snapshot.policies[applied.policy]);

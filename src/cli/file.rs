@@ -9,19 +9,19 @@ use crate::config::report::Report;
 use crate::config::{self, ConfigText, Loaded, MissingValues};
 use crate::limit::plan::SeriesId;
 
-/// Reads the file at `path`, of which nothing is run.
+/// Reads the file at `path`, without running anything.
 ///
 /// # Errors
-/// The exit status, if it has mistakes, or if values are missing without which the rest cannot be read; that has been
-/// printed.
+/// The exit status, if the file has mistakes, or if too many values are missing to read the rest; what is wrong has
+/// been printed.
 pub(super) fn load(path: &Path, missing: MissingValues) -> Result<Loaded, ExitCode> {
     load_or(path, missing, |name, _| {
-        eprintln!("{name}: too much needs values that are missing");
+        eprintln!("{name}: cannot be read: too many variables or secret files are missing");
         ExitCode::from(EXIT_CONFIG)
     })
 }
 
-/// As [`load`], but `partial` says that too many values are missing, by the name of the file and the report of it.
+/// Like [`load`], but if too many values are missing, `partial` says so, given the file's name and its report.
 pub(super) fn load_or(
     path: &Path,
     missing: MissingValues,

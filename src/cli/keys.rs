@@ -11,7 +11,8 @@ use super::client::{AdminClient, ClientError};
 use super::keys_arguments::{ClientName, KeysCommand};
 use super::write_out;
 
-/// Has the gateway that runs with the file at `path` do it. Exits with 0, or with 1 if it was not done.
+/// Has the gateway that runs with the file at `path` carry out a command. Exits with 0, with 78 if the file cannot
+/// be read, or with 1 if the command was not carried out for another reason.
 pub fn keys(path: &Path, command: &KeysCommand) -> ExitCode {
     let (method, call, content) = request(command);
     let answer = AdminClient::of(path).and_then(|client| {
@@ -41,7 +42,7 @@ pub fn keys(path: &Path, command: &KeysCommand) -> ExitCode {
     }
 }
 
-/// Returns what the admin port is asked.
+/// Returns the method, path and content of a command's call.
 fn request(command: &KeysCommand) -> (Method, &'static str, Option<Value>) {
     let named = |client: &ClientName| json!({ "policy": client.policy, "value": client.value });
     let (call, content) = match command {
@@ -92,7 +93,7 @@ fn request(command: &KeysCommand) -> (Method, &'static str, Option<Value>) {
     (Method::POST, call, Some(content))
 }
 
-/// Prints what a client has left.
+/// Formats what a client has left.
 fn report(report: &Value) -> String {
     let mut out = format!("{}: {}", text(report, "policy"), text(report, "client"));
     for id in texts(report, "ids") {
@@ -121,7 +122,7 @@ fn report(report: &Value) -> String {
     out
 }
 
-/// Prints what a quota has left.
+/// Formats what a quota has left.
 fn what_is_left(quota: &Value, out: &mut String) {
     let number = |key: &str| quota[key].as_u64().unwrap_or_default();
     let candidate = if quota["candidate"] == true {
@@ -152,7 +153,7 @@ fn what_is_left(quota: &Value, out: &mut String) {
             );
         }
         None if number("remaining") == number("limit") => out.push_str(", nothing used"),
-        // Units in flight come back at no known time.
+        // It is not known when units in flight come back.
         None => {}
     }
     for (index, holder) in items(quota, "held_by").enumerate() {
@@ -175,7 +176,7 @@ fn what_is_left(quota: &Value, out: &mut String) {
     );
 }
 
-/// Prints what is in force for a time.
+/// Formats the directives in force.
 fn list(content: &Value) -> String {
     let mut out = String::new();
     for directive in items(content, "directives") {
@@ -192,7 +193,7 @@ fn list(content: &Value) -> String {
         out.push('\n');
     }
     if out.is_empty() {
-        out.push_str("nothing is in force for a time\n");
+        out.push_str("no overrides or blocks are in force\n");
     }
     out
 }
@@ -207,7 +208,7 @@ fn in_force(directive: &Value) -> String {
     )
 }
 
-/// Prints what was reset.
+/// Formats what was reset.
 fn reset(content: &Value) -> String {
     let mut out = done(content);
     let windows = items(&content["before"], "quotas").filter(|quota| !quota["limit"].is_null());
@@ -227,13 +228,13 @@ fn reset(content: &Value) -> String {
     out
 }
 
-/// Prints what was done.
+/// Formats what was done.
 fn done(content: &Value) -> String {
     let policies: Vec<&str> = texts(content, "policies").collect();
     let mut out = text(content, "done").to_owned();
     let _ = write!(out, " ({})", text(content, "form"));
     match &*policies {
-        [] => out += "; no policy knows it",
+        [] => out += "; no policy of this file knows it",
         policies => {
             let _ = write!(out, " under {}", policies.join(", "));
         }
@@ -264,7 +265,8 @@ fn texts<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v str> {
     items(value, key).filter_map(Value::as_str)
 }
 
-const NO_TOKEN: &str = "the file sets no `[admin] token`, and what changes something needs one: set it, and reload with SIGHUP";
+const NO_TOKEN: &str =
+    "changes need an `[admin] token`, which the file does not set: set it, and reload with SIGHUP";
 
-/// What is said where the store that should have answered did not.
+/// Said of an answer that does not come from Redis, although Redis is the store.
 pub(super) const DEGRADED: &str = "Redis cannot be asked: these are this gateway's own counts";

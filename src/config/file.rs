@@ -1,7 +1,7 @@
-//! The file's mirror: exactly its shape, with the place of every value; nothing resolved yet.
+//! The file's mirror: exactly its shape, with the place of every value; no name is resolved yet.
 //!
-//! A key that the file leaves out has its default already; [`Table::place`] says whether it is there.
-//! Where a key means by itself what it says, the mirror holds the snapshot's own type.
+//! A key that the file leaves out already has its default; [`Table::has`] says whether the file gives it.
+//! If a key can be understood without the others, the mirror holds its value in the snapshot's own type.
 
 mod prices;
 mod quota;
@@ -36,20 +36,20 @@ use crate::store::settings::{Password, Settings};
 /// A table of the file.
 #[derive(Clone, Debug, Default)]
 pub struct Table<T> {
-    /// Its name, if the file gives it one; a route's is made of what it matches.
+    /// Name from the file, or made of what a nameless route matches, or the key, as in `[log]`; empty if absent.
     pub name: Arc<str>,
-    /// Where its name or its header stands.
+    /// Place of the table's name or header.
     pub span: Range<usize>,
-    /// What its keys say.
+    /// Values of the table's keys.
     pub value: T,
-    /// The keys that are there and right, those of tables in it as `tls.ca`.
+    /// Keys and inner tables (`tls.ca`, `tls`) that the file gives correctly, each with its place.
     pub(super) places: Vec<(&'static str, Range<usize>)>,
-    /// The titles of the tables, this one and those in it, that have a mistake of their own.
+    /// Titles of this table and of inner ones in which a value is wrong, was left out, or could not be read.
     pub(super) incomplete: Vec<&'static str>,
 }
 
 impl<T> Table<T> {
-    /// Returns where the value of a key stands; none if the key is absent or wrong.
+    /// Returns the place of a key's value, or `None` if the key is absent or wrong.
     pub fn place(&self, key: &str) -> Option<&Range<usize>> {
         let found = self.places.iter().find(|(name, _)| *name == key);
         found.map(|(_, span)| span)
@@ -60,12 +60,12 @@ impl<T> Table<T> {
         self.place(key).is_some()
     }
 
-    /// Whether the file has the table; one that it has any number of always is.
+    /// Whether the file has the table, such as `[jwt]`; always true of listeners, upstreams, policies and routes.
     pub fn is_there(&self) -> bool {
         !self.name.is_empty()
     }
 
-    /// Whether an absent key of the table with this title may be one that is wrong.
+    /// Whether the table with this title is incomplete: a key that seems absent may be there, but wrong.
     pub fn is_incomplete(&self, title: &str) -> bool {
         self.incomplete.contains(&title)
     }
@@ -74,7 +74,7 @@ impl<T> Table<T> {
 /// A whole file.
 #[derive(Clone, Debug, Default)]
 pub struct File {
-    /// What stands before the first table.
+    /// Keys before the first table.
     pub top: Table<Top>,
     /// `[listeners.NAME]`
     pub listeners: TiVec<ListenerIndex, Table<RawListener>>,
@@ -92,21 +92,21 @@ pub struct File {
     pub policies: TiVec<PolicyIndex, Table<RawPolicy>>,
     /// `[[routes]]`
     pub routes: TiVec<RouteIndex, Table<RawRoute>>,
-    /// What could not be read at all.
+    /// Parts that could not be read at all.
     pub lost: UnreadParts,
 }
 
-/// What a file has that could not be read, so that it is not called missing.
+/// Parts of a file that could not be read, so that nothing in them is reported as missing.
 #[derive(Clone, Debug, Default)]
 pub struct UnreadParts {
-    /// Kinds of tables of which one, at least, has a header that cannot be read.
+    /// Kinds of tables, such as `policies`, of which at least one has a header that cannot be read.
     pub headers: HashSet<&'static str>,
-    /// Kinds of tables of which one, at least, stands under a misspelled name.
+    /// Kinds of tables that the file misspells at least once, or gives a value that is not a table.
     pub misspelled: HashSet<&'static str>,
-    /// Names of tables that stand under a misspelled name, or are no tables.
+    /// Names of tables whose kind is misspelled, or whose value is not a table.
     pub names: HashSet<String>,
-    /// Headers of the tables in which a statement cannot be read.
-    pub spoiled: Vec<Range<usize>>,
+    /// Places of the headers of tables in which a statement cannot be read.
+    pub unreadable_headers: Vec<Range<usize>>,
 }
 
 impl UnreadParts {
@@ -120,21 +120,21 @@ impl UnreadParts {
         self.headers.contains(kind) || self.names.contains(name)
     }
 
-    /// Whether the table whose header is at `span` lacks a statement that cannot be read.
-    pub fn is_from(&self, span: &Range<usize>) -> bool {
-        let mut headers = self.spoiled.iter();
+    /// Whether the table whose header is at `span` has a statement that cannot be read.
+    pub fn has_unreadable_statement(&self, span: &Range<usize>) -> bool {
+        let mut headers = self.unreadable_headers.iter();
         headers.any(|header| header.start <= span.start && span.end <= header.end)
     }
 }
 
-/// What stands before the first table.
+/// Keys before the first table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Top {
-    /// What the snapshot has of it.
+    /// Keys that the snapshot takes as they are.
     pub general: General,
     /// `default_policies`
     pub default_policies: Vec<Spanned<String>>,
-    /// `preflight_policies`; none: preflights are requests like any other
+    /// `preflight_policies`; if absent, preflights are requests like any other
     pub preflight_policies: Option<Vec<Spanned<String>>>,
     /// `include`
     pub include: Vec<Spanned<String>>,
@@ -143,7 +143,7 @@ pub struct Top {
 /// `[listeners.NAME]`
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RawListener {
-    /// What the snapshot has of it, but for the name and TLS.
+    /// The listener as the snapshot has it, except for its name and TLS.
     pub listener: Listener,
     /// `[listeners.NAME.tls]`
     pub tls: RawServerTls,
@@ -166,7 +166,7 @@ pub struct RawStore {
     pub tls: RawTls,
     /// `prefix`
     pub prefix: Arc<str>,
-    /// What the snapshot has of it, but for the location.
+    /// Settings as the snapshot has them, except for the store's location.
     pub settings: Settings,
 }
 
@@ -175,9 +175,9 @@ pub struct RawStore {
 pub struct RawJwt {
     /// `keys`: one or several
     pub keys: Vec<Spanned<Pem>>,
-    /// `algorithms`; none: those of the keys
+    /// `algorithms`; if empty, those of the keys
     pub algorithms: Vec<SigningAlgorithm>,
-    /// What the snapshot has of it, but for the keys.
+    /// Rules for tokens that the snapshot takes as they are.
     pub rules: TokenRules,
 }
 
@@ -200,7 +200,7 @@ pub struct RawPolicy {
     pub anchor_day: Option<AnchorDay>,
     /// `anchor_by`
     pub anchor_by: Option<Choice>,
-    /// `anchor_time`, in minutes
+    /// `anchor_time`, in minutes since midnight
     pub anchor_time: u16,
     /// `burst`
     pub burst: Option<u64>,
@@ -260,7 +260,7 @@ pub struct RawPolicy {
     pub overrides_by: Option<Choice>,
     /// `overrides_file`
     pub overrides_file: Option<OverridesFile>,
-    /// What the snapshot has of it, but for name, quotas and overrides.
+    /// Keys that the snapshot takes as they are.
     pub policy: snapshot::Policy,
 }
 
@@ -277,14 +277,14 @@ pub enum ConsistencyName {
 }
 
 impl RawPolicy {
-    /// Yields every quota of the policy, its candidates and overrides, but those of the file of overrides.
+    /// Yields every quota of the policy, its candidates and its overrides, except for those in `overrides_file`.
     pub fn quotas(&self) -> impl Iterator<Item = &Spanned<RawQuota>> {
         let overrides = (self.overrides.0.iter()).flat_map(|one| &one.grant.value.quota);
         self.quota.iter().chain(&self.candidate).chain(overrides)
     }
 }
 
-/// `overrides`, in the file's order, which means nothing.
+/// `overrides`, in the file's order, which has no meaning.
 #[derive(Clone, Debug, Default)]
 pub struct RawOverrides(pub Vec<RawOverride>);
 
@@ -299,23 +299,23 @@ impl PartialEq for RawOverrides {
     }
 }
 
-/// One of `overrides`.
+/// One item of `overrides`.
 #[derive(Clone, PartialEq)]
 pub struct RawOverride {
-    /// Which clients it is about.
+    /// Pattern of the clients that the override applies to.
     pub pattern: Spanned<String>,
-    /// What they may do.
+    /// What these clients may do.
     pub grant: Spanned<RawGrant>,
 }
 
-/// The pattern may be a client's key.
+/// Leaves out the pattern, which may be a client's key.
 impl std::fmt::Debug for RawOverride {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "RawOverride({:?})", self.grant.value)
     }
 }
 
-/// What an override says: the value of `quota`, or a table.
+/// Value of an override: the value of `quota`, or a table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RawGrant {
     /// `quota`: one or several
@@ -328,16 +328,16 @@ pub struct RawGrant {
     pub initial_credits: Option<Spanned<u64>>,
 }
 
-/// `overrides_file`, read.
+/// The file that `overrides_file` names, with its content.
 #[derive(Clone)]
 pub struct OverridesFile {
-    /// Where it is.
+    /// Path of the file.
     pub path: String,
-    /// What is in it, until it is compiled.
+    /// Text of the file; emptied once it is compiled.
     pub content: String,
-    /// Tells its content from another one.
+    /// BLAKE3 digest of the content, by which a reload sees whether the file has changed.
     pub digest: [u8; 32],
-    /// How many overrides it has, once it is compiled.
+    /// Number of overrides in the file; 0 until it is compiled.
     pub rows: usize,
 }
 

@@ -20,14 +20,14 @@ pub fn guarantee(quota: &Quota) -> String {
     text
 }
 
-/// Says what is known of a policy's cost only later than the request, in lines.
-pub fn told_later(policy: &Policy) -> impl Iterator<Item = String> {
+/// Describes, in lines, a policy's reported cost, and which answers count.
+pub fn reported_later(policy: &Policy) -> impl Iterator<Item = String> {
     let costs = policy.reported_cost.as_deref().map(reported_cost);
     let answers = policy.counted_answers.as_deref().map(counted_answers);
     costs.into_iter().flatten().chain(answers)
 }
 
-/// Says what a cost that somebody tells means for the quotas, in lines.
+/// Describes, in lines, what a reported cost means for the quotas.
 pub fn reported_cost(cost: &ReportedCost) -> Vec<String> {
     match cost {
         ReportedCost::Header(header) => vec![header_cost(header)],
@@ -103,7 +103,7 @@ fn body_cost(cost: &BodyCost<NumberSource>) -> Vec<String> {
     lines.into_iter().chain(prices).chain(failed).collect()
 }
 
-/// Says how large a table of prices is, what its dearest prices are, and what others cost.
+/// Describes a table of prices: its size, its dearest prices, and what values without a row cost.
 fn prices(prices: &Priced<NumberSource>) -> String {
     let (by, table) = (display::sources(&prices.by), &prices.table);
     let largest = table.largest().iter();
@@ -144,9 +144,9 @@ pub fn counted_answers(answers: &CountedAnswers) -> String {
     texts.join("; ")
 }
 
-/// Says what would serve better than a policy's quotas as they are, if anything would.
+/// Suggests what would serve better than a policy's quotas, if anything would.
 ///
-/// The log needs an entry per unit; the window a counter per bucket and one for the leaving one.
+/// A sliding log needs an entry per unit; a sliding window a counter per bucket, and one for the leaving bucket.
 pub fn advice(quotas: &[Quota]) -> Vec<String> {
     let is_small = |quota: &Quota| match quota.algorithm {
         Algorithm::SlidingWindow { buckets, .. } => quota.limit <= u64::from(buckets) + 1,
@@ -181,7 +181,7 @@ pub fn advice(quotas: &[Quota]) -> Vec<String> {
     needing.collect()
 }
 
-/// Windows this long are often meant as what an API behind the gateway allows in any such time; more is dear then.
+/// Windows at least this long often mirror the quota of an API behind the gateway, where every excess costs money.
 const LONG: Micros = Micros::from_secs(3600);
 
 fn law(quota: &Quota) -> String {
@@ -224,7 +224,7 @@ fn law(quota: &Quota) -> String {
 fn penalty(length: Micros, growth: u32) -> String {
     let most = display::span(length.max(Micros::from_secs(86_400)));
     let length = display::span(length);
-    let first = format!("whoever is refused is refused for {length}");
+    let first = format!("a client that is refused stays refused for {length}");
     match growth {
         1 => first,
         _ => format!(

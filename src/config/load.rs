@@ -1,4 +1,4 @@
-//! A file's whole way: read, compiled, and every mistake of both in one report.
+//! Loads a file: it is read and compiled, and the mistakes of both steps go into one report.
 
 use super::compile::{check_store_in_force, compile, warnings};
 use super::file::File;
@@ -14,31 +14,31 @@ use crate::snapshot::{Admin, Snapshot};
 use crate::store::Series;
 use crate::store::settings::Location;
 
-/// A good file.
+/// A file without mistakes, read and compiled.
 #[derive(Debug)]
 pub struct Loaded {
-    /// What the data plane runs on.
+    /// The snapshot that the data plane runs on.
     pub snapshot: Snapshot,
-    /// What the file says, for the next reload to be compared with.
+    /// The file's mirror, with which the next reload is compared.
     pub file: File,
-    /// What is valid but probably not what was meant, one sentence each.
+    /// Warnings: what is valid but probably not what was meant, one sentence each.
     pub warnings: Vec<String>,
-    /// Tells the configuration from another one.
+    /// Fingerprint that tells the configuration from others.
     pub hash: Box<str>,
-    /// The files that it includes, in the order in which they are read.
+    /// Names of the included files, in the order in which they are read.
     pub included: Vec<String>,
-    /// What it is made of.
+    /// Paths of all files that the configuration is made of.
     pub paths: ReadPaths,
-    /// What is not there and was assumed to be there: variables and files, as the file writes them.
+    /// Variables and files that are missing and were assumed to exist, as written in the file.
     pub given: Vec<String>,
-    /// Whether something is left out for that.
+    /// Whether values were left out because they depend on something in `given`.
     pub is_partial: bool,
 }
 
-/// Loads a file and those that it includes, or says everything that is wrong with them.
+/// Loads a file and those that it includes, or reports everything that is wrong with them.
 ///
-/// `env` looks variables up; `series_id_of` is the store's, and is asked only if nothing is wrong. Where values may
-/// be assumed to be there, so much may hang on them that there is nothing to load: then the report is empty.
+/// `env` looks variables up; `series_id_of` is the store's, and is called only if nothing is wrong. If too much
+/// depends on values that are assumed to exist, there is nothing to load: then the report is empty.
 pub fn load<'t>(
     config: impl Into<ConfigText<'t>>,
     env: &Env<'_>,
@@ -47,7 +47,7 @@ pub fn load<'t>(
     load_beside(None, &config.into(), env, series_id_of)
 }
 
-/// As [`load`], for a gateway that runs: its store stays until it is restarted, whatever the file says.
+/// Like [`load`], for a running gateway, which keeps its store until it is restarted, whatever the file says.
 pub fn reload<'t>(
     running: &Location,
     config: impl Into<ConfigText<'t>>,
@@ -92,14 +92,14 @@ fn load_beside(
 }
 
 /// Reads `[admin]` of a file, whatever is wrong with the rest: a command that asks a gateway about a file must find
-/// the gateway.
+/// that gateway.
 ///
 /// # Errors
-/// What is wrong with the file, if that table is among it or may be.
+/// The mistakes of the file, if `[admin]` has one of them, or may have one.
 pub fn load_admin<'t>(config: impl Into<ConfigText<'t>>, env: &Env<'_>) -> Result<Admin, Report> {
     let (file, mut report, included) = read(&config.into(), env);
     let (title, admin) = (ADMIN.about.title, &file.admin);
-    let is_lost = file.lost.may_be_any("admin") || file.lost.is_from(&admin.span);
+    let is_lost = file.lost.may_be_any("admin") || file.lost.has_unreadable_statement(&admin.span);
     if admin.is_incomplete(title) || (is_lost && !report.is_empty()) {
         report.assign(&included);
         return Err(report);
@@ -107,7 +107,7 @@ pub fn load_admin<'t>(config: impl Into<ConfigText<'t>>, env: &Env<'_>) -> Resul
     Ok(file.admin.value)
 }
 
-/// Compiles what was read, and adds to the report what is wrong with it.
+/// Compiles the file that was read, and adds its mistakes to the report.
 fn compiled(
     file: File,
     report: &mut Report,
@@ -115,7 +115,7 @@ fn compiled(
 ) -> Option<(File, Snapshot, Vec<String>)> {
     let is_whole = report.is_empty() && !report.leaves_out();
     if !is_whole {
-        // For what is wrong only: what lacks a value cannot run.
+        // Only to find further mistakes: a file that lacks a value cannot run.
         if let Err(later) = compile(&file, &mut |_| SeriesId(0)) {
             report.absorb(later);
         }
@@ -142,7 +142,7 @@ fn compiled(
     }
 }
 
-/// Drops what the snapshot has of the files of overrides; the next reload is told how many rows they had.
+/// Drops the texts of the files of overrides, which the snapshot has, and notes their rows for the next reload.
 fn forget_rows(file: &mut File, snapshot: &Snapshot) {
     for (table, policy) in file.policies.iter_mut().zip(&snapshot.policies) {
         if let (Some(file), Some(overrides)) = (&mut table.value.overrides_file, &policy.overrides)

@@ -1,8 +1,8 @@
-//! What becomes of a request, and why: the answer to `tollgate explain` and `POST /api/explain`.
+//! Explains what becomes of a request, and why: the answer to `tollgate explain` and `POST /api/explain`.
 //!
-//! The request takes the first phases of a journey ([`dry_run`](crate::proxy)), so whatever it meets there is what a
-//! client's request meets. What is found is an [`Explanation`], which shows itself to people and, as
-//! [`json`](Explanation::json), to programs. Nothing is spent, and nothing is counted.
+//! The request takes the first phases of a journey ([`dry_run`](crate::proxy)), so it meets there what a client's
+//! request meets. The result is an [`Explanation`], which is displayed for people and, as [`json`](Explanation::json),
+//! given to programs. Nothing is spent, and nothing is counted.
 
 mod asked;
 mod explanation;
@@ -40,16 +40,16 @@ use crate::store::PeekedCheck;
 /// Whether the store is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExplainMode {
-    /// No: what is said holds whatever has been spent.
+    /// The store is not asked: the explanation holds whatever has been spent.
     File,
-    /// Yes, for what is left now.
+    /// The store is asked what is left now.
     Live,
 }
 
-/// Says what becomes of a request that comes at `now`, by wall time.
+/// Explains what becomes of a request that arrives at `now`, by wall time.
 ///
 /// # Errors
-/// If there is no listener for it.
+/// If the request names a listener that does not exist.
 pub async fn explain(
     limiter: Limiter<'_>,
     asked: &AskedRequest,
@@ -64,7 +64,7 @@ pub async fn explain(
             snapshot: limiter.snapshot,
             listener,
             peer: asked.peer(listener),
-            is_named: true,
+            is_client_known: true,
             certificate: None,
             is_tls: listener.tls.is_some(),
         },
@@ -113,7 +113,7 @@ pub async fn explain(
     })
 }
 
-/// A policy that applies, and whose quota a request spends there.
+/// A policy that applies to a request, and the client whose quota the request spends there.
 struct AppliedClient {
     applied: AppliedPolicy,
     client: String,
@@ -138,10 +138,10 @@ impl AppliedClient {
     }
 }
 
-/// A quota as it was peeked at: for nothing, and for the request's cost.
+/// Each quota as it was peeked at: for no units, and for the request's cost.
 type PeekedQuotas = SmallVec<[(PeekedCheck, PeekedCheck); 4]>;
 
-/// Asks the store what is left of the quotas, and what it would say of the request.
+/// Asks the store what is left of the quotas, and how it would decide the request.
 async fn peek(
     limiter: &Limiter<'_>,
     preview: &mut Preview<'_>,
@@ -194,7 +194,7 @@ fn client(sent_by: &ConnectionFacts<'_>, asked: &AskedRequest, headers: &HeaderM
     }
 }
 
-/// Whether a browser sends such a request ahead of another one.
+/// Whether the request is one that browsers send ahead of another one (a CORS preflight).
 fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
     *method == Method::OPTIONS
         && headers.contains_key(ORIGIN)
@@ -222,7 +222,7 @@ fn route(snapshot: &Snapshot, course: &Course<'_>, has_origin: bool) -> Option<R
     })
 }
 
-/// Says why the nearest of the other routes do not take the request, and counts the rest.
+/// Returns why the nearest of the other routes do not take the request, and how many more routes there are.
 fn other_routes(snapshot: &Snapshot, course: &Course<'_>) -> (Vec<(Arc<str>, Mismatch)>, usize) {
     let (Some(host), Some(path), Some((method, headers))) =
         (&course.host, &course.path, &course.looked_up)
@@ -238,14 +238,14 @@ fn other_routes(snapshot: &Snapshot, course: &Course<'_>) -> (Vec<(Arc<str>, Mis
     (named.collect(), more)
 }
 
-/// What is known of the policies that apply.
+/// What is known about the policies that apply.
 struct PolicyFindings<'p, 's> {
     limiter: &'p Limiter<'s>,
     preview: Option<&'p Preview<'s>>,
     left: PeekedQuotas,
-    /// The name of the policy that refuses.
+    /// Name of the policy that refuses the request.
     refusing: Option<&'p str>,
-    /// Whether partition ids are the same in every process that counts by them, or are those of this one.
+    /// Whether partition ids can be shown: this process counts by them, or they are the same in all that do.
     is_id_known: bool,
 }
 
@@ -281,7 +281,7 @@ impl PolicyFindings<'_, '_> {
         }
     }
 
-    /// Returns the quotas of one of the plan's policies.
+    /// Returns the quotas of the policy at index `of` in the plan.
     fn quotas(&self, of: usize) -> Vec<QuotaView> {
         let Some(preview) = self.preview else {
             return Vec::new();
@@ -359,18 +359,18 @@ fn notes(dry_run: &DryRun<'_>, mode: ExplainMode) -> Vec<String> {
     }
     if store.key_secret.is_none() && mode == ExplainMode::File {
         notes.push(
-            "`[store] key_secret` is not set, so digests have a key that is random at each start of the gateway, and \
-             those above are no others'"
+            "`[store] key_secret` is not set, so digests have a key that is random at each start of the gateway: those \
+             above are valid only here"
                 .to_owned(),
         );
     }
     notes
 }
 
-/// How many of the routes that do not take a request are listed.
+/// Most routes listed that do not take a request.
 const OTHER_ROUTES_MAX: usize = 10;
 
-/// Shows the override that matched, and whether it ends by itself.
+/// Returns the name of the override that matched, and whether it ends by itself.
 fn shown_override(decided: &Decided, result: &PolicyResult) -> String {
     let tier = decided.tier(result);
     match result.matched {

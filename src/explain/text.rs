@@ -1,4 +1,4 @@
-//! An explanation, as people read it.
+//! An explanation as text, for people.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -53,7 +53,7 @@ impl Display for Explanation {
             (None, None) if self.policies.iter().all(|policy| policy.quotas.is_empty()) => {
                 f.write_str("  forwarded: no quota applies\n")?;
             }
-            (None, None) => f.write_str("  its quotas decide; nothing refuses it before\n")?,
+            (None, None) => f.write_str("  not refused before its quotas, which decide\n")?,
         }
         if self.live.is_some_and(|live| live.is_degraded) {
             f.write_str(
@@ -94,14 +94,11 @@ impl Display for ClientView {
                 write!(f, ", as `{field}` says; the peer {peer} is trusted")?;
             }
             (Some(field), true) => {
-                write!(f, ", the peer: it is trusted, but `{field}` names nobody")?;
+                write!(f, ", the peer: it is trusted, but `{field}` has no address")?;
             }
-            (None, true) => f.write_str(", the peer: no field is believed")?,
+            (None, true) => f.write_str(", the peer: no field is trusted")?,
             (Some(field), false) => {
-                write!(
-                    f,
-                    ", the peer: it is not trusted, so `{field}` is not believed"
-                )?;
+                write!(f, ", the peer: it is not trusted, so `{field}` is ignored")?;
             }
             (None, false) => f.write_str(", the peer")?,
         }
@@ -187,7 +184,7 @@ impl Display for PolicyView {
     }
 }
 
-/// Says what a policy does, if its quotas do not say it.
+/// Returns what a policy does, if its quotas do not show it.
 fn said(policy: &PolicyView) -> Option<&'static str> {
     Some(match policy.outcome {
         None if policy.is_refusing => "refuses",
@@ -251,7 +248,7 @@ impl Display for LeftView {
     }
 }
 
-/// What is left where no time brings more.
+/// What is left of a quota that time does not refill.
 struct TimelessLeft<'l>(&'l LeftView);
 
 impl Display for TimelessLeft<'_> {

@@ -1,4 +1,4 @@
-//! Follows the directives of the fleet, and puts them in force beside the file.
+//! Reads the fleet's directives from the store, and puts them in force in addition to the file.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,21 +12,21 @@ use crate::limit::PartitionId;
 use crate::limit::plan::SeriesId;
 use crate::proxy::process::{ActiveConfig, Process};
 use crate::snapshot::Snapshot;
-use crate::store::RESET_NOT_YET;
+use crate::store::RESET_TIME_UNKNOWN;
 use crate::store::directives::{DirectiveSet, StoredDirective};
 use crate::store::{Session, Store};
 
-/// Reads the directives each second, and when one was given here.
+/// Reads the directives once a second, and at once when this gateway was given one.
 pub(crate) struct DirectiveFollower {
     process: Arc<Process>,
     session: Session,
     sources: Arc<ActiveSources>,
-    /// The version that is in force; none before the store has been asked.
+    /// Version of the directives in force; `None` until the store has answered.
     version: Option<u64>,
     resets: NotedResets,
-    /// Until when nobody need hear that the store cannot be asked: connections do not stand at once.
+    /// Until when an unreachable store is not logged, because connecting takes a moment.
     connects_until: Instant,
-    /// Whether it was logged that the store cannot be asked.
+    /// Whether it was logged that the directives cannot be read.
     is_logged: bool,
 }
 
@@ -47,10 +47,10 @@ impl DirectiveFollower {
         }
     }
 
-    /// Follows them as long as the gateway lives.
+    /// Follows the directives for as long as the gateway runs.
     pub(crate) async fn follow(mut self) {
         let sources = Arc::clone(&self.sources);
-        // Requests come already: blocks must not wait for a whole period.
+        // Requests arrive already, so blocks must not wait for a whole period.
         while self.version.is_none() && monotonic() < self.connects_until {
             self.read().await;
             tokio::time::sleep(CONNECTS_PERIOD).await;
@@ -69,7 +69,7 @@ impl DirectiveFollower {
 
     async fn read(&mut self) {
         let now = self.process.clock.now();
-        // No store has such a version.
+        // No store has the version `u64::MAX`, so the first answer is never "unchanged".
         let known = self.version.unwrap_or(u64::MAX);
         let mut new = None;
         match self.session.directives(known).await {
@@ -100,11 +100,13 @@ impl DirectiveFollower {
         };
         let (process, sources) = (Arc::clone(&self.process), Arc::clone(&self.sources));
         let resets = std::mem::take(&mut self.resets);
-        // It compiles, and the acceptors live on this thread.
+        // Compiling takes time, and the acceptors run on this thread.
         let put = move || put_in_force(&process, &sources, resets, directives);
         match tokio::task::spawn_blocking(put).await {
             Ok(resets) => self.resets = resets,
-            Err(error) => tracing::error!(%error, "directives are not in force"),
+            Err(error) => {
+                tracing::error!(%error, "new directives could not be put in force");
+            }
         }
     }
 
@@ -117,8 +119,8 @@ impl DirectiveFollower {
         }
     }
 
-    /// Writes back what the store has lost: it has an older version than this node holds. Returns whether there was
-    /// anything to write.
+    /// Writes the directives back if the store has lost some, which an older version than this node's shows. Returns
+    /// false if there are none to write, here or there.
     async fn restore(&self, found: &DirectiveSet, now: Timestamp) -> bool {
         let held = DirectiveSet {
             version: self.version.unwrap_or_default(),
@@ -145,8 +147,8 @@ impl DirectiveFollower {
         held.map(Directive::stored).collect()
     }
 
-    /// Returns the directives that are to be in force, the `new` ones or what is left of the old ones, if those are
-    /// others than before.
+    /// Returns the directives to put in force: the `new` ones, or those of the old ones that have not ended; `None` if
+    /// they are the ones in force already.
     fn changed(&self, new: Option<Vec<Directive>>, now: Timestamp) -> Option<Vec<Directive>> {
         let parts = self.sources.parts();
         let has_ended = parts.directives.iter().any(|one| one.until <= now);
@@ -159,7 +161,7 @@ impl DirectiveFollower {
     }
 }
 
-/// Puts directives in force.
+/// Puts directives in force, and tells the store of their resets; returns the updated `resets`.
 fn put_in_force(
     process: &Process,
     sources: &ActiveSources,
@@ -189,14 +191,14 @@ fn put_in_force(
     resets
 }
 
-/// The resets that the store was told of, by the directives' ids.
+/// Resets that the store was told of, by directive id.
 #[derive(Debug, Default)]
 struct NotedResets(HashMap<String, NotedReset>);
 
-/// What the store was told of a reset.
+/// A reset as the store was told of it.
 #[derive(Debug, Default)]
 struct NotedReset {
-    /// When it was, as the directive said last.
+    /// Time of the reset, as the directive last stated it.
     at: Timestamp,
     states: HashSet<(SeriesId, PartitionId)>,
 }
@@ -209,8 +211,8 @@ impl NotedResets {
             let DirectiveKind::Reset(at) = directive.text.kind else {
                 continue;
             };
-            // Until it is known when it was, nothing comes back.
-            let at = at.map_or(RESET_NOT_YET, Timestamp);
+            // Until the time of the reset is known, no charge is refunded.
+            let at = at.map_or(RESET_TIME_UNKNOWN, Timestamp);
             let mut noted = over.remove(&directive.id).unwrap_or_default();
             if noted.at != at {
                 noted.at = at;
@@ -227,7 +229,7 @@ impl NotedResets {
     }
 }
 
-/// How long the first connection to the store may take, and how often it is looked whether it stands.
+/// How long the first connection to the store may take, and how often the directives are tried meanwhile.
 const CONNECTS_WITHIN: Duration = Duration::from_secs(1);
 const CONNECTS_PERIOD: Duration = Duration::from_millis(20);
 /// How often the directives are read.

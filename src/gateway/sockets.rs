@@ -15,42 +15,42 @@ use crate::snapshot::{ListenAddress, Snapshot};
 /// A socket that was given to this process.
 #[derive(Debug)]
 pub(super) struct GivenSocket {
-    /// What it is for.
+    /// Purpose of the socket.
     pub(super) role: SocketRole,
-    /// What systemd calls it.
+    /// Name that systemd gave the socket; `None` if a gateway passed it.
     pub(super) name: Option<String>,
-    /// What the file of whoever made it says.
+    /// Address in the configuration of the process that opened the socket.
     pub(super) configured: ListenAddress,
-    /// Where it is.
+    /// Address that the socket is bound to.
     pub(super) bound: ListenAddress,
-    /// Whether a gateway made it.
+    /// Whether a gateway opened the socket.
     pub(super) is_own: bool,
     pub(super) descriptor: OwnedFd,
 }
 
-/// What a given socket is for.
+/// Purpose of a given socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SocketRole {
-    /// One of the listeners, in the order in which they were given.
+    /// For a listener; the number is its position among those that a gateway passed.
     Listener(usize),
     Admin,
-    /// Whatever has its name, or else its address: systemd has made it.
+    /// For the listener or admin port that has its name, or otherwise its address: systemd opened it.
     Activated,
 }
 
-/// Sockets that were given to this process, as long as nobody has taken them.
+/// Sockets that were given to this process and not taken yet.
 #[derive(Debug)]
 pub(super) struct GivenSockets(pub(super) Vec<GivenSocket>);
 
-/// What a gateway listens on.
+/// Sockets that a gateway listens on.
 #[derive(Debug)]
 pub(super) struct ListeningSockets {
-    /// In the order of the file.
+    /// Sockets of the listeners, in the order of the file.
     pub(super) listeners: Vec<BoundSocket>,
     pub(super) admin: Option<TcpListener>,
-    /// What was given and is of no use, one line each.
+    /// Warnings, one for each socket that systemd passed and the file does not use.
     pub(super) unwanted: Vec<String>,
-    /// The number that each of the listeners was given under; none for those that this process opened.
+    /// For each listener, its number among those that a gateway passed; `None` if it is not one of them.
     pub(super) given_as: Vec<Option<usize>>,
 }
 
@@ -78,10 +78,10 @@ impl GivenSockets {
         Self(given)
     }
 
-    /// Takes what a snapshot listens on, and opens what was not given; what nobody wants is closed.
+    /// Returns the sockets of a snapshot: takes the given ones, opens those that are missing, closes those left over.
     ///
     /// # Errors
-    /// If one of them cannot be opened; what was opened before is closed.
+    /// If a socket cannot be opened or taken; those opened before are closed.
     pub(super) fn complete(mut self, snapshot: &Snapshot) -> Result<ListeningSockets, StartError> {
         let mut given_as = Vec::new();
         let mut listeners = Vec::new();
@@ -127,7 +127,7 @@ impl GivenSockets {
         })
     }
 
-    /// Takes the socket of that name, or else the one at that address.
+    /// Takes the socket of that name, or otherwise the one at that address.
     fn take(
         &mut self,
         name: &str,
@@ -144,7 +144,7 @@ impl GivenSockets {
 }
 
 impl ListeningSockets {
-    /// Returns where the admin port is, if there is one.
+    /// Returns the address of the admin port, if there is one.
     pub(super) fn admin_address(&self) -> io::Result<Option<SocketAddr>> {
         self.admin.as_ref().map(TcpListener::local_addr).transpose()
     }
@@ -159,7 +159,7 @@ impl ListeningSockets {
 }
 
 impl GivenSocket {
-    /// Returns its number among the listeners.
+    /// Returns the socket's number among the listeners that a gateway passed, if it is one of them.
     fn number(&self) -> Option<usize> {
         match self.role {
             SocketRole::Listener(number) => Some(number),
@@ -167,11 +167,11 @@ impl GivenSocket {
         }
     }
 
-    /// Says that nobody has taken it, if that is worth a word.
+    /// Returns a warning that nothing uses the socket; `None` if a gateway passed it, because that is no mistake.
     fn unwanted(&self) -> Option<String> {
         let name = self.name.as_deref()?;
         Some(format!(
-            "systemd passes the socket `{name}` at {}, which is neither the name nor the address of a listener: it is closed",
+            "systemd passed the socket `{name}` at {}, but no listener has this name or address: it is closed",
             self.bound
         ))
     }
@@ -193,7 +193,7 @@ fn activated(passed: &mut ListenFd, index: usize) -> Option<(ListenAddress, Owne
     Some((ListenAddress::Unix(path), listener.into()))
 }
 
-/// Closes what systemd has opened and nobody can accept on, so that nobody waits there.
+/// Closes a socket of systemd's that cannot accept connections, so that no client waits there.
 fn close(passed: &mut ListenFd, index: usize) {
     drop(passed.take_udp_socket(index));
     drop(passed.take_unix_datagram(index));

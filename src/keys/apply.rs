@@ -1,4 +1,4 @@
-//! Puts directives into a snapshot: overrides for a time go where the file's overrides are.
+//! Puts directives into a snapshot: temporary overrides are put where the file's overrides are.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::snapshot::{BLOCKED, Policy, Snapshot, TemporaryClients, TemporaryOver
 use crate::store::{Series, Store};
 
 impl ConfigSources {
-    /// Puts what directives grant into a snapshot of the file, in the place of what it had of them. What they say of
-    /// policies that are not there, or can no longer be counted, is left out.
+    /// Puts what directives grant into a snapshot of the file, in place of any earlier directives. Grants for policies
+    /// that do not exist, or with quotas that can no longer be counted, are left out.
     pub fn apply_to(&self, snapshot: &mut Snapshot, partition_key: &[u8; 32], store: &Store) {
         let mut by_policy: HashMap<&str, Vec<&Directive>> = HashMap::new();
         let mut everywhere = Everywhere::default();
@@ -27,7 +27,7 @@ impl ConfigSources {
                 None => {}
             }
         }
-        // What the last of a route's policies may add depends on what the others have.
+        // All are cleared first, because what one of a route's policies may add depends on what the others have.
         for policy in &mut snapshot.policies {
             policy.temporary = None;
         }
@@ -55,7 +55,7 @@ impl ConfigSources {
     ) {
         let policy = &snapshot.policies[index];
         let (mut blocked, mut granted) = (Collected::default(), Collected::default());
-        // The grants by how they are spelled.
+        // Indices of the grants that are compiled already, by how they are spelled.
         let mut known: HashMap<&[String], usize> = HashMap::new();
         let room = checks_left_for(snapshot, index);
         for directive in directives {
@@ -85,7 +85,7 @@ impl ConfigSources {
     }
 }
 
-/// Blocks in whatever policy knows the parts. They are compiled once for each partition.
+/// Blocks under every policy that knows the parts, compiled once for each partition.
 #[derive(Default)]
 struct Everywhere {
     blocked: Vec<Vec<(Part, StoredPart)>>,
@@ -107,7 +107,7 @@ impl Everywhere {
     }
 }
 
-/// Clients by their ids, and by patterns, with what each is granted.
+/// Clients, by ids and by patterns, each with the index of what it is granted.
 #[derive(Default)]
 struct Collected {
     by_id: HashMap<PartitionId, usize>,
@@ -132,7 +132,7 @@ impl Collected {
     }
 }
 
-/// Returns the states that a reset is about: each of the policy's series with each of the client's ids.
+/// Returns the states that a reset affects: each series of the policy, with each partition id of the client.
 pub fn reset_states(
     directive: &Directive,
     snapshot: &Snapshot,
@@ -140,8 +140,8 @@ pub fn reset_states(
     let named = |policy: &&Policy| directive.text.policy.as_deref() == Some(&*policy.name);
     let quotas = (snapshot.policies.iter().filter(named)).flat_map(Policy::every_quota);
     quotas
-        // What a reset leaves comes back as ever.
-        .filter(|(quota, _)| quota.ends_by_reset())
+        // Other quotas are not reset, so their charges can be given back as usual.
+        .filter(|(quota, _)| quota.is_cleared_by_reset())
         .flat_map(|(_, series_id)| {
             let ids = directive.partition_ids();
             ids.map(move |partition_id| (series_id, partition_id))
@@ -149,7 +149,7 @@ pub fn reset_states(
         .collect()
 }
 
-/// Whether what a directive says of parts holds for a client of a policy.
+/// Whether a directive that names parts applies to a client of a policy.
 pub(super) fn is_about(
     directive: &Directive,
     policy: &Policy,
@@ -162,15 +162,15 @@ pub(super) fn is_about(
     !parts.is_empty() && found.is_some_and(|of| of.find_digested(client, partition_key).is_some())
 }
 
-/// Yields later directives before earlier ones, which they take the place of where both are about a client.
+/// Returns later directives before earlier ones, because the later one counts if both are for one client.
 fn in_order(directives: &[Directive]) -> Vec<&Directive> {
     let mut sorted: Vec<&Directive> = directives.iter().collect();
     sorted.sort_by_key(|one| std::cmp::Reverse(one.text.since_ms));
     sorted
 }
 
-/// Makes the patterns of a partition that say this of its parts; none if it does not know one of them. Of a
-/// partition of no parts it is all.
+/// Makes the patterns of a partition that require this of its parts. There are none if the partition lacks one of the
+/// parts; if no parts are named, one pattern matches all clients.
 fn patterns(parts: &[(Part, StoredPart)], partition: &Partition) -> Vec<Pattern> {
     let mut patterns: Vec<Pattern> = vec![vec![None; partition.0.len()]];
     for (part, is) in parts {

@@ -13,19 +13,19 @@ use crate::snapshot::{Policy, Snapshot};
 /// Clients of a policy, as an operator names them.
 #[derive(Clone, Debug)]
 pub(super) struct NamedClients {
-    /// What is said of the parts; none: the id alone was named.
+    /// What the parts must be; `None` if only an id was named.
     pattern: Option<Pattern>,
-    /// The partition ids, if one client is named: several where listeners differ in what of an address is one
-    /// client.
+    /// Partition ids, if one client is named. There are several if listeners identify clients by different prefixes of
+    /// addresses.
     pub(super) ids: Vec<PartitionId>,
     parts: Vec<(Part, StoredPart)>,
-    /// How they are shown.
+    /// The clients, as shown to people.
     pub(super) shown: String,
-    /// What was named, in words: `the value`, `the network 10.0.0.0/8`.
+    /// How the clients were named, in words: `one address`, `addresses in 10.0.0.0/8`.
     pub(super) form: String,
 }
 
-/// The keys of digests: of partitions, and of what people see.
+/// The keys of digests: of partition ids, and of what people see.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DigestKeys<'k> {
     pub(super) partition: &'k [u8; 32],
@@ -36,7 +36,7 @@ impl NamedClients {
     /// Reads `value`, which names clients of `policy`.
     ///
     /// # Errors
-    /// What is wrong with it, and what was expected.
+    /// What is wrong with `value`, and what was expected.
     pub(super) fn read(
         value: &str,
         policy: &Policy,
@@ -104,7 +104,7 @@ impl NamedClients {
         })
     }
 
-    /// Says what is ordered for them, under one policy or, if none is named, under each that knows their parts.
+    /// Returns a directive for these clients, under one policy or, without one, under each that knows their parts.
     pub(super) fn directive(
         &self,
         policy: Option<&str>,
@@ -128,10 +128,10 @@ impl NamedClients {
         }
     }
 
-    /// Makes sure that one client is named.
+    /// Checks that a single client is named.
     ///
     /// # Errors
-    /// If there are several.
+    /// If several clients are named.
     pub(super) fn expect_one(&self) -> Result<(), KeysError> {
         if self.ids.is_empty() {
             return Err(KeysError::Wrong(format!(
@@ -142,7 +142,7 @@ impl NamedClients {
         Ok(())
     }
 
-    /// Whether a part of the partition is named, so that other policies may know it.
+    /// Whether a part of the partition is named, so that other policies may know it, too.
     pub(super) fn has_parts(&self) -> bool {
         !self.parts.is_empty()
     }
@@ -158,13 +158,13 @@ impl NamedClients {
         }
     }
 
-    /// Returns what is said of the parts, if more than an id is known.
+    /// Returns what the parts must be, unless only an id is known.
     pub(super) fn pattern(&self) -> Option<&Pattern> {
         self.pattern.as_ref()
     }
 }
 
-/// Spells what is said of parts that match several clients. Values are shown as digests.
+/// Spells what parts that match several clients must be. Values are shown as digests.
 fn spelled(parts: &[(Part, StoredPart)]) -> String {
     let one = |(part, is): &(Part, StoredPart)| {
         let said = match is {
@@ -187,13 +187,13 @@ fn spelled(parts: &[(Part, StoredPart)]) -> String {
     }
 }
 
-/// Says which form the name of clients has: what of an address counts, a network, a glob or a value.
+/// Describes in words how clients were named: by an address, a network, a glob or a value.
 fn form(pattern: &Pattern, parts: &[(Part, StoredPart)], snapshot: &Snapshot) -> String {
     let one = |(said, (part, is)): (&PartPattern, &(Part, StoredPart))| match (part, is) {
         (_, StoredPart::Network(network)) => format!("addresses in {network}"),
         (_, StoredPart::Glob(glob)) => {
             format!(
-                "each {} that begins so: {}",
+                "each {} that begins with {}",
                 display::part(part),
                 printable(glob)
             )
@@ -223,7 +223,7 @@ fn form(pattern: &Pattern, parts: &[(Part, StoredPart)], snapshot: &Snapshot) ->
     let said: Vec<String> = pattern.iter().flatten().zip(parts).map(one).collect();
     let rest = pattern.len() - parts.len();
     let rest = if rest > 0 {
-        ", whatever the rest is"
+        ", with any other parts"
     } else {
         ""
     };
@@ -234,5 +234,5 @@ fn printable(text: &str) -> String {
     text.escape_default().to_string()
 }
 
-/// Hex digits of a value's digest that are shown.
+/// Hex digits that are shown of a value's digest.
 const SHOWN_DIGITS: usize = 8;

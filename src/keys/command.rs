@@ -1,4 +1,4 @@
-//! What `tollgate keys` asks for, decided here and answered as JSON.
+//! Executes what `tollgate keys` asks for; the results are sent as JSON.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::store::directives::StoredDirective;
 use crate::store::{Series, Store};
 
 impl Keys<'_> {
-    /// Lists what is in force for a time.
+    /// Lists the overrides and blocks in force.
     pub fn list(&self) -> Vec<DirectiveReport> {
         let directives = self.directives();
         let mut listed: Vec<&Directive> = directives.iter().collect();
@@ -26,7 +26,7 @@ impl Keys<'_> {
         listed.into_iter().filter_map(directive_report).collect()
     }
 
-    /// Lets clients do something else for a time.
+    /// Grants clients other quotas for a time.
     pub async fn set(
         &self,
         policy: &str,
@@ -56,14 +56,14 @@ impl Keys<'_> {
         self.put(Some(policy), &clients, kind, lifetime, done).await
     }
 
-    /// Ends what was set for clients.
+    /// Ends the overrides that were set for clients.
     pub async fn unset(&self, policy: &str, value: &str) -> Result<Done, KeysError> {
         let (_, clients) = self.clients(policy, value)?;
         let is_set = |directive: &Directive| !directive.blocks();
         self.remove(policy, &clients, is_set, "override").await
     }
 
-    /// Blocks clients: under one policy, or under each that knows the parts.
+    /// Blocks clients under one policy, or under every policy that knows their parts.
     pub async fn block(
         &self,
         policy: &str,
@@ -74,7 +74,7 @@ impl Keys<'_> {
         let (_, clients) = self.clients(policy, value)?;
         if is_everywhere && !clients.has_parts() {
             return Err(KeysError::Wrong(
-                "an id names a client of one policy alone, expected its value to block it everywhere"
+                "an id is valid under one policy only: name the client by its value to block it everywhere"
                     .to_owned(),
             ));
         }
@@ -91,7 +91,7 @@ impl Keys<'_> {
             .await
     }
 
-    /// Spends units of one client, or gives them back; returns what it has then.
+    /// Spends units of one client, or gives them back; returns what the client has then.
     pub async fn adjust(
         &self,
         policy: &str,
@@ -140,7 +140,7 @@ impl Keys<'_> {
         Ok((self.report(index, &clients).await, done))
     }
 
-    /// Gives credits to one client; returns what it has then.
+    /// Gives credits to one client; returns what the client has then.
     pub async fn grant(
         &self,
         policy: &str,
@@ -169,10 +169,10 @@ impl Keys<'_> {
         Ok((self.report(index, &clients).await, done))
     }
 
-    /// Begins all windows of one client afresh; returns what it had used. Credits and units in flight stay.
+    /// Begins all windows of one client afresh; returns what the client had before. Credits and units in flight stay.
     ///
-    /// First every gateway is told, and has the time to hear of it: from then on none gives back what was charged
-    /// before. Only then the counters go.
+    /// First it announces the reset, and waits until every gateway has heard of it, so that none gives back what was
+    /// charged before. Only then does it delete the counters.
     pub async fn reset(
         &self,
         policy: &str,
@@ -185,18 +185,18 @@ impl Keys<'_> {
         let windows = || {
             policy
                 .every_quota()
-                .filter(|(quota, _)| quota.ends_by_reset())
+                .filter(|(quota, _)| quota.is_cleared_by_reset())
         };
         let lifetime = windows().map(|(quota, _)| quota.counts_for()).max();
         let lifetime = lifetime.ok_or_else(|| {
-            let message = "has no window to begin afresh: `grant` and `adjust` change credits, and units in flight come back \
+            let message = "has no window to reset: `grant` and `adjust` change credits, and units in flight come back \
                            when their requests end";
             KeysError::Wrong(format!("`{}` {message}", policy.name))
         })?;
         let directive = |at: Option<Timestamp>| {
             let kind = DirectiveKind::Reset(at.map(|at| at.0));
             let text = clients.directive(Some(&policy.name), kind, self.now_ms());
-            // If it comes to no reset, charges give back as ever soon.
+            // If the reset then fails, this directive ends soon, and charges can be given back again.
             let memory = at.map_or(Micros::from(RESET_WITHIN), |_| lifetime);
             Directive::new(text, self.clock.now() + memory)
         };
@@ -254,7 +254,7 @@ impl Keys<'_> {
     async fn put_directive(&self, directive: StoredDirective) -> Result<(), KeysError> {
         if directive.text.len() > TEXT_MAX {
             return Err(KeysError::Wrong(format!(
-                "the client takes more than {TEXT_MAX} bytes to write down, expected a shorter value"
+                "the client takes more than {TEXT_MAX} bytes when stored, expected a shorter value"
             )));
         }
         let now = self.clock.now();
@@ -299,18 +299,18 @@ impl Keys<'_> {
     }
 }
 
-/// Whether a policy's partition has every part that a directive is about.
+/// Whether a policy's partition has every part that a directive names.
 fn knows(policy: &Policy, directive: &Directive) -> bool {
     let parts = directive.parts().unwrap_or_default();
     !parts.is_empty()
         && (parts.iter()).all(|(part, _)| policy.partition.parts().any(|own| own == part))
 }
 
-/// How long a reset may take, from when it is announced.
+/// How long a reset may take after it was announced.
 const RESET_WITHIN: Duration = Duration::from_mins(1);
-/// How soon every gateway of a fleet has heard of a directive.
+/// Time within which every gateway of a fleet hears of a directive.
 const FLEET_HEARS_WITHIN: Duration = Duration::from_secs(2);
-/// How long a directive may be in force at most.
+/// Longest time for which a directive may be in force.
 pub const LIFETIME_MAX: Duration = Duration::from_hours(366 * 24);
 /// Most bytes of a directive's text.
 const TEXT_MAX: usize = 4096;

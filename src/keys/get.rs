@@ -14,14 +14,14 @@ use crate::snapshot::{Grant, PolicyQuota};
 use crate::store::Holder;
 
 impl Keys<'_> {
-    /// Says what one client has left.
+    /// Returns what one client has left.
     pub async fn get(&self, policy: &str, value: &str) -> Result<ClientReport, KeysError> {
         let (index, clients) = self.clients(policy, value)?;
         clients.expect_one()?;
         Ok(self.report(index, &clients).await)
     }
 
-    /// Returns the quotas that a client spends, and whether each is a candidate; and what is not a quota.
+    /// Returns a client's quotas and whether each is a candidate, `unlimited` or `blocked` if it has none, and notes.
     pub(super) fn quotas<'s>(
         &'s self,
         index: PolicyIndex,
@@ -35,13 +35,13 @@ impl Keys<'_> {
         match &policy.overrides {
             _ if matched.is_some() => candidates = &[],
             Some(overrides) if overrides.by.is_some() => notes.push(
-                "which override of the file applies, `overrides_by` decides for each request: \
-                 the policy's own quotas are shown"
+                "`overrides_by` chooses an override for each request, so the policy's own quotas are \
+                 shown"
                     .to_owned(),
             ),
             Some(_) if named(&policy.partition).is_none() => notes.push(
-                "an id does not tell which override of the file applies: the policy's own \
-                 quotas are shown; name the client by its value"
+                "an id does not show which override of the file applies, so the policy's own \
+                 quotas are shown: name the client by its value"
                     .to_owned(),
             ),
             _ => {}
@@ -56,8 +56,8 @@ impl Keys<'_> {
         (real.chain(tried).collect(), word, notes)
     }
 
-    /// Returns how clients are counted in one of their quotas, and where: by their own day, where the file of
-    /// overrides has it. Where a claim names it, only a request tells: by those days on which something is spent.
+    /// Returns how clients are counted in one of their quotas, and in which series: by their own day if the file of
+    /// overrides has it. If a claim names the day, only a request has it: so by each day on which something is spent.
     pub(super) async fn counted<'s>(
         &'s self,
         index: PolicyIndex,
@@ -83,7 +83,7 @@ impl Keys<'_> {
         if in_use.is_empty() { plain } else { in_use }
     }
 
-    /// Says what clients have left of their quotas.
+    /// Reports what clients have left of their quotas.
     pub(super) async fn report(&self, index: PolicyIndex, clients: &NamedClients) -> ClientReport {
         let policy = &self.snapshot.policies[index];
         let (quotas, grant, notes) = self.quotas(index, clients);
@@ -149,7 +149,7 @@ impl Keys<'_> {
     }
 }
 
-/// Returns the client's own day, if a quota is counted by it.
+/// Returns the day on which the client's own months begin, if the quota is counted by it.
 fn own_day(quota: &Quota) -> Option<u8> {
     match quota.algorithm {
         Algorithm::Calendar(calendar) => {

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::{Micros, Timestamp};
 
-/// What divides time into windows.
+/// A calendar, which divides time into windows.
 ///
 /// Each one that a file has asked for lives as long as the process, so that quotas can be copied.
 pub struct Calendar {
@@ -25,19 +25,19 @@ pub struct Calendar {
     latest: ArcSwap<Windows>,
 }
 
-/// What of a calendar its stored states depend on: all but the zone's data.
+/// The parts of a calendar that its stored states depend on: all but the zone's data.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CalendarShape {
     /// How long a window is.
     pub unit: CalendarUnit,
     /// The name of the time zone.
     pub time_zone: Arc<str>,
-    /// Of weeks: the day that they begin on, 1 for Monday. Of months: the day, or the last one of a month that
-    /// lacks it. Of days: 1.
+    /// The day on which windows begin. For weeks: 1 for Monday. For months: the day of the month, or the last day of a
+    /// month that lacks it. For days: 1.
     pub anchor_day: u8,
     /// The minute of the day at which windows begin.
     pub anchor_minute: u16,
-    /// Whether the day is the client's own, and not the policy's.
+    /// Whether the anchor day is the client's own, and not the policy's.
     pub is_own: bool,
 }
 
@@ -55,14 +55,14 @@ pub enum CalendarUnit {
 /// The day on which a week or a month begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnchorDay {
-    /// Of a month, 1 to 31.
+    /// A day of a month, 1 to 31.
     Month(u8),
-    /// Of a week, from Monday, which is 1.
+    /// A day of a week, from 1 for Monday.
     Week(u8),
 }
 
 impl AnchorDay {
-    /// The days of a week.
+    /// Names of the days of a week.
     pub const WEEKDAYS: [&str; 7] = [
         "monday",
         "tuesday",
@@ -73,7 +73,7 @@ impl AnchorDay {
         "sunday",
     ];
 
-    /// Reads `15` or `monday`.
+    /// Reads a day such as `15` or `monday`.
     pub fn parse(text: &str) -> Option<Self> {
         let mut weekdays = (1..).zip(Self::WEEKDAYS);
         if let Some((day, _)) = weekdays.find(|(_, name)| name.eq_ignore_ascii_case(text)) {
@@ -85,7 +85,7 @@ impl AnchorDay {
             .map(Self::Month)
     }
 
-    /// Returns its number, if such windows begin on such a day.
+    /// Returns the number of the day, if windows of this unit begin on such a day.
     pub fn within(self, unit: CalendarUnit) -> Option<u8> {
         match (self, unit) {
             (Self::Month(day), CalendarUnit::Month) | (Self::Week(day), CalendarUnit::Week) => {
@@ -99,7 +99,7 @@ impl AnchorDay {
 /// One window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Its first day, counted from the first of January of the year 1, which is 1.
+    /// Number of the window's first day, counted from the first of January of the year 1, which is 1.
     pub number: u32,
     /// When it begins.
     pub start: Timestamp,
@@ -110,11 +110,11 @@ pub struct Window {
 /// Three windows in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Windows {
-    /// The one before.
+    /// The window before the current one.
     pub previous: Window,
     /// The one that contains the time that was asked about.
     pub current: Window,
-    /// The one after.
+    /// The window after the current one.
     pub next: Window,
 }
 
@@ -148,7 +148,7 @@ impl Calendar {
         calendar
     }
 
-    /// Returns what its states depend on.
+    /// Returns the parts of the calendar that its stored states depend on.
     pub fn shape(&self) -> &CalendarShape {
         &self.shape
     }
@@ -175,11 +175,11 @@ impl Calendar {
         windows
     }
 
-    /// Returns the window that contains a time. A day that a zone has left out has none.
+    /// Returns the window that contains a time. A day that a zone has left out has no window.
     fn window(&self, at: Timestamp) -> Window {
         let at = Timestamp(at.0.min(TIME_MAX));
         let civil = self.zone.to_datetime(instant(at)).date();
-        // No clock is set by more than a day, so this is later than `at`.
+        // No clock is set by more than a day, so this window begins after `at`.
         let mut end = self.ordinal(civil) + 3;
         loop {
             let first_day = self.first_day(end - 1);
@@ -195,7 +195,7 @@ impl Calendar {
         }
     }
 
-    /// Numbers the windows in a row: about the one that a day is in.
+    /// Returns the ordinal of the window that a day is in, or of one next to it: windows are numbered in a row.
     fn ordinal(&self, day: Date) -> i64 {
         match self.shape.unit {
             CalendarUnit::Day => i64::from(number(day)),
@@ -204,7 +204,7 @@ impl Calendar {
         }
     }
 
-    /// Returns the first day of a window.
+    /// Returns the first day of the window with this ordinal.
     fn first_day(&self, ordinal: i64) -> Date {
         match self.shape.unit {
             CalendarUnit::Day => date(ordinal),
@@ -221,7 +221,7 @@ impl Calendar {
         }
     }
 
-    /// Returns when the window begins whose first day this is.
+    /// Returns when the window with this first day begins.
     fn edge(&self, first_day: Date) -> Timestamp {
         let minute = i8::try_from(self.shape.anchor_minute % 60).unwrap_or(0);
         let hour = i8::try_from(self.shape.anchor_minute / 60).unwrap_or(0);
@@ -237,7 +237,7 @@ impl Calendar {
             }
             AmbiguousOffset::Unambiguous { .. } | AmbiguousOffset::Fold { .. } => None,
         };
-        // Of a time that comes twice, this is the first.
+        // If a time comes twice, this is the first one.
         let edge = first_after_gap.or_else(|| ambiguous.compatible().ok());
         let edge_us = edge.unwrap_or(Instant::MAX).as_microsecond();
         Timestamp(edge_us.try_into().unwrap_or(0))
@@ -246,7 +246,7 @@ impl Calendar {
 
 #[cfg(test)]
 impl Calendar {
-    /// Days of UTC.
+    /// Returns the calendar of days in UTC.
     pub(crate) fn of_days() -> &'static Self {
         let shape = CalendarShape {
             unit: CalendarUnit::Day,
@@ -264,14 +264,14 @@ impl Window {
         self.start <= at && at < self.end
     }
 
-    /// Returns its first day.
+    /// Returns the window's first day.
     pub fn first_day(&self) -> Date {
         date(self.number.into())
     }
 }
 
 impl CalendarUnit {
-    /// Returns the longest that a window of it usually is.
+    /// Returns the longest that a window of this unit usually is.
     pub const fn longest(self) -> Micros {
         let days = match self {
             Self::Day => 1,
@@ -281,7 +281,7 @@ impl CalendarUnit {
         Micros::from_secs(days * 86_400)
     }
 
-    /// Returns its name.
+    /// Returns the name of the unit.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Day => "day",
@@ -291,7 +291,7 @@ impl CalendarUnit {
     }
 }
 
-/// Two are the same if they are one: there is one of a shape and of the same data.
+/// Two calendars are equal if they are one object: there is only one of each shape and zone data.
 impl PartialEq for Calendar {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
@@ -317,22 +317,22 @@ fn instant(at: Timestamp) -> Instant {
     Instant::from_microsecond(us).unwrap_or(Instant::MAX)
 }
 
-/// Counts the days up to this one, from the first of January of the year 1, which is 1.
+/// Returns the number of a day, counted from the first of January of the year 1, which is 1.
 fn number(day: Date) -> u32 {
-    let hours = day.duration_since(EVE).as_hours();
+    let hours = day.duration_since(DAY_ZERO).as_hours();
     u32::try_from(hours / 24).unwrap_or(0)
 }
 
-/// Returns the day of that number.
+/// Returns the day with this number.
 fn date(number: i64) -> Date {
     let days = Span::new().try_days(number);
-    let day = days.and_then(|days| EVE.checked_add(days));
+    let day = days.and_then(|days| DAY_ZERO.checked_add(days));
     day.unwrap_or(Date::MAX)
 }
 
-/// The day before the first that is counted.
-const EVE: Date = jiff::civil::date(0, 12, 31);
-/// The last time that is asked about, in the year 2255: what a double holds of microseconds.
+/// The day whose number is 0.
+const DAY_ZERO: Date = jiff::civil::date(0, 12, 31);
+/// The latest time that is looked up, in the year 2255: the most microseconds that a double holds exactly.
 const TIME_MAX: u64 = 1 << 53;
 
 #[cfg(test)]

@@ -23,30 +23,30 @@ pub struct Quota {
     pub count: Count,
     /// Where windows and buckets begin.
     pub align: Align,
-    /// Whether a charge may come back, or be followed by more, once the request is answered. If not, the
-    /// memory store keeps less of a bucket ([`CompactGcra`](super::gcra::CompactGcra)).
+    /// Whether a charge may be given back, or followed by more, once the request is answered. If not, the memory store
+    /// keeps less for gcra and leaky-bucket ([`CompactGcra`](super::gcra::CompactGcra)).
     pub can_come_back: bool,
 }
 
 /// How a quota's units are counted over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
-    /// At most `limit` per window aligned to the epoch.
+    /// At most `limit` per window of fixed length, which begins as [`Align`] says.
     FixedWindow,
     /// At most `limit` per window of a calendar.
     Calendar(&'static Calendar),
-    /// The window in equal buckets, the oldest of which is leaving.
+    /// At most `limit` in a window of equal buckets, the oldest of which is leaving.
     SlidingWindow {
         /// Buckets per window, 1 to 360; divides the window.
         buckets: u32,
         /// How much of the leaving bucket still counts.
         oldest: OldestBucket,
     },
-    /// Every spent cost with its time.
+    /// At most `limit` in any stretch of `window`: a log of every spent cost with its time.
     SlidingLog,
     /// A token bucket that stores one time.
     Gcra {
-        /// Most units admitted at one instant from idle.
+        /// Most units admitted at one instant after an idle time.
         burst: u64,
     },
     /// gcra whose admitted requests are delayed so that they depart evenly.
@@ -56,17 +56,17 @@ pub enum Algorithm {
     },
     /// A balance that time does not refill. Such a quota has no window, and its `limit` is [`COUNT_MAX`].
     Credits {
-        /// The balance of a client that has never spent and was never granted any.
+        /// The balance of a client that has neither spent nor been granted any units.
         initial: u64,
     },
     /// Units that requests hold until they have been answered. Such a quota has no window.
     InFlight,
-    /// Whoever was refused by another quota of the policy is refused for a time. It has no window, and its `limit` is
-    /// [`COUNT_MAX`].
+    /// A client that another quota of the policy refused is refused for a time. Such a quota has no window, and its
+    /// `limit` is [`COUNT_MAX`].
     Penalty {
-        /// For how long, the first time.
+        /// Length of the first penalty.
         length: Micros,
-        /// The factor by which each further time within a day of the last one's end grows; 1 or more.
+        /// Factor by which each further penalty within a day of the last one's end is longer; 1 or more.
         growth: u32,
     },
 }
@@ -90,9 +90,9 @@ pub enum Align {
     /// At the epoch, for all partitions.
     #[default]
     Epoch,
-    /// Later or earlier by each partition's phase, so that not every client's quota returns at once.
+    /// Shifted by each partition's phase, so that not every client's quota returns at once.
     Spread,
-    /// Of a fixed window: with the first unit that a partition spends after its last window has ended.
+    /// For a fixed window: with the first unit that a partition spends after its last window has ended.
     First,
 }
 
@@ -106,10 +106,10 @@ pub enum Count {
     All,
 }
 
-/// The answer of one quota, as of after the step.
+/// The answer of one quota; it describes the state after the step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Whether the request's cost fits now.
+    /// Whether the quota admits the request's cost.
     pub admit: bool,
     /// Units that would be admitted after this request, at the same instant.
     pub remaining: u64,
@@ -140,7 +140,7 @@ impl Retry {
 }
 
 impl Decision {
-    /// Returns what a client is told of a quota if another one took what it refused.
+    /// Returns what a client is told of a quota if another one took over what it refused.
     #[must_use]
     pub fn spilled(self) -> Self {
         Self {
@@ -150,7 +150,7 @@ impl Decision {
         }
     }
 
-    /// Returns what a client is told of a quota whose policy refuses it for a time in any case.
+    /// Returns what a client is told of a quota while a penalty runs; it ends after `penalty`, which is 0 if none runs.
     #[must_use]
     pub fn while_punished(self, penalty: Micros) -> Self {
         if penalty == Micros(0) {
@@ -190,7 +190,7 @@ impl Decision {
 }
 
 impl Quota {
-    /// Returns the quota of admitted requests whose windows are aligned to the epoch and whose charges may come back.
+    /// Returns a quota of admitted requests whose windows are aligned to the epoch and whose charges may come back.
     #[must_use]
     pub const fn of(algorithm: Algorithm, limit: u64, window: Micros) -> Self {
         Self {
@@ -208,8 +208,8 @@ impl Quota {
         self.window.0.div_ceil(self.limit)
     }
 
-    /// Returns how far a partition's windows are shifted: its state is kept, and asked, at times that are
-    /// later than the store's by this phase, below a window or a bucket.
+    /// Returns how far a partition's windows are shifted: its state is read and written at times that
+    /// are ahead of the store's by this phase, which is less than a window or a bucket.
     pub fn phase(&self, partition_id: PartitionId) -> Micros {
         if self.align != Align::Spread {
             return Micros(0);
@@ -228,7 +228,7 @@ impl Quota {
         self.capacity() * self.interval_us()
     }
 
-    /// Returns how long a request that was charged so is delayed before it is forwarded.
+    /// Returns how long a request with this charge is delayed before it is forwarded.
     pub fn wait(&self, charged: &Charged) -> Micros {
         match self.algorithm {
             Algorithm::LeakyBucket { .. } if charged.amount > 0 => charged.debt,
@@ -236,8 +236,8 @@ impl Quota {
         }
     }
 
-    /// Takes the first units out of what was charged at once for several requests, as if they had been charged by
-    /// themselves right before the rest.
+    /// Takes the first units out of what was charged at once for several requests, as if they had been charged on their
+    /// own right before the rest.
     #[must_use]
     pub fn take(&self, charged: &mut Charged, amount: u64) -> Charged {
         let taken = Charged { amount, ..*charged };
@@ -249,20 +249,20 @@ impl Quota {
         taken
     }
 
-    /// Returns how long a charge counts at most: a window and a bucket, or until a bucket that is as far ahead as
-    /// it may be is full again. After that it makes no difference any more to settle it.
+    /// Returns the longest time that a charge counts: a window and a bucket, or for gcra until a bucket with the
+    /// largest possible debt is full again. After that, settling it makes no difference.
     pub fn counts_for(&self) -> Micros {
         match self.algorithm {
             Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => Micros(2 * self.burst_us()),
             Algorithm::SlidingWindow { buckets, .. } => {
                 Micros(self.window.0 + self.window.0 / u64::from(buckets))
             }
-            // Months and days are longer where clocks are set back.
-            Algorithm::Calendar(_) => Micros(self.window.0 + DAY.0),
+            // A day or a month in which clocks are set back is longer.
+            Algorithm::Calendar(_) => Micros(self.window.0 + CLOCK_CHANGE_MAX.0),
             Algorithm::FixedWindow | Algorithm::SlidingLog => self.window,
-            // They count until they come back.
+            // Their units count until they come back.
             Algorithm::Credits { .. } | Algorithm::InFlight => Micros(COUNT_MAX),
-            // Nothing is given back of it.
+            // Nothing of a penalty is given back.
             Algorithm::Penalty { .. } => Micros(0),
         }
     }
@@ -277,7 +277,7 @@ impl Quota {
         }
     }
 
-    /// Returns what a client has that has spent nothing.
+    /// Returns the units of a client that has spent nothing.
     pub fn whole(&self) -> u64 {
         match self.algorithm {
             Algorithm::Credits { initial } => initial,
@@ -285,39 +285,39 @@ impl Quota {
         }
     }
 
-    /// Says whether it is a balance of credits, of which there is no full amount.
+    /// Says whether the quota is a balance of credits, for which there is no full amount.
     pub fn is_balance(&self) -> bool {
         matches!(self.algorithm, Algorithm::Credits { .. })
     }
 
-    /// Says whether requests hold its units, and spend none.
+    /// Says whether requests hold the quota's units instead of spending them.
     pub fn is_in_flight(&self) -> bool {
         self.algorithm == Algorithm::InFlight
     }
 
-    /// Says whether time gives its units back.
+    /// Says whether time gives the quota's units back.
     pub fn has_window(&self) -> bool {
         !self.is_balance() && !self.is_in_flight() && !self.is_penalty()
     }
 
-    /// Says whether a reset ends what counts: a balance stays, and so do units that requests hold.
-    pub fn ends_by_reset(&self) -> bool {
+    /// Says whether a reset clears the state. A balance stays, and so do units that requests hold.
+    pub fn is_cleared_by_reset(&self) -> bool {
         !self.is_balance() && !self.is_in_flight()
     }
 
-    /// Says whether it is a penalty, which runs or does not, and is spent by nobody.
+    /// Says whether the quota is a penalty, which either runs or does not, and has no units to spend.
     pub fn is_penalty(&self) -> bool {
         matches!(self.algorithm, Algorithm::Penalty { .. })
     }
 
-    /// Says whether at least 80 % of it is used if this many units are left.
+    /// Says whether at least 80 % of the quota is used if this many units are left.
     pub fn is_nearly_used_up(&self, remaining: u64) -> bool {
         !self.is_balance() && !self.is_penalty() && remaining <= self.capacity() / 5
     }
 }
 
-/// By how much a clock is ever set at most.
-const DAY: Micros = Micros::from_secs(86_400);
+/// The most by which the clocks of a time zone are ever set.
+const CLOCK_CHANGE_MAX: Micros = Micros::from_secs(86_400);
 /// Counters saturate here: the largest integer that Lua's doubles hold with room to add.
 pub const COUNT_MAX: u64 = 1 << 52;
 /// Most units that one request may cost.

@@ -1,10 +1,10 @@
 //! The limiter: decides whether a request may spend its policies' quotas.
 //!
-//! [`Limiter::decide`] identifies the client, plans what its route's policies ask of the store,
-//! lets the store decide, and returns the result: a [`Decided`]. Once the request is answered,
-//! [`Decided::settle`] gives back or spends what the head of the answer says, and once that has ended,
-//! [`Decided::settle_bodies`] what the bodies told. It knows no socket, no log and no
-//! response; its caller makes those of the result.
+//! [`Limiter::decide`] identifies the client, plans what its route's policies ask of the store, lets the
+//! store decide, and returns the result: a [`Decided`]. Once the request is answered,
+//! [`Decided::settle`] gives back or spends what the head of the answer says; once the answer has ended,
+//! [`Decided::settle_bodies`] does so with what the bodies say. The limiter knows no socket, no log and
+//! no response; its caller makes those from the result.
 
 mod context;
 mod decided;
@@ -43,13 +43,13 @@ use crate::index::PolicyIndex;
 use crate::metrics::PolicyOutcome;
 use crate::request::{Facts, LatestPartition};
 use crate::snapshot::AppliedPolicy;
-use crate::store::{Asked, Session, StoreVerdict};
+use crate::store::{PendingVerdict, Session, StoreVerdict};
 
 impl Limiter<'_> {
     /// Decides a request to which these policies apply, and notes in `decided` what each policy did.
     ///
-    /// `latest` remembers the partition of the connection's latest request; `numbers` is what its body told,
-    /// on routes that read bodies.
+    /// `latest` remembers the partition of the connection's latest request; `numbers` is what its body says, on routes
+    /// that read bodies.
     pub async fn decide(
         &self,
         policies: &[AppliedPolicy],
@@ -77,9 +77,9 @@ impl Limiter<'_> {
         }
     }
 
-    /// Refuses a request whose body has not been read, if it is known here that whatever the body says, it is
-    /// refused; `numbers` is what its head tells of the body. Otherwise nothing is noted in `decided`, and it
-    /// returns what must be read of the body.
+    /// Refuses a request whose body has not been read, if it is known here that the request must be refused whatever
+    /// the body says; `numbers` is what its head says of the body. Otherwise notes nothing in `decided`, and returns
+    /// what must be read of the body.
     pub fn refuse_unread(
         &self,
         policies: &[AppliedPolicy],
@@ -102,9 +102,9 @@ impl Limiter<'_> {
         Ok(planned.needs)
     }
 
-    /// Refuses a request whose client is unknown or blocked, and asks for no quota; otherwise nothing is noted in
-    /// `decided`.
-    pub fn refuse_stranger(
+    /// Refuses a request that is refused before any quota is asked, such as one whose client is unknown or blocked;
+    /// otherwise notes nothing in `decided`.
+    pub fn refuse_before_store(
         &self,
         policies: &[AppliedPolicy],
         facts: &Facts<'_>,
@@ -121,13 +121,13 @@ impl Limiter<'_> {
         Some(refused)
     }
 
-    /// Decides a plan if nobody has to be asked; otherwise returns what asks.
+    /// Decides a plan if no server has to be asked; otherwise returns the future that asks.
     fn decide_at_once<'p>(
         &'p self,
         planned: &'p Planned<'_>,
         facts: &Facts<'_>,
         decided: &mut Decided,
-    ) -> Result<Admission, Asked<'p>> {
+    ) -> Result<Admission, PendingVerdict<'p>> {
         let mut outcome = StoreVerdict::default();
         match self.store.begin(&planned.checks, &mut outcome) {
             None => Ok(self.conclude(planned, facts, &mut outcome, decided)),
@@ -135,7 +135,7 @@ impl Limiter<'_> {
         }
     }
 
-    /// Notes what came of a plan, and says what that means for the request.
+    /// Notes the outcome of a plan, and returns what it means for the request.
     fn conclude(
         &self,
         planned: &Planned<'_>,
@@ -150,7 +150,7 @@ impl Limiter<'_> {
 }
 
 impl Planned<'_> {
-    /// Notes what came of the plan, and says what that means for the request.
+    /// Notes the outcome of the plan, and returns what it means for the request.
     fn admission(
         &self,
         store: &Session,
@@ -183,12 +183,12 @@ impl Planned<'_> {
 }
 
 impl Admission {
-    /// Nothing refuses it and nothing holds it.
+    /// The request is neither refused nor delayed.
     const NOW: Self = Self::Admitted { wait: Micros(0) };
 }
 
 impl PolicyResult {
-    /// Begins with a policy that decided by itself.
+    /// Makes the result of a policy that did `outcome`, before anything else is known of it.
     fn new(policy: PolicyIndex, outcome: PolicyOutcome) -> Self {
         Self {
             policy,

@@ -20,23 +20,23 @@ use crate::snapshot::{AppliedPolicy, Grant, Policy, PolicyMode, PolicyQuota};
 #[derive(Debug, Default)]
 pub(super) struct Planned<'s> {
     pub(super) checks: Plan<'s>,
-    /// What is reserved by the request's body.
+    /// What must be read of the request's body to reserve by it.
     pub(super) needs: BodyNeeds,
     owners: SmallVec<[Owner; 4]>,
-    /// The policies that block the client, and who it is.
+    /// The policies that block the client, each with the client's partition.
     pub(super) blocked: Vec<(PolicyIndex, PartitionId)>,
 }
 
 /// What must be read of a request's body before the request is decided.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BodyNeeds {
-    /// For policies that enforce their quotas.
+    /// What the enforcing policies need.
     pub enforced: RequestNeed,
-    /// For all policies; what those need that never refuse may be left unread.
+    /// What all policies need; what only policies that never refuse need may be left unread.
     pub all: RequestNeed,
 }
 
-/// What a check belongs to.
+/// The policy and the quota that a check belongs to.
 #[derive(Clone, Copy, Debug)]
 struct Owner {
     /// Which of [`Decided::policies`] it belongs to.
@@ -46,10 +46,10 @@ struct Owner {
 }
 
 impl<'l> Limiter<'l> {
-    /// Plans a request; `planned` is a new plan.
+    /// Plans a request; `planned` must be new.
     ///
     /// # Errors
-    /// What refuses the request before any quota is asked.
+    /// The admission that refuses the request before any quota is asked.
     pub(super) fn plan(
         &self,
         policies: &[AppliedPolicy],
@@ -147,21 +147,21 @@ impl<'s> Planned<'s> {
         self.owners[check].place
     }
 
-    /// Yields the policies with quotas of their own: which of [`Decided::policies`], and the places of their checks.
+    /// Yields the policies with quotas of their own: which of [`Decided::policies`], and the indices of their checks.
     pub(super) fn own_quotas(&self) -> impl Iterator<Item = (usize, Range<usize>)> {
         let mut next = 0;
         let policies = self.owners.chunk_by(|one, other| one.of == other.of);
         policies.filter_map(move |owners| {
             let first = next;
             next += owners.len();
-            // They are its first ones.
+            // A policy's own quotas are its first checks.
             let own = owners.iter().take_while(|owner| owner.place.is_own());
             let own = first..first + own.count();
             (!own.is_empty()).then(|| (owners[0].of.into(), own))
         })
     }
 
-    /// Adds what a policy does and its checks: its quotas, and those that are tried beside them.
+    /// Adds the result of a policy and its checks: its quotas, its penalty, and its candidates.
     fn add(
         &mut self,
         decided: &mut Decided,
@@ -208,7 +208,7 @@ impl<'s> Planned<'s> {
         }
     }
 
-    /// Lets credits take what the one quota of the policy refuses that was added last, if it spills.
+    /// Lets credits take what the policy's only quota, which was added last, refuses, if the policy spills.
     fn spill(
         &mut self,
         limiter: &Limiter<'s>,
@@ -256,13 +256,13 @@ impl<'s> Planned<'s> {
                 continue;
             }
             if !is_spill {
-                policy.outcome = worse(policy.outcome, answer, owner.mode, is_degraded);
+                policy.outcome = outcome_after(policy.outcome, answer, owner.mode, is_degraded);
             }
             let Some(decision) = answer.decision else {
                 decided.is_degraded |= policy.outcome == PolicyOutcome::Unanswered;
                 continue;
             };
-            // A share of a quota says nothing of the whole.
+            // Without the store, a decision is about this node's share, which says nothing of the whole quota.
             let is_whole = verdict.admit && !is_degraded;
             policy.is_near_limit |= is_whole && check.quota.is_nearly_used_up(decision.remaining);
             match owner.place {
@@ -305,7 +305,7 @@ impl<'s> Planned<'s> {
             policy.is_counted |= is_real && counts;
         }
         for policy in &mut decided.policies {
-            // What another policy refuses is not billed.
+            // A request that another policy refuses is not billed.
             if policy.outcome == PolicyOutcome::Marked && !verdict.admit && !policy.is_counted {
                 policy.cost = 0;
             }
@@ -321,15 +321,15 @@ impl<'s> Planned<'s> {
     }
 }
 
-/// Returns what a policy did, after one more of its answers.
-fn worse(
+/// Returns the outcome of a policy after one more answer of its quotas.
+fn outcome_after(
     so_far: PolicyOutcome,
     answer: &CheckResult,
     mode: PolicyMode,
     is_degraded: bool,
 ) -> PolicyOutcome {
     match answer.decision {
-        // What another of its quotas refused, or marks, stays so.
+        // If another quota of the policy refused or marked the request, that stays so.
         None if so_far != PolicyOutcome::Admitted => so_far,
         None if is_degraded => PolicyOutcome::Unanswered,
         None => PolicyOutcome::NotAsked,
@@ -338,7 +338,7 @@ fn worse(
     }
 }
 
-/// Returns what a policy of this mode does to a request that an enforced one refuses so.
+/// Returns the outcome under a policy of this mode for a request that an enforced one refuses with `enforced`.
 fn refusal(mode: PolicyMode, enforced: PolicyOutcome) -> PolicyOutcome {
     match mode {
         PolicyMode::Enforce => enforced,
@@ -379,7 +379,7 @@ mod tests {
             (enforce, false, [yes, yes], PolicyOutcome::Admitted),
         ] {
             let found = answers.iter().fold(PolicyOutcome::Admitted, |so_far, one| {
-                worse(so_far, &answer(*one), mode, is_degraded)
+                outcome_after(so_far, &answer(*one), mode, is_degraded)
             });
             assert_eq!(found, outcome, "{mode:?} {is_degraded} {answers:?}");
         }

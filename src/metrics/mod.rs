@@ -1,9 +1,9 @@
-//! What the gateway counts of itself, for Prometheus.
+//! What the gateway counts about itself, for Prometheus.
 //!
-//! Every counter that a request touches is kept once per worker, on cache lines of its own, and
-//! summed when it is scraped, so counting is an uncontended relaxed add. Series are looked up by
-//! name only when a snapshot is made ([`Metrics::handles`]); a name keeps its counters across
-//! reloads. Gauges of what is open or delayed are two counters: entered and left.
+//! Every counter that a request touches is kept once per worker, on cache lines of its own, and summed when it is
+//! scraped, so counting is an uncontended relaxed add. Series are looked up by name only when a snapshot is made
+//! ([`Metrics::handles`]); a name keeps its counters across reloads. A gauge of what is open or delayed is the
+//! difference of two counters: entered and left.
 //!
 //! Label values are names of the configuration, addresses of its endpoints or words of this program,
 //! never a client's bytes.
@@ -68,16 +68,16 @@ pub struct Metrics {
     registry: Registry,
 }
 
-/// The series that the requests of one snapshot count in; indices are the snapshot's.
+/// Series in which the requests of one snapshot are counted; indices are the snapshot's.
 #[derive(Debug)]
 pub struct Handles {
-    /// One per route.
+    /// Series of each route.
     pub routes: TiVec<RouteIndex, RouteMetrics>,
-    /// One per policy.
+    /// Series of each policy.
     pub policies: TiVec<PolicyIndex, PolicyMetrics>,
-    /// One per upstream.
+    /// Series of each upstream.
     pub upstreams: TiVec<UpstreamIndex, Arc<UpstreamMetrics>>,
-    /// For requests that no route took.
+    /// Series of requests that no route took.
     pub unrouted: RouteMetrics,
 }
 
@@ -92,7 +92,7 @@ struct MetricSeries {
     endpoints: ByName<Arc<EndpointMetrics>, EndpointName>,
     unrouted: RouteMetrics,
     durations: RouteDurations,
-    /// How often each thread has done its housekeeping.
+    /// How many times each thread has done its housekeeping.
     progress: Sharded<AtomicU64>,
     refused: Refused,
     reloads_applied: AtomicU64,
@@ -104,7 +104,7 @@ struct MetricSeries {
     log_lines_dropped: OnceLock<Arc<AtomicU64>>,
 }
 
-/// Asks the store what it holds, at every scrape.
+/// Function that returns what the store holds; called at every scrape.
 struct StoreUsage(Box<dyn Fn() -> Usage + Send + Sync>);
 
 #[derive(Debug, Default)]
@@ -115,7 +115,7 @@ struct ProcessShard {
     panics: AtomicU64,
 }
 
-/// Errors by the indices of their reasons.
+/// Counts of errors, by the indices of their reasons.
 #[derive(Debug)]
 struct ErrorCounts([AtomicU64; Reason::ALL.len()]);
 
@@ -172,18 +172,18 @@ impl Metrics {
         Sharded::new(self.series.shards)
     }
 
-    /// Notes that a thread does its housekeeping.
+    /// Notes that a thread has done its housekeeping.
     pub fn progressed(&self, thread: WorkerIndex) {
         add(self.series.progress.of(thread), 1);
     }
 
-    /// Says how often each thread has done that.
+    /// Returns how many times each thread has done its housekeeping.
     pub fn progress(&self) -> Vec<u64> {
         let threads = self.series.progress.all();
         threads.map(|progress| progress.load(Relaxed)).collect()
     }
 
-    /// Finds or makes the series of a snapshot, given the names it has.
+    /// Finds or makes the series of a snapshot with these names.
     ///
     /// Series of earlier snapshots that no request holds any more are forgotten.
     pub fn handles<'n>(
@@ -220,8 +220,8 @@ impl Metrics {
         self.series.policies.find_or_make(name, make)
     }
 
-    /// Asks `certificates` at every scrape for each one's listener, its name and when it expires, in
-    /// seconds since 1970; the first call counts.
+    /// Calls `certificates` at every scrape for the listener, name and expiry, in seconds since 1970, of each
+    /// certificate. Only the first observer counts.
     pub fn observe_certificates(
         &self,
         certificates: impl Fn() -> Vec<(Arc<str>, Box<str>, i64)> + Send + Sync + 'static,
@@ -248,7 +248,7 @@ impl Metrics {
         self.series.endpoints.find_or_make(&name, make)
     }
 
-    /// Forgets the series of endpoints that nobody holds any more.
+    /// Forgets the series of endpoints that are no longer in use.
     pub fn forget_endpoints(&self) {
         self.series.endpoints.forget_unheld();
     }
@@ -264,7 +264,7 @@ impl Metrics {
     }
 
     /// Counts a request that is no longer delayed.
-    pub fn let_go(&self, worker: WorkerIndex) {
+    pub fn delay_ended(&self, worker: WorkerIndex) {
         add(&self.series.process.of(worker).delayed_left, 1);
     }
 
@@ -273,12 +273,12 @@ impl Metrics {
         add(&self.series.process.of(worker).panics, 1);
     }
 
-    /// Counts how long a request of a route took.
+    /// Counts a request of a route by how long it took.
     pub fn took(&self, worker: WorkerIndex, route: &RouteMetrics, took: Micros) {
         self.series.durations.took(worker, route, took);
     }
 
-    /// Counts a response of the gateway itself that refuses a request.
+    /// Counts a response with which the gateway itself refuses a request.
     pub fn refused(&self, worker: WorkerIndex, status: StatusCode, reason: Reason) {
         self.series.refused.count(worker, status, reason);
     }
@@ -288,7 +288,7 @@ impl Metrics {
         self.series.configured.show_quotas(quotas);
     }
 
-    /// Shows how often these thresholds of policies, in percent, are reached from now on, and no others.
+    /// Shows how often clients reach these thresholds of policies, in percent, from now on, and no other thresholds.
     pub fn show_thresholds(&self, thresholds: Vec<(Arc<str>, u8)>) {
         self.series.notifications.show(thresholds);
     }
@@ -298,7 +298,7 @@ impl Metrics {
         self.series.notifications.count(policy, percent);
     }
 
-    /// Shows which configuration the process begins with.
+    /// Shows the configuration with which the process begins.
     pub fn started(&self, in_force: ConfigInfo) {
         self.series.configured.applied(in_force);
     }
@@ -315,18 +315,18 @@ impl Metrics {
         self.series.configured.rejected();
     }
 
-    /// Asks `usage` for the store's size at every scrape; the first call counts.
+    /// Calls `usage` at every scrape for what the store holds. Only the first observer counts.
     pub fn observe_store(&self, usage: impl Fn() -> Usage + Send + Sync + 'static) {
         let _ = self.series.store.set(StoreUsage(Box::new(usage)));
     }
 
-    /// Returns what the store says of itself, once it is observed.
+    /// Returns what the store says about itself, once it is observed.
     pub fn store_usage(&self) -> Usage {
         let usage = self.series.store.get().map(|store| (store.0)());
         usage.unwrap_or_default()
     }
 
-    /// Shows the counter of lines that the log lost; the first call counts.
+    /// Shows the counter of lines that the log lost. Only the first observer counts.
     pub fn observe_log(&self, lines_dropped: Arc<AtomicU64>) {
         let _ = self.series.log_lines_dropped.set(lines_dropped);
     }

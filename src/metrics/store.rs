@@ -1,4 +1,4 @@
-//! What the store says of itself, as text: what it holds, and how its server answers.
+//! What the store says about itself, as text: what it holds, and how its servers answer.
 
 use std::fmt::Error;
 
@@ -8,7 +8,7 @@ use prometheus_client::metrics::MetricType;
 use super::text::{count, counter, counters, gauge, gauges, histogram};
 use super::{BreakerState, ROUND_TRIP_BOUNDS_US, RedisUsage, Usage};
 
-/// Renders what a store says.
+/// Renders what the store says about itself.
 pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, usage: &Usage) -> Result<(), Error> {
     let help = "Partitions with live state in memory.";
     gauge(encoder, "store_partitions", help, usage.partitions)?;
@@ -28,7 +28,7 @@ pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, usage: &Usage) -> Resu
 
 fn encode_redis(encoder: &mut DescriptorEncoder<'_>, redis: &RedisUsage) -> Result<(), Error> {
     let help = "Plans, or parts of plans, by result: answered by the store, decided by a \
-                remembered refusal, paid with units held ahead, decided by what this gateway counts, or undecided because the store was late, failed, could not be reached, or was not asked.";
+                remembered refusal, paid with units held ahead, decided by this gateway's own counts, or undecided because the store was late, failed, could not be reached, or was not asked.";
     let mut family = counters(encoder, "store_decisions", help)?;
     for (result, value) in [
         ("answered", redis.answered),

@@ -18,16 +18,16 @@ use crate::tls::ClientCertificate;
 /// What the requests of one connection have in common.
 pub(crate) struct Client {
     pub(crate) worker: Rc<Worker>,
-    /// The other end's address; none at the other end of a Unix socket.
+    /// Address of the other end, or of the client that its PROXY header names; none for a Unix socket without one.
     pub(crate) peer: Option<IpAddr>,
-    /// Whether that is whose connection it is. If not, nothing is believed that its requests say of
-    /// their clients.
-    pub(crate) is_named: bool,
-    /// What was agreed with it, if the connection is encrypted.
+    /// Whether `peer` is known to be the client of the connection; false if its PROXY header names none.
+    /// Then its requests are not trusted to say whose they are.
+    pub(crate) is_client_known: bool,
+    /// What was agreed in the TLS handshake, if the connection is encrypted.
     pub(crate) tls: Option<TlsSession>,
-    /// Index of the listener that accepted it.
+    /// Index of the listener that accepted the connection.
     pub(crate) listener: ListenerIndex,
-    /// That listener as it was then.
+    /// The listener as it was when it accepted the connection.
     pub(crate) accepted_by: Arc<Listener>,
     /// The latest request's client, as the log shows it.
     pub(crate) shown: RefCell<LatestAddress>,
@@ -35,12 +35,12 @@ pub(crate) struct Client {
     pub(crate) host: RefCell<LatestHost>,
     /// What the latest request's origin was told of its client.
     pub(crate) forwarded: RefCell<LatestFields>,
-    /// Whose quota the latest request spent.
+    /// The latest request's partition id.
     pub(crate) partition: RefCell<LatestPartition>,
 }
 
 impl Client {
-    /// Begins with a connection that has had no request yet.
+    /// Makes the client of a connection that has had no request yet.
     pub(crate) fn new(
         worker: Rc<Worker>,
         peer: Option<IpAddr>,
@@ -51,7 +51,7 @@ impl Client {
         Self {
             worker,
             peer,
-            is_named: true,
+            is_client_known: true,
             tls,
             listener,
             accepted_by,

@@ -1,4 +1,4 @@
-//! What is known of a request by its connection, and what may be believed of it for that.
+//! What is known of a request from its connection, and what it is therefore trusted to say.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use crate::request::{self, claims};
 use crate::snapshot::{Listener, Route, Snapshot};
 use crate::tls::ClientCertificate;
 
-/// What is known of a request by its connection.
+/// What is known of a request from its connection.
 #[derive(Clone, Copy)]
 pub(crate) struct ConnectionFacts<'r> {
     /// The configuration in force.
     pub(crate) snapshot: &'r Snapshot,
     /// The listener that accepted the connection.
     pub(crate) listener: &'r Listener,
-    /// The other end's address; none at the other end of a Unix socket.
+    /// Address of the other end, or of the client that its PROXY header names; none for a Unix socket without one.
     pub(crate) peer: Option<IpAddr>,
-    /// Whether that is whose connection it is.
-    pub(crate) is_named: bool,
+    /// Whether `peer` is known to be the client of the connection; false if its PROXY header names none.
+    pub(crate) is_client_known: bool,
     /// The other end's certificate, if the listener asks for one.
     pub(crate) certificate: Option<&'r ClientCertificate>,
     /// Whether the connection is encrypted.
@@ -30,13 +30,13 @@ pub(crate) struct ConnectionFacts<'r> {
 }
 
 impl<'r> ConnectionFacts<'r> {
-    /// Whether the peer is believed in what it says of its clients.
+    /// Whether the peer is trusted to say whose requests it forwards.
     #[inline]
     pub(crate) fn trusts_peer(&self) -> bool {
-        self.is_named && request::is_trusted_peer(self.peer, &self.listener.identity)
+        self.is_client_known && request::is_trusted_peer(self.peer, &self.listener.identity)
     }
 
-    /// Returns whose request it is: the peer's, or that of whom a trusted peer names.
+    /// Returns the address of the request's client: the peer, or the client that a trusted peer names.
     #[expect(
         clippy::inline_always,
         reason = "one busy caller, and each request comes here"
@@ -50,7 +50,7 @@ impl<'r> ConnectionFacts<'r> {
         }
     }
 
-    /// Returns what the request's token claims, if the route's policies ask for that and it verifies at the time.
+    /// Returns the claims of the request's token, if the route's policies read claims and the token is valid at `now`.
     pub(super) fn claims(
         &self,
         route: &Route,
@@ -73,10 +73,10 @@ impl<'r> ConnectionFacts<'r> {
     pub(super) fn forbids(&self) -> impl Fn(&HeaderName) -> bool + use<'r> {
         let id = self.snapshot.general.request_id.as_ref();
         let (source, trusts_peer) = (&self.listener.identity.source, self.trusts_peer());
-        move |name| !trusts_peer && claims::needs_trust(name, source, id)
+        move |name| !trusts_peer && claims::requires_trusted_peer(name, source, id)
     }
 
-    /// Says which certificate the client has, if the listener asks for one.
+    /// Sets the field that tells origins the client's certificate, if the client has one.
     pub(super) fn set_client_cert(&self, headers: &mut HeaderMap) {
         if let Some(certificate) = self.certificate {
             claims::set_client_cert(headers, &certificate.header);

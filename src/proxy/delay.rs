@@ -9,14 +9,14 @@ use super::downstream::request::RequestState;
 use super::worker::Worker;
 use crate::clock::Micros;
 
-/// How a delayed request went on.
+/// How the wait of a delayed request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Delayed {
-    /// It was its turn.
+    /// The request's turn came.
     Released,
-    /// Its client left before that.
+    /// The client left before the request's turn came.
     Gone,
-    /// The listener delays `max_delayed` requests already: it was not delayed at all.
+    /// The listener delays `max_delayed` requests already, so the request was not delayed at all.
     Full,
 }
 
@@ -34,7 +34,7 @@ pub(super) async fn delay(
     };
     let _counted = Counted::new(worker);
     tokio::select! {
-        // A client that left before its turn counts as gone, however late the worker looks.
+        // A client that left before its turn counts as gone, however late the worker notices.
         biased;
         () = state.gone() => Delayed::Gone,
         () = tokio::time::sleep(wait.into()) => Delayed::Released,
@@ -53,6 +53,6 @@ impl<'w> Counted<'w> {
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        self.0.process.metrics.let_go(self.0.index);
+        self.0.process.metrics.delay_ended(self.0.index);
     }
 }

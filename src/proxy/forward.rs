@@ -27,7 +27,7 @@ impl Journey<'_> {
     /// Returns the request's body as the upstream sees it.
     fn outgoing_body(&mut self) -> RequestBody {
         if self.upgrade.is_some() {
-            // What the client sends then is for the tunnel.
+            // What the client sends after its head is for the tunnel.
             return RequestBody::empty(self.exchange.request().clone());
         }
         let mut body = self.body.take().expect("the body is forwarded once");
@@ -53,7 +53,7 @@ impl Journey<'_> {
         builtin::echo(request).map(Content::Builtin)
     }
 
-    /// Sends the client to what it asked for, over TLS.
+    /// Redirects the client to what it asked for, over TLS.
     async fn redirect_https(
         &mut self,
         head: &Parts,
@@ -78,7 +78,7 @@ impl Journey<'_> {
         }
     }
 
-    /// Phase 5: lets the upstream answer; of `target`, which came, the normalised `path` is forwarded.
+    /// Phase 5: lets the upstream answer. It gets `target`, the target that came, with `path` in place of its own path.
     ///
     /// What waits is boxed, so that hyper does not need room for it with every request, including
     /// refused ones.
@@ -135,7 +135,7 @@ impl Journey<'_> {
         match response {
             Some(Ok(UpstreamAnswer::Body(response))) => {
                 if response.status().is_success() && self.is_tunnel() {
-                    // Over HTTP/2, it would mean that the tunnel is open.
+                    // Over HTTP/2, a success would tell the client that the tunnel is open.
                     return Err(Refusal::bad_response().into());
                 }
                 self.exchange.request().answer();
@@ -153,8 +153,8 @@ impl Journey<'_> {
         }
     }
 
-    /// Puts the prefix that the route strips before where the origin says that something is. `host` is what the
-    /// client asked.
+    /// Puts the prefix that the route strips back into the paths that the origin's Location fields name. `host` is
+    /// the client's Host field.
     fn give_back(
         &self,
         prefix: &StrippedPrefix,
@@ -166,7 +166,7 @@ impl Journey<'_> {
         };
         let endpoint = self.exchange.attempts.authority();
         for location in locations.iter_mut() {
-            if let Some(below) = prefix.give_back(location, endpoint.as_ref(), host) {
+            if let Some(below) = prefix.restore_in_location(location, endpoint.as_ref(), host) {
                 *location = below;
             }
         }
@@ -197,7 +197,7 @@ impl Journey<'_> {
     }
 }
 
-/// Makes an answer of an origin's response, which stays where it is, but for its head.
+/// Makes an answer of an origin's response, whose head is moved out; the rest stays in its box.
 fn streaming(mut response: Box<Response<UpstreamBody>>) -> Response<Content> {
     let status = response.status();
     let headers = std::mem::take(response.headers_mut());
@@ -209,10 +209,10 @@ fn streaming(mut response: Box<Response<UpstreamBody>>) -> Response<Content> {
     answer
 }
 
-/// Returns where a client finds over TLS what it asked for in clear.
+/// Returns the `https` URL of what a client asked for without TLS.
 fn over_https(head: &Parts, target: &Uri, is_tls: bool) -> Result<HeaderValue, Refusal> {
     if is_over_tls(&head.headers, is_tls) {
-        // It would be sent to where it comes from.
+        // The client would be sent back to where it already is.
         return Err(Refusal::request_loop());
     }
     let host = host(target, &head.headers, head.version);

@@ -43,7 +43,7 @@ pub(crate) struct ClientGone;
 /// Takes one request from its head to the head of its answer; the body follows by itself.
 ///
 /// # Errors
-/// If there is nobody left to answer.
+/// If the client has left.
 #[expect(
     clippy::manual_async_fn,
     reason = "an async function would have room for its arguments twice"
@@ -88,7 +88,7 @@ pub(crate) fn run(
                 response.map(|body| Content::Refusal(Full::new(body)))
             }
         };
-        say_of_connection(&mut response, &exchange, version);
+        set_connection_field(&mut response, &exchange, version);
         let mut scratch = client.worker.scratch.borrow_mut();
         if response.body().is_own() {
             cors::allow(response.headers_mut(), &live.snapshot, route, page_origin);
@@ -103,18 +103,18 @@ pub(crate) fn run(
     }
 }
 
-/// Returns the protocol that a request asks for. Only where its connection can change to one, is the field read.
+/// Returns the protocol that a request asks to switch to. The field is read only if its connection can switch.
 fn asked_upgrade(state: &RequestState, head: &Parts, has_body: bool) -> Option<HeaderValue> {
     let asked = || upgrade::asked(head, has_body);
     state.may_switch().then(asked).flatten()
 }
 
-/// Settles what a refused request was charged, and reads its body if that lets its connection go on.
+/// Settles what a refused request was charged, and reads its body if the connection is to carry further requests.
 async fn settle_refusal(refusal: &Refusal, exchange: &mut Exchange, body: Option<RequestBody>) {
     exchange.refused(refusal);
     let request = exchange.request();
     let closes = refusal.afterwards() == Afterwards::Close;
-    // Behind an answer that closes its connection, the body is thrown away as it comes.
+    // After an answer that closes the connection, the rest of the body is discarded as it comes.
     let is_needed = |body: &RequestBody| !body.is_end_stream() && (request.is_http2() || !closes);
     if let Some(body) = body.filter(is_needed) {
         body.drain().await;
@@ -124,13 +124,13 @@ async fn settle_refusal(refusal: &Refusal, exchange: &mut Exchange, body: Option
     }
 }
 
-/// Says what concerns the connection of HTTP/1: that it closes, if it cannot carry another request, and that
-/// an Upgrade field speaks of it.
-fn say_of_connection(response: &mut Response<Content>, exchange: &Exchange, version: Version) {
+/// Sets the Connection field of an answer over HTTP/1: `close` if the connection cannot carry another request, and
+/// `upgrade` if the answer is a 426 with an Upgrade field.
+fn set_connection_field(response: &mut Response<Content>, exchange: &Exchange, version: Version) {
     let request = exchange.request();
     // An answer that does not wait for the request's body usually ends before the body does.
     let leaves_body = request.is_more_expected() && !response.body().is_echo();
-    // To a client of HTTP/1.0 nothing else tells the end of an answer without a length.
+    // Only the end of the connection tells a client of HTTP/1.0 where an answer without a length ends.
     let ends_answer = version == Version::HTTP_10 && !response.body().has_length();
     if leaves_body || ends_answer || request.is_ending() {
         let close = HeaderValue::from_static("close");
@@ -236,8 +236,8 @@ impl Journey<'_> {
         (self.forward(route, head, &target, &forwarded, hash, common)).await
     }
 
-    /// Phases 2 to 4: lets the limiter decide; a request of a leaky bucket waits for its turn.
-    /// `preflight` has the policies that decide it if it is a preflight.
+    /// Phases 2 to 4: lets the limiter decide the request, which then waits for its turn if a leaky bucket delays it.
+    /// If the request is a preflight, `preflight` has the policies that decide it in place of the route's.
     async fn decide(
         &mut self,
         route: &Route,
@@ -275,7 +275,7 @@ impl Journey<'_> {
         }
         let Self { client, .. } = self;
         if request.is_http2() && request::is_trusted_peer(client.peer, &self.listener.identity) {
-            // It relays what its own clients do, who pay for their requests.
+            // A trusted proxy passes on the resets of its own clients, and their requests have been charged.
             request.excuse_leaving();
         }
         match admitted(&self.live.snapshot, &self.exchange.decided, admission)? {
@@ -284,14 +284,14 @@ impl Journey<'_> {
         }
     }
 
-    /// Whether somebody watches requests that are decided so, or watched when the request arrived.
+    /// Whether anybody watches requests with this outcome, or watched when this request arrived.
     fn may_be_traced(&self, admission: Admission) -> bool {
         let is_admitted = matches!(admission, Admission::Admitted { .. });
         let traces = &self.client.worker.process.traces;
         self.exchange.record.trace.is_some() || traces.are_watched(is_admitted)
     }
 
-    /// Notes what was decided, for those that watch.
+    /// Notes the decision in the request's trace, for those who watch.
     #[cold]
     fn trace_decision(
         &mut self,
@@ -329,7 +329,7 @@ impl Journey<'_> {
         let delayed = Box::pin(delay(client, exchange.request(), delayed_max, wait)).await;
         match delayed {
             Delayed::Released => {
-                exchange.record.let_go();
+                exchange.record.delay_ended();
                 Ok(())
             }
             Delayed::Gone => Err(Stop::Gone),
@@ -342,7 +342,7 @@ impl Journey<'_> {
         }
     }
 
-    /// Bounds the body, if it may not be of any length; says whether it is announced as longer.
+    /// Bounds the request's body to `bytes_max`, if there is a maximum; says whether it is announced as longer.
     fn bound_body(&mut self, bytes_max: Option<u64>) -> bool {
         let Some((bytes_max, body)) = bytes_max.zip(self.body.as_mut()) else {
             return false;
@@ -351,11 +351,11 @@ impl Journey<'_> {
         body.size_hint().lower() > bytes_max
     }
 
-    /// Refuses a request whose body is too large, or whose client may not send it at all.
+    /// Refuses a request whose body is too large, or instead because its client is unidentified or blocked.
     fn refuse_too_large(&mut self, route: &Route, facts: &Facts<'_>) -> Refusal {
         let (limiter, decided) = (self.limiter, &mut self.exchange.decided);
         let stranger =
-            limiter.refuse_stranger(&route.policies, facts, &self.client.partition, decided);
+            limiter.refuse_before_store(&route.policies, facts, &self.client.partition, decided);
         if let Some(admission) = stranger
             && self.may_be_traced(admission)
         {

@@ -1,4 +1,4 @@
-//! A request on its journey, and why that ends early.
+//! A request on its journey, and why a journey ends early.
 
 use http::HeaderValue;
 
@@ -31,20 +31,20 @@ pub(super) struct Journey<'r> {
     pub(super) body: &'r mut Option<RequestBody>,
     /// The index of the route, once it is found.
     pub(super) route: Option<RouteIndex>,
-    /// The index of the route's `cors_origins` whose page made the request, if it is one of them.
+    /// Index of the origin in the route's `cors_origins` whose page made the request, if one of them did.
     pub(super) page_origin: Option<usize>,
-    /// The protocol that the client asks for and may have.
+    /// The protocol that the client asks to switch to; none once it is known that the route does not allow it.
     pub(super) upgrade: Option<HeaderValue>,
 }
 
 impl<'r> Journey<'r> {
-    /// Returns what is known of the request by its connection.
+    /// Returns what is known of the request from its connection.
     pub(super) fn connection(&self) -> ConnectionFacts<'r> {
         ConnectionFacts {
             snapshot: &self.live.snapshot,
             listener: self.listener,
             peer: self.client.peer,
-            is_named: self.client.is_named,
+            is_client_known: self.client.is_client_known,
             certificate: self.client.certificate(),
             is_tls: self.client.tls.is_some(),
         }

@@ -21,7 +21,7 @@ use crate::snapshot::{AppliedPolicy, Snapshot};
 
 /// What only the access log tells of a request.
 pub(super) struct Logged {
-    /// When its head had arrived.
+    /// When the request's head had arrived.
     pub(super) began: Timestamp,
     /// The target as the client sent it; its path is logged.
     target: Uri,
@@ -31,12 +31,12 @@ pub(super) struct Logged {
     pub(super) host: SmallVec<[u8; 32]>,
     /// The client's address, if it has one.
     pub(super) address: Option<IpAddr>,
-    /// Whose quota each policy counts, in the form that may be shown, with a line feed between them; empty if
-    /// the client's address is that for all of them.
+    /// Whose quota each policy counts, in the form that may be shown, a line each; empty if all of them count the
+    /// client's address.
     partitions: String,
-    /// The trace that the request is part of; empty if it is part of none.
+    /// Id of the trace (W3C) that the request is part of; empty if it is part of none.
     pub(super) trace_id: SmallVec<[u8; 32]>,
-    /// The endpoint that failed, and why; texts of the configuration and of this program.
+    /// The endpoint that failed, and why; both texts come from the configuration and from this program.
     pub(super) failure: Option<Box<UpstreamFailure>>,
     pub(super) delayed_since: Option<Timestamp>,
     pub(super) delayed_us: Option<u64>,
@@ -52,7 +52,7 @@ pub(super) struct Recorded<'r> {
     pub(super) status: Option<StatusCode>,
     pub(super) reason: Option<Reason>,
     pub(super) sent_bytes: u64,
-    /// From the end of its head to the end of its answer.
+    /// Time from the end of the request's head to the end of its answer.
     pub(super) took: Micros,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct ExchangeEnd<'r> {
 }
 
 impl Logged {
-    /// Begins with a head that has arrived.
+    /// Begins with the head of a request that has arrived.
     pub(super) fn begin(peer: Option<IpAddr>, began: Timestamp, head: &Parts) -> Self {
         Self {
             began,
@@ -128,7 +128,7 @@ impl Logged {
             let settled = one.reservation.and_then(|one| one.settled);
             settled.is_some_and(|settled| settled.is_capped)
         };
-        // A path may name the client, and so may a user agent; if only digests are shown, the route must do.
+        // A path may name the client, and so may a user agent; if only digests are shown, the route has to be enough.
         let (path, user_agent) = match names {
             ClientNames::Short => (self.target.path(), self.user_agent.as_ref()),
             ClientNames::Digest => ("", None),
@@ -159,7 +159,7 @@ impl Logged {
             cost_missing: decided.policies.iter().find_map(PolicyResult::missing_cost),
             is_cost_capped: decided.policies.iter().any(is_capped),
             duration_us: recorded.took.0,
-            upstream_us: attempts.took().map(|took| took.0),
+            upstream_us: attempts.time_to_head().map(|took| took.0),
             delayed_us: self.delayed_us,
             received_bytes: ended.received_bytes,
             sent_bytes: recorded.sent_bytes,
@@ -171,7 +171,7 @@ impl Logged {
         access_log.record(snapshot.log.access, live.access_format, &entry);
     }
 
-    /// Says what each policy did that was come to before the request was decided.
+    /// Yields what each policy did that was reached before the request was decided.
     fn policies<'l>(
         &'l self,
         snapshot: &'l Snapshot,
@@ -189,7 +189,7 @@ impl Logged {
     }
 }
 
-/// Logs a head that never became a request, or a connection that got no further; only its sender is known.
+/// Logs a head that never became a request, or a connection that failed before any; only its sender is known.
 pub(crate) fn log_refused_head(
     client: &Client,
     reason: Reason,
@@ -242,5 +242,5 @@ fn tls_version(client: &Client) -> Option<&'static str> {
     client.tls.as_ref().map(|session| session.version.number())
 }
 
-/// Bytes that are set aside for partitions: enough for most.
+/// Bytes that are reserved for partitions: enough for most requests.
 const PARTITIONS_LEN: usize = 64;

@@ -38,7 +38,7 @@ mod request_id;
 mod routing;
 mod upstream_limit_headers;
 mod usage;
-mod usage_looks;
+mod usage_cache;
 mod worker;
 mod worker_config;
 

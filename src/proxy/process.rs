@@ -12,7 +12,7 @@ use super::downstream::capacity::Capacity;
 use super::notifications::Notifications;
 use super::trace::Traces;
 use super::upstream::{Endpoints, UpstreamState};
-use super::usage_looks::UsageLooks;
+use super::usage_cache::UsageCache;
 use super::wire::sockets::Sockets;
 use crate::clock::Clock;
 use crate::index::{PolicyIndex, UpstreamIndex};
@@ -30,11 +30,11 @@ pub struct Process {
     live: Arc<ArcSwap<ActiveConfig>>,
     /// Earlier configurations that requests may still hold.
     retired: Mutex<Vec<Arc<ActiveConfig>>>,
-    /// The time.
+    /// The process's clock.
     pub clock: Clock,
-    /// The counters.
+    /// The store of the counters.
     pub store: Store,
-    /// What is measured.
+    /// The process's metrics.
     pub metrics: Arc<Metrics>,
     /// How many connections there are, and may be.
     pub(crate) capacity: Arc<Capacity>,
@@ -44,13 +44,13 @@ pub struct Process {
     pub(crate) known_clients: Arc<KnownClients>,
     /// Reports clients that reach thresholds.
     pub(crate) notifications: Notifications,
-    /// Those that watch requests.
+    /// The watchers of requests.
     pub(crate) traces: Traces,
-    /// Who has asked for its usage lately.
-    pub(crate) usage_looks: UsageLooks,
+    /// Clients that have asked for their usage lately.
+    pub(crate) usage_cache: UsageCache,
     /// A key that nobody outside the process knows.
     pub(crate) random_key: [u8; 32],
-    /// Whether connections end after their next answers as soon as the process drains, instead of one after the other.
+    /// Whether all connections end after their next answers as soon as the process drains, instead of a few at a time.
     drains_at_once: AtomicBool,
     is_forced: AtomicBool,
     forced: Notify,
@@ -58,7 +58,7 @@ pub struct Process {
     unsettled: AtomicUsize,
 }
 
-/// What holds the configuration in force for a worker: as long as there is no other one, to look takes no shared count.
+/// A worker's cache of the configuration in force: until that changes, loading it touches no shared reference count.
 pub(super) type LiveCache = Cache<Arc<ArcSwap<ActiveConfig>>, Arc<ActiveConfig>>;
 
 /// A configuration and the handles that measure its parts.
@@ -66,30 +66,30 @@ pub(super) type LiveCache = Cache<Arc<ArcSwap<ActiveConfig>>, Arc<ActiveConfig>>
 pub struct ActiveConfig {
     /// The configuration.
     pub snapshot: Snapshot,
-    /// What measures its parts.
+    /// Handles of the metrics of its parts.
     pub handles: Handles,
     /// What is known of the endpoints of its upstreams; none for built-in answers.
     pub(crate) upstreams: TiVec<UpstreamIndex, Option<Arc<UpstreamState>>>,
     /// The top clients of its policies.
     pub(crate) top_clients: TiVec<PolicyIndex, TopClients>,
-    /// Whether one of them has thresholds.
+    /// Whether any policy in use has thresholds.
     has_thresholds: bool,
-    /// The shape of events. It is decided here, because asking whether there is a terminal is a
+    /// Format of event lines. It is decided once, because asking whether there is a terminal is a
     /// system call.
     pub log_format: LogFormat,
-    /// The shape of the access log's lines.
+    /// Format of the access log's lines.
     pub(crate) access_format: LogFormat,
     /// The key of partition ids.
     pub(crate) partition_key: [u8; 32],
-    /// The key of the digests that people see: in the log, and in what upstreams are told.
+    /// The key of the digests by which clients are shown: in the log, and to upstreams.
     pub(crate) digest_key: [u8; 32],
 }
 
 impl ActiveConfig {
-    /// Finds the handles of `snapshot`'s parts.
+    /// Prepares `snapshot` to be put in force: finds the metrics and the states of its parts.
     ///
-    /// Nobody outside knows `process_key`; it makes the partition ids that no other process has to
-    /// make alike.
+    /// Nobody outside the process knows `process_key`; it is the key of partition ids if no other process
+    /// has to make the same ones.
     pub fn new(
         snapshot: Snapshot,
         metrics: &Metrics,
@@ -121,7 +121,7 @@ impl ActiveConfig {
         }
     }
 
-    /// Goes on with the top clients of the configuration before, by the names of policies.
+    /// Takes over the top clients of the previous configuration, for each policy of the same name.
     fn inherit(&mut self, before: &Self) {
         let names = before.snapshot.policies.iter().map(|policy| &policy.name);
         let known: HashMap<_, _> = names.zip(&before.top_clients).collect();
@@ -132,8 +132,8 @@ impl ActiveConfig {
         }
     }
 
-    /// Returns what decides requests by it; clients are noted in `seen`, and thresholds that are reached in
-    /// `observer`.
+    /// Returns the limiter that decides requests by this configuration; it notes clients in `seen`, and thresholds
+    /// that are reached in `observer`.
     pub(crate) fn limiter<'l>(
         &'l self,
         store: &'l Session,
@@ -190,7 +190,7 @@ fn configured_quotas(snapshot: &Snapshot) -> Vec<ConfiguredQuota> {
 }
 
 impl Process {
-    /// Begins with `live`.
+    /// Begins a process with `live` as the configuration in force.
     pub fn new(
         live: ActiveConfig,
         clock: Clock,
@@ -214,7 +214,7 @@ impl Process {
             endpoints,
             known_clients: Arc::default(),
             traces: Traces::default(),
-            usage_looks: UsageLooks::default(),
+            usage_cache: UsageCache::default(),
             random_key,
             drains_at_once: AtomicBool::new(false),
             is_forced: AtomicBool::new(false),
@@ -233,8 +233,8 @@ impl Process {
         self.unsettled.load(Relaxed)
     }
 
-    /// Has connections end after their next answers as soon as the process drains: what they spend from then on, the
-    /// process that has taken over does not know.
+    /// Makes all connections end after their next answers as soon as the process drains, because the process that has
+    /// taken over does not learn what they spend from then on.
     pub(crate) fn drain_at_once(&self) {
         self.drains_at_once.store(true, Relaxed);
     }
@@ -260,12 +260,12 @@ impl Process {
         self.is_forced.load(Relaxed)
     }
 
-    /// Returns the configuration as it is now.
+    /// Returns the configuration in force.
     pub fn live(&self) -> Guard<Arc<ActiveConfig>> {
         self.live.load()
     }
 
-    /// Returns what holds the configuration in force for a worker, until there is another one.
+    /// Returns a cache of the configuration in force, for one worker.
     pub(super) fn live_cache(&self) -> LiveCache {
         Cache::new(Arc::clone(&self.live))
     }
@@ -293,7 +293,7 @@ impl Process {
         self.retired().push(old);
     }
 
-    /// Frees earlier configurations that nobody holds any more: here, and not on a worker.
+    /// Frees earlier configurations that nobody holds any more, so that no worker has to.
     pub fn free_retired(&self) {
         self.retired().retain(|old| Arc::strong_count(old) > 1);
     }

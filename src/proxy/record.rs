@@ -34,9 +34,9 @@ pub(crate) struct Record {
     status: Option<StatusCode>,
     reason: Option<Reason>,
     sent_bytes: u64,
-    /// What only the access log tells; none if there is none.
+    /// What only the access log tells; none if there is no access log.
     logged: Option<Box<Logged>>,
-    /// What those are told that watch requests; none if nobody does.
+    /// The trace of the request for those who watch, if there is one.
     pub(super) trace: Option<Box<RequestTrace>>,
 }
 
@@ -73,7 +73,7 @@ impl Record {
         }
     }
 
-    /// Notes whose request it is.
+    /// Notes the address of the request's client.
     pub(crate) fn sent_by(&mut self, client: Option<IpAddr>) {
         if let Some(logged) = &mut self.logged {
             logged.address = client;
@@ -83,7 +83,7 @@ impl Record {
         }
     }
 
-    /// Notes the trace that the request is part of, if it says which.
+    /// Notes the id of the trace (W3C) that the request is part of, if it names one.
     pub(crate) fn note_trace_id<'t>(&mut self, trace_id: impl FnOnce() -> Option<&'t [u8]>) {
         if let Some(logged) = &mut self.logged {
             (logged.trace_id).extend_from_slice(trace_id().unwrap_or_default());
@@ -95,7 +95,7 @@ impl Record {
         self.route = Some(route);
     }
 
-    /// Returns where its charge is settled.
+    /// Returns what settles the request's charge.
     pub(super) fn settler(&self) -> Settler<'_> {
         Settler {
             store: &self.client.worker.store,
@@ -141,7 +141,7 @@ impl Record {
     }
 
     /// Notes that the request is delayed no longer, if it was.
-    pub(crate) fn let_go(&mut self) {
+    pub(crate) fn delay_ended(&mut self) {
         let clock = &self.client.worker.process.clock;
         if let Some(logged) = &mut self.logged
             && let Some(since) = logged.delayed_since.take()
@@ -178,7 +178,7 @@ impl Record {
         self.reason = reason;
     }
 
-    /// Counts bytes of the answer's body on their way.
+    /// Counts bytes of the answer's body that are on their way to the client.
     pub(crate) fn sent(&mut self, bytes: usize) {
         self.sent_bytes += bytes as u64;
     }
@@ -204,7 +204,7 @@ impl Record {
 
     /// Writes the record of a request that is over.
     pub(crate) fn finish(&mut self, ended: &ExchangeEnd<'_>) {
-        self.let_go();
+        self.delay_ended();
         if self.status.is_none() {
             self.reason
                 .get_or_insert(self.client.worker.reason_to_end());

@@ -22,7 +22,7 @@ use super::journey_state::{Journey, Stop};
 use super::refusal::Refusal;
 use super::request_headers::Arrived;
 use super::upstream::builtin;
-use super::usage_looks::UsageLook;
+use super::usage_cache::UsageAnswer;
 use crate::clock::Micros;
 use crate::fault::Reason;
 use crate::limit::plan::SeriesId;
@@ -77,16 +77,16 @@ impl<'j> Journey<'j> {
         let prefixes = self.listener.identity.prefixes;
         let client = client.map(|client| client_network(client, prefixes));
         match process
-            .usage_looks
+            .usage_cache
             .begin(client, &question, process.clock.now())
         {
-            UsageLook::Same(answer) => Ok(answer.into_vec().into()),
-            UsageLook::Later => Err(Refusal::usage_too_often().after(LATER).into()),
-            UsageLook::New => {
+            UsageAnswer::Same(answer) => Ok(answer.into_vec().into()),
+            UsageAnswer::Later => Err(Refusal::usage_too_often().after(LATER).into()),
+            UsageAnswer::New => {
                 let peek = preview.peek(&self.client.worker.store, PeekedCost::Nothing);
                 let peeked = self.exchange.request().unless_gone(Box::pin(peek)).await;
                 let peeked = peeked.ok_or(Stop::Gone)?;
-                process.usage_looks.note(client, &question, &peeked);
+                process.usage_cache.note(client, &question, &peeked);
                 Ok(peeked)
             }
         }
@@ -104,7 +104,7 @@ impl<'j> Journey<'j> {
             CACHE_CONTROL,
             HeaderValue::from_static("private, max-age=1"),
         );
-        // What this request itself spends is told with every answer.
+        // Quotas that this request itself spends are told anyway, as with every answer.
         let own = |info: &LimitInfo<'_>| {
             let mut own = self.exchange.decided.infos(snapshot);
             own.any(|own| own.quota.items.name() == info.quota.items.name())
@@ -118,7 +118,7 @@ impl<'j> Journey<'j> {
     }
 }
 
-/// Reads the request that a query is about.
+/// Makes the request that a query for usage is about.
 fn asked(head: &Parts, query: &str) -> Result<Parts, Refusal> {
     let value = |name: &str| query_value(query, name).map_err(|_| Refusal::bad_usage_query());
     let bad = |_| Refusal::bad_usage_query();
@@ -139,7 +139,7 @@ fn asked(head: &Parts, query: &str) -> Result<Parts, Refusal> {
     Ok(asked)
 }
 
-/// Returns what refuses a request for usage: what is wrong with the request that it names, is wrong with its query.
+/// Returns the refusal of a request for usage: a bad path, host or method of the named request is a bad query.
 fn refusal(of_asked: Refusal) -> Refusal {
     match of_asked.reason() {
         Reason::BadPath | Reason::BadHost | Reason::BadMethodCase => Refusal::bad_usage_query(),
@@ -199,7 +199,7 @@ fn told(snapshot: &Snapshot, decided: &Decided, of: usize, result: &PolicyResult
     Some(said)
 }
 
-/// A window in seconds, with decimals if it has any.
+/// Returns a window in seconds, with decimals if it has any.
 #[expect(
     clippy::cast_precision_loss,
     reason = "windows of parts of a second are short"
@@ -212,5 +212,5 @@ fn seconds(window: Micros) -> Value {
     Value::from(window.0 as f64 / second as f64)
 }
 
-/// When a client that asks too often may ask again.
+/// Time after which a client that asks too often may ask again.
 const LATER: Micros = Micros::from_secs(1);

@@ -36,26 +36,26 @@ struct Runner {
     compared: RefCell<Rc<WorkerConfig>>,
 }
 
-/// How long what is cut may take to end, and how often it is looked whether it has.
+/// Longest time that cut connections get to end, and how often the worker checks whether they have.
 const ENDING_MAX: Duration = Duration::from_secs(1);
 const ENDED_EVERY: Duration = Duration::from_millis(1);
 
-/// How many periods of the sweep a draining gateway gives connections that have sent nothing, at least: their
-/// first bytes may be on their way.
+/// Least number of sweep periods that a draining gateway gives connections that have sent nothing, because
+/// their first bytes may be on their way.
 const SILENT_PERIODS: u32 = 5;
 
-/// How many connections of a draining worker learn at most in a second that they end: their clients come back, and
-/// shake hands.
-const TOLD_PER_SECOND: u32 = 1_000;
+/// How many connections a draining worker tells to end in each second, unless that takes longer than a quarter of
+/// the grace, or the process drains at once: their clients come back, and shake hands.
+const DRAINED_PER_SECOND: u32 = 1_000;
 
-/// Returns which part of `whole` has passed, in parts of 2^32.
+/// Returns which share of `whole` has passed, in parts of 2^32; at most `u32::MAX`, which is all of it.
 fn share(passed: Duration, whole: Duration) -> u32 {
     let parts = passed.as_micros() * u128::from(u32::MAX);
     let share = parts.checked_div(whole.as_micros());
     share.map_or(u32::MAX, |share| u32::try_from(share).unwrap_or(u32::MAX))
 }
 
-/// Runs a worker until its channel is closed and its connections are done, or the grace is over.
+/// Runs a worker until its channel is closed, and its connections have ended or the grace is over.
 ///
 /// # Errors
 /// If the runtime cannot be made.
@@ -99,7 +99,7 @@ impl Runner {
     fn follow(&self, order: Order) {
         match order {
             Order::Serve(accepted) => {
-                // Registered here, so that draining waits for a connection that has not run yet.
+                // Registered here, so that draining waits for a connection whose task has not run yet.
                 let index = accepted.permit.listener;
                 // A connection can live much longer than the configuration.
                 let listener = Arc::clone(&self.worker.live().snapshot.listeners[index]);
@@ -109,9 +109,14 @@ impl Runner {
                 let task = tokio::task::spawn_local(serving);
                 self.connections.note_task(id, task.abort_handle());
             }
-            Order::Evict { among, evicted } => {
+            Order::Evict {
+                evict_from,
+                evicted,
+            } => {
                 let process = &self.worker.process;
-                let listener = self.connections.evict_longest(among, process.clock.now());
+                let listener = self
+                    .connections
+                    .evict_longest(evict_from, process.clock.now());
                 if let Some(listener) = listener {
                     process
                         .capacity
@@ -136,8 +141,8 @@ impl Runner {
         }
     }
 
-    /// Ends the connections after what their clients have begun, those that wait for a request in the last quarter of
-    /// the grace, and cuts what is left when it is over.
+    /// Ends connections after their next answers, and those that wait for a request in the last quarter of the grace;
+    /// cuts what is left when the grace is over.
     async fn drain(&self, period: &mut Interval) {
         self.connections.evict_silent();
         let grace = self.worker.live().snapshot.general.shutdown_grace;
@@ -145,9 +150,9 @@ impl Runner {
         let spread = if self.worker.process.drains_at_once() {
             Duration::ZERO
         } else {
-            (grace / 4).min(Duration::from_secs(1) / TOLD_PER_SECOND * connections)
+            (grace / 4).min(Duration::from_secs(1) / DRAINED_PER_SECOND * connections)
         };
-        // The rest is for their clients, who learn that they have ended.
+        // The rest of the grace lets clients notice that their idle connections have ended.
         let last_quarter = grace * 3 / 4;
         let done = async {
             let mut periods = 0_u32;
@@ -175,7 +180,7 @@ impl Runner {
         }
         self.worker.cut();
         self.connections.cut();
-        // What is cut may give back what it was charged, or spend more, so the store is told once all has ended.
+        // Cut requests may give back what they were charged, or spend more, so the store is finished after all of them.
         let ended = async {
             while Rc::strong_count(&self.worker) > 1 {
                 tokio::time::sleep(ENDED_EVERY).await;
@@ -192,7 +197,7 @@ impl Runner {
 /// Serves a connection until either side ends it.
 #[expect(
     clippy::manual_async_fn,
-    reason = "an async function would have room for its arguments twice, as long as the connection stands"
+    reason = "an async function would have room for its arguments twice, for as long as the connection lives"
 )]
 fn serve(
     worker: Rc<Worker>,
@@ -218,7 +223,7 @@ fn serve(
             socket,
             io,
             is_http2,
-            is_named,
+            is_client_known,
             tls,
             permit: client_permit,
         } = match opened.await {
@@ -229,9 +234,9 @@ fn serve(
                 return;
             }
         };
-        // Where it is, not in the task, which would have room for it as long as the connection stands.
+        // Built in the `Rc` and not in a variable, for which the task would have room as long as the connection lives.
         let client = Rc::new(Client {
-            is_named,
+            is_client_known,
             ..Client::new(worker, peer, index, Arc::clone(&listener), tls)
         });
         tracing::debug!(listener = &*listener.name, peer = %client.redacted_peer(), "a connection begins");
@@ -268,12 +273,12 @@ fn refused_head(client: &Client, reason: Reason, status: Option<StatusCode>) {
     logged::log_refused_head(client, reason, status, None);
 }
 
-/// Counts a connection that was closed before anything was said on it.
+/// Counts a connection that was closed before any HTTP was spoken on it.
 fn closed_at_once(client: &Client, reason: Reason, cause: &dyn Display) {
     let (worker, peer) = (&client.worker, client.redacted_peer());
     let listener = &*client.accepted_by.name;
     worker.process.metrics.error(worker.index, reason);
-    tracing::debug!(listener, %peer, reason = reason.word(), %cause, "a connection is not opened");
+    tracing::debug!(listener, %peer, reason = reason.word(), %cause, "a connection was closed before any HTTP on it");
 }
 
 /// Records a connection on which no HTTP could be spoken.
@@ -297,7 +302,7 @@ fn not_opened(client: &Client, error: &OpenError) {
             closed_at_once(client, reason, failure);
             let Worker { process, index, .. } = &*client.worker;
             let load = process.capacity.listener(client.listener);
-            // Whoever fails again and again must not fill the log.
+            // Clients that fail again and again must not fill the log.
             if load.handshake_failed(*index, *failure, process.clock.now()) {
                 let is_answered = *failure == HandshakeFailure::PlainHttp;
                 let status = is_answered.then_some(StatusCode::BAD_REQUEST);

@@ -1,8 +1,8 @@
-//! What a request may not say of itself: fields that only a proxy, or only the gateway, may set.
+//! Fields that a client must not set: only a trusted proxy may, or only the gateway.
 //!
-//! They are removed with the hop-by-hop fields ([`strip_request`](super::hop_by_hop::strip_request)), before anything is
-//! read, so routes and limits go by what the origin sees. A name spelled with `_` counts as the one with `-`, because
-//! some origins (CGI, WSGI) read it so.
+//! These fields are removed with the hop-by-hop fields ([`strip_request`](super::hop_by_hop::strip_request)), before
+//! anything is read, so routes and limits go by what the origin sees. A name spelled with `_` counts as the one with
+//! `-`, because some origins (CGI, WSGI) read it like that.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
@@ -10,18 +10,17 @@ use super::AddressSource;
 use super::client_address::ADDRESS_CLAIMS;
 use super::name_filter::{NameFilter, named};
 
-/// Tells the origin which certificate the client has. What the client says of certificates is removed,
-/// whoever it is.
+/// Tells the origin which certificate the client has. Fields about certificates that came with the request are removed,
+/// even from a trusted peer.
 pub fn set_client_cert(headers: &mut HeaderMap, certificate: &HeaderValue) {
     remove(headers, |name| reads_as_any(name, &CERTIFICATES));
     headers.insert(CERTIFICATES[0], certificate.clone());
 }
 
-/// Whether only a trusted peer may send a field: it says whose request it is, which certificate the client has, how and
-/// for which host it first came, or a target other than the one that is matched. If `source` is a header of the
-/// listener's own that names the client, that is one too, and so is `request_id`, the field in which the gateway gives
-/// requests their id.
-pub fn needs_trust(
+/// Whether only a trusted peer may send a field: one that names the client or its certificate, the scheme or the host
+/// that the request first came with, or a target other than the one that is matched. The listener's own header that
+/// names clients, if `source` is one, counts too, and so does `request_id`, the field that carries the id of a request.
+pub fn requires_trusted_peer(
     name: &HeaderName,
     source: &AddressSource,
     request_id: Option<&HeaderName>,
@@ -31,11 +30,11 @@ pub fn needs_trust(
         AddressSource::Header(own) => is_one(own),
         AddressSource::XForwardedFor | AddressSource::Forwarded | AddressSource::Peer => false,
     };
-    is_own || request_id.is_some_and(is_one) || is_claim(name)
+    is_own || request_id.is_some_and(is_one) || is_proxy_field(name)
 }
 
-/// Removes from a request's trailers the fields that routes and partitions look at: an origin that
-/// merges trailers with fields must not read a value other than the one that decided the request.
+/// Removes from a request's trailers the fields that routes and policies go by: an origin that merges trailers with
+/// fields must not read a value other than the one that decided the request.
 pub fn strip_decisive(trailers: &mut HeaderMap, decisive: &[HeaderName]) {
     remove(trailers, |name| {
         let reads_as = |real: &HeaderName| reads_as(name.as_str(), real.as_str());
@@ -44,7 +43,7 @@ pub fn strip_decisive(trailers: &mut HeaderMap, decisive: &[HeaderName]) {
 }
 
 /// Removes the fields that an origin takes for `real` because it reads `_` as `-`.
-pub fn strip_disguises(headers: &mut HeaderMap, real: &HeaderName) {
+pub fn remove_lookalikes(headers: &mut HeaderMap, real: &HeaderName) {
     remove(headers, |name| is_disguise(name, real));
 }
 
@@ -53,25 +52,25 @@ pub(super) fn is_disguise(name: &HeaderName, real: &HeaderName) -> bool {
     reads_as(name.as_str(), real.as_str()) && name != real
 }
 
-/// Whether only a proxy may say this to an origin.
-pub(super) fn is_claim(name: &HeaderName) -> bool {
-    CLAIM_FILTER.may_have(name) && CLAIMS.iter().any(|names| reads_as_any(name, names))
+/// Whether only a trusted proxy may send this field to an origin.
+pub(super) fn is_proxy_field(name: &HeaderName) -> bool {
+    PROXY_FIELD_FILTER.may_have(name) && PROXY_FIELDS.iter().any(|names| reads_as_any(name, names))
 }
 
-/// Whether only the gateway may say this to an origin, whoever it is that says it.
+/// Whether only the gateway may send this field to an origin: even a trusted peer's is removed.
 pub(super) fn is_reserved(name: &HeaderName) -> bool {
     let name = name.as_str();
     let prefix = name.get(..RESERVED.len());
     prefix.is_some_and(|prefix| reads_as(prefix, RESERVED)) || reads_as(name, X_FORWARDED_PREFIX)
 }
 
-/// Whether a name has a `_` and reads as one that matters here.
+/// Whether a name reads as one of [`DISGUISED`] because it has a `_`.
 pub(super) fn is_disguised(name: &HeaderName) -> bool {
     let name = name.as_str();
     (DISGUISED.iter()).any(|real| reads_as(name, real) && name != *real)
 }
 
-/// Whether some origins take what it says for the method.
+/// Whether some origins take the field's value for the method.
 pub(super) fn is_method_override(name: &HeaderName) -> bool {
     reads_as_any(name, &METHOD_OVERRIDES)
 }
@@ -99,12 +98,13 @@ fn reads_as_any(name: &HeaderName, real: &[&str]) -> bool {
     real.iter().any(|real| reads_as(name.as_str(), real))
 }
 
-/// What a route has stripped from the path. Only the gateway knows that, so nobody else's is kept.
+/// The field for the prefix that a route has stripped from the path. Only the gateway knows it, so a field that came
+/// with the request is removed.
 pub const X_FORWARDED_PREFIX: &str = "x-forwarded-prefix";
 
 const X_FORWARDED: [&str; 3] = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"];
 
-/// Fields that matter in the spelling with `_` too, beside those that only a proxy may say.
+/// Fields that are also removed when spelled with `_`, in addition to those of [`PROXY_FIELDS`].
 pub(super) const DISGUISED: [&str; 5] = [
     X_FORWARDED[0],
     X_FORWARDED[1],
@@ -126,12 +126,13 @@ const METHOD_OVERRIDES: [&str; 3] = [
     "x-method-override",
 ];
 
-/// All that only a proxy may say.
-pub(super) const CLAIMS: [&[&str]; 4] = [&ADDRESS_CLAIMS, &X_FORWARDED, &REWRITES, &CERTIFICATES];
+/// All fields that only a trusted proxy may send.
+pub(super) const PROXY_FIELDS: [&[&str]; 4] =
+    [&ADDRESS_CLAIMS, &X_FORWARDED, &REWRITES, &CERTIFICATES];
 
-static CLAIM_FILTER: NameFilter = NameFilter::NONE.with_all(&CLAIMS);
+static PROXY_FIELD_FILTER: NameFilter = NameFilter::NONE.with_all(&PROXY_FIELDS);
 
-/// The prefix of the other fields that only the gateway sets.
+/// The prefix of the other fields that only the gateway may set.
 pub(super) const RESERVED: &str = "tollgate-";
 
 #[cfg(test)]
@@ -151,7 +152,8 @@ mod tests {
         ];
         let left = |request_id| {
             let mut headers = fields(&lie);
-            let forbids = |name: &HeaderName| needs_trust(name, &AddressSource::Peer, request_id);
+            let forbids =
+                |name: &HeaderName| requires_trusted_peer(name, &AddressSource::Peer, request_id);
             let filter = SeenNames::filter(request_id.into_iter());
             strip_request(&mut headers, &filter, forbids);
             headers
@@ -171,7 +173,7 @@ mod tests {
             ("client-certificate", "a"),
         ];
         let mut headers = fields(&lie);
-        let forbids = |name: &HeaderName| needs_trust(name, &AddressSource::Peer, None);
+        let forbids = |name: &HeaderName| requires_trusted_peer(name, &AddressSource::Peer, None);
         strip_request(&mut headers, &SeenNames::filter([].iter()), forbids);
         assert_eq!(headers, fields(&[("client-certificate", "a")]));
         let mut headers = fields(&lie);

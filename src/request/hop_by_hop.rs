@@ -1,10 +1,10 @@
 //! Removes from a message the fields that concern one connection only.
 //!
-//! Hop-by-hop fields (RFC 9110, section 7.6.1) are removed from a request first, and with them what an untrusted peer may
-//! not send. What else Connection names is removed once the request has its route: a proxy may pass on what its client
-//! wrote in Connection, so a request is refused if that would take away what the listener believes or the route reads
-//! ([`names_field`]). The limits then count by what the origin sees. What the gateway says itself is set afterwards, by
-//! `proxy::forwarded`, so no client can have it removed. A route's own fields are set elsewhere.
+//! Hop-by-hop fields (RFC 9110, section 7.6.1) are removed from a request first, together with those that an untrusted
+//! peer may not send. Other fields that Connection names are removed once the request has its route: a proxy may pass
+//! on what its client wrote in Connection, so a request is refused if that would remove a field that the listener
+//! trusts or the route goes by ([`names_field`]). So limits count by what the origin sees. The gateway's own fields are
+//! set afterwards, by `proxy::forwarded`, so no client can have them removed. A route's own fields are set elsewhere.
 
 use std::time::Duration;
 
@@ -16,16 +16,17 @@ use http::header::{
 use smallvec::SmallVec;
 
 use super::cdn_loop::CDN_LOOP;
-use super::claims::{DISGUISED, RESERVED, X_FORWARDED_PREFIX, is_claim, is_disguised, is_reserved};
+use super::claims::{
+    DISGUISED, RESERVED, X_FORWARDED_PREFIX, is_disguised, is_proxy_field, is_reserved,
+};
 use super::name_filter::{NameFilter, named};
 
-/// Removes what is not for the origin: hop-by-hop fields, Expect, `Tollgate-*`, `X-Forwarded-Prefix`, and what the peer
-/// may not send, as `is_forbidden` says. Only names that pass `filter` are looked at. Returns the values of Connection
-/// that name other fields, if any do: [`remove_named`] removes those.
+/// Removes the fields that are not for the origin: hop-by-hop fields, Expect, Proxy-Authorization, `Tollgate-*`,
+/// `X-Forwarded-Prefix`, and those that the peer may not send, as `is_forbidden` decides. Only names that pass `filter`
+/// are looked at. Returns the values of Connection that name other fields, if any do; [`remove_named`] removes those.
 ///
-/// A request for trailers stays; whoever writes it to a connection names TE in Connection. A name with
-/// `_` is removed too if an origin that reads `_` as `-`, as CGI and WSGI do, takes it for such a
-/// field.
+/// `TE: trailers` stays; the code that writes it to a connection names TE in Connection. A name with `_` is removed too
+/// if an origin that reads `_` as `-`, as CGI and WSGI do, would take it for one of these fields.
 pub fn strip_request(
     headers: &mut HeaderMap,
     filter: &NameFilter,
@@ -39,7 +40,7 @@ pub fn strip_request(
             .flat_map(tokens)
             .any(|token| token.eq_ignore_ascii_case("trailers"));
     let mut naming = None;
-    // Connection is hop-by-hop itself, so most requests need not be searched for it.
+    // Connection is hop-by-hop, so it is among `unwanted` if it is there at all.
     if unwanted.contains(&CONNECTION) {
         let options = headers.get_all(CONNECTION).iter();
         let names_some = |value: &&HeaderValue| tokens(value).any(|token| !is_never_field(token));
@@ -55,7 +56,7 @@ pub fn strip_request(
     naming
 }
 
-/// Removes a Connection of a single line that says `keep-alive` or `close`, as most do, and says whether there was one.
+/// Removes Connection if it has a single line that says `keep-alive` or `close`, as most do; returns whether it did.
 pub fn remove_common_connection(headers: &mut HeaderMap) -> bool {
     let mut lines = (headers.get_all(CONNECTION).iter()).map(HeaderValue::as_bytes);
     let only = lines.next().filter(|_| lines.next().is_none());
@@ -68,8 +69,8 @@ pub fn remove_common_connection(headers: &mut HeaderMap) -> bool {
     is_common
 }
 
-/// Removes from a request's trailers what no trailers may say (RFC 9110, section 6.5.1), and what an
-/// origin that merges them with the fields must not believe.
+/// Removes from a request's trailers the fields that no trailers may have (RFC 9110, section 6.5.1), and those that an
+/// origin that merges trailers with the head must not trust.
 pub fn strip_trailers(trailers: &mut HeaderMap) {
     let unwanted = named(trailers, |name| {
         is_hop_by_hop(name)
@@ -84,14 +85,14 @@ pub fn strip_trailers(trailers: &mut HeaderMap) {
             || *name == SET_COOKIE
             || *name == CDN_LOOP
             || matches!(*name, AUTHORIZATION | PROXY_AUTHORIZATION | COOKIE)
-            || is_claim(name)
+            || is_proxy_field(name)
             || is_reserved(name)
             || is_disguised(name)
     });
     strip(trailers, &unwanted);
 }
 
-/// Removes from an answer's trailers what no trailers may say, and what only the gateway says.
+/// Removes from an answer's trailers the fields that no trailers may have, and those that only the gateway sets.
 pub fn strip_answer_trailers(trailers: &mut HeaderMap) {
     let unwanted = named(trailers, |name| {
         is_hop_by_hop(name)
@@ -102,7 +103,7 @@ pub fn strip_answer_trailers(trailers: &mut HeaderMap) {
     strip(trailers, &unwanted);
 }
 
-/// Removes the fields that concern a connection of HTTP/1.
+/// Removes the hop-by-hop fields of HTTP/1, but no others that Connection names.
 pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
     for name in named(headers, is_hop_by_hop) {
         headers.remove(name);
@@ -112,7 +113,7 @@ pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
 /// Removes the fields that the values of Connection, `options`, name.
 pub fn remove_named(headers: &mut HeaderMap, options: &[HeaderValue]) {
     if matches!(options, [only] if only == "keep-alive") {
-        // What many origins say in every answer; the field of that name goes in any case.
+        // Many origins send this in every answer, and Keep-Alive is removed in any case.
         return;
     }
     for name in names(options).filter(|name| !is_never_field(name)) {
@@ -126,8 +127,8 @@ pub fn names_field(options: &[HeaderValue], field: &HeaderName) -> bool {
         && names(options).any(|name| name.eq_ignore_ascii_case(field.as_str()))
 }
 
-/// Whether Connection removes nothing by this name: it is an option or a hop-by-hop field, which goes
-/// in any case, or the message would be another one without it.
+/// Whether a name in Connection removes no field: it is an option, a hop-by-hop field, which is removed in any case, or
+/// a field without which the message would mean something else.
 fn is_never_field(name: &str) -> bool {
     NEVER_FIELDS
         .iter()
@@ -150,7 +151,7 @@ pub fn keep_alive_timeout(value: &HeaderValue) -> Option<Duration> {
     parameter.trim_ascii().parse().ok().map(Duration::from_secs)
 }
 
-/// Removes the fields of these names, and those that Connection names if it is one of them.
+/// Removes the fields with these names; if Connection is among them, also the fields that it names.
 fn strip(headers: &mut HeaderMap, unwanted: &[HeaderName]) {
     if unwanted.contains(&CONNECTION) {
         let options = headers.get_all(CONNECTION).iter().cloned();
@@ -162,21 +163,21 @@ fn strip(headers: &mut HeaderMap, unwanted: &[HeaderName]) {
     }
 }
 
-/// Whether [`strip_request`] removes a field of that name, whoever sends it.
+/// Whether [`strip_request`] removes a field of this name even from a trusted peer.
 pub(super) fn is_stripped(name: &HeaderName) -> bool {
-    // Of Content-Length, only the look-alike goes.
+    // Only a look-alike of Content-Length is removed, not the field itself.
     STRIPPED_FILTER.may_have(name)
         && *name != CONTENT_LENGTH
         && (is_taken_out(name) || is_disguised(name))
 }
 
-/// Whether a field of that name is not for the origin, whoever sends it.
+/// Whether a field of this name is not for the origin, even from a trusted peer.
 #[inline]
 pub fn is_taken_out(name: &HeaderName) -> bool {
     is_hop_by_hop(name) || FOR_GATEWAY.contains(&name.as_str()) || is_reserved(name)
 }
 
-/// Whether a field concerns one connection only, named by Connection or not.
+/// Whether a field concerns one connection only, even if Connection does not name it.
 #[inline]
 pub fn is_hop_by_hop(name: &HeaderName) -> bool {
     HOP_BY_HOP.contains(&name.as_str())
@@ -199,17 +200,17 @@ const HOP_BY_HOP: [&str; 8] = [
     "http2-settings",
 ];
 
-/// Other fields that a request says to the gateway and not to the origin.
+/// Other fields of a request that are for the gateway and not for the origin.
 const FOR_GATEWAY: [&str; 2] = ["expect", "proxy-authorization"];
 
-/// Names that [`strip_request`] removes in some spelling, whoever sends them; so it does those that begin with
-/// [`RESERVED`].
+/// Names that [`strip_request`] removes in some spelling, even from a trusted peer; it also removes those that begin
+/// with [`RESERVED`].
 pub(super) const STRIPPED: [&[&str]; 4] =
     [&HOP_BY_HOP, &FOR_GATEWAY, &DISGUISED, &[X_FORWARDED_PREFIX]];
 
 static STRIPPED_FILTER: NameFilter = NameFilter::NONE.with_all(&STRIPPED).with_prefix(RESERVED);
 
-/// What Connection names that is no field to remove.
+/// Names in Connection by which no field is removed.
 const NEVER_FIELDS: [&str; 7] = [
     "close",
     "keep-alive",
@@ -220,7 +221,7 @@ const NEVER_FIELDS: [&str; 7] = [
     "content-length",
 ];
 
-/// `Keep-Alive`.
+/// The name of Keep-Alive.
 pub const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 
 #[cfg(test)]

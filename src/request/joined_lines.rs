@@ -6,11 +6,11 @@ use std::borrow::Cow;
 use http::header::COOKIE;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::claims::strip_disguises;
+use super::claims::remove_lookalikes;
 use super::route::Router;
 
-/// Returns a header's value: its lines joined in order, each without white space around it. Empty
-/// lines say nothing (RFC 9110 section 5.6.1.2); if all are empty there is no value.
+/// Returns a header's value: its lines joined in order, each without white space around it. Empty lines do not count
+/// (RFC 9110 section 5.6.1.2); if all are empty, there is no value.
 pub(super) fn joined<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Option<Cow<'r, [u8]>> {
     let mut lines = headers
         .get_all(name)
@@ -27,10 +27,11 @@ pub(super) fn joined<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Option<Co
     Some(value)
 }
 
-/// Joins each header that routes ask for into one line, before a route is found: otherwise an origin
-/// that reads only the first line would see a value that no route saw.
+/// Joins the lines of each header that routes ask for into one, before a route is looked up. Otherwise an origin that
+/// reads only the first line would see a value that no route saw.
 ///
-/// Returns the headers that had several lines. `has_disguises` says whether other names may read like theirs.
+/// Returns the headers that had several lines. `has_disguises` says whether other fields may have names that read like
+/// theirs.
 pub fn join_routed_lines(
     headers: &mut HeaderMap,
     router: &Router,
@@ -47,14 +48,14 @@ pub fn join_routed_lines(
     joined
 }
 
-/// Whether some header may have several lines, or others that read like it.
+/// Whether some header may have several lines, or another field may have a name that reads like its name.
 pub(super) fn needs_joining(headers: &HeaderMap, has_disguises: bool) -> bool {
     has_disguises || headers.len() > headers.keys_len()
 }
 
-/// Joins a header's lines, and removes others that read like it; says whether there were several.
+/// Joins a header's lines, and removes fields whose names read like it; returns whether there were several lines.
 pub(super) fn join_header(headers: &mut HeaderMap, name: &HeaderName) -> bool {
-    strip_disguises(headers, name);
+    remove_lookalikes(headers, name);
     if headers.get_all(name).iter().nth(1).is_none() {
         return false;
     }

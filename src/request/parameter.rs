@@ -1,32 +1,32 @@
-//! What cookies and query parameters have in common: a name that must mean one thing to every origin.
+//! What cookies and query parameters have in common: a name that must mean the same to every origin.
 //!
-//! Origins differ in how they read a name, so a spelling that some of them take for the name is
-//! [`Spelling::Alike`], and a request that has it is [`Ambiguous`] where the name matters:
+//! Origins differ in how they read a name, so a spelling that some of them take for the name is [`Spelling::Alike`],
+//! and a request that has it is [`Ambiguous`] if the name matters:
 //!
-//! | spelling of `key` | who reads `key` |
+//! | spelling of `key` | origins that read it as `key` |
 //! | --- | --- |
-//! | `k%65y` | who decodes names |
+//! | `k%65y` | those that decode names |
 //! | `a.b`, `a b`, `a+b`, `a[b` for `a_b` | PHP, which has `_` for these in names |
 //! | `key[]`, `key[x]` | PHP, Rails and Express, which make a list or a table of it |
-//! | white space, control characters or other than ASCII before or after | who trims names, or ends them at a NUL |
-//! | `key%3D1` | who decodes before splitting |
+//! | surrounding white space, control characters or bytes beyond ASCII | those that trim names, or end them at a NUL |
+//! | `key%3D1` | those that decode before splitting |
 //!
 //! Case is not folded: names that differ in case are two names.
 
 use std::borrow::Cow;
 use std::iter;
 
-/// A request could name its client in two ways, and origins differ in which one they read.
+/// A request names its client in a way that origins could read differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("origins could read the client's identity in different ways")]
+#[error("the request names its client ambiguously: origins could read it differently")]
 pub struct Ambiguous;
 
 /// How a name in a request relates to the one that is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Spelling {
-    /// It is the name, byte for byte once it is percent-decoded.
+    /// It is the name, byte for byte once percent-decoded.
     Same,
-    /// It is another name, which some origins take for the name.
+    /// It is another name, but some origins take it for the name.
     Alike,
     /// It is another name.
     Other,
@@ -38,7 +38,7 @@ pub(super) fn spelling(written: &[u8], name: &str) -> Spelling {
     if written.len() < name.len() {
         return Spelling::Other;
     }
-    // Most names differ in a byte that stands for itself: a hostile request has thousands of them.
+    // A shortcut: most names differ in a byte that is not escaped, and a hostile request can have thousands of names.
     for (at, (&byte, &wanted)) in written.iter().zip(name).enumerate() {
         if byte == b'%' || (at == 0 && is_blank(byte)) {
             break;
@@ -60,10 +60,10 @@ pub(super) fn spelling(written: &[u8], name: &str) -> Spelling {
     }
 }
 
-/// Decodes the value of the parameter that names the client: percent-decoded once, `+` is a plus.
+/// Decodes the value of the parameter that names the client: it is percent-decoded once, and `+` is a plus.
 ///
 /// # Errors
-/// Where a NUL is in it: some origins end there.
+/// If the value has a NUL: some origins end it there.
 pub(super) fn value(written: &[u8]) -> Result<Cow<'_, [u8]>, Ambiguous> {
     let value = if written.contains(&b'%') {
         Cow::Owned(decoded(written).collect())
@@ -76,7 +76,7 @@ pub(super) fn value(written: &[u8]) -> Result<Cow<'_, [u8]>, Ambiguous> {
     Ok(value)
 }
 
-/// Splits at the first `=`; without one, the value is empty.
+/// Splits a text at the first `=` into a name and a value; without one, the value is empty.
 pub(super) fn pair(text: &[u8]) -> (&[u8], &[u8]) {
     match memchr::memchr(b'=', text) {
         Some(at) => (&text[..at], &text[at + 1..]),
@@ -106,12 +106,12 @@ fn digit(byte: u8) -> Option<u8> {
     u8::try_from(digit).ok()
 }
 
-/// What may stand around a name without being part of it; `+` is how forms encode a space.
+/// Whether a byte may surround a name without being part of it; `+` is how forms encode a space.
 fn is_blank(byte: u8) -> bool {
     byte == b'+' || !byte.is_ascii_graphic()
 }
 
-/// Makes the characters one that PHP makes one.
+/// Maps the characters that PHP replaces with `_` to `_`.
 fn fold(byte: u8) -> u8 {
     match byte {
         b'.' | b' ' | b'+' | b'[' => b'_',

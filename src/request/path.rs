@@ -1,13 +1,14 @@
 //! One normalised path, for matching and for forwarding.
 //!
-//! A path is normalised once, before its route is looked up, and the origin gets exactly what was
-//! matched, so no spelling of a path slips past its policies. Dot segments are resolved (encoded dots
-//! too), then repeated slashes merged, unreserved characters decoded, other escapes put in upper case,
-//! and characters that a path may not hold as they are (`"`, `|`, `é`) encoded. Nothing is decoded
+//! A path is normalised once, before its route is looked up, and the origin gets exactly what was matched unless its
+//! route changes that ([`target`](super::target)), so no spelling of a path slips past its policies. Dot segments are
+//! resolved (encoded dots too), then repeated slashes are merged, unreserved characters are decoded, other escapes are
+//! put in upper case, and characters that a path may not have unencoded (`"`, `|`, `é`) are encoded. Nothing is decoded
 //! twice: `%252e` stays `%252e`.
 //!
-//! An empty segment is one that `..` takes back, as in RFC 3986, section 5.2.4, and in browsers:
-//! `/a//../b` is `/a/b`. Some origins merge first, and would find `/b`; what they get has neither.
+//! `..` removes an empty segment like any other, as in RFC 3986, section 5.2.4, and in browsers: `/a//../b` is `/a/b`.
+//! Some origins merge slashes first and would find `/b`, but the path that they get has neither dot segments nor
+//! repeated slashes.
 //!
 //! | in the path | |
 //! | --- | --- |
@@ -23,7 +24,7 @@
 
 use std::borrow::Cow;
 
-/// A path in the one spelling that is matched and forwarded: ASCII, begins with `/`.
+/// A path in the one spelling that is matched: ASCII, and beginning with `/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Normalised<'p> {
     text: Cow<'p, str>,
@@ -43,12 +44,12 @@ impl<'p> Normalised<'p> {
         self.sent
     }
 
-    /// Says whether a character stood there as it is that a path may not hold, and has been encoded.
+    /// Whether the path came with an unencoded character that a path may not have, and that has been encoded.
     pub fn had_raw(&self) -> bool {
         self.raw
     }
 
-    /// Says whether the path came with an encoded slash or backslash, which its route must keep or refuse.
+    /// Whether the path came with an encoded slash or backslash, which its route must keep or refuse.
     pub fn has_encoded_slash(&self) -> bool {
         self.encoded_slash
     }
@@ -57,26 +58,26 @@ impl<'p> Normalised<'p> {
 /// Why a path is refused with 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPath {
-    /// It does not begin with `/`.
+    /// The path does not begin with `/`.
     #[error("the path does not begin with a slash")]
     NotAbsolute,
     /// A `%` is not followed by two hex digits.
     #[error("the path has a % without two hex digits")]
     Escape,
-    /// A control character, space, `?` or `#` stands in it as it is.
-    #[error("the path has a character that must be encoded")]
+    /// A control character, space, `?` or `#` is not encoded.
+    #[error("the path has a character that must be percent-encoded")]
     Character,
-    /// A backslash stands in it as it is.
+    /// A backslash is not encoded.
     #[error("the path has a backslash")]
     Backslash,
-    /// It has a NUL, encoded or not.
+    /// The path has a NUL, encoded or not.
     #[error("the path has a NUL")]
     Nul,
-    /// It would be too long for a target once normalised.
+    /// The path would be too long for a target once normalised.
     #[error("the path is too long once normalised")]
     Length,
-    /// A dot segment hides behind an encoded slash or a parameter: `..%2Fx`, `..;x`.
-    #[error("the path has a dot segment in disguise")]
+    /// A dot segment is disguised by an encoded slash or a parameter: `..%2Fx`, `..;x`.
+    #[error("the path hides a dot segment behind an encoded slash or a `;`")]
     DotSegment,
 }
 
@@ -95,8 +96,8 @@ pub fn normalise(path: &str) -> Result<Normalised<'_>, BadPath> {
     })
 }
 
-/// Spells the characters of a path that normalises as its normal form has them, and keeps the segments that
-/// this leaves out.
+/// Spells the characters of a path as its normal form does, but keeps the segments that the normal form leaves out. The
+/// path must be one that [`normalise`] accepts.
 pub(super) fn with_all_segments(sent: &str) -> String {
     let mut out = Vec::with_capacity(sent.len());
     for segment in sent.as_bytes()[1..].split(|&byte| byte == b'/') {
@@ -106,12 +107,12 @@ pub(super) fn with_all_segments(sent: &str) -> String {
     String::from_utf8(out).expect("only ASCII was pushed")
 }
 
-/// Decodes the characters that RFC 3986 tells from their escapes but most origins do not
-/// (`!$&'()*+,;=:@`), so that `%3A` and `:` compare equal. `path` is normalised, or a part of such
-/// a path; segments stay segments.
+/// Decodes the characters that RFC 3986 distinguishes from their escapes but most origins do not (`!$&'()*+,;=:@`), so
+/// that `%3A` and `:` compare equal. `path` is a normalised path or a part of one. Slashes stay encoded, so segments do
+/// not change.
 pub(super) fn comparable(path: &str) -> Cow<'_, str> {
     let bytes = path.as_bytes();
-    // Most paths have no escape, which is quicker to see.
+    // Most paths have no escape at all, which is quicker to check.
     if !bytes.contains(&b'%') {
         return Cow::Borrowed(path);
     }
@@ -145,8 +146,8 @@ pub(super) fn offset_in(path: &str, offset: usize) -> usize {
     })
 }
 
-/// Returns the path as an origin sees it that takes encoded slashes and backslashes for slashes.
-/// `path` is normalised.
+/// Returns a normalised path as seen by an origin that takes encoded slashes and backslashes for slashes, and merges
+/// slashes.
 pub(super) fn with_slashes_decoded(path: &str) -> String {
     merged(&path.replace("%2F", "/").replace("%5C", "/"))
 }
@@ -162,7 +163,7 @@ pub(super) fn merged(path: &str) -> String {
     text
 }
 
-/// Leaves out a last slash, which makes no difference to the router; `/` becomes empty.
+/// Removes a last slash, which makes no difference to the router; `/` becomes empty.
 pub(super) fn without_last_slash(path: &str) -> &str {
     path.strip_suffix('/').unwrap_or(path)
 }
@@ -233,7 +234,7 @@ impl Scan {
     }
 }
 
-/// Writes the normal form of a path that [`Scan::of`] let pass.
+/// Returns the normal form of a path that [`Scan::of`] has accepted.
 fn rewrite(path: &[u8]) -> Result<String, BadPath> {
     let mut out = Vec::with_capacity(path.len());
     let mut last = PathSegment::Empty;
@@ -282,7 +283,7 @@ fn push_normal(segment: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// What a segment does to the path so far.
+/// What a segment does to the path before it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PathSegment {
     Empty,
@@ -303,7 +304,7 @@ impl PathSegment {
     }
 }
 
-/// Says whether an origin that decodes slashes or cuts off parameters would see a dot segment.
+/// Whether an origin that decodes slashes or cuts off parameters would see a dot segment.
 fn is_dot_segment_in_disguise(segment: &[u8]) -> bool {
     if segment[0] != b'.' && !segment.contains(&b'%') {
         return false;
@@ -322,14 +323,14 @@ fn is_dot_segment_in_disguise(segment: &[u8]) -> bool {
     })
 }
 
-/// Says whether all before a parameter is `.` or `..`. Its `;` may be encoded, because a proxy
-/// behind may decode `..%3Bx`.
+/// Whether the text before a parameter, or all of it, is `.` or `..`. The parameter's `;` may be encoded, because a
+/// proxy further on may decode `..%3Bx`.
 fn begins_with_dots(text: &[u8]) -> bool {
     let dots = text.strip_prefix(b"..").or(text.strip_prefix(b"."));
     dots.is_some_and(|rest| matches!(rest, [] | [b';', ..]) || escaped(rest, 0) == Some(b';'))
 }
 
-/// Returns the byte that the escape at `at` stands for, if it is one.
+/// Returns the byte that the escape at `at` stands for, if there is one.
 fn escaped(bytes: &[u8], at: usize) -> Option<u8> {
     let digit = |byte: u8| char::from(byte).to_digit(16);
     match bytes[at..] {
@@ -338,7 +339,7 @@ fn escaped(bytes: &[u8], at: usize) -> Option<u8> {
     }
 }
 
-/// RFC 3986 section 2.3.
+/// Whether a byte is an unreserved character (RFC 3986 section 2.3).
 const fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
@@ -346,11 +347,11 @@ const fn is_unreserved(byte: u8) -> bool {
 /// What the scan does at a byte.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
-    /// May stand in a segment as it is: `pchar` of RFC 3986 section 3.3.
+    /// It may be in a segment unencoded: `pchar` of RFC 3986 section 3.3.
     Plain,
     Slash,
     Percent,
-    /// Should have been sent encoded, and is encoded from here on.
+    /// It should have been sent encoded, and is encoded from here on.
     Encode,
     Refuse,
     Backslash,

@@ -1,44 +1,44 @@
-//! One look at the names of a request's fields, instead of a search for each that matters.
+//! One pass over the names of a request's fields, instead of a search for each name that matters.
 
 use http::header::{CONNECTION, EXPECT, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName};
 
 use super::cdn_loop::CDN_LOOP;
-use super::claims::{CLAIMS, RESERVED, is_disguise};
+use super::claims::{PROXY_FIELDS, RESERVED, is_disguise};
 use super::hop_by_hop::{STRIPPED, is_stripped};
 use super::name_filter::NameFilter;
 
-/// What the names of a request's fields tell, if there are any that matter.
+/// What the names of a request's fields tell about it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SeenNames {
-    /// Whether one may get the request refused: Transfer-Encoding, Expect or CDN-Loop.
+    /// Whether there is a field for which the request may be refused: Transfer-Encoding, Expect or CDN-Loop.
     pub has_suspicious: bool,
-    /// Which are not for the origin.
+    /// Which of the fields are not for the origin.
     pub unwanted: Unwanted,
-    /// Whether one reads like another that routes or policies go by.
+    /// Whether a field's name reads like that of another field, which routes or policies go by.
     pub has_disguises: bool,
 }
 
 /// Which fields of a request are not for the origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unwanted {
-    /// All may go there.
+    /// None: all fields may go to the origin.
     #[default]
     None,
-    /// Connection, as in most requests of HTTP/1.1, and no other.
+    /// Only Connection, as in most requests of HTTP/1.1.
     OnlyConnection,
-    /// Others, with or without Connection: [`strip_request`](super::hop_by_hop::strip_request) removes them.
+    /// Others, with or without Connection; [`strip_request`](super::hop_by_hop::strip_request) removes them.
     Others,
 }
 
 impl SeenNames {
-    /// Makes the filter of all names that tell something; `own` are those that listeners, routes and policies go by.
+    /// Makes the filter of all names that matter; `own` are those that listeners, routes and policies go by.
     pub fn filter<'n>(own: impl Iterator<Item = &'n HeaderName>) -> NameFilter {
         own.fold(COMMON, |filter, name| filter.with(name.as_str()))
     }
 
     /// Looks at the names that pass `filter`. `decisive` are the headers that listeners, routes and policies go by;
-    /// `is_forbidden` says what the peer may not send.
+    /// `is_forbidden` says which fields the peer may not send.
     #[expect(
         clippy::inline_always,
         reason = "one busy caller, and each request comes here"
@@ -77,17 +77,17 @@ impl SeenNames {
     }
 }
 
-/// The names that tell something whatever the file says.
+/// The names that matter regardless of the file.
 const COMMON: NameFilter = NameFilter::NONE
     .with_all(&STRIPPED)
-    .with_all(&CLAIMS)
+    .with_all(&PROXY_FIELDS)
     .with_all(&[&["cdn-loop"]])
     .with_prefix(RESERVED);
 
 #[cfg(test)]
 mod tests {
     use super::super::AddressSource;
-    use super::super::claims::needs_trust;
+    use super::super::claims::requires_trusted_peer;
     use super::super::hop_by_hop::tests::fields;
     use super::*;
 
@@ -98,8 +98,8 @@ mod tests {
         let [own, id, routed] = [own, "-id", "x-version"].map(HeaderName::from_static);
         let filter = SeenNames::filter([&own, &id, &routed].into_iter());
         let (source, routed) = (AddressSource::Header(own), [routed]);
-        let forbids = |name: &HeaderName| needs_trust(name, &source, Some(&id));
-        let names = [&STRIPPED[..], &CLAIMS, &[&others]].concat().concat();
+        let forbids = |name: &HeaderName| requires_trusted_peer(name, &source, Some(&id));
+        let names = [&STRIPPED[..], &PROXY_FIELDS, &[&others]].concat().concat();
         for name in names
             .into_iter()
             .flat_map(|name| [name.to_owned(), name.replace('-', "_")])

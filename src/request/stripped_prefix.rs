@@ -1,9 +1,9 @@
-//! The segments that a route strips from paths, and puts back before where its origin says that something is.
+//! The segments that a route strips from paths, and puts back into the `Location` of answers.
 //!
-//! An origin that knows nothing of the prefix names its resources from its own root: `Location: /login` for what
-//! clients find at `/api/login`. It may write its own authority before that, or the one that the client asked.
-//! An origin that heeds `X-Forwarded-Prefix` has put the prefix there itself, so what begins with it is left as
-//! it is. All else leads elsewhere (`//other`, another host), or from where the client is (`next`, `?page=2`).
+//! An origin that knows nothing of the prefix names its resources from its own root: `Location: /login` for a page that
+//! clients find at `/api/login`. It may write its own authority before that, or the one in the client's request. An
+//! origin that heeds `X-Forwarded-Prefix` has put the prefix there itself, so a path that begins with the prefix is
+//! left as it is. So are locations that lead elsewhere (`//other`, another host) and relative ones (`next`, `?page=2`).
 
 use http::HeaderValue;
 
@@ -19,7 +19,7 @@ pub struct StrippedPrefix {
 }
 
 impl StrippedPrefix {
-    /// Takes a prefix as the file has it; none if it is no path, or only the root.
+    /// Takes a prefix as written in the file; none if it is not a path, or only the root.
     pub fn new(text: &str) -> Option<Self> {
         let normal = path::normalise(text).ok()?;
         let path = path::without_last_slash(normal.as_str());
@@ -29,12 +29,12 @@ impl StrippedPrefix {
         })
     }
 
-    /// Returns it as the value of a field.
+    /// Returns the prefix as the value of a field.
     pub fn value(&self) -> HeaderValue {
         copied_value(&self.value)
     }
 
-    /// Removes as many segments from `path` as it has: the route may have matched them in another spelling.
+    /// Removes as many segments from `path` as the prefix has; they may be spelled differently there.
     pub(super) fn strip<'p>(&self, path: &'p str) -> &'p str {
         match after_segments(path, self.path.matches('/').count()) {
             "" => "/",
@@ -42,10 +42,10 @@ impl StrippedPrefix {
         }
     }
 
-    /// Returns a `Location` with the prefix, if it is below the root of the origin: a path, or a URL at `host`,
-    /// which the client asked, or at `endpoint`. The latter becomes a path, because clients need not reach
-    /// endpoints. None if it stays as it is.
-    pub fn give_back(
+    /// Returns a `Location` with the prefix added, if it is below the root of the origin: a path, or a URL at `host`,
+    /// the client's Host, or at `endpoint`. The last becomes a path, because clients may be unable to reach endpoints.
+    /// None if the location stays as it is.
+    pub fn restore_in_location(
         &self,
         location: &HeaderValue,
         endpoint: Option<&HeaderValue>,
@@ -80,16 +80,15 @@ impl StrippedPrefix {
     }
 }
 
-/// Where a URL of HTTP leads.
+/// The authority of an HTTP URL.
 struct HttpUrl<'u> {
     authority: &'u [u8],
-    /// The port of its scheme, as an authority has it.
+    /// The default port of the URL's scheme, as written in an authority: `:80`.
     default_port: &'static [u8],
 }
 
 impl<'u> HttpUrl<'u> {
-    /// Reads a URL up to its path, which is returned beside it with all that follows; none if it is no URL of
-    /// HTTP.
+    /// Reads a URL up to its path; also returns the path and all that follows it. None if this is not a URL of HTTP.
     fn parse(url: &'u [u8]) -> Option<(Self, &'u [u8])> {
         let (scheme, default_port) = match url.get(4)? {
             b':' => (&b"http://"[..], &b":80"[..]),
@@ -109,7 +108,7 @@ impl<'u> HttpUrl<'u> {
         Some((url, path))
     }
 
-    /// Whether that is this host, with or without the port that the scheme has anyway.
+    /// Whether the URL is at this host, with or without the scheme's default port.
     fn is_at(&self, host: &[u8]) -> bool {
         let port = self.default_port;
         let [own, other] =
@@ -122,7 +121,7 @@ impl<'u> HttpUrl<'u> {
 mod tests {
     use super::*;
 
-    /// That of the endpoint, and the one that the client asked.
+    /// The authority of the endpoint, and the one in the client's request.
     const AUTHORITIES: [&str; 2] = ["10.0.0.1:9000", "Shop.test:8443"];
 
     #[test]
@@ -134,7 +133,7 @@ mod tests {
             ("/login?next=/x#y", "/api/login?next=/x#y"),
             ("/a//b", "/api/a//b"),
             ("/\\other.test", "/api/\\other.test"),
-            // An origin that heeds the field has put it there.
+            // An origin that heeds `X-Forwarded-Prefix` has put the prefix there.
             ("/api", "/api"),
             ("/api/", "/api/"),
             ("/api/login", "/api/login"),
@@ -143,7 +142,7 @@ mod tests {
             ("/apis", "/api/apis"),
             ("/API/x", "/api/API/x"),
             ("/api%2Fx", "/api/api%2Fx"),
-            // The host that the client asked stays, and so does the scheme.
+            // The client's host stays, and so does the scheme.
             ("https://shop.test:8443/x", "https://shop.test:8443/api/x"),
             ("HTTP://SHOP.TEST:8443/x", "HTTP://SHOP.TEST:8443/api/x"),
             ("https://shop.test:8443", "https://shop.test:8443/api"),
@@ -165,7 +164,7 @@ mod tests {
             ("http://10.0.0.1:9000//evil.test", "/api//evil.test"),
         ] {
             let sent = HeaderValue::from_str(location).expect(location);
-            let given = prefix.give_back(&sent, Some(&endpoint), Some(&host));
+            let given = prefix.restore_in_location(&sent, Some(&endpoint), Some(&host));
             assert_eq!(given.unwrap_or(sent), expected, "{location}");
         }
     }
@@ -200,7 +199,7 @@ mod tests {
             "myapp://callback/x",
         ] {
             let sent = HeaderValue::from_str(location).expect(location);
-            let given = prefix.give_back(&sent, Some(&endpoint), Some(&host));
+            let given = prefix.restore_in_location(&sent, Some(&endpoint), Some(&host));
             assert_eq!(given, None, "{location}");
         }
     }
@@ -220,11 +219,11 @@ mod tests {
         ] {
             let [location, host] =
                 [location, host].map(|text| HeaderValue::from_str(text).expect(text));
-            let given = prefix.give_back(&location, None, Some(&host));
+            let given = prefix.restore_in_location(&location, None, Some(&host));
             assert_eq!(given.is_some(), is_it, "{location:?} at {host:?}");
         }
         let location = HeaderValue::from_static("http://a.test/x");
-        assert_eq!(prefix.give_back(&location, None, None), None);
+        assert_eq!(prefix.restore_in_location(&location, None, None), None);
     }
 
     #[test]

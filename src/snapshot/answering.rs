@@ -1,19 +1,19 @@
-//! What the operator says of messages: a policy's own refusals, and the fields that a route changes.
+//! What the operator configures of answers and fields: a policy's own refusals, and the fields that a route changes.
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use crate::clock::Micros;
-use crate::request::claims::strip_disguises;
+use crate::request::claims::remove_lookalikes;
 use crate::request::{copied_name, copied_value};
 
 /// How a policy refuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusalStyle {
-    /// The status of its refusals.
+    /// The status of the policy's refusals.
     pub status: StatusCode,
-    /// What they say instead of problem+json.
+    /// The body of the policy's refusals, if it is not problem+json.
     pub page: Option<RefusalPage>,
-    /// How much Retry-After is made longer by chance, at most.
+    /// By how much Retry-After is lengthened at random, at most; `None` means by the default.
     pub retry_jitter: Option<Jitter>,
 }
 
@@ -22,14 +22,14 @@ pub struct RefusalStyle {
 pub struct RefusalPage {
     /// The body, in parts.
     pub body: Vec<PagePart>,
-    /// Its Content-Type.
+    /// The body's Content-Type.
     pub content_type: HeaderValue,
 }
 
 /// A part of a refusal's body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PagePart {
-    /// What stands in the file.
+    /// Text as written in the file.
     Text(Box<str>),
     /// `{policy}`: the name of the policy that refuses.
     Policy,
@@ -37,40 +37,40 @@ pub enum PagePart {
     Reason,
     /// `{retry_after}`: the seconds of Retry-After.
     RetryAfter {
-        /// What stands there if it is never worth trying again.
+        /// The text that is written if it is never worth trying again.
         never: &'static str,
     },
 }
 
-/// A wait that is drawn by chance, so that refused clients do not all come back at once.
+/// A random extra wait, so that refused clients do not all come back at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Jitter {
     /// Up to this long.
     Time(Micros),
-    /// Up to this part of the wait itself, in percent.
+    /// Up to this percentage of the wait itself.
     Percent(u32),
 }
 
 /// The fields that a route sets in requests or answers, and those that it removes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldChanges {
-    /// Fields with their one value.
+    /// Fields that are set, each with its only value.
     pub set: Vec<(HeaderName, HeaderValue)>,
-    /// Fields that are taken out first.
+    /// Fields that are removed before others are set.
     pub remove: Vec<HeaderName>,
 }
 
 /// The fields that a route changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouteChanges {
-    /// In requests, the gateway's own fields among them.
+    /// Changes to requests; they may also affect fields that the gateway sets itself.
     pub request: FieldChanges,
-    /// In answers, the gateway's own fields among them.
+    /// Changes to answers. Limit headers are added afterwards, so they are not affected.
     pub response: FieldChanges,
 }
 
 impl RefusalPage {
-    /// Cuts a body at what is filled in; all other braces stand for themselves.
+    /// Splits a body at the three placeholders that are filled in; all other braces are plain text.
     pub fn new(body: &str, content_type: HeaderValue) -> Self {
         let is_json = content_type
             .to_str()
@@ -118,7 +118,7 @@ impl Default for Jitter {
 }
 
 impl Jitter {
-    /// Returns what is added to `wait` at most.
+    /// Returns the most that may be added to `wait`.
     pub fn most(self, wait: Micros) -> Micros {
         match self {
             Self::Time(most) => most,
@@ -128,7 +128,7 @@ impl Jitter {
 }
 
 impl RouteChanges {
-    /// Copies them, and shares no bytes of what is set.
+    /// Copies the changes, without sharing the bytes of the names and values that are set.
     #[must_use]
     pub fn copied(&self) -> Self {
         Self {
@@ -150,7 +150,7 @@ impl FieldChanges {
         self.remove.iter().chain(set)
     }
 
-    /// Copies it, and shares no bytes of what is set.
+    /// Copies the changes, without sharing the bytes of the names and values that are set.
     #[must_use]
     pub fn copied(&self) -> Self {
         let set = self.set.iter();
@@ -162,10 +162,10 @@ impl FieldChanges {
         }
     }
 
-    /// Changes the fields of a request, and takes out those that an origin would take for them.
+    /// Changes the fields of a request, and removes those that an origin would take for one of them.
     pub fn apply_to_request(&self, headers: &mut HeaderMap) {
         for name in self.names() {
-            strip_disguises(headers, name);
+            remove_lookalikes(headers, name);
         }
         self.apply(headers);
     }

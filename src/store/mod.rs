@@ -4,8 +4,8 @@
 //! dropped, the units stay spent; [`Session::settle_later`] gives them back or spends more.
 //!
 //! `memory` keeps counters in this process. `redis` asks servers that a fleet shares, and `guarded`
-//! makes it bearable to lose them; `memory` and `redis` do not depend on each other. `charge`,
-//! `outcome`, `password`, `series` and `settings` are plain types for all of them.
+//! answers when they cannot; `memory` and `redis` do not depend on each other. `charge`, `outcome`,
+//! `password`, `series` and `settings` are plain types that all of them use.
 
 mod password;
 pub mod settings;
@@ -25,8 +25,8 @@ pub use charge::Charge;
 pub use guarded::{GuardedStore, PassedLeasing};
 pub use holder::{GatewayId, Holder};
 pub use memory::{COUNTERS_VERSION, MemoryStore, SeriesStates};
-pub use outcome::{Asked, PeekedCheck, StoreVerdict};
-pub use resets::RESET_NOT_YET;
+pub use outcome::{PeekedCheck, PendingVerdict, StoreVerdict};
+pub use resets::RESET_TIME_UNKNOWN;
 pub use series::{Series, SeriesRole, Shape};
 pub use settings::{Secret, Settings};
 
@@ -44,7 +44,7 @@ use guarded::GuardedSession;
 use redis::wire::DirectiveAction;
 use settings::Location;
 
-/// What the workers of a process share of their store. The stores are a closed set.
+/// The part of the store that the workers of a process share. The set of stores is closed.
 #[derive(Clone, Debug)]
 pub enum Store {
     /// This process's memory, shared by its workers.
@@ -53,12 +53,12 @@ pub enum Store {
     Redis(Arc<GuardedStore>),
 }
 
-/// A worker's way to the store; lives on the worker's thread.
+/// A worker's handle to the store; it lives on the worker's thread.
 #[derive(Clone, Debug)]
 pub enum Session {
     /// Decides at once.
     Memory(Arc<MemoryStore>),
-    /// Decides over connections of its own.
+    /// Decides over the worker's own connections.
     Redis(Rc<GuardedSession>),
 }
 
@@ -72,13 +72,13 @@ impl Session {
         }
     }
 
-    /// As [`decide`](Self::decide), but if nobody has to be asked, the outcome is written to `outcome`,
-    /// where it stays: it is large.
+    /// Begins to decide a plan: writes the outcome to `outcome` in place, because it is large, or
+    /// returns a future that asks the servers.
     pub fn begin<'p>(
         &'p self,
         plan: &'p [Check<'p>],
         outcome: &mut StoreVerdict,
-    ) -> Option<Asked<'p>> {
+    ) -> Option<PendingVerdict<'p>> {
         match self {
             Self::Memory(memory) => {
                 memory.decide_into(plan, outcome);
@@ -88,7 +88,7 @@ impl Session {
         }
     }
 
-    /// Refuses a plan that is known here to be refused, without asking anybody; none if it may be admitted.
+    /// Refuses a plan that is known here to be refused, without asking a server; returns none if it may be admitted.
     pub fn refuse_at_once(&self, plan: &[Check<'_>]) -> Option<StoreVerdict> {
         match self {
             Self::Memory(memory) => memory.refuse(plan),
@@ -96,13 +96,13 @@ impl Session {
         }
     }
 
-    /// Says what each check of a plan would be answered, and spends nothing.
+    /// Returns the answer that each check of a plan would get, and spends nothing.
     pub async fn peek(&self, plan: &[Check<'_>]) -> SmallVec<[Decision; 4]> {
         let peeked = self.peek_checks(plan).await;
         peeked.into_iter().map(|check| check.decision).collect()
     }
 
-    /// As [`peek`](Self::peek), and says which answers are not the store's.
+    /// Like [`peek`](Self::peek), but also says which answers are not the store's.
     pub async fn peek_checks(&self, plan: &[Check<'_>]) -> SmallVec<[PeekedCheck; 4]> {
         match self {
             Self::Memory(memory) => {
@@ -117,17 +117,17 @@ impl Session {
         }
     }
 
-    /// Gives back or spends more in every quota that was charged, without a wait, so that a drop can do
-    /// it. `adjustment` is told the policy of the plan. What still stands is noted in the charge.
+    /// Gives back units or spends more in every quota that was charged. It never waits, so that a drop can call it.
+    /// `adjustment` is called with the quota's policy in the plan. The charge keeps what is still spent.
     ///
-    /// The memory store does it at once. Redis is told soon, or as soon as it can be reached; if too many
-    /// charges of this worker wait already, the charge stays as it is. A quota that refused, or that a
-    /// refused plan charged, is not settled.
+    /// The memory store is changed at once. Redis is told soon, or as soon as it can be reached; if too
+    /// many charges of this worker wait already, the units stay spent. A quota that refused is not
+    /// settled, nor one that a refused plan charged.
     pub fn settle_later(&self, charge: &mut Charge, adjustment: impl Fn(PlanPolicy) -> Adjustment) {
         self.refund_later(charge, adjustment, Refund::default());
     }
 
-    /// As [`settle_later`](Self::settle_later); `refund` counts once all of it is done.
+    /// Like [`settle_later`](Self::settle_later), but counts `refund` once everything is settled.
     pub fn refund_later(
         &self,
         charge: &mut Charge,
@@ -147,8 +147,8 @@ impl Session {
         }
     }
 
-    /// Waits, not for long, until what is to be settled has been; returns how many charges have not. To be
-    /// called before a worker ends, once its requests have.
+    /// Waits for a few seconds at most until all due charges are settled; returns how many are not. To be called before
+    /// a worker ends, once its requests have ended.
     pub async fn finish(&self) -> usize {
         match self {
             Self::Memory(_) => 0,
@@ -156,8 +156,8 @@ impl Session {
         }
     }
 
-    /// Reports to the store, within a few seconds, what this process has counted of synced quotas; returns of how many it
-    /// could not. To be called once all workers have ended.
+    /// Reports to the store, within a few seconds, what this process has counted of synced quotas; returns how many
+    /// quotas it could not report. To be called once all workers have ended.
     pub async fn report_all(&self) -> usize {
         match self {
             Self::Memory(_) => 0,
@@ -165,7 +165,7 @@ impl Session {
         }
     }
 
-    /// Does what a worker's way to the store needs a few times a second.
+    /// Does the session's periodic work. To be called a few times a second.
     pub fn tick(&self) {
         match self {
             Self::Memory(_) => {}
@@ -173,8 +173,9 @@ impl Session {
         }
     }
 
-    /// Gives back of the newest bucket, of the newest entry or of what a bucket lacks, whoever charged it, or
-    /// spends without asking, in the quotas of these checks, which are of one partition.
+    /// Gives units back from the newest charge that counts, whoever made it
+    /// ([`State::newest`](crate::limit::State::newest)), or spends units whether they fit or not, in the quotas of
+    /// these checks, which are of one partition.
     ///
     /// # Errors
     /// If the store cannot be asked.
@@ -192,7 +193,7 @@ impl Session {
         }
     }
 
-    /// Makes one partition's quotas of these series whole again; returns when, by the clock that dates its charges.
+    /// Makes one partition's quotas of these series whole again; returns the time, by the clock that dates its charges.
     ///
     /// # Errors
     /// If the store cannot be asked.
@@ -207,7 +208,7 @@ impl Session {
         }
     }
 
-    /// Reads the directives, unless this version is known.
+    /// Reads the directives; returns none if `known` is their version.
     ///
     /// # Errors
     /// If the store cannot be asked.
@@ -218,7 +219,7 @@ impl Session {
         }
     }
 
-    /// Keeps a directive, in the place of another one of its id.
+    /// Stores a directive in place of another one with the same id.
     ///
     /// # Errors
     /// If there are too many, or the store cannot be asked.
@@ -239,7 +240,7 @@ impl Session {
         }
     }
 
-    /// Removes directives; returns how many there were.
+    /// Removes the directives with these ids; returns how many there were.
     ///
     /// # Errors
     /// If the store cannot be asked.
@@ -253,7 +254,7 @@ impl Session {
         }
     }
 
-    /// Writes the directives that are held back, if the store has only older ones; returns whether it had.
+    /// Writes back the directives that this node holds, if the store has only older ones; returns whether it had.
     ///
     /// # Errors
     /// If the store cannot be asked.
@@ -271,7 +272,7 @@ impl Session {
 impl Store {
     /// Opens the store that the settings name.
     ///
-    /// `memory` has numbered the series so far; nobody outside knows `secret`.
+    /// `memory` has numbered the series so far; nobody outside the process knows `secret`.
     pub fn open(
         settings: &Settings,
         memory: Arc<MemoryStore>,
@@ -288,7 +289,7 @@ impl Store {
         }
     }
 
-    /// Opens a worker's way to the store, on that worker's runtime.
+    /// Opens a worker's session, on that worker's runtime.
     pub fn session(&self) -> Session {
         match self {
             Self::Memory(memory) => Session::Memory(Arc::clone(memory)),
@@ -296,7 +297,7 @@ impl Store {
         }
     }
 
-    /// Returns the id of a series: the same as long as the process lives.
+    /// Returns the id of a series, which stays the same as long as the process lives.
     pub fn series_id(&self, series: &Series) -> SeriesId {
         match self {
             Self::Memory(memory) => memory.series_id(series),
@@ -313,7 +314,7 @@ impl Store {
         }
     }
 
-    /// Says what the store holds.
+    /// Returns how much the store holds.
     pub fn usage(&self) -> Usage {
         match self {
             Self::Memory(memory) => memory.usage(),
@@ -321,7 +322,7 @@ impl Store {
         }
     }
 
-    /// Returns by which number gateways that share a Redis know this one.
+    /// Returns the id by which gateways that share a Redis know this one; none for the memory store.
     pub fn gateway(&self) -> Option<GatewayId> {
         match self {
             Self::Memory(_) => None,
@@ -345,7 +346,7 @@ impl Store {
         }
     }
 
-    /// Reads the passwords in force again that came from files.
+    /// Rereads the passwords in force that came from files.
     pub fn refresh_passwords(&self) {
         match self {
             Self::Memory(_) => {}
@@ -353,17 +354,17 @@ impl Store {
         }
     }
 
-    /// Notes a reset that was ordered elsewhere: what this node remembers of the partition is forgotten, and
-    /// what was charged until `at` gives nothing back.
+    /// Notes a reset that may have been ordered at another gateway: forgets what this node remembers of the partition,
+    /// and lets charges until `at` give nothing back.
     pub fn note_reset(&self, series_id: SeriesId, partition_id: PartitionId, at: Timestamp) {
         match self {
-            // Nobody shares it.
+            // No other gateway shares this store, and the reset was noted when it was made.
             Self::Memory(_) => {}
             Self::Redis(store) => store.note_reset(series_id, partition_id, at),
         }
     }
 
-    /// Forgets a reset, because no charge is left from before.
+    /// Forgets a reset, because no charge from before it is left.
     pub fn forget_reset(&self, series_id: SeriesId, partition_id: PartitionId) {
         match self {
             Self::Memory(memory) => memory.forget_reset(series_id, partition_id),

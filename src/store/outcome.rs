@@ -1,4 +1,4 @@
-//! What came of asking a store to decide a plan.
+//! The outcome of asking a store to decide a plan.
 
 use std::pin::Pin;
 
@@ -7,7 +7,7 @@ use super::holder::Holder;
 use crate::clock::Micros;
 use crate::limit::{Decision, Verdict};
 
-/// What came of asking a store to decide a plan.
+/// The outcome of asking a store to decide a plan.
 #[expect(
     clippy::large_enum_variant,
     reason = "nearly every outcome is the large one, and boxing it would allocate per request"
@@ -18,35 +18,35 @@ pub enum StoreVerdict {
     Decided {
         /// The answer.
         verdict: Verdict,
-        /// What it spent.
+        /// What the plan spent.
         charge: Charge,
-        /// Whether a quota was decided without the store it lives in. If not, a check without a decision
-        /// was not evaluated, because the plan is refused in any case.
+        /// Whether a quota was decided without the store that keeps it. If none was, a check without a
+        /// decision was not evaluated, because the plan is refused in any case.
         is_degraded: bool,
     },
     /// The store could not answer, and a policy of the plan is `closed`.
     Unavailable {
-        /// When to try again.
+        /// Time after which to try again.
         retry: Micros,
     },
 }
 
-/// Redis is asked to decide a plan. Boxed, so that requests to the memory store need no room for it.
-pub type Asked<'p> = Pin<Box<dyn Future<Output = StoreVerdict> + 'p>>;
+/// The future in which Redis decides a plan. It is boxed, so that requests to the memory store need no room for it.
+pub type PendingVerdict<'p> = Pin<Box<dyn Future<Output = StoreVerdict> + 'p>>;
 
-/// What a check of a plan would be answered.
+/// The answer that a check of a plan would get.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeekedCheck {
     /// The answer.
     pub decision: Decision,
-    /// Whether the store did not say so: it is what this node would answer in its place.
+    /// Whether the answer is not the store's, but this node's in its place.
     pub is_degraded: bool,
-    /// Which gateways of the fleet hold units in flight.
+    /// Gateways of the fleet that hold units in flight of the quota.
     pub holders: Vec<Holder>,
 }
 
 impl Default for StoreVerdict {
-    /// Makes the outcome of a plan that is empty.
+    /// Makes the outcome of an empty plan.
     fn default() -> Self {
         Self::without_charge(Verdict::default())
     }

@@ -1,4 +1,4 @@
-//! A password, which can be read again if it came from a file: whoever rotates it writes the file.
+//! A password, which can be reread if it came from a file: to rotate it, write the file.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -17,13 +17,13 @@ struct PasswordCell {
 
 struct CurrentText {
     text: Arc<str>,
-    /// Whether it could not be read when it was last read again.
+    /// Whether the text could not be read when rereading was last tried.
     is_unreadable: bool,
 }
 
 /// Where the text came from.
 struct PasswordSource {
-    /// What the configuration says in its place.
+    /// The reference to the source, as written in the configuration.
     written: Box<str>,
     read: Box<ReadText>,
 }
@@ -31,26 +31,26 @@ struct PasswordSource {
 /// Reads the text, or says why it cannot be read.
 type ReadText = dyn Fn() -> Result<Box<str>, String> + Send + Sync;
 
-/// What came of reading a password again.
+/// The result of rereading a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Reread {
-    /// It is another now.
+    /// The password has changed.
     Changed,
-    /// Nothing has changed.
+    /// The password has not changed, or still cannot be read.
     Same,
-    /// It cannot be read any more, and stays as it was.
+    /// The password cannot be read any more, and stays as it was.
     Failed(String),
 }
 
 impl Password {
-    /// Makes a password that cannot be read again.
+    /// Makes a password that cannot be reread.
     pub fn new(text: &str) -> Self {
         Self::of(text, None)
     }
 
-    /// Makes a password that came to be what it is by `read`; `written` is what the configuration says.
+    /// Makes a password whose text came from `read`; `written` refers to the source, as written in the configuration.
     ///
-    /// Its text may be secret, too: it only tells one source from another.
+    /// `written` may be secret, too: it serves only to tell one source from another.
     pub fn from_source(
         text: &str,
         written: &str,
@@ -80,20 +80,20 @@ impl Password {
         Arc::clone(&current.text)
     }
 
-    /// Counts how often the text has changed.
+    /// Returns how often the text has changed.
     pub fn version(&self) -> u64 {
         self.0.version.load(Relaxed)
     }
 
-    /// Reads the password again if it came from a file, for all clones, and logs under its `key` what
-    /// that changes. A file is small and on this machine, so this blocks.
+    /// Rereads the password if it came from a file, for all clones, and logs under its `key` if it
+    /// changed or cannot be read. A file is small and on this machine, so this blocks.
     pub fn refresh(&self, key: &'static str) {
         match self.read_again() {
-            Reread::Changed => tracing::info!(key, "store: password read again"),
+            Reread::Changed => tracing::info!(key, "store: password changed"),
             Reread::Failed(error) => tracing::warn!(
                 key,
                 error,
-                "store: password cannot be read again: the previous one stays in use"
+                "store: password cannot be read: the previous one stays in use"
             ),
             Reread::Same => {}
         }
@@ -124,7 +124,7 @@ impl Password {
     }
 }
 
-/// Two are equal if they are the same now and come from the same source.
+/// Two passwords are equal if their texts are the same now and come from the same source.
 impl PartialEq for Password {
     fn eq(&self, other: &Self) -> bool {
         self.text() == other.text() && self.written() == other.written()

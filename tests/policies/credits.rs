@@ -6,14 +6,14 @@ use super::stores::{on_each_store, redis};
 use crate::support::ratelimit::{item, policy, remaining, state};
 use crate::support::{Client, Config, Origin, Running, TOKEN, eventually, get, said, secs, start};
 
-/// A policy of credits by key, with those lines.
+/// Returns a file with a policy of credits for each API key, which has these further lines.
 fn prepaid(endpoint: impl AsRef<str>, lines: &str) -> Config {
     let lines =
         format!("quota = 'credits'\nallow_loss = true\npartition = ['header:x-api-key']\n{lines}");
     (Config::limited(endpoint, &lines).admin("127.0.0.1:0")).admin_token(TOKEN)
 }
 
-/// Orders what is done; returns what the client has then, and what it owes.
+/// Has an operator's command done; returns how many credits the client then has, and how many it owes.
 #[track_caller]
 fn ordered(running: &Running, command: &str, key: &str, more: &Value) -> (u64, u64) {
     let (status, report) = said(running, command, key, more);
@@ -116,7 +116,7 @@ fn tiers_begin_with_credits_of_their_own_and_windows_stand_beside_a_balance() {
         let mut trial = || client.get("/", "X-Api-Key: trial\r\n");
         let first = trial();
         assert_eq!((first.status, remaining(&first, "p:credits")), (200, 2));
-        // The window alone is what `X-RateLimit` speaks of.
+        // `X-RateLimit` describes the window alone.
         assert_eq!(first.field("x-ratelimit-limit"), Some("2"));
         assert_eq!(trial().status, 200);
         let by_minute = trial();
@@ -125,7 +125,7 @@ fn tiers_begin_with_credits_of_their_own_and_windows_stand_beside_a_balance() {
         assert_eq!(remaining(&by_minute, "p:credits"), 1);
         running.clock.advance(secs(120));
         assert_eq!([trial().status, trial().status], [200, 402]);
-        // A reset begins the minute afresh, and leaves the balance.
+        // A reset starts the minute afresh, and leaves the balance as it is: empty.
         let (status, before) = said(&running, "reset", "trial", &json!({}));
         assert_eq!(status, 200, "{before}");
         assert_eq!(trial().status, 402);
@@ -149,7 +149,7 @@ fn what_does_not_count_comes_back_to_the_balance() {
     });
 }
 
-/// A store that the file names is there after a restart; until then the balances would be in memory.
+/// A reload cannot change the store, so until a restart the balances would be kept in memory.
 #[test]
 fn a_reload_is_refused_while_the_store_in_force_forgets_balances() {
     let mut running = start(&Config::limited("builtin:echo", "quota = '100 per hour'"));
@@ -157,7 +157,7 @@ fn a_reload_is_refused_while_the_store_in_force_forgets_balances() {
     let refused = running.gateway.reload(&after.text());
     let report = refused.expect_err("a restart is needed");
     let report = report.render("gateway.toml", &after.text(), false);
-    let problem = "credits are kept in this process";
+    let problem = "credits would be kept in this process";
     assert!(report.contains(problem), "{report}");
     assert_eq!(get(running.public, "/", "").status, 200);
     start(&after);

@@ -1,7 +1,7 @@
-//! Every way in which an origin fails, with what the client sees of it and what the access log says.
+//! Every way in which an origin fails, with what the client sees of it and what the access log says about it.
 //!
-//! One worker, and no retries: what is shown is one attempt. The origins that can fail once answer the next request
-//! well, so bytes that a broken answer left behind would show in somebody else's.
+//! The gateway has one worker and no retries, so that each case is one attempt. Origins that fail only once answer the
+//! next request well, so bytes that a broken answer left behind would show in the next answer.
 
 mod case;
 
@@ -152,7 +152,7 @@ fn answer_that_is_no_http_is_a_502() {
             exchange.write("HTTP/1.1 200 OK\r\nContent-")?;
             Ok(After::Close)
         })
-        .told("502, bad_response, upstream: closed within its head [closed]"),
+        .told("502, bad_response, upstream: closed before the head was complete [closed]"),
         endless(
             "interim answers without end",
             "",
@@ -188,9 +188,9 @@ fn answer_that_breaks_off_is_cut_and_never_looks_whole() {
     };
     check(&[
         Fault::breaking("a short body", FIVE, closing)
-            .told("cut, response_aborted, upstream: closed before its end [body_closed]"),
+            .told("cut, response_aborted, upstream: closed before the body's end [body_closed]"),
         Fault::breaking("chunks without the last", CHUNKS, closing)
-            .told("cut, response_aborted, upstream: closed before its end [body_closed]"),
+            .told("cut, response_aborted, upstream: closed before the body's end [body_closed]"),
         Fault::breaking("a chunk without a size", CHUNKS, misspelling)
             .told("cut, response_aborted, upstream: malformed chunk [malformed]"),
         Fault::breaking("reset within a body", FIVE, resetting)
@@ -199,10 +199,10 @@ fn answer_that_breaks_off_is_cut_and_never_looks_whole() {
             .told("cut, response_aborted, upstream: connection reset [body_closed]"),
         Fault::breaking("stopped within a body", FIVE, stalling)
             .overdue()
-            .told("cut, response_body_timeout, upstream: no more in time [body_timeout]"),
+            .told("cut, response_body_timeout, upstream: no more data in time [body_timeout]"),
         Fault::breaking("stopped within chunks", CHUNKS, stalling)
             .overdue()
-            .told("cut, response_body_timeout, upstream: no more in time [body_timeout]"),
+            .told("cut, response_body_timeout, upstream: no more data in time [body_timeout]"),
     ]);
 }
 
@@ -216,8 +216,8 @@ fn closing(_: &mut Exchange) -> After {
     After::Close
 }
 
-/// A client of HTTP/1.0 knows the end of an answer without a length by the end of the connection, so
-/// only a reset says that it was not whole.
+/// Without a length, a client of HTTP/1.0 finds the end of an answer by the end of the connection, so only a reset
+/// tells it that the answer is not whole.
 #[test]
 fn answer_to_http_1_0_that_broke_off_ends_with_a_reset() {
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n";
@@ -264,7 +264,7 @@ fn resetting(exchange: &mut Exchange) -> After {
     After::Close
 }
 
-/// Has the connection end in a reset.
+/// Ends the connection with a reset.
 pub fn reset(exchange: &Exchange) {
     Wire::new(exchange.wire.second_handle()).reset();
 }
@@ -274,7 +274,7 @@ fn stalling(exchange: &mut Exchange) -> After {
     After::Close
 }
 
-/// Does this with each connection, and then closes it; returns where.
+/// Calls `then` with each connection, and closes it afterwards; returns the address.
 pub fn each_connection(then: impl Fn(Wire) -> Result<()> + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");
@@ -287,7 +287,7 @@ pub fn each_connection(then: impl Fn(Wire) -> Result<()> + Send + 'static) -> So
     address
 }
 
-/// A listener in whose queue connections stand that nobody accepts, as those of a stopped process do.
+/// A listener that queues connections but never accepts them, like one of a stopped process.
 fn stopped() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");
@@ -295,5 +295,5 @@ fn stopped() -> (TcpListener, SocketAddr) {
 }
 
 const INTERIM: &str = "HTTP/1.1 103 Early Hints\r\n\r\n";
-/// The certificates of tests.
+/// Folder of the certificates for tests.
 pub const TLS_FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/config/tls");

@@ -1,11 +1,11 @@
-//! A gateway seen from outside: by its clients, its metrics, its log, and the servers that it asks.
+//! A gateway seen from outside: by its clients, its metrics, its log, and the servers that it uses.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::support::redis::Server;
 use crate::support::{Answer, Config, Metered, Process, eventually, get};
 
-/// The field that names a client to the policies here.
+/// Field that names the client to the policies here.
 pub const CLIENT: &str = "x-client";
 
 /// A running gateway whose log is JSON.
@@ -14,7 +14,7 @@ pub struct Gate {
     asked: AtomicU64,
 }
 
-/// An answer, and whether it was given without Redis.
+/// An answer, and whether it was decided without Redis.
 #[derive(Debug)]
 pub struct GateReply {
     pub answer: Answer,
@@ -22,7 +22,7 @@ pub struct GateReply {
 }
 
 impl Gate {
-    /// Starts it with that file, a log and a `[store]` of those lines.
+    /// Starts a gateway with that file, a log, and a `[store]` with these lines.
     #[track_caller]
     pub fn start(config: Config, store: &str) -> Self {
         let config = config.with(&format!("[log]\nformat = 'json'\n[store]\n{store}"));
@@ -32,7 +32,7 @@ impl Gate {
         }
     }
 
-    /// Asks under a route `ROUTE/*`, on a connection of its own.
+    /// Sends a request to `ROUTE/<number>` on its own connection, and waits for its line in the log.
     #[track_caller]
     pub fn ask(&self, route: &str, fields: &str) -> GateReply {
         let number = self.asked.fetch_add(1, Ordering::SeqCst);
@@ -45,13 +45,13 @@ impl Gate {
         }
     }
 
-    /// Asks as that client under the route `/*`.
+    /// Sends a request as that client to the route `/*`.
     #[track_caller]
     pub fn ask_as(&self, client: &str) -> GateReply {
         self.ask("", &format!("{CLIENT}: {client}\r\n"))
     }
 
-    /// Asks as others until Redis decides, and fails if it never does.
+    /// Sends requests as another client until Redis decides them; fails the test if it never does.
     #[track_caller]
     pub fn wait_until_redis_decides(&self) {
         eventually("Redis decides", || {
@@ -70,7 +70,7 @@ impl Gate {
         values.collect()
     }
 
-    /// Returns the sum of the samples of a metric; none is a mistake.
+    /// Returns the sum of a metric's samples; fails the test if there are none.
     #[track_caller]
     pub fn metric(&self, parts: &[&str]) -> u64 {
         let samples = self.samples(parts);
@@ -78,13 +78,13 @@ impl Gate {
         samples.iter().map(|(_, value)| value).sum()
     }
 
-    /// Returns how many decisions had that result.
+    /// Returns how many decisions had the given result.
     #[track_caller]
     pub fn decisions(&self, result: &str) -> u64 {
         self.metric(&["tollgate_store_decisions_total", &format!("\"{result}\"")])
     }
 
-    /// Returns how many connections to Redis stand.
+    /// Returns the number of open connections to Redis.
     #[track_caller]
     pub fn connections(&self) -> u64 {
         self.metric(&["tollgate_store_connections"])
@@ -97,7 +97,7 @@ impl Gate {
         });
     }
 
-    /// Fails if a breaker is not closed, or has not been closed all the time.
+    /// Fails if a breaker is not closed, or was not closed all the time.
     #[track_caller]
     pub fn assert_no_breaker_opened(&self) {
         for (name, value) in self.samples(&["tollgate_store_breaker", "\"closed\""]) {
@@ -108,11 +108,11 @@ impl Gate {
             0,
             "decisions that were not asked"
         );
-        let opened = "Redis fails: it is not asked until the cooldown ends";
+        let opened = "Redis is failing: no calls are sent to it until the cooldown ends";
         assert_eq!(self.lines_with(opened), Vec::<String>::new());
     }
 
-    /// Returns the lines of its log, other than those of requests, that contain that text.
+    /// Returns the lines of the log that contain `text`, except those of requests.
     pub fn lines_with(&self, text: &str) -> Vec<String> {
         let lines = self.process.lines().into_iter();
         let events = lines.filter(|line| !line.contains("\"target\":\"access\""));
@@ -121,14 +121,14 @@ impl Gate {
 }
 
 impl GateReply {
-    /// Whether the request was admitted, as a number to sum.
+    /// Returns 1 if the request was admitted, otherwise 0.
     pub fn admitted(&self) -> u64 {
         u64::from(self.answer.status == 200)
     }
 }
 
-/// Returns how many calls of scripts a server has executed, gateways' announcements included; but not those by which
-/// they ask each second whether there are other directives, each of which reads one field.
+/// Returns how many calls of scripts a server has executed, including those by which gateways announce themselves, but
+/// not those by which they check for directives each second; each of the latter reads one field.
 #[track_caller]
 pub fn calls(server: &Server) -> u64 {
     let stats = server.info("commandstats");
@@ -139,7 +139,7 @@ pub fn calls(server: &Server) -> u64 {
         let mut value = value.filter(|(name, _)| *name == what);
         (value.next()).map_or(0, |(_, value)| value.parse::<u64>().expect("a counter"))
     };
-    // One that does not know the script has not executed it.
+    // A server that does not know the script has not executed the call.
     let executed = |name: &str| figure(name, "calls") - figure(name, "failed_calls");
     let scripts = ["eval", "evalsha", "eval_ro", "evalsha_ro"].map(executed);
     scripts.iter().sum::<u64>() - figure("hget", "calls")

@@ -1,5 +1,5 @@
-//! A gateway over Redis, with Redis and without it: limits are shared, and when Redis is away each
-//! policy does as it says, marked as such, until Redis is back.
+//! A gateway with Redis and without it: limits are shared, and while Redis is away, each policy
+//! does what it is configured to do, and answers show that, until Redis is back.
 
 use std::net::SocketAddr;
 
@@ -11,10 +11,11 @@ use crate::support::{
     Answer, Client, Config, Metered, Process, Running, eventually, get, secs, start,
 };
 
-/// Ten a minute, in one window whose end no test reaches by waiting.
+/// Ten a minute, in a window whose end no test reaches by waiting.
 const TEN: &str = "quota = '10 per minute'\nalgorithm = 'fixed-window'";
 
-/// One route under a policy, over that server, which has long to answer: a test machine may be slow.
+/// A file with one route under a policy, on that server, which has much time to answer because a test machine may be
+/// slow.
 pub fn over(address: SocketAddr, policy: &str, store: &str) -> Config {
     Config::limited("builtin:echo", policy)
         .one_worker()
@@ -25,14 +26,14 @@ pub fn over(address: SocketAddr, policy: &str, store: &str) -> Config {
         ))
 }
 
-/// A breaker that the first failure opens.
+/// A breaker that opens at the first failure.
 const TOUCHY: &str = "breaker = { failures = 1, cooldown = '2s' }";
 
 fn ask(running: &Running) -> Answer {
     get(running.public, "/", "")
 }
 
-/// Returns the value of a series.
+/// Returns the value of a series; fails the test if there is none.
 fn metric(running: &Running, series: &str) -> u64 {
     let value = running.series(series);
     value.unwrap_or_else(|| panic!("no {series}"))
@@ -45,14 +46,14 @@ fn decisions(running: &Running, result: &str) -> u64 {
     )
 }
 
-/// Waits until the gateway's connections to Redis stand: the worker's and the admin port's.
+/// Waits until the gateway has its connections to Redis: the worker's and the admin port's.
 pub fn connected(running: &Running) {
     eventually("a connection to Redis", || {
         (metric(running, "tollgate_store_connections") == 2).then_some(())
     });
 }
 
-/// Sends requests until Redis decides them again; moves the clock past cooldowns meanwhile.
+/// Sends requests until Redis decides one again, and moves the clock past cooldowns.
 fn healed(running: &Running) -> Answer {
     eventually("Redis decides again", || {
         running.clock.advance(Micros(100_000));
@@ -62,7 +63,7 @@ fn healed(running: &Running) -> Answer {
     })
 }
 
-/// The name of the metric that says whether the breaker of a server is in this state.
+/// Returns the series that shows whether the breaker of a server is in this state.
 fn breaker(redis: &Server, state: &str) -> String {
     let server = redis.address();
     format!("tollgate_store_breaker{{server=\"{server}\",state=\"{state}\"}}")
@@ -195,7 +196,7 @@ fn mute_redis_costs_one_deadline_and_then_nobody_waits() {
     let running = crate::support::gateway::start_text(&config.replace("'5s'", "'1s'"));
     connected(&running);
     healed(&running);
-    // In vain: too late, or failed where the link had given the server up by then.
+    // Decisions in vain: late ones, or failed ones if the connection had been given up by then.
     let counts = || {
         let vain = decisions(&running, "late") + decisions(&running, "failed");
         [vain, decisions(&running, "unasked")]
@@ -251,15 +252,15 @@ fn degraded_answers_are_marked_in_the_log_and_a_change_takes_one_line() {
     let records = process.wait_for_records(5);
     let marked = records.iter().filter(|record| record["degraded"] == true);
     assert_eq!(marked.count(), 5, "{records:#?}");
-    let warning = "Redis fails: it is not asked until the cooldown ends";
+    let warning = "Redis is failing: no calls are sent to it until the cooldown ends";
     process.wait_for_line(&[warning]);
     let lines = process.lines();
     let warnings = lines.iter().filter(|line| line.contains(warning));
     assert_eq!(warnings.count(), 1, "{lines:#?}");
 }
 
-/// A request that is held when the grace is over never reaches its origin, so its policies get back what they can,
-/// before the process ends; if Redis cannot be told, the last line says so.
+/// A request that is still held when the grace ends never reaches its origin, so its policies get back what they can
+/// before the process ends. If Redis cannot be reached, the last line of the log says so.
 #[test]
 fn what_is_cut_at_the_end_of_the_grace_is_settled_before_the_process_ends() {
     const PACED: &str =
@@ -296,7 +297,7 @@ fn what_is_cut_at_the_end_of_the_grace_is_settled_before_the_process_ends() {
         assert!(last.contains("stopped"), "{last}");
         if !is_away {
             let other = Process::start(&config("policies = ['daily']"));
-            // The one that was answered, and this one.
+            // The request that was answered, and this one, were charged.
             assert_eq!(remaining(&get(other.public, "/", ""), "daily"), 8);
         }
     }

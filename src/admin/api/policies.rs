@@ -1,4 +1,4 @@
-//! `/api/policies`: whose quotas there are, and what they guarantee, in the words of `tollgate check`.
+//! `/api/policies`: the quotas of each policy, and what they guarantee, in the words of `tollgate check`.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn policy(policy: &Policy, store: &Settings) -> Value {
     let quotas = policy.grant.quotas();
     let plain: Vec<_> = quotas.iter().map(|part| part.quota).collect();
     let leases = overshoot::overshoot(policy.consistency, &plain, store);
-    let notes = guarantee::told_later(policy).chain(leases);
+    let notes = guarantee::reported_later(policy).chain(leases);
     let notes: Vec<String> = notes.collect();
     let advice = guarantee::advice(&plain);
     json!({
@@ -56,7 +56,7 @@ fn quota(part: &PolicyQuota) -> Value {
     })
 }
 
-/// Counts the overrides; they may name clients.
+/// Shows how many overrides there are, but not which, because they may name clients.
 fn overrides(overrides: &Overrides) -> Value {
     let by = overrides.by.as_ref();
     json!({

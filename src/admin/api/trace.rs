@@ -1,4 +1,4 @@
-//! `/api/trace`: the next requests that somebody wants, step by step, as server-sent events.
+//! `/api/trace`: the next requests that pass a client's filter, step by step, as server-sent events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::keys::directive::partition_id;
 use crate::proxy::trace::{TraceClient, TraceFilter, TraceWatcher, TracedRequest, WATCHERS_MAX};
 use crate::request::ClientNames;
 
-/// What is asked for.
+/// A trace that a client asks for.
 struct AskedTrace {
     filter: TraceFilter,
     count: u32,
@@ -101,7 +101,7 @@ impl AskedTrace {
         let names = live.snapshot.log.clients;
         if !path.is_empty() && names == ClientNames::Digest {
             return Err(wrong(
-                "`path` is not taken: paths are not shown, as `[log] clients` says.",
+                "`path` cannot be used, because `[log] clients` hides paths.",
             ));
         }
         Ok(Self {
@@ -117,7 +117,7 @@ impl AskedTrace {
 }
 
 impl OpenTrace {
-    /// Waits for what is to be said next; none after the end.
+    /// Waits for the next event to send; returns `None` after the end.
     async fn next(&mut self) -> Option<Bytes> {
         if self.is_over {
             return None;
@@ -175,8 +175,8 @@ fn described(request: &TracedRequest) -> Value {
     })
 }
 
-/// How many requests are traced, and may be.
+/// How many requests are traced unless the client says, and at most.
 const COUNT: u32 = 10;
 const COUNT_MAX: u32 = 100;
-/// How long a trace lasts at most.
+/// How long a trace may last.
 const DURATION_MAX: Micros = Micros::from_secs(600);

@@ -1,4 +1,4 @@
-//! What `tollgate check` says of policies: whose they are, and what they guarantee.
+//! The policies in the output of `tollgate check`: how they partition requests, and what they guarantee.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use crate::limit::Quota;
 use crate::snapshot::{Grant, Overrides, Policy, PolicyMode, Snapshot};
 use crate::store::settings::Location;
 
-/// Says whose quota a policy counts.
+/// Says how a policy partitions requests.
 pub(super) fn whose(policy: &Policy) -> String {
     match policy.partition.0.as_slice() {
         [] => "one for all".to_owned(),
@@ -51,7 +51,7 @@ pub(super) fn policy(out: &mut String, policy: &Policy, snapshot: &Snapshot) {
     for part in &policy.candidates {
         quota(out, &part.quota, "candidate: ");
     }
-    for text in guarantee::told_later(policy) {
+    for text in guarantee::reported_later(policy) {
         let _ = writeln!(out, "    {text}");
     }
     let quotas: Vec<_> = policy

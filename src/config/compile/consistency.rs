@@ -1,4 +1,4 @@
-//! Quotas that gateways keep less exactly than the store does: what goes with that.
+//! `consistency`: which keys and quotas go with gateways that count less exactly than the store.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::limit::consistency::{SYNC_INTERVAL_MIN, can_be_leased, can_be_synced}
 use crate::limit::{Algorithm, Align, Consistency, Count, Quota, SyncInterval};
 use crate::snapshot::{Grant, Policy};
 
-/// Compiles how exactly gateways keep the quotas of a policy whose overrides are compiled.
+/// Compiles how exactly gateways keep the quotas of a policy, the overrides of which are already compiled.
 pub(super) fn compile(
     table: &Table<RawPolicy>,
     policy: &Policy,
@@ -40,9 +40,8 @@ pub(super) fn compile(
     ] {
         if let (Some(place), true) = (table.place(key), is_other) {
             let message = format!("this `{key}` does not go with `consistency = \"{word}\"`");
-            (report.mistake(place, message, "a policy that is exact")).hint(
-                "a gateway that does not ask Redis does not hear what else becomes of the request",
-            );
+            (report.mistake(place, message, "a policy that is exact"))
+                .hint("this key works only if Redis decides each request");
         }
     }
     if let (Some(place), Some(kind)) = (table.place("consistency"), exact_kind(raw, policy)) {
@@ -61,7 +60,7 @@ pub(super) fn compile(
     }
 }
 
-/// Compiles how often gateways tell Redis what they counted.
+/// Compiles `sync_interval`: how often gateways report to Redis what they counted.
 fn sync_interval(table: &Table<RawPolicy>, policy: &Policy, report: &mut Report) -> SyncInterval {
     let interval = table.value.sync_interval;
     let windows = quotas(policy).filter(|quota| quota.has_window());
@@ -87,7 +86,7 @@ fn sync_interval(table: &Table<RawPolicy>, policy: &Policy, report: &mut Report)
     SyncInterval(u32::try_from(ms).unwrap_or(u32::MAX))
 }
 
-/// Returns what of the policy's quotas has to be exact.
+/// Names the first kind of quota in the policy that has to be exact.
 fn exact_kind(raw: &RawPolicy, policy: &Policy) -> Option<&'static str> {
     if is_in_flight(policy) {
         return Some("units in flight");
@@ -112,5 +111,5 @@ fn quotas(policy: &Policy) -> impl Iterator<Item = &Quota> {
     grants.map(|part| &part.quota)
 }
 
-/// How many intervals a window has at least.
+/// Fewest sync intervals in a window.
 const WINDOW_PART: u32 = 10;

@@ -44,7 +44,7 @@ pub(super) fn preflight_policies(
     Some(applied.collect())
 }
 
-/// A preflight says where it is from and what it is about, but nothing of its client.
+/// Refuses a policy that needs what preflights do not carry: anything about the client, or a reported cost.
 fn check(file: &File, use_: &PolicyUse, report: &mut Report) {
     let (policy, Some(place)) = (&file.policies[use_.policy], &use_.span) else {
         return;
@@ -56,7 +56,7 @@ fn check(file: &File, use_: &PolicyUse, report: &mut Report) {
     if let Some(part) = parts.find(|part| !is_said(part)) {
         let part = display::part(part);
         let message =
-            format!("CORS preflights cannot be counted by `{part}`, as policy `{name}` does");
+            format!("policy `{name}` counts by `{part}`, which CORS preflights do not have");
         (report.mistake(
             place,
             message,
@@ -85,7 +85,7 @@ pub(super) fn origins(table: &Table<RawRoute>, report: &mut Report) -> Box<[Head
     origins.iter().map(|origin| origin.value.clone()).collect()
 }
 
-/// A client that sends preflights without end is limited by nothing, if no policy decides them.
+/// Warns that nothing limits preflights to an upstream, because `preflight_policies` is empty.
 pub(super) fn warn_unlimited_preflights(snapshot: &Snapshot) -> Option<String> {
     let policies = snapshot.preflight_policies.as_ref()?;
     let upstream = |route: usize| &snapshot.upstreams[snapshot.routes.raw[route].upstream];

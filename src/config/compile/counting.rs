@@ -14,22 +14,22 @@ use crate::config::value::{CREDITS, QuotaSpan, QuotaText};
 use crate::limit::plan::SeriesId;
 use crate::limit::{Algorithm, Align, Calendar, CalendarShape, CalendarUnit, Quota};
 
-/// How the quotas of a policy, or of one of its overrides, are counted that do not say so themselves.
+/// How quotas of a policy, or of one of its overrides, are counted if they do not say so themselves.
 pub(super) struct Counting<'f> {
     policy: &'f RawPolicy,
-    burst: Said<'f, Option<u64>>,
-    queue: Said<'f, u64>,
-    buckets: Said<'f, u32>,
+    burst: WithPlace<'f, Option<u64>>,
+    queue: WithPlace<'f, u64>,
+    buckets: WithPlace<'f, u32>,
     initial_credits: u64,
     /// Whether clients may have days of their own, on which their calendar quotas begin.
     has_own_days: bool,
 }
 
-/// A value, and where it stands; nowhere: what is wrong with it is said of the quota.
-type Said<'f, V> = (V, Option<&'f Range<usize>>);
+/// A value and its place; if it has none, its mistakes are reported at the quota.
+type WithPlace<'f, V> = (V, Option<&'f Range<usize>>);
 
 impl<'f> Counting<'f> {
-    /// As the policy says.
+    /// Returns how a policy's own quotas are counted.
     pub(super) fn of(table: &'f Table<RawPolicy>) -> Self {
         let policy = &table.value;
         Self {
@@ -42,7 +42,7 @@ impl<'f> Counting<'f> {
         }
     }
 
-    /// As an override of the policy says: what it leaves out has its default.
+    /// Returns how an override's quotas are counted: `burst`, `queue` and `initial_credits` are never the policy's.
     pub(super) fn of_override(
         policy: &'f RawPolicy,
         grant: &'f RawGrant,
@@ -60,12 +60,12 @@ impl<'f> Counting<'f> {
         }
     }
 
-    /// Returns what a unit is called.
+    /// Returns the name of a unit.
     pub(super) fn unit(&self) -> &str {
         &self.policy.policy.unit
     }
 
-    /// Returns how a quota is counted, but for its arithmetic, which is not checked.
+    /// Returns the name of a quota's algorithm: `fixed-window` for calendars, credits and units in flight.
     fn algorithm(&self, raw: &RawQuota, text: &QuotaText) -> AlgorithmName {
         match text.span {
             QuotaSpan::Calendar(_) | QuotaSpan::Credits | QuotaSpan::InFlight => {
@@ -118,7 +118,7 @@ impl<'f> Counting<'f> {
             },
             algorithm,
             count: self.policy.count,
-            // Of several quotas of a policy, those take it that have such windows.
+            // A policy's `align` applies to those of its quotas that have such windows.
             align: match (algorithm, align) {
                 (Algorithm::FixedWindow, align) => align,
                 (Algorithm::SlidingWindow { .. }, Align::Spread) => Align::Spread,
@@ -143,7 +143,7 @@ impl<'f> Counting<'f> {
                 1
             });
         }
-        // Of several quotas of a policy, those take it that begin on such days.
+        // A policy's `anchor_day` applies to those of its quotas that can begin on such a day.
         let day = self.policy.anchor_day.and_then(|day| day.within(unit));
         day.unwrap_or(1)
     }
@@ -166,7 +166,7 @@ impl<'f> Counting<'f> {
         Calendar::of(shape, zone.zone.clone())
     }
 
-    /// Returns the quota for each day that a client may have of its own.
+    /// Returns the quota once for each day that clients may have as their own, or an empty list if they have none.
     pub(super) fn own(&self, raw: &RawQuota, quota: &Quota) -> Box<[(Quota, SeriesId)]> {
         let Algorithm::Calendar(calendar) = quota.algorithm else {
             return Box::default();
@@ -198,8 +198,8 @@ fn span<V>(said: Option<&Spanned<V>>) -> Option<&Range<usize>> {
     said.map(|at| &at.span)
 }
 
-/// Whether clients may have days of their own: a claim names them, or the file of overrides has a column of them. The
-/// file's content is at hand only while the policy is compiled.
+/// Whether clients may have days of their own: a claim names them, or the file of overrides has a column for them. The
+/// file's content is available only while the policy is compiled.
 pub(super) fn has_own_days(policy: &RawPolicy) -> bool {
     let file = policy.overrides_file.as_ref();
     policy.anchor_by.is_some() || file.is_some_and(|file| has_days(&file.content))

@@ -1,4 +1,4 @@
-//! What goes with credits: where balances are kept, who has one at first, and which keys.
+//! What goes with credits: where balances are kept, which clients start with one, and which keys are allowed.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::limit::plan::OnStoreFailure;
 use crate::snapshot::{Grant, Policy};
 use crate::store::settings::Location;
 
-/// Checks a policy whose overrides are compiled.
+/// Checks the credits of a policy, the overrides of which are already compiled.
 pub(super) fn check(table: &Table<RawPolicy>, policy: &Policy, file: &File, report: &mut Report) {
     let raw = &table.value;
     let is_incomplete = table.is_incomplete(POLICY.about.title);
@@ -58,11 +58,12 @@ pub(super) fn check(table: &Table<RawPolicy>, policy: &Policy, file: &File, repo
 }
 
 fn refuse_in_memory(place: &Range<usize>, hint: &str, report: &mut Report) {
-    let message = "credits are kept in this process, and a restart forgets what clients bought";
+    let message =
+        "credits would be kept in this process, and a restart would lose what clients bought";
     (report.mistake(place, message, "a `url` of Redis in `[store]`")).hint(hint);
 }
 
-/// Refuses a policy whose credits the store in force would lose: another one needs a restart.
+/// Refuses a policy whose credits the store in force would lose; another store needs a restart.
 pub(super) fn check_store_in_force(
     table: &Table<RawPolicy>,
     policy: &Policy,
@@ -77,7 +78,7 @@ pub(super) fn check_store_in_force(
     }
 }
 
-/// Refuses a key of an override that grants no credits.
+/// Refuses `initial_credits` in an override that grants no credits.
 pub(super) fn check_override_key(grant: &RawGrant, report: &mut Report) {
     if let Some(at) = &grant.initial_credits
         && !grant.quota.iter().any(|at| is_credits(&at.value))
@@ -95,7 +96,7 @@ fn without_credits(key: &str, place: &Range<usize>, report: &mut Report) {
     (report.mistake(place, message, "`quota = \"credits\"`")).hint("remove it");
 }
 
-/// Finds where credits stand first.
+/// Returns the place of the first quota that is `credits`, or of `overrides_file` if only its rows grant any.
 fn first<'t>(table: &'t Table<RawPolicy>, policy: &Policy) -> Option<&'t Range<usize>> {
     if let Some(written) = table.value.quotas().find(|at| is_credits(&at.value)) {
         return Some(&written.span);

@@ -1,4 +1,4 @@
-//! Clients that can be invented: who sends another value is another client, with whatever that has.
+//! Clients that can be invented: a sender of another value is another client, with all that a new one is granted.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::limit::Algorithm;
 use crate::request::{ADDRESS_CLAIMS, Choice, Part, PartPattern, Partition, Pattern};
 use crate::snapshot::{Grant, Policy};
 
-/// Finds a part that anyone can send, of which a glob grants something; `by` is what patterns are compared with.
+/// Finds a part that anyone can invent and for which a glob grants something; `by` is what chooses the override.
 pub(super) fn glob<'b, 'p>(
     by: &'b Partition,
     granted: impl Iterator<Item = (&'p Pattern, &'p Grant)>,
@@ -27,7 +27,7 @@ pub(super) fn glob<'b, 'p>(
     })
 }
 
-/// Refuses initial credits where whoever invents a client would have them again and again.
+/// Refuses initial credits that a sender could have again and again by inventing clients.
 pub(super) fn check_initial(table: &Table<RawPolicy>, policy: &Policy, report: &mut Report) {
     if table.is_incomplete(POLICY.about.title) && !table.has("partition") {
         return;
@@ -40,8 +40,8 @@ pub(super) fn check_initial(table: &Table<RawPolicy>, policy: &Policy, report: &
     }
 }
 
-/// The same for overrides: they may also list values. `one` is a pattern of `partition` with its grant and place; none if
-/// another part than the partition chooses the override.
+/// Refuses such initial credits in an override, which may also list the values of a part. `pattern` is one of
+/// `partition`, or `None` if `overrides_by` chooses the override.
 pub(super) fn check_override(
     partition: &Partition,
     pattern: Option<&Pattern>,
@@ -73,19 +73,20 @@ fn grants_initial(grant: &Grant) -> bool {
 
 fn inventable(part: &Part, place: &Range<usize>, report: &mut Report) {
     let part = display::part(part);
-    let message =
-        format!("whoever sends another `{part}` is a newcomer with initial credits again");
+    let message = format!(
+        "a client that sends another `{part}` counts as new, and gets initial credits again"
+    );
     let expected = "a partition by a verified claim (`jwt:CLAIM`) or `client-cert`, or an override for each value";
     (report.mistake(place, message, expected))
         .hint("`tollgate keys grant` gives credits to single clients");
 }
 
-/// Whether anyone can have as many values of a part as they like.
+/// Whether a sender can have as many values of a part as it likes.
 fn can_be_another(part: &Part) -> bool {
     !matches!(part, Part::Claim(_) | Part::ClientCert | Part::Route)
 }
 
-/// Whether anyone can send any value of a part. Of fields with addresses, only trusted peers can.
+/// Whether anyone can send any value of a part. Fields with addresses are accepted from trusted peers only.
 fn can_be_invented(part: &Part) -> bool {
     match part {
         Part::Header(name) => !ADDRESS_CLAIMS.contains(&name.as_str()),

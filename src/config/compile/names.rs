@@ -1,7 +1,7 @@
-//! Names that the file gives tables, and places that use them.
+//! Names of tables, and the places that use them.
 //!
-//! A file may have thousands of both, so names are found in an index, and the search for what a
-//! wrong one may have meant, which compares it with every name there is, has a bound.
+//! A file may have thousands of both, so names are found in an index, and there is a bound on how many
+//! wrong names are compared with every known name to guess which one was meant.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -13,30 +13,30 @@ use crate::config::secrets::redacted;
 use crate::config::value::did_you_mean;
 use crate::index::{PolicyIndex, UpstreamIndex};
 
-/// A policy that a route names.
+/// A policy that applies to a route or to preflights.
 #[derive(Clone)]
 pub(super) struct PolicyUse {
     /// Index into the file's policies.
     pub(super) policy: PolicyIndex,
-    /// Where the route names it; none: it is there by default.
+    /// Place where the policy is named, or `None` if it applies by default.
     pub(super) span: Option<Range<usize>>,
 }
 
-/// The names that routes use.
+/// Names of policies and upstreams, by which other tables refer to them.
 pub(super) struct TableNames<'f> {
     policies: Tables<'f>,
     upstreams: Tables<'f>,
-    /// What the file may have and could not be read.
+    /// Parts of the file that could not be read, and may define more names.
     lost: &'f UnreadParts,
-    /// How many more wrong names are compared with all others.
+    /// How many more wrong names may be compared with all known ones.
     searches: Cell<usize>,
 }
 
-/// The tables of one kind.
+/// Names of the tables of one kind.
 struct Tables<'f> {
     kind: &'static str,
     table: &'static str,
-    /// In the file's order.
+    /// Names in the file's order.
     names: Vec<&'f str>,
     by_name: HashMap<&'f str, usize>,
 }
@@ -51,7 +51,7 @@ impl<'f> TableNames<'f> {
         }
     }
 
-    /// Finds the policies that a list names: indices in the list's order, each once.
+    /// Finds the policies that a list names, in the list's order, each once.
     pub(super) fn policies(&self, list: &[Spanned<String>], report: &mut Report) -> Vec<PolicyUse> {
         let mut uses: Vec<PolicyUse> = Vec::new();
         let mut seen = HashSet::new();
@@ -74,7 +74,7 @@ impl<'f> TableNames<'f> {
         uses
     }
 
-    /// Finds a policy.
+    /// Finds a policy by its name.
     pub(super) fn policy(
         &self,
         name: &Spanned<String>,
@@ -84,7 +84,7 @@ impl<'f> TableNames<'f> {
             .map(PolicyIndex::from)
     }
 
-    /// Finds the upstream of a route.
+    /// Finds an upstream by its name.
     pub(super) fn upstream(
         &self,
         name: &Spanned<String>,
@@ -113,7 +113,8 @@ impl<'f> TableNames<'f> {
     fn hint(&self, tables: &Tables<'_>, name: &str) -> String {
         let (kind, table, names) = (tables.kind, tables.table, &tables.names);
         if kind == "upstream" && (name.contains("://") || name.contains(':')) {
-            let hint = "it is the name of an `[upstreams.NAME]`, whose `endpoints` have URLs";
+            let hint =
+                "write the name of an `[upstreams.NAME]` here: URLs belong in its `endpoints`";
             return hint.to_owned();
         }
         if names.is_empty() {
@@ -146,5 +147,5 @@ impl<'f> Tables<'f> {
 
 /// Most names that a hint lists.
 const NAMED_MAX: usize = 5;
-/// Most wrong names that are compared with all others; the hints of later ones list some instead.
+/// Most wrong names that are compared with all known ones; hints for further ones list some known names instead.
 const SEARCHES_MAX: usize = 100;

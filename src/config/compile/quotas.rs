@@ -12,7 +12,7 @@ use crate::limit::plan::SeriesId;
 use crate::limit::{Algorithm, Quota};
 use crate::snapshot::{Grant, PolicyQuota, QuotaItems, REQUESTS};
 
-/// Compiles a list of quotas, or the word that stands for one; series ids are not assigned yet.
+/// Compiles a list of quotas, or the word in place of one; series ids are not assigned yet.
 pub(super) fn grant(
     name: &str,
     list: &[Spanned<RawQuota>],
@@ -47,13 +47,13 @@ pub(super) fn compile(table: &Table<RawPolicy>, report: &mut Report) -> Grant {
     grant(&table.name, quotas, &Counting::of(table), report)
 }
 
-/// Compiles the quotas that are tried beside those of a policy.
+/// Compiles the candidates of a policy: quotas that are tried out beside its own.
 pub(super) fn candidates(table: &Table<RawPolicy>, report: &mut Report) -> Vec<PolicyQuota> {
     let counting = Counting::of(table);
     quotas(&table.name, &table.value.candidate, &counting, report)
 }
 
-/// Compiles quotas that must all hold, with the texts that answers have of them.
+/// Compiles quotas that must all hold, with the texts by which answers describe them.
 fn quotas(
     name: &str,
     list: &[Spanned<RawQuota>],
@@ -85,10 +85,10 @@ fn quotas(
     quotas.collect()
 }
 
-/// A quota, and where it stands.
+/// A quota, its text, and its place.
 type Text<'f> = (&'f RawQuota, &'f QuotaText, &'f Range<usize>);
 
-/// Two quotas over one window would share their counters; the larger never refuses anyway.
+/// Refuses quotas over one window: they would share their counters, and the larger would never refuse anyway.
 fn check_windows(quotas: &[Text<'_>], report: &mut Report) {
     for (at, (_, quota, place)) in quotas.iter().enumerate() {
         if quota.span == QuotaSpan::InFlight && quotas.len() > 1 {
@@ -106,8 +106,7 @@ fn check_windows(quotas: &[Text<'_>], report: &mut Report) {
                 QuotaSpan::Calendar(unit) => format!("a calendar {}", unit.name()),
                 QuotaSpan::InFlight => continue,
                 QuotaSpan::Credits => {
-                    let message =
-                        "a client has one balance under a policy, `credits` stands here twice";
+                    let message = "`credits` is listed twice, but a client has only one balance under a policy";
                     report.mistake(place, message, "`credits` once");
                     continue;
                 }
@@ -122,7 +121,7 @@ fn check_windows(quotas: &[Text<'_>], report: &mut Report) {
 
 /// Renders a quota's name as a structured-field string (RFC 9651, section 4.1.6).
 ///
-/// The reader takes no name that would have to be escaped.
+/// No name needs escapes, because the reader refuses names that would.
 pub(super) fn item_name(name: &str, window_text: Option<&str>) -> String {
     match window_text {
         Some(window_text) => format!("\"{name}:{window_text}\""),
@@ -130,9 +129,9 @@ pub(super) fn item_name(name: &str, window_text: Option<&str>) -> String {
     }
 }
 
-/// Renders what follows a quota's name in `RateLimit-Policy`; `w` is whole seconds rounded up, and left out of calendars
-/// and of units in flight. A balance has none. Units are requests if `qu` does not say otherwise, and their name needs no
-/// escapes.
+/// Renders the parameters of a quota in `RateLimit-Policy`, of which a balance has none. `w` is in whole seconds,
+/// rounded up, and left out for calendars and units in flight. Units are requests unless `qu` says otherwise; the
+/// name of a unit needs no escapes.
 fn item_parameters(quota: &Quota, unit: &str) -> String {
     if quota.is_balance() {
         return String::new();

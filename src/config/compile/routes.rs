@@ -26,7 +26,7 @@ use crate::snapshot::{
     AppliedPolicy, FieldChanges, Policy, ReportedCost, Route, RouteBodies, RouteChanges,
 };
 
-/// Compiles `[[routes]]`; what a mistake leaves too little of is left out.
+/// Compiles `[[routes]]`; a route whose upstream is not known is left out.
 pub(super) fn compile(
     file: &File,
     policies: &TiSlice<PolicyIndex, Policy>,
@@ -40,8 +40,8 @@ pub(super) fn compile(
         ))
         .hint("add `[[routes]]` with `path = \"/*\"` and an `upstream`");
     }
-    called_alike(file, report);
-    ask_alike(file, report);
+    refuse_equal_names(file, report);
+    refuse_ambiguous_headers(file, report);
     let names = TableNames::of(file);
     let mut by_default = names.policies(&file.top.value.default_policies, report);
     for policy in &mut by_default {
@@ -67,7 +67,7 @@ pub(super) fn compile(
     }
     let finder = Router::new(rules).unwrap_or_else(|ties| {
         for tie in ties {
-            tied(
+            report_tie(
                 file,
                 [tie.first, tie.second].map(|rule| places[rule]),
                 report,
@@ -81,8 +81,8 @@ pub(super) fn compile(
     }
 }
 
-/// Two routes may not have one name.
-fn called_alike(file: &File, report: &mut Report) {
+/// Refuses two routes with the same name.
+fn refuse_equal_names(file: &File, report: &mut Report) {
     let mut known = HashSet::new();
     for name in file
         .routes
@@ -96,8 +96,8 @@ fn called_alike(file: &File, report: &mut Report) {
     }
 }
 
-/// To some origins, which read `_` as `-`, headers that differ in that alone are one, so routes may not ask for both.
-fn ask_alike(file: &File, report: &mut Report) {
+/// Refuses routes that match on headers which differ only in `_` and `-`, because some origins take these for one.
+fn refuse_ambiguous_headers(file: &File, report: &mut Report) {
     let mut known = HashMap::new();
     for table in &file.routes {
         for (name, _) in &table.value.headers {
@@ -112,17 +112,17 @@ fn ask_alike(file: &File, report: &mut Report) {
     }
 }
 
-/// The routes of a file, and what finds them.
+/// The routes of a file, and the router that finds them.
 pub(super) struct Routing {
     pub(super) routes: Vec<Route>,
-    /// Answers an index into `routes`.
+    /// Finds the index of a request's route in `routes`.
     pub(super) router: Router,
 }
 
-/// What a route is compiled with.
+/// What is needed to compile a route.
 struct RouteCompiler<'f, 'r> {
     file: &'f File,
-    /// Compiled, in the file's order.
+    /// The compiled policies, in the file's order.
     policies: &'f TiSlice<PolicyIndex, Policy>,
     names: TableNames<'f>,
     by_default: Vec<PolicyUse>,
@@ -169,7 +169,7 @@ impl RouteCompiler<'_, '_> {
         None
     }
 
-    /// Returns the policies of a route: the default ones, then its own, each once, none that is off.
+    /// Returns the policies of a route, default ones first and none that is off, and what they read from bodies.
     fn applied(
         &mut self,
         table: &Table<RawRoute>,
@@ -191,7 +191,7 @@ impl RouteCompiler<'_, '_> {
         uses.retain(|use_| policy(use_).policy.mode.is_some());
         let most = |use_: &PolicyUse| self.policies[use_.policy].quotas_max();
         let count: usize = uses.iter().map(most).sum();
-        // A request spends all quotas of its route in one step, which has its bound.
+        // A request spends all quotas of its route in one step, the size of which has a bound.
         if count > CHECKS_MAX {
             let message = format!("the route's policies have {count} quotas");
             let expected =
@@ -228,7 +228,7 @@ impl RouteCompiler<'_, '_> {
         (applied, bodies.compile(table, self.report))
     }
 
-    /// Credits that take what a policy refuses are not asked by themselves as well.
+    /// Refuses a route that has both a policy and the credits that it spills to, which must not be asked by themselves.
     fn check_spills(&mut self, table: &Table<RawRoute>, uses: &[PolicyUse]) {
         let both = uses.iter().find_map(|use_| {
             let spill = self.policies[use_.policy].spill?;
@@ -238,14 +238,14 @@ impl RouteCompiler<'_, '_> {
         if let Some((policy, credits)) = both {
             let [name, of] = [policy, credits.policy].map(|index| &self.policies[index].name);
             let message =
-                format!("policy `{of}` is asked by itself, and takes what `{name}` refuses");
+                format!("policy `{of}` is listed, although policy `{name}` already spills to it");
             let place = credits.span.as_ref().unwrap_or(&table.span);
             (self.report.mistake(place, message, "one of the two"))
                 .hint(format!("leave out `{of}`: `{name}` spends its credits"));
         }
     }
 
-    /// A partition's `path:PARAM` must be in the path, unless an alternative to it can be there.
+    /// Refuses a policy by a `path:PARAM` that the route's path does not have, unless it has an alternative.
     fn check_params(&mut self, table: &Table<RawRoute>, path: &PathPattern, use_: &PolicyUse) {
         let policy = &self.file.policies[use_.policy];
         let name = &policy.name;
@@ -266,7 +266,7 @@ impl RouteCompiler<'_, '_> {
         }
     }
 
-    /// The same of what an upstream hashes: without it, requests of the route would go anywhere.
+    /// Refuses an upstream that hashes such a `path:PARAM`: requests of the route would go to any endpoint.
     fn check_hash(
         &mut self,
         table: &Table<RawRoute>,
@@ -368,13 +368,13 @@ fn path(table: &Table<RawRoute>, report: &mut Report) -> Option<PathPattern> {
     parsed.ok()
 }
 
-/// Returns where a route's path stands, or the route if it has none.
+/// Returns the place of a route's path, or of the route if it has no path.
 fn pattern_place(table: &Table<RawRoute>) -> &Range<usize> {
     let pattern = table.value.pattern();
     pattern.map_or(&table.span, |at| &at.span)
 }
 
-fn tied(file: &File, places: [usize; 2], report: &mut Report) {
+fn report_tie(file: &File, places: [usize; 2], report: &mut Report) {
     let [earlier, later] = places.map(|index| &file.routes[RouteIndex::from(index)]);
     let message = format!(
         "routes {} and {}, `{}` and `{}`, could tie: one request can match both, and neither is more specific",

@@ -45,7 +45,8 @@ fn check(table: &Table<RawPolicy>, policy: &Policy, place: &Range<usize>, report
         Grant::Unlimited | Grant::Blocked => true,
     };
     if !policy.grants().all(is_fixed) {
-        let message = "what spills has one quota, of `fixed-window` or of a calendar";
+        let message =
+            "a policy that spills must have exactly one quota, of `fixed-window` or of a calendar";
         (report.mistake(
             place,
             message,

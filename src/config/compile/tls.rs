@@ -1,4 +1,4 @@
-//! TLS to servers, of the files that a `tls` table names.
+//! TLS to servers, built from the files that a `tls` table names.
 
 use std::ops::Range;
 
@@ -6,15 +6,15 @@ use crate::config::file::{Pem, RawTls, Table};
 use crate::config::report::Report;
 use crate::tls::{ClientTls, ServerProof, TlsFault, TlsMaterial};
 
-/// Whom a `tls` table is about.
+/// The servers that a `tls` table is for.
 pub(super) struct TlsServers {
-    /// How the table is written.
+    /// Title of the table, such as `[store.tls]`.
     pub(super) title: &'static str,
-    /// What the servers are called.
+    /// Noun for the servers in messages.
     pub(super) noun: &'static str,
 }
 
-/// Makes TLS of the files that the table in `table` names; `place` is where the system's lack is said.
+/// Builds TLS from `files`, which the `tls` of `table` names; a system without certificates is reported at `place`.
 pub(super) fn tls<T>(
     servers: &TlsServers,
     table: &Table<T>,
@@ -48,7 +48,7 @@ pub(super) fn tls<T>(
         Ok(tls) => return Some(tls.named(files.server_name.clone())),
         Err(fault) => fault,
     };
-    // The file is not named: the line does, unless a variable stands for it.
+    // The message does not name the file: the quoted line does, unless the name is in a variable.
     let certificates = "a PEM file with certificates";
     let (name, expected) = match fault {
         TlsFault::Ca(_) => ("ca", certificates),
@@ -72,7 +72,7 @@ pub(super) fn tls<T>(
     None
 }
 
-/// Warns of servers that are not verified; `subject` is what their table is about.
+/// Warns of servers that are not verified; `subject` is what the warnings call them.
 pub(super) fn warn_unverified(
     subject: &str,
     tls: &RawTls,
@@ -83,8 +83,8 @@ pub(super) fn warn_unverified(
         return;
     }
     found.push(format!(
-        "{subject}: `tls.verify = \"none\"`: whoever answers at its address is believed, and can read and change \
-         everything: name its certificate as `ca` instead"
+        "{subject}: `tls.verify = \"none\"`: any server at its address is trusted, and can read and change \
+         everything: set `ca` to its certificate instead"
     ));
     let sent = match (has_password, &tls.certificate) {
         (true, _) => "the password is",

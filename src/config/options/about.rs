@@ -1,57 +1,57 @@
-//! What is known of tables and their keys, whatever they fill.
+//! What is known about tables and their keys, independent of the types that they fill.
 
-/// What is known of a table's keys.
+/// What is known about a table and its keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableDoc {
-    /// What one such table is called in messages.
+    /// Noun for one such table in messages.
     pub noun: &'static str,
-    /// How the table is written.
+    /// Header of the table, such as `[upstreams.NAME]`; a description if it has none.
     pub title: &'static str,
-    /// What it is for, as `gateway.toml` says above it.
+    /// Purpose of the table, as `gateway.toml` states it above its header.
     pub doc: &'static str,
-    /// The keys that work.
+    /// Keys of the table.
     pub keys: Vec<Key>,
-    /// The tables that stand in it.
+    /// Names of the tables within this one.
     pub tables: Vec<&'static str>,
 }
 
-/// What is known of one key.
+/// What is known about one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// Its name.
+    /// Name of the key in its table.
     pub name: &'static str,
-    /// Its name as seen from the outermost table: `tls.ca`.
+    /// Name of the key as seen from the outermost table: `tls.ca`.
     pub path: String,
-    /// What it is for, as `gateway.toml` says above it.
+    /// Purpose of the key, as `gateway.toml` states it above the key.
     pub doc: &'static str,
-    /// An example of its value, in TOML.
+    /// Example of a value, in TOML.
     pub example: String,
-    /// What stands for it; none: the file must give it a value.
+    /// Default of the key; `None` if the file must give it a value.
     pub default: Option<KeyDefault>,
-    /// What it may be.
+    /// Shape of the values that the key takes.
     pub shape: ValueShape,
-    /// What it may be at least and at most.
+    /// Smallest and largest value that the key takes, as text, if it has bounds.
     pub bounds: Option<[String; 2]>,
-    /// What a change of it brings with it.
+    /// Effect of a change of the key.
     pub effect: Effect,
 }
 
-/// What stands for a key that the file leaves out.
+/// What applies if the file leaves a key out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyDefault {
     /// This value, as the file would spell it.
     Value(String),
-    /// No value: what that means.
+    /// No value; the text says what that means.
     Nothing(&'static str),
 }
 
-/// What of TOML a value may be, as far as that can be said without reading it. Any string but the free ones of
-/// tables may have variables.
+/// Shape of a value in TOML, as far as it can be told without reading the value. Any string may contain variables,
+/// except the free keys of tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ValueShape {
-    /// A string that fits a regular expression, if there is one (ECMA-262, as JSON Schema has them).
+    /// A string that matches a regular expression, if there is one (ECMA-262, as in JSON Schema).
     Text(Option<String>),
-    /// The same, or a whole number that stands for the string of its digits.
+    /// A string as in `Text`, or a whole number that stands for the string of its digits.
     NumberOrText(Option<String>),
     /// One of these words.
     Word(Vec<&'static str>),
@@ -61,40 +61,40 @@ pub enum ValueShape {
     Number,
     /// `true` or `false`.
     Boolean,
-    /// A list of such values.
+    /// A list of values of this shape.
     List(Box<Self>),
-    /// A string that is one variable and stands for a list.
+    /// A string that consists of one variable, which stands for a list.
     ListVariable,
     /// A table of these keys.
     Table(TableDoc),
-    /// A table whose keys are of the operator's choice, and whose values are such ones.
+    /// A table whose keys the operator chooses, and whose values have this shape.
     FreeTable(Box<Self>),
-    /// Any of these.
+    /// A value of any of these shapes.
     OneOf(Vec<Self>),
 }
 
-/// What a change of a key brings with it.
+/// Effect of a change of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It applies to the next request.
+    /// The new value applies to the next request.
     Applies,
-    /// It applies, and whoever has spent something has still spent it.
+    /// The new value applies, and clients keep what they have spent.
     CountersKept,
-    /// It applies, and nobody has spent anything.
+    /// The new value applies, and clients' counters start afresh.
     CountersAfresh,
     /// The old value stays until the gateway is started again.
     NeedsRestart,
 }
 
 impl Key {
-    /// Whether the file must give it a value.
+    /// Whether the file must give the key a value.
     pub fn is_required(&self) -> bool {
         self.default.is_none()
     }
 }
 
 impl TableDoc {
-    /// Returns the title of that one of `tables` that this one stands in, if it stands in one.
+    /// Returns the title of the table among `tables` that contains this one, if there is one.
     pub fn outer(&self, tables: &[&Self]) -> Option<&'static str> {
         let (outer, _) = self.title.rsplit_once('.')?;
         let name = |title: &'static str| title.trim_matches(['[', ']']);
@@ -104,7 +104,7 @@ impl TableDoc {
         Some(outer.title)
     }
 
-    /// Returns every name that is known in the table.
+    /// Returns the names of all keys and tables in this table.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         let keys = self.keys.iter().map(|key| key.name);
         keys.chain(self.tables.iter().copied())

@@ -1,4 +1,4 @@
-//! The keys of `[policies.NAME]` that take a number of units, or terms that bodies tell.
+//! Keys of `[policies.NAME]` and of routes that take a number of units, or terms that bodies report.
 
 use std::sync::LazyLock;
 
@@ -64,7 +64,7 @@ pub(super) fn unknown() -> ValueSpec<Option<Amount<NumberSource>>> {
     kind.or_none("the reserve")
 }
 
-/// What a number or the one source of a term fits.
+/// Returns the pattern of a number, or of the source of a single term.
 fn amount_pattern(allowed: Sources) -> String {
     format!(r"^\s*[0-9]+\s*$|{}", sources_pattern(allowed))
 }
@@ -97,7 +97,8 @@ pub(super) fn of_route() -> ValueSpec<RouteCost> {
     ValueSpec::new("10", shape, read, display::route_cost).within(bounds)
 }
 
-/// What `plain` reads, or a term or a list of terms, each what tells it or a table of `keys`.
+/// A value that `plain` reads, or a term, or a list of terms. A term is a table with these `keys`; in a list, it may
+/// also be only its source.
 fn or_terms<V: PartialEq + Send + Sync + 'static>(
     plain: ValueSpec<V>,
     keys: &'static LazyLock<TableSpec<Term<NumberSource>>>,
@@ -134,7 +135,7 @@ fn or_terms<V: PartialEq + Send + Sync + 'static>(
     ValueSpec::new(&example, shape, read, spell)
 }
 
-/// A term that only says what tells it.
+/// A term that is written as its source alone.
 fn named(allowed: Sources) -> ValueSpec<Term<NumberSource>> {
     let parse = move |text: &str| {
         let sources = sources(text, allowed)?;
@@ -196,10 +197,10 @@ fn term(example: &'static str, allowed: Sources) -> TableSpec<Term<NumberSource>
         .doc("Which number counts if there are several:")
 }
 
-/// What a term may be multiplied by.
+/// Smallest and largest factor of a term.
 const WEIGHT_BOUNDS: [&str; 2] = ["-1000000000", "1000000000"];
 
-/// The keys of a route's table of costs.
+/// Names of policies as keys of a route's table of costs.
 const POLICY_NAMES: FreeKeys = FreeKeys {
     example: "{ per-key = 10 }",
     noun: "the name of a policy",

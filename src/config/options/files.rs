@@ -13,7 +13,7 @@ pub(super) fn secret(example: &'static str) -> ValueSpec<Option<Secret>> {
     scalar(Form::Secret(example), value::secret, |_| SECRET.to_owned()).or_none("none")
 }
 
-/// A token that clients show in a header field, which is never shown.
+/// A token that clients send in a header field; it is never shown.
 pub(super) fn admin_token(example: &'static str) -> ValueSpec<Option<Secret>> {
     let form = Form::Secret(example);
     scalar(form, value::admin_token, |_| SECRET.to_owned()).or_none("none")
@@ -33,7 +33,7 @@ pub(super) fn password(example: &'static str) -> ValueSpec<Option<Password>> {
     with_files(form, value::password, of_files, |_| SECRET.to_owned()).or_none("none")
 }
 
-/// A string that parses itself, and of whose files `remember` keeps how to read them again.
+/// A string that `parse` parses; if it has `${file:…}` variables, `remember` adds to the value how to read them again.
 pub(super) fn with_files<V: PartialEq + 'static>(
     form: Form,
     parse: impl Fn(&str) -> Result<V, ValueError> + Send + Sync + 'static,
@@ -45,7 +45,7 @@ pub(super) fn with_files<V: PartialEq + 'static>(
     ValueSpec::new(&example, shape, read, spell)
 }
 
-/// A file of certificates or of a key, which is read here.
+/// The path of a file of certificates or of a key, whose content is read at once.
 pub(super) fn key_file(example: &'static str) -> ValueSpec<Pem> {
     scalar(Form::File(example), read_key_file, |pem: &Pem| {
         pem.path.display().to_string()
@@ -58,20 +58,20 @@ fn read_key_file(path: &str) -> Result<Pem, ValueError> {
     Ok(Pem { path, content })
 }
 
-/// Reads the file that a value names, at most `most` bytes of it; `expected` says what it should be.
+/// Reads the file that a value names, of at most `most` bytes; `expected` says what it should be.
 pub(super) fn content(path: &str, most: u64, expected: &str) -> Result<Vec<u8>, ValueError> {
     let wrong = |problem| ValueError::new(problem, expected).unquoted("this file");
-    // A key that was pasted for the path of its file must not be listed as a file that is not there.
+    // A key that was pasted in place of the path of its file must not be listed as a missing file.
     if path.contains('\n') {
-        let mend = "write this text into a file, and its path here";
+        let mend = "save this text as a file, and write the path of that file here";
         return Err(wrong("has a name of several lines").hint(mend));
     }
-    // Opening a pipe would wait for whoever writes to it.
+    // Opening a pipe would wait for a writer.
     if fs::metadata(path).is_ok_and(|file| !file.is_file()) {
         return Err(wrong("is not a regular file"));
     }
     value::file(path, most).map_err(|unread| wrong("cannot be read").unread(unread))
 }
 
-/// Largest file of keys or certificates; the authorities of a whole system are a quarter of that.
+/// Largest file of keys or certificates, in bytes; the CA certificates of a whole system take a quarter of that.
 const KEY_FILE_BYTES_MAX: u64 = 1 << 20;

@@ -1,4 +1,4 @@
-//! What stands before the first table, `[admin]` and `[log]`.
+//! The file's top level, `[admin]` and `[log]`.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use crate::config::value::{
 use crate::request::{ClientNames, X_REQUEST_ID};
 use crate::snapshot::{Admin, Log, RateLimitHeaders};
 
-/// What stands before the first table.
+/// The file's top level: the keys before the first table.
 pub static TOP: LazyLock<TableSpec<Top>> = LazyLock::new(|| {
     let headers = word(display::RATELIMIT_HEADERS).or(RateLimitHeaders::Ietf);
     let seconds = |seconds| duration(UP_TO_A_DAY).or(Duration::from_secs(seconds));
@@ -72,7 +72,7 @@ fn request_id() -> ValueSpec<Option<HeaderName>> {
     let usual = default.clone();
     let read = move |text: &str| match text {
         "off" => Ok(None),
-        // Without a count of its users, which all workers would touch.
+        // The constant has no reference count, which all workers would write to.
         text if text.eq_ignore_ascii_case(usual.as_str()) => Ok(Some(usual.clone())),
         text => own_field(text).map(Some),
     };
@@ -140,7 +140,7 @@ pub static LOG: LazyLock<TableSpec<Log>> = LazyLock::new(|| {
             word(display::CLIENT_NAMES).or(ClientNames::Short),
         )
         .sets(|log| &mut log.clients)
-        .doc("How clients that a header, cookie or the like identifies appear:")
+        .doc("How the log shows clients that a header, a cookie or the like identifies:")
 });
 
 impl Default for Log {

@@ -1,4 +1,4 @@
-//! What a value of the file may be: how it is read, what stands for it, and how it is spelled.
+//! Kinds of values in the file: how they are read and spelled, and their defaults.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -12,17 +12,17 @@ use crate::config::file::Spanned;
 use crate::config::read::{Form, OneItem, Scalar};
 use crate::config::value::{self, ValueError, bytes_text};
 
-/// What a value may be, and what stands for one that the file leaves out.
+/// How the value of a key is read and spelled, and its default.
 pub struct ValueSpec<V> {
-    /// What stands for it; none: the file must give one.
+    /// Default; `None` if the file must give a value.
     pub(super) default: Option<V>,
-    /// An example, in TOML.
+    /// Example of a value, in TOML.
     pub(super) example: String,
-    /// What it is at least and at most.
+    /// Smallest and largest value, as text, if it has bounds.
     pub(super) bounds: Option<[String; 2]>,
-    /// What of TOML it may be.
+    /// Shape of the value in TOML.
     pub(super) shape: ValueShape,
-    /// What it means that there is none, if the default is none.
+    /// What it means that there is no value, if that is the default.
     nothing: Option<&'static str>,
     read: Read<V>,
     spell: Spell<V>,
@@ -49,13 +49,13 @@ impl<V: PartialEq + 'static> ValueSpec<V> {
         }
     }
 
-    /// Says what stands for a value that is left out.
+    /// Sets the default.
     pub(super) fn or(mut self, default: V) -> Self {
         self.default = Some(default);
         self
     }
 
-    /// Lets the value be left out: `spelled` is what that is called.
+    /// Lets the value be left out; `spelled` says what that means.
     pub(super) fn or_none(self, spelled: &'static str) -> ValueSpec<Option<V>> {
         let (read, spell) = (self.read, self.spell);
         ValueSpec {
@@ -72,7 +72,7 @@ impl<V: PartialEq + 'static> ValueSpec<V> {
         }
     }
 
-    /// Keeps the place of the value beside it.
+    /// Keeps the place of the value with it.
     pub(super) fn spanned(self) -> ValueSpec<Spanned<V>> {
         let (read, spell) = (self.read, self.spell);
         let read = move |scalar: Scalar<'_, '_>| {
@@ -88,7 +88,7 @@ impl<V: PartialEq + 'static> ValueSpec<V> {
         self
     }
 
-    /// Says which regular expression the string fits, if it has no variables.
+    /// Sets the regular expression that the string matches, if it has no variables.
     pub(super) fn matching(mut self, pattern: impl Into<String>) -> Self {
         if let ValueShape::Text(known) | ValueShape::NumberOrText(known) = &mut self.shape {
             *known = Some(pattern.into());
@@ -96,7 +96,7 @@ impl<V: PartialEq + 'static> ValueSpec<V> {
         self
     }
 
-    /// Returns what stands for a value that is left out.
+    /// Returns what applies if the value is left out; `None` if it must not be.
     pub(super) fn stands_for(&self) -> Option<KeyDefault> {
         let default = self.default.as_ref()?;
         Some(match self.nothing {
@@ -109,7 +109,7 @@ impl<V: PartialEq + 'static> ValueSpec<V> {
         (self.read)(scalar)
     }
 
-    /// Writes a value in the file's words; of secrets only that there is one.
+    /// Returns a value in the file's words; of a secret only that there is one.
     pub(super) fn spell(&self, value: &V) -> String {
         (self.spell)(value)
     }
@@ -129,7 +129,7 @@ fn difference(was: &str, is: &str) -> String {
     }
 }
 
-/// A string that parses itself; `example` is one.
+/// A string that `parse` parses; `example` is one.
 pub(super) fn text<V: PartialEq + 'static>(
     example: &'static str,
     parse: impl Fn(&str) -> Result<V, ValueError> + Send + Sync + 'static,
@@ -138,7 +138,7 @@ pub(super) fn text<V: PartialEq + 'static>(
     scalar(Form::Text(example), parse, spell)
 }
 
-/// A value of this form that parses itself.
+/// A value of this form that `parse` parses.
 pub(super) fn scalar<V: PartialEq + 'static>(
     form: Form,
     parse: impl Fn(&str) -> Result<V, ValueError> + Send + Sync + 'static,
@@ -149,7 +149,7 @@ pub(super) fn scalar<V: PartialEq + 'static>(
     ValueSpec::new(&example, shape, read, spell)
 }
 
-/// A string that a later stage judges.
+/// A string that a later stage checks.
 pub(super) fn free_text(example: &'static str) -> ValueSpec<String> {
     let quoted = format!("\"{example}\"");
     ValueSpec::new(
@@ -203,7 +203,7 @@ pub(super) fn number<N: TryFrom<u64> + Display + PartialEq + 'static>(
     scalar(form, parse, ToString::to_string).within(bounds)
 }
 
-/// A string that parses itself, or a number that stands for the string of its digits.
+/// A string that `parse` parses, or a number that stands for the string of its digits.
 pub(super) fn number_or_text<V: PartialEq + 'static>(
     example: &'static str,
     parse: impl Fn(&str) -> Result<V, ValueError> + Send + Sync + 'static,
@@ -212,7 +212,7 @@ pub(super) fn number_or_text<V: PartialEq + 'static>(
     scalar(Form::NumberOrText(example), parse, spell)
 }
 
-/// A number that may have decimals and parses itself; `expected` says what it may be.
+/// A number with or without decimals that `parse` parses; `expected` says which ones are allowed.
 pub(super) fn decimal<V: PartialEq + Display + 'static>(
     expected: &'static str,
     parse: impl Fn(&str) -> Result<V, ValueError> + Send + Sync + 'static,
@@ -226,7 +226,7 @@ pub(super) fn share() -> ValueSpec<f64> {
     decimal("a number above 0 and up to 1", value::ratio).within(bounds)
 }
 
-/// A share of a whole that may be none: a fraction from 0 to 1.
+/// A share of a whole that may be 0: a fraction from 0 to 1.
 pub(super) fn share_from_0() -> ValueSpec<f64> {
     let bounds = ["0", "1"].map(str::to_owned);
     decimal("a number from 0 to 1", value::ratio_from_0).within(bounds)
@@ -242,7 +242,7 @@ pub(super) fn duration(range: RangeInclusive<Duration>) -> ValueSpec<Duration> {
             let expected = format!("a duration from {least} to {most}");
             let wrong = ValueError::new("is out of range", expected);
             Err(wrong.hint(format!(
-                "every wait has an end here: the longest is `{most}`"
+                "0 would mean no limit, which is not allowed here: the longest is `{most}`"
             )))
         }
         duration => Ok(duration),
@@ -302,17 +302,17 @@ fn bounded<V: PartialOrd + Send + Sync + 'static>(
     scalar(form, parse, spell).within(bounds)
 }
 
-/// A list of what `one` reads; `[]` if it is left out.
+/// A list of what `one` reads; the default is `[]`.
 pub(super) fn list<V: PartialEq + 'static>(one: ValueSpec<V>) -> ValueSpec<Vec<Spanned<V>>> {
     items(one, OneItem::InList).or(Vec::new())
 }
 
-/// A list of what `one` reads, or the one that would be in it; the file must give one.
+/// A list of what `one` reads, or a single item without a list; there is no default.
 pub(super) fn list_or_one<V: PartialEq + 'static>(one: ValueSpec<V>) -> ValueSpec<Vec<Spanned<V>>> {
     items(one, OneItem::Plain)
 }
 
-/// A list of tables that `one` reads; the file must give one.
+/// A list of tables that `one` reads; there is no default.
 pub(super) fn tables<V: PartialEq + 'static>(one: ValueSpec<V>) -> ValueSpec<Vec<Spanned<V>>> {
     items(one, OneItem::Table)
 }
@@ -335,7 +335,7 @@ fn items<V: PartialEq + 'static>(one: ValueSpec<V>, how: OneItem) -> ValueSpec<V
 }
 
 impl<V: PartialEq + 'static> ValueSpec<Vec<Spanned<V>>> {
-    /// Forgets where each item stands.
+    /// Drops the places of the items; `make` turns these into the value.
     pub(super) fn plain<L: PartialEq + 'static>(
         self,
         make: fn(Vec<V>) -> L,
@@ -350,7 +350,7 @@ impl<V: PartialEq + 'static> ValueSpec<Vec<Spanned<V>>> {
     }
 }
 
-/// Returns what of TOML a form is.
+/// Returns the shape of values that are written in this form.
 pub(super) fn shape(form: &Form) -> ValueShape {
     match form {
         Form::Text(_) | Form::File(_) | Form::Secret(_) => ValueShape::Text(None),
@@ -361,7 +361,7 @@ pub(super) fn shape(form: &Form) -> ValueShape {
     }
 }
 
-/// A table of fields with their one value, such as `example`; `name` reads their names, `value` their values.
+/// A table of header fields, such as `example`; `name` parses their names, and `value` their values.
 pub(super) fn fields<V: PartialEq + 'static>(
     example: &'static str,
     name: fn(&str) -> Result<HeaderName, ValueError>,
@@ -371,7 +371,7 @@ pub(super) fn fields<V: PartialEq + 'static>(
         example,
         ValueShape::FreeTable(Box::new(ValueShape::Text(None))),
         move |scalar| scalar.pairs(example, name, value),
-        // A value may be a secret.
+        // A value may be a secret, so only names are shown.
         |fields: &Vec<_>| display::list(fields.iter().map(|(name, _)| name)),
     )
     .or(Vec::new())

@@ -1,4 +1,4 @@
-//! What `[policies.NAME]` says of single clients.
+//! Keys of `[policies.NAME]` for single clients.
 
 use std::sync::LazyLock;
 
@@ -45,7 +45,7 @@ pub(super) fn overrides() -> ValueSpec<RawOverrides> {
     kind.or(RawOverrides::default())
 }
 
-/// An override that is a table.
+/// An override that is written as a table.
 static OVERRIDE: LazyLock<TableSpec<RawGrant>> = LazyLock::new(|| {
     TableSpec::<RawGrant>::of("override", "an override")
         .key("quota", quotas_of_override())
@@ -95,7 +95,7 @@ fn read(path: &str) -> Result<OverridesFile, ValueError> {
 }
 
 const EXPECTED: &str = "a file of overrides";
-/// What spreadsheets may begin a file with.
+/// Character that spreadsheets may put at the beginning of a file.
 const BYTE_ORDER_MARK: char = '\u{feff}';
-/// Largest file of overrides: over a million rows.
+/// Largest file of overrides, in bytes: over a million rows.
 const BYTES_MAX: u64 = 64 << 20;

@@ -96,7 +96,7 @@ pub static POLICY: LazyLock<TableSpec<RawPolicy>> = LazyLock::new(|| {
         .effect(kept)
         .key("initial_credits", number(0..=COUNT_MAX).or(0))
         .sets(|table| &mut table.initial_credits)
-        .doc("For credits: the balance of a client at first.")
+        .doc("For credits: the initial balance of a client.")
         .effect(kept)
         .key("allow_loss", boolean().or(false))
         .sets(|table| &mut table.allow_loss)
@@ -231,11 +231,11 @@ fn refusal() -> TableSpec<RawPolicy> {
         .doc("The largest random delay added to Retry-After: a duration or a share of the wait, \"5s\" or \"10%\".")
 }
 
-/// How often gateways may report what they counted.
+/// Allowed times between two reports of what a gateway has counted.
 const SYNC_INTERVALS: RangeInclusive<Duration> = SYNC_INTERVAL_MIN..=Duration::from_hours(1);
-/// How long penalties may be.
+/// Allowed lengths of a penalty.
 const PENALTIES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(366 * 24);
-/// How many times longer a further penalty may be.
+/// Largest factor by which a further penalty grows.
 const PENALTY_GROWTH_MAX: u64 = 100;
 /// Most bytes of a body that may be buffered before the decision.
 const BODY_BUFFERED_MAX: u64 = 1 << 30;

@@ -36,7 +36,7 @@ pub(super) fn prices() -> ValueSpec<RawPrices> {
     ValueSpec::new(PATTERNS.example, shape, read, count).or(RawPrices::default())
 }
 
-/// Reads a row: a table of named prices, or the word for the dearest.
+/// Reads a row: a table of named prices, or the word `dearest`.
 fn row(value: Scalar<'_, '_>) -> Option<PriceText> {
     if !value.is_table() {
         let word = Form::NumberOrText("dearest");

@@ -23,12 +23,12 @@ pub(super) fn quotas() -> ValueSpec<Vec<Spanned<RawQuota>>> {
     one_or_several(text("100 per minute", grant, display::grant).matching(grant_pattern()))
 }
 
-/// `candidate`: what refuses nothing can neither be unlimited nor blocked.
+/// `candidate`: its quotas refuse nothing, so they can be neither `unlimited` nor `blocked`.
 pub(super) fn candidates() -> ValueSpec<Vec<Spanned<RawQuota>>> {
     one_or_several(text("200 per minute", tried, display::grant).matching(windowed_pattern()))
 }
 
-/// `quota` of an override, where a client's key may stand by mistake.
+/// `quota` of an override, which may be a client's key by mistake.
 pub(super) fn quotas_of_override() -> ValueSpec<Vec<Spanned<RawQuota>>> {
     let read = |text: &str| {
         grant(text).map_err(|wrong| {
@@ -46,18 +46,15 @@ fn counted(text: &str) -> Result<GrantText, ValueError> {
     quota(text).map(GrantText::Quota)
 }
 
-/// A candidate's balance would be one that nobody is granted, and its units in flight would have to be held by requests
-/// that are refused.
+/// Parses a quota of `candidate`. It cannot be `credits`, because no client has been granted a balance of a candidate,
+/// nor a number in flight, because requests that are refused would have to hold its units.
 fn tried(text: &str) -> Result<GrantText, ValueError> {
     let expected = "a quota such as `100 per minute`";
     match quota(text)? {
         QuotaText {
             span: QuotaSpan::Credits | QuotaSpan::InFlight,
             ..
-        } => Err(ValueError::new(
-            "cannot be tried beside another quota",
-            expected,
-        )),
+        } => Err(ValueError::new("cannot be a candidate", expected)),
         quota => Ok(GrantText::Quota(quota)),
     }
 }
@@ -73,7 +70,7 @@ fn one_or_several(text: ValueSpec<GrantText>) -> ValueSpec<Vec<Spanned<RawQuota>
     list_or_one(ValueSpec::new(&example, shape, read, display::raw_quota))
 }
 
-/// A quota that says how it alone is counted.
+/// A quota that is written as a table, with keys for itself alone.
 static QUOTA: LazyLock<TableSpec<RawQuota>> = LazyLock::new(|| {
     let text = text("240 per hour", counted, display::grant).matching(quota_pattern());
     TableSpec::<RawQuota>::of("quota", "a quota")
@@ -141,7 +138,7 @@ pub(super) fn day() -> ValueSpec<AnchorDay> {
     number_or_text("15", anchor_day, display::anchor_day).matching(anchor_day_pattern())
 }
 
-/// `anchor_time`, in minutes
+/// `anchor_time`, in minutes since midnight
 pub(super) fn time() -> ValueSpec<u16> {
     text("06:00", anchor_time, display::anchor_time).matching(ANCHOR_TIME_PATTERN)
 }

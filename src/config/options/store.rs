@@ -1,4 +1,4 @@
-//! `[store]`, with what it is told of TLS and of failure.
+//! `[store]`, with its tables for the circuit breaker and for TLS.
 
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
@@ -110,10 +110,10 @@ fn tls() -> TableSpec<RawStore> {
         .doc("The name that the certificate of Redis must be valid for.")
         .key("verify", word(display::SERVER_PROOFS).or(ServerProof::Full))
         .sets(|store| &mut store.tls.proof)
-        .doc("\"full\", or \"none\": whoever answers is taken for Redis.")
+        .doc("\"full\", or \"none\": any certificate is accepted.")
 }
 
-/// Lets the password of a URL be read again.
+/// Lets the password of a URL be read again if it comes from a file.
 fn remember_files(mut url: StoreUrl, files: Template) -> StoreUrl {
     if let StoreUrl::Redis(RedisUrl {
         password: Some(password),
@@ -134,10 +134,10 @@ fn remember_files(mut url: StoreUrl, files: Template) -> StoreUrl {
     url
 }
 
-/// The title of the table of certificates.
+/// Title of the table of TLS settings.
 pub const STORE_TLS: &str = "[store.tls]";
-/// A request waits this long at most; more than seconds would be an outage of its own.
+/// Allowed values of `timeout`, the longest wait for a decision: more than some seconds would be an outage of its own.
 const TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(10);
-/// 0 remembers none.
+/// Allowed values of `refusal_cache`; 0 repeats no refusals.
 const REFUSALS: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_mins(1);
 const BREAKER: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_mins(10);

@@ -84,7 +84,7 @@ fn one_endpoint() -> ValueSpec<RawEndpoint> {
     ValueSpec::new(&example, shape, read, display::endpoint)
 }
 
-/// An endpoint that is a table.
+/// An endpoint that is written as a table.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct EndpointTable {
     url: Option<Endpoint>,
@@ -140,7 +140,7 @@ fn tls() -> TableSpec<RawUpstream> {
         .doc("The name that the origins' certificates must be valid for.")
         .key("verify", word(display::SERVER_PROOFS).or(ServerProof::Full))
         .sets(|table| &mut table.tls.proof)
-        .doc("\"full\", or \"none\": whoever answers is taken for the origin.")
+        .doc("\"full\", or \"none\": any certificate is accepted.")
 }
 
 fn health() -> TableSpec<RawUpstream> {
@@ -189,12 +189,12 @@ fn eject() -> TableSpec<RawUpstream> {
         .doc("How long an endpoint stays ejected.")
 }
 
-/// The title of the table of checks.
+/// Title of the table of health checks.
 pub const UPSTREAM_HEALTH: &str = "[upstreams.NAME.health]";
-/// The title of the table of certificates.
+/// Title of the table of TLS settings.
 pub const UPSTREAM_TLS: &str = "[upstreams.NAME.tls]";
 
-/// What a healthy endpoint answers unless the file says otherwise.
+/// Statuses of a healthy endpoint, by default.
 const HEALTHY: [StatusRange; 2] = [
     StatusRange {
         first: 200,
@@ -205,7 +205,7 @@ const HEALTHY: [StatusRange; 2] = [
         last: 399,
     },
 ];
-/// Between checks, and for how long an endpoint is left out.
+/// Allowed intervals and timeouts of health checks, and times for which an endpoint is ejected.
 const SPANS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_hours(1);
 const RESOLVING: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_hours(24);
 const WEIGHT_MAX: u64 = 1_000;

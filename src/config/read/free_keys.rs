@@ -1,4 +1,4 @@
-//! Tables whose keys are names of the operator's choice: headers, fields, patterns.
+//! Reads tables whose keys are names that the operator chooses: headers, fields, patterns.
 
 use std::ops::Range;
 
@@ -10,20 +10,20 @@ use super::scalar::Scalar;
 use crate::config::file::Spanned;
 use crate::config::value::ValueError;
 
-/// A table whose keys are free, as messages describe it.
+/// Texts for messages about a table whose keys the operator chooses.
 pub struct FreeKeys {
-    /// The table.
+    /// Example of the table, in TOML.
     pub example: &'static str,
-    /// What each key is.
+    /// Noun for a key, with its article: `a pattern`.
     pub noun: &'static str,
-    /// A key that has dots, without its quotes.
+    /// Example of a key that contains dots, so that it needs quotes; without them here.
     pub dotted: &'static str,
     /// Whether `name` is a key of the table that a value may be: `live.quota = …` then needs no quotes.
     pub is_inner: fn(&str) -> bool,
 }
 
 impl Scalar<'_, '_> {
-    /// Reads a table of NAME = "value", in the file's order; both parse themselves.
+    /// Reads a table of `NAME = "value"`, in the file's order; `parse_name` and `parse` parse the two sides.
     pub fn pairs<K: PartialEq, V>(
         mut self,
         example: &str,
@@ -41,7 +41,7 @@ impl Scalar<'_, '_> {
                 Ok(name) if pairs.iter().any(|(known, _)| *known == name) => {
                     let message = format!("`{text}` is given twice");
                     (self.report.mistake(&span, message, ""))
-                        .hint("names that differ only in case are one");
+                        .hint("names that differ only in case are the same name");
                     continue;
                 }
                 Ok(name) => Some(name),
@@ -57,7 +57,7 @@ impl Scalar<'_, '_> {
         Some(pairs)
     }
 
-    /// Reads a table whose keys are free, in the file's order; `quoted` is how messages call a key.
+    /// Reads a table whose keys the operator chooses, in the file's order; `quoted` returns a key as messages show it.
     pub fn entries<V>(
         mut self,
         keys: &FreeKeys,

@@ -1,7 +1,7 @@
-//! The files that `include` names.
+//! Finds and reads the files that `include` names.
 //!
-//! A pattern is a path beside the file that has it, whose last part may have `*` for any number of characters. As
-//! in a shell, a `*` at the beginning finds no hidden files. No file is read twice.
+//! A pattern is a path relative to the folder of the file that includes others. Its last part may have `*` for any
+//! number of characters; as in a shell, a `*` at the beginning matches no hidden files. No file is read twice.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsStr;
@@ -17,8 +17,8 @@ use crate::config::secrets::redacted;
 use crate::config::text::ConfigText;
 use crate::config::value::file;
 
-/// Reads the files that these patterns name, in the order of their paths; what is wrong with a pattern or a file is
-/// said where the pattern stands.
+/// Reads the files that the patterns name, in the order of their paths. Reports what is wrong with a pattern or a file
+/// at the place of the pattern.
 pub(super) fn files(
     config: &ConfigText<'_>,
     patterns: &[Spanned<String>],
@@ -81,7 +81,7 @@ pub(super) fn files(
     included
 }
 
-/// Says what is wrong with a path; one that a variable says is not repeated.
+/// Reports what is wrong with a path, without repeating a path that comes from a variable.
 fn say(wrong: WrongPath, place: &Range<usize>, report: &mut Report) {
     let (subject, hint) = match report.redacts(place) {
         true => ("this path".to_owned(), wrong.hint),
@@ -95,7 +95,7 @@ fn say(wrong: WrongPath, place: &Range<usize>, report: &mut Report) {
     (report.mistake(place, message, EXPECTED)).maybe_hint(hint);
 }
 
-/// Reads a file of `most` bytes or less, or says what keeps it from being read.
+/// Reads a file of at most `most` bytes, or returns why it cannot be read.
 fn text(path: &Path, most: u64) -> Result<String, String> {
     if fs::metadata(path).is_ok_and(|file| file.len() > most) {
         return Err(format!(
@@ -110,7 +110,7 @@ fn text(path: &Path, most: u64) -> Result<String, String> {
     })
 }
 
-/// What is wrong with a path, as a predicate of it.
+/// Why a path is wrong; `problem` is a predicate of it.
 struct WrongPath {
     path: String,
     problem: &'static str,
@@ -147,7 +147,7 @@ impl WrongPath {
         self.hint(format!("the system says: {}", error.kind()))
     }
 
-    /// Says that there is no such file, and why if it is meant as a pattern.
+    /// Adds a hint if `name` has characters that have a meaning in other programs' patterns.
     fn no_file(self, name: &str) -> Self {
         if name.contains(['?', '[', '{']) {
             self.hint("of the characters of patterns, only `*` has a meaning here")
@@ -157,24 +157,24 @@ impl WrongPath {
     }
 }
 
-/// Returns what tells a file from all others of the machine.
+/// Returns the numbers that identify a file on this machine.
 fn device_and_inode(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// The files that were found so far.
+/// The files that have been found so far.
 struct FoundFiles<'p> {
-    /// Where patterns begin.
+    /// Folder that patterns are relative to.
     beside: &'p Path,
-    /// The file that includes the others.
+    /// Device and inode of the file that includes the others, if it exists.
     main: Option<(u64, u64)>,
     known: HashSet<(u64, u64)>,
-    /// The files by their paths, and where the pattern stands that named each first.
+    /// Paths of the files, each with the place of the pattern that named it first.
     paths: BTreeMap<PathBuf, Range<usize>>,
 }
 
 impl FoundFiles<'_> {
-    /// Finds the files that a pattern names: at least one.
+    /// Returns the paths that a pattern names: at least one.
     fn named_by(&self, value: &str) -> Result<BTreeSet<PathBuf>, WrongPath> {
         let (folder, name) = match value.rsplit_once('/') {
             Some(("", name)) => ("/", name),
@@ -183,7 +183,7 @@ impl FoundFiles<'_> {
         };
         if matches!(name, "" | "." | "..") {
             let wrong = WrongPath::new(value, "names no file");
-            return Err(wrong.hint("all files of a directory: `conf.d/*.toml`"));
+            return Err(wrong.hint("to include all files of a directory, write `conf.d/*.toml`"));
         }
         if folder.contains('*') {
             let wrong = WrongPath::new(value, "has a `*` before its last `/`");
@@ -208,7 +208,7 @@ impl FoundFiles<'_> {
         self.main.is_some() && fs::metadata(path).ok().as_ref().map(device_and_inode) == self.main
     }
 
-    /// Whether no further file is taken.
+    /// Whether the limit of included files is reached.
     fn is_full(&self) -> bool {
         self.paths.len() == INCLUDED_FILES_MAX
     }
@@ -223,10 +223,10 @@ impl FoundFiles<'_> {
         if metadata.is_dir() {
             let path = path.strip_prefix(self.beside).unwrap_or(&path);
             let path = path.to_string_lossy();
-            let files = format!("its files are `{}/*.toml`", redacted(&path));
+            let files = format!("to include its files, write `{}/*.toml`", redacted(&path));
             return Err(wrong("is a directory").hint_with_path(files));
         }
-        // Opening a pipe would wait for whoever writes to it.
+        // Opening a pipe would wait for a writer.
         if !metadata.is_file() {
             return Err(wrong("is not a regular file"));
         }
@@ -247,8 +247,8 @@ impl FoundFiles<'_> {
     }
 }
 
-/// Returns what a path leads to whose last part may have `*`: at most one file more than can be included, and the
-/// file that includes them.
+/// Returns the paths that match a pattern whose last part may have `*`: at most two more than can be included, one to
+/// show that there are too many, and one that may be the file that includes the others.
 ///
 /// # Errors
 /// If the directory cannot be read.
@@ -274,7 +274,7 @@ pub fn matching(pattern: &Path) -> io::Result<BTreeSet<PathBuf>> {
     Ok(paths)
 }
 
-/// Whether `name` is a file's name in which `*` stands for any number of characters.
+/// Whether a file's name matches `pattern`, in which `*` stands for any number of characters.
 fn matches(pattern: &str, name: &str) -> bool {
     if name.starts_with('.') && !pattern.starts_with('.') {
         return false;
@@ -287,7 +287,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     let Some(last) = parts.next_back() else {
         return rest.is_empty();
     };
-    // The leftmost place leaves the most for what follows.
+    // The leftmost match leaves the most text for the parts that follow.
     for part in parts {
         let Some(at) = rest.find(part) else {
             return false;
@@ -298,9 +298,9 @@ fn matches(pattern: &str, name: &str) -> bool {
 }
 
 const EXPECTED: &str = "a path, or a pattern such as `conf.d/*.toml`";
-/// Most files that one includes.
+/// Most files that a configuration may include.
 const INCLUDED_FILES_MAX: usize = 1000;
-/// Most bytes of all files that one includes.
+/// Most bytes of all included files together.
 const INCLUDED_BYTES_MAX: u64 = 16 << 20;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Several files as one: places are counted on from each to the next, keys and tables are brought together.
+//! Merges several files into one: places are counted on from each file to the next, and keys and tables are joined.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use crate::config::file::UnreadParts;
 use crate::config::report::{IncludedFile, Place, Report};
 use crate::config::secrets::redacted;
 
-/// Returns the text of the file and of those that it includes, each byte in its place.
+/// Returns the text of the file and of those that it includes, with each byte at its place.
 pub(super) fn text<'t>(main: &'t str, included: &[IncludedFile]) -> Cow<'t, str> {
     let mut text = Cow::Borrowed(main);
     for file in included {
@@ -22,13 +22,13 @@ pub(super) fn text<'t>(main: &'t str, included: &[IncludedFile]) -> Cow<'t, str>
     text
 }
 
-/// What of an included file parses, and where the file begins.
+/// The part of an included file that parses, and the offset at which the file begins.
 pub(super) struct ParsedPart<'t> {
     sound: Cow<'t, str>,
     start: usize,
 }
 
-/// Finds what of each file parses; the rest is reported.
+/// Returns the part of each file that parses; reports the rest.
 pub(super) fn parts<'t>(
     included: &'t [IncludedFile],
     report: &mut Report,
@@ -39,8 +39,9 @@ pub(super) fn parts<'t>(
         let (sound, lost_of_part) = syntax::sound_part(text, &mut of_part);
         report.absorb_part(of_part, *start);
         lost.headers.extend(lost_of_part.headers);
-        let spoiled = lost_of_part.spoiled.into_iter();
-        lost.spoiled.extend(spoiled.map(|span| moved(span, *start)));
+        let unreadable_headers = lost_of_part.unreadable_headers.into_iter();
+        lost.unreadable_headers
+            .extend(unreadable_headers.map(|span| moved(span, *start)));
         ParsedPart {
             sound,
             start: *start,
@@ -49,7 +50,7 @@ pub(super) fn parts<'t>(
     parts.collect()
 }
 
-/// Adds the keys and tables of `parts` to those of the file that includes them; what is there already is reported.
+/// Adds the keys and tables of `parts` to those of the file that includes them; reports those that exist already.
 pub(super) fn merged<'t>(
     main: DeTable<'t>,
     parts: &'t [ParsedPart<'t>],
@@ -77,7 +78,8 @@ pub(super) fn merged<'t>(
     all
 }
 
-/// Adds to the value of a top-level key the one that another file gives it, if that is routes or named tables.
+/// Adds another file's value of a top-level key to the known one if these are routes or named tables; otherwise reports
+/// that there are two.
 fn merge<'t>(
     key: &str,
     known: &mut Spanned<DeValue<'t>>,
@@ -106,7 +108,7 @@ fn merge<'t>(
     }
 }
 
-/// Says that two files have the same key or table.
+/// Reports that two files have the same key or table.
 fn twice(report: &mut Report, what: &str, first: Range<usize>, place: &Range<usize>) {
     let expected = if what.starts_with('[') {
         "each table in one file"
@@ -148,5 +150,5 @@ fn moved(span: Range<usize>, by: usize) -> Range<usize> {
     span.start + by..span.end + by
 }
 
-/// Tables whose names the operator chooses: each is a table of its own.
+/// Keys that hold tables with names of the operator's choice, so that several files can add to them.
 const NAMED_TABLES: [&str; 3] = ["listeners", "upstreams", "policies"];

@@ -1,8 +1,8 @@
-//! What is not TOML: the mistakes of a file's syntax, and the part of it that is sound.
+//! Finds the mistakes in a file's syntax, and the part of the file that is valid TOML.
 //!
-//! One slip can make a parser trip over all that follows it. So each statement that does not parse
-//! is reported once, blanked out, and the rest parsed again: the next mistake found is one of its
-//! own, and what stands in the rest can be judged. Places stay what they were.
+//! One slip can make a parser stumble over everything after it. So each statement that does not parse is reported once
+//! and blanked out, and the rest is parsed again: the next mistake found is a separate one, and the rest of the file
+//! can be checked. Places do not change.
 
 use std::borrow::Cow;
 use std::cell::LazyCell;
@@ -18,14 +18,14 @@ use crate::config::report::Report;
 use crate::config::secrets::{is_lead, overwritten};
 use crate::config::value::nearest;
 
-/// Returns `text` without the statements that do not parse, which are reported, and what of the file
-/// is lost with them.
+/// Returns `text` with blanks for the statements that do not parse, and the parts of the file that are lost with them.
+/// Reports these statements.
 pub(super) fn sound_part<'t>(text: &'t str, report: &mut Report) -> (Cow<'t, str>, UnreadParts) {
     let (mut sound, mut lost) = (Cow::Borrowed(text), UnreadParts::default());
     let redacted = LazyCell::new(|| overwritten(text));
     for _ in 0..STATEMENTS_MAX {
         let (_, errors) = DeTable::parse_recoverable(&sound);
-        // A key or a table that is there twice does not keep the rest from being read.
+        // A duplicate key or table does not keep the rest from being read.
         let (doubled, broken): (Vec<_>, Vec<_>) =
             errors.iter().partition(|error| is_doubled(error));
         let Some(first) = broken.iter().min_by_key(|error| place(error, &sound).start) else {
@@ -54,13 +54,12 @@ pub(super) fn sound_part<'t>(text: &'t str, report: &mut Report) -> (Cow<'t, str
         rest.replace_range(statement, &blanks);
         sound = Cow::Owned(rest);
     }
-    // A file with that many slips is another kind of file: nothing in it can be judged.
+    // A file with this many mistakes is probably not meant as TOML, so nothing in it is checked.
     lost.headers.extend(NAMED);
     (Cow::Borrowed(""), lost)
 }
 
-/// Notes what is lost with a statement: the tables whose headers it holds, or a part of the table
-/// that it stands in.
+/// Notes what is lost with a statement: the tables whose headers are in it, and a part of the table that it belongs to.
 fn lose(text: &str, statement: &Range<usize>, lost: &mut UnreadParts) {
     let mut above = text[..statement.start].split_inclusive('\n').rev();
     let mut start = statement.start;
@@ -79,7 +78,7 @@ fn lose(text: &str, statement: &Range<usize>, lost: &mut UnreadParts) {
         let name = &name[..name.find(|c| !is_part(c)).unwrap_or(name.len())];
         match nearest(name, NAMED) {
             Some(kind) => _ = lost.headers.insert(kind),
-            // It may be of any kind.
+            // The table may be of any kind.
             None if !is_key && !TOP.about.names().any(|known| known == name) => {
                 lost.headers.extend(NAMED);
             }
@@ -87,7 +86,7 @@ fn lose(text: &str, statement: &Range<usize>, lost: &mut UnreadParts) {
         }
     }
     if let Some(header) = header {
-        lost.spoiled.push(start..start + header.len());
+        lost.unreadable_headers.push(start..start + header.len());
     }
 }
 
@@ -95,10 +94,10 @@ fn is_doubled(error: &Error) -> bool {
     error.message().starts_with("duplicate key") || error.message().starts_with("cannot extend")
 }
 
-/// A line's first byte, and its number.
+/// Offset of a line's first byte, and the line's number.
 type SourceLine = (usize, usize);
 
-/// Says where each line is written for the first time.
+/// Returns where each line of the text occurs first.
 fn first_lines(text: &str) -> HashMap<&str, SourceLine> {
     let mut first = HashMap::new();
     let mut start = 0;
@@ -109,7 +108,7 @@ fn first_lines(text: &str) -> HashMap<&str, SourceLine> {
     first
 }
 
-/// Reports a key or a table that is there already.
+/// Reports a key or a table that already exists.
 fn twice(report: &mut Report, text: &str, span: Range<usize>, first: &HashMap<&str, SourceLine>) {
     let line = line_at(text, span.start);
     let header = text[line.clone()].trim();
@@ -119,15 +118,15 @@ fn twice(report: &mut Report, text: &str, span: Range<usize>, first: &HashMap<&s
             .hint("leave one of the two out");
         return;
     }
-    // The line itself may be the first that is written so: `[ a ]` after `[a]`.
+    // This line itself may be the first with this spelling: `[ a ]` after `[a]`.
     let hint = (first.get(header))
         .filter(|(start, _)| *start < line.start)
-        .map(|(_, number)| format!("its first part is on line {number}; bring them together"));
+        .map(|(_, number)| format!("it begins on line {number}: move these keys there"));
     let message = format!("`{header}` already exists");
     (report.mistake(&span, message, "each table once")).maybe_hint(hint);
 }
 
-/// Reports an error, and finds the statement it spoils.
+/// Reports an error, and returns the statement that it spoils.
 fn unsound(report: &mut Report, error: &Error, text: &str, redacted: &str) -> Range<usize> {
     let message = error.message();
     let at = place(error, text);
@@ -151,7 +150,7 @@ fn unsound(report: &mut Report, error: &Error, text: &str, redacted: &str) -> Ra
     }
     describe(report, message, redacted, at);
     if lead.starts_with('[') {
-        // What follows would seem to belong to the table before.
+        // The lines below a broken header would otherwise belong to the table above.
         return line.start..next_line(text, line.end, |line| line.trim_start().starts_with('['));
     }
     let start = if message.starts_with("key with no value") {
@@ -171,7 +170,7 @@ fn unsound(report: &mut Report, error: &Error, text: &str, redacted: &str) -> Ra
     start..end
 }
 
-/// Puts the parser's words into those of this gateway's other mistakes.
+/// Reports an error of the parser in the words of this gateway's other mistakes.
 fn describe(report: &mut Report, message: &str, text: &str, at: Range<usize>) {
     let (what, expected) = message.split_once(", expected ").unwrap_or((message, ""));
     let (message, expected, hint) = match what {
@@ -210,7 +209,7 @@ fn describe(report: &mut Report, message: &str, text: &str, at: Range<usize>) {
     (report.mistake(&at, message, expected)).maybe_hint(hint);
 }
 
-/// Returns where the key stands that a mistake is in.
+/// Returns the place of the key that a mistake at `offset` is in.
 fn unquoted_key(text: &str, offset: usize) -> Option<Range<usize>> {
     let line = line_at(text, offset);
     let key = text[line.clone()].split_once('=')?.0;
@@ -219,7 +218,7 @@ fn unquoted_key(text: &str, offset: usize) -> Option<Range<usize>> {
     (start < end && offset < end).then_some(start..end)
 }
 
-/// Reports a key that must be in quotes, or that is more than one.
+/// Reports a key that is not in quotes but must be, or that follows a keyword of a shell.
 fn no_key(report: &mut Report, text: &str, key: Range<usize>) {
     let raw = &text[key.clone()];
     let shell = ["export ", "set ", "let ", "local "]
@@ -242,7 +241,7 @@ fn no_key(report: &mut Report, text: &str, key: Range<usize>) {
     (report.mistake(&key, message, expected)).maybe_hint(hint);
 }
 
-/// Reports what stands where a value should.
+/// Reports a missing value, or text that is not a value.
 fn no_value(report: &mut Report, text: &str, at: Range<usize>) {
     let ends = |c: char| c.is_whitespace() || matches!(c, '=' | '[' | '{' | ',');
     let start = text[..at.start].rfind(ends).map_or(0, |end| end + 1);
@@ -252,10 +251,10 @@ fn no_value(report: &mut Report, text: &str, at: Range<usize>) {
     let hint = |hint: &str| Some(hint.to_owned());
     let (message, expected, hint) = match raw {
         "" => ("a value is missing", "a value after `=`", None),
-        // What is overwritten is a secret.
+        // Asterisks may hide a secret.
         _ if raw.contains('*') => ("this value is not in quotes", string, None),
         _ if raw.starts_with(['“', '”', '‘', '’', '`']) => (
-            "these are not the quotes of a string",
+            "these quotes do not delimit a string",
             "a string in `\"`",
             hint("typographic quotes and backticks do not delimit strings"),
         ),
@@ -284,7 +283,7 @@ fn no_value(report: &mut Report, text: &str, at: Range<usize>) {
     (report.mistake(&at, message, expected)).maybe_hint(hint);
 }
 
-/// Returns the boolean that was meant by a word.
+/// Returns the boolean that a word may mean.
 fn boolean(word: &str) -> Option<&'static str> {
     match word.to_lowercase().as_str() {
         "yes" | "on" => Some("true"),
@@ -293,7 +292,7 @@ fn boolean(word: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns an error's place; what is wrong at the file's end is wrong after its last word.
+/// Returns the place of an error; one at the file's end is placed after the last word.
 fn place(error: &Error, text: &str) -> Range<usize> {
     let end = text.trim_end().len();
     let span = error.span().unwrap_or(end..end);
@@ -309,7 +308,7 @@ fn line_at(text: &str, offset: usize) -> Range<usize> {
     start..end
 }
 
-/// Finds where the statement begins that `offset` is in: a value may span lines.
+/// Returns the start of the statement that `offset` is in, whose value may span lines.
 fn statement_start(text: &str, offset: usize) -> usize {
     let mut line = line_at(text, offset);
     loop {
@@ -321,7 +320,7 @@ fn statement_start(text: &str, offset: usize) -> usize {
     }
 }
 
-/// Finds the first line after `offset` that `begins` something; the end of the text if none does.
+/// Returns the start of the first line after `offset` for which `begins` holds, or the end of the text.
 fn next_line(text: &str, offset: usize, begins: impl Fn(&str) -> bool) -> usize {
     let mut start = offset;
     while let Some(newline) = text[start..].find('\n') {
@@ -350,15 +349,15 @@ fn is_pair(line: &str) -> bool {
     key.is_some_and(|key| !key.is_empty() && key.chars().all(part))
 }
 
-/// Returns as many bytes of nothing in as many lines.
+/// Returns blanks of as many bytes and lines as the text has.
 fn blank(text: &str) -> String {
     let blank = |byte| if byte == b'\n' { '\n' } else { ' ' };
     text.bytes().map(blank).collect()
 }
 
 const UNQUOTED: &str = "string values must be quoted";
-/// Most statements that are looked past.
+/// Most broken statements that are blanked out before the file is given up.
 const STATEMENTS_MAX: usize = 64;
 
-/// The tables that the file has any number of, and those that others cannot do without.
+/// Kinds of tables of which a file may have any number, or that other tables may need.
 pub(super) const NAMED: [&str; 5] = ["listeners", "upstreams", "policies", "routes", "jwt"];

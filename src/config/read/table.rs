@@ -1,4 +1,4 @@
-//! Walks a table of the parsed file: takes the keys that the options name, and reports every other.
+//! Walks a table of the parsed file: takes the keys that the options name, and reports all others.
 
 use std::ops::Range;
 
@@ -69,7 +69,7 @@ impl<'t> Reader<'t, '_> {
             Some((*name, inner, span, entries))
         });
         let inner: Vec<_> = inner.collect();
-        let is_spoiled = self.lost.is_from(span);
+        let is_spoiled = self.lost.has_unreadable_statement(span);
         if self.report.count() > mistakes || is_spoiled {
             table.incomplete.push(about.title);
         } else {
@@ -159,7 +159,7 @@ impl<'t> Reader<'t, '_> {
         tables
     }
 
-    /// Returns the table at `key`, and where the key stands.
+    /// Returns the place of `key` and the table that it holds; reports a value that is not a table.
     fn table(&mut self, key: &str, title: &str) -> Option<(Range<usize>, &'t DeTable<'t>)> {
         let (written, node) = self.entries.get_key_value(key)?;
         if let DeValue::Table(entries) = node.get_ref() {
@@ -191,7 +191,7 @@ impl<'t> Reader<'t, '_> {
 }
 
 impl Scalar<'_, '_> {
-    /// Reads a table of the keys that are known to `keys`; none if it is no table.
+    /// Reads the value as a table with these keys; returns `None` if it is not a table.
     pub fn table<T: Clone + Default + PartialEq>(
         &mut self,
         keys: &'static TableSpec<T>,

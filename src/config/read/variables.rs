@@ -1,8 +1,8 @@
-//! What variables in the strings of a file stand for: `${NAME}`, `${NAME:-default}`, `${file:/run/secrets/x}`, and
+//! Expands the variables in strings of a file: `${NAME}`, `${NAME:-default}`, `${file:/run/secrets/x}`, and
 //! `${file:${NAME}/x}`.
 //!
-//! Parsed strings are expanded, not the file's text: what a variable holds can neither move the
-//! place of a mistake nor become keys of its own. What it stands for is not expanded again.
+//! Parsed strings are expanded, not the file's text, so the value of a variable can neither shift the places of
+//! mistakes nor become keys of its own. Values are not expanded again.
 
 use std::borrow::Cow;
 use std::fs;
@@ -10,10 +10,10 @@ use std::fs;
 use crate::config::pieces::{TemplatePiece, file_path, pieces};
 use crate::config::value::{UnreadFile, ValueError, file};
 
-/// Looks a variable of the environment up.
+/// Looks up a variable of the environment.
 pub type Env<'e> = dyn Fn(&str) -> Option<String> + 'e;
 
-/// A variable that stands for nothing, as the file writes it, and why.
+/// A variable that cannot be expanded, as written in the file, and the reason.
 pub(super) type Undefined<'t> = (&'t str, ValueError);
 
 /// A string of the file whose `${file:…}` variables can be read again; other variables cannot change
@@ -27,12 +27,12 @@ pub struct Template {
 #[derive(Clone, PartialEq, Eq)]
 enum TemplatePart {
     Text(String),
-    /// The path of a file.
+    /// Content of the file at this path.
     File(String),
 }
 
 impl Template {
-    /// Makes a template of a string without mistakes; none if no file stands in it.
+    /// Returns the template of a string, or `None` if it has no `${file:…}`, or if one of its variables is wrong.
     pub(super) fn of(written: &str, env: &Env<'_>) -> Option<Self> {
         let parts = pieces(written).map(|piece| match piece {
             TemplatePiece::Text(text) => Some(TemplatePart::Text(text.to_owned())),
@@ -50,16 +50,16 @@ impl Template {
         })
     }
 
-    /// Returns the string as the file has it.
+    /// Returns the string as written in the file.
     pub fn written(&self) -> &str {
         &self.written
     }
 
-    /// Reads the files again.
+    /// Reads the files again, and returns the expanded string.
     ///
     /// # Errors
-    /// What keeps one from being read. Only regular files are, as opening a pipe would wait for whoever
-    /// writes to it.
+    /// Returns the reason why a file cannot be read. Only regular files are read, because opening a pipe would wait for
+    /// a writer.
     pub fn read(&self) -> Result<String, String> {
         let parts = self.parts.iter().map(|part| match part {
             TemplatePart::Text(text) => Ok(text.clone()),
@@ -78,8 +78,8 @@ impl std::fmt::Debug for Template {
     }
 }
 
-/// Replaces the variables of `text`; `$${` stands for `${`. Borrowed if there are none. Adds to `padded` the
-/// variables whose values begin or end with white space.
+/// Replaces the variables of `text`; `$${` stands for `${`. Returns `text` itself if it contains no `${`. Adds to
+/// `padded` the variables whose values begin or end with white space.
 pub(super) fn expand<'t>(
     text: &'t str,
     env: &Env<'_>,
@@ -113,7 +113,7 @@ pub(super) fn expand<'t>(
 
 fn unclosed(variable: &str) -> Undefined<'_> {
     let wrong = ValueError::new("is not closed", "`}` after its name").hint(PLAIN);
-    // It may be a password that has `${` in it.
+    // The text may be a password that contains `${`, so it is not quoted.
     (variable, wrong.unquoted("this variable"))
 }
 
@@ -127,7 +127,7 @@ fn resolve<'t>(variable: &'t str, env: &Env<'_>) -> Result<String, Vec<Undefined
     })
 }
 
-/// Returns the paths of the files that the variables of a string stand for, whether they can be read or not.
+/// Returns the paths of a string's `${file:…}` variables, whether the files can be read or not.
 pub(super) fn secret_files(text: &str, env: &Env<'_>) -> Vec<String> {
     let paths = pieces(text).filter_map(|piece| match piece {
         TemplatePiece::Variable(variable) => expanded_path(file_path(variable)?, env).ok(),
@@ -136,7 +136,7 @@ pub(super) fn secret_files(text: &str, env: &Env<'_>) -> Vec<String> {
     paths.collect()
 }
 
-/// Replaces the variables in the path of a file, each of which must be one of the environment.
+/// Replaces the variables in the path of a file, which must all be variables of the environment.
 fn expanded_path<'t>(path: &'t str, env: &Env<'_>) -> Result<String, Vec<Undefined<'t>>> {
     let (mut out, mut undefined) = (String::new(), Vec::new());
     for piece in pieces(path) {
@@ -156,7 +156,7 @@ fn expanded_path<'t>(path: &'t str, env: &Env<'_>) -> Result<String, Vec<Undefin
     }
 }
 
-/// Returns what a variable of the environment stands for.
+/// Returns the value of a variable of the environment, or its default.
 fn named(variable: &str, env: &Env<'_>) -> Result<String, ValueError> {
     let inner = &variable[2..variable.len() - 1];
     let (name, default) = match inner.split_once(":-") {
@@ -167,7 +167,7 @@ fn named(variable: &str, env: &Env<'_>) -> Result<String, ValueError> {
         let expected = "`${NAME}`, `${NAME:-default}` or `${file:/path}`";
         let (name, rest) = name.split_at(name.find(['-', '=', '?', ':']).unwrap_or(name.len()));
         let hint = if variable.starts_with("${file:") {
-            "the path of a file has variables of the environment only".to_owned()
+            "the path of a file may contain only variables of the environment".to_owned()
         } else if is_name(name) && !rest.is_empty() {
             format!("a default is written `${{{name}:-default}}`")
         } else {
@@ -200,7 +200,7 @@ fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| !c.is_ascii_digit()) && name.bytes().all(is_part)
 }
 
-/// Reads a secret; a newline at its end is the editor's.
+/// Reads a secret from a file, without the line end that editors add at the end of the file.
 fn secret(path: &str) -> Result<String, UnreadFile> {
     let text = String::from_utf8(file(path, SECRET_BYTES_MAX)?);
     let mut text = text.map_err(|_| UnreadFile::because("it is not UTF-8"))?;
@@ -212,7 +212,7 @@ fn secret(path: &str) -> Result<String, UnreadFile> {
 }
 
 const PLAIN: &str = "for a plain `${` write `$${`";
-/// Largest file that a variable can stand for.
+/// Largest file that a variable can stand for, in bytes.
 const SECRET_BYTES_MAX: u64 = 64 << 10;
 
 #[cfg(test)]

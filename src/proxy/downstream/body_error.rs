@@ -9,20 +9,19 @@ pub(crate) enum RequestBodyError {
     /// The client left.
     #[error("the client broke off its request")]
     Aborted,
-    /// Its chunks or trailers break the rules of the framing.
+    /// The body's chunks, frames or trailers break the rules of the framing.
     #[error("the client's body is malformed")]
     Malformed,
     /// The client sent nothing for the listener's `body_timeout`.
-    #[error("the client's body did not progress in time")]
+    #[error("the client sent nothing of its body within body_timeout")]
     TimedOut,
-    /// It is longer than `max_body_bytes`.
+    /// The body is longer than `max_body_bytes`.
     #[error("the client's body is too large")]
     TooLarge,
 }
 
 impl RequestBodyError {
-    /// Tells a body that breaks the rules of its framing from a client that left while it sent a
-    /// good one.
+    /// Distinguishes a body that breaks the rules of its framing from a client that left while it sent a good one.
     pub(super) fn of(error: &hyper::Error) -> Self {
         let source = error.source().and_then(|source| source.downcast_ref());
         match source.map(io::Error::kind) {

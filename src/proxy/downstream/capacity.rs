@@ -17,36 +17,36 @@ use crate::snapshot::Listener;
 /// How many connections and delayed requests the listeners of a process have, and may have.
 #[derive(Debug)]
 pub(crate) struct Capacity {
-    /// In the snapshot's order.
+    /// Loads of the listeners, in the snapshot's order.
     listeners: TiVec<ListenerIndex, ListenerLoad>,
-    /// Those of all listeners, beside those towards origins.
+    /// Sockets of all listeners together, and those towards origins.
     pub(crate) sockets: Arc<Sockets>,
-    /// The index under which acceptors count.
+    /// The index under which acceptors count in the metrics.
     acceptor: WorkerIndex,
 }
 
-/// What a listener has open and holds at the moment.
+/// The connections, delayed requests and buffered bytes that a listener has at the moment.
 #[derive(Debug)]
 pub(crate) struct ListenerLoad {
     metrics: Arc<ListenerMetrics>,
     open: AtomicUsize,
-    /// Its `max_connections`.
+    /// The listener's `max_connections`.
     open_max: AtomicUsize,
     delayed: AtomicUsize,
     buffered_bytes: AtomicUsize,
     freed: Notify,
     /// The second in which a failed handshake was last logged.
     handshake_logged_secs: AtomicU64,
-    /// Those of each client, if they are bounded.
+    /// Connections of each client, if the listener bounds them.
     pub(crate) clients: Arc<ClientConnections>,
 }
 
-/// What a listener has open and holds, and may.
+/// The load of a listener, and how many connections it may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenerStatus {
     /// Open connections.
     pub open: usize,
-    /// Its `max_connections`.
+    /// The listener's `max_connections`.
     pub open_max: usize,
     /// Requests that wait for their turn in a leaky bucket.
     pub delayed: usize,
@@ -54,41 +54,41 @@ pub struct ListenerStatus {
     pub buffered_bytes: usize,
 }
 
-/// Which connections there are too many of.
+/// The connections of which there are too many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Among {
-    /// Those of this listener.
+pub(crate) enum EvictFrom {
+    /// Connections of this listener.
     Listener(ListenerIndex),
-    /// Those of all listeners together.
+    /// Connections of all listeners together.
     All,
 }
 
 /// A connection's place among those of its listener and its worker; freed when dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionPermit {
-    /// Which one.
+    /// Index of the listener.
     pub(crate) listener: ListenerIndex,
     worker: WorkerIndex,
     capacity: Arc<Capacity>,
     worker_load: Arc<AtomicUsize>,
 }
 
-/// A request's place among those that a listener holds; freed when dropped.
+/// A request's place among those that its listener delays; freed when dropped.
 #[derive(Debug)]
 pub(crate) struct DelayPermit<'l>(&'l ListenerLoad);
 
-/// Room for a request's body among those that a listener holds; freed when dropped.
+/// Room for a request's body among those that its listener buffers; freed when dropped.
 #[derive(Debug)]
 pub(crate) struct HeldBytes {
     capacity: Arc<Capacity>,
     listener: ListenerIndex,
     bytes: usize,
-    /// Most bytes of all of them together.
+    /// Most bytes that all bodies of the listener may take up together.
     bytes_max: usize,
 }
 
 impl Capacity {
-    /// Begins empty.
+    /// Makes a capacity with no connections yet.
     pub(crate) fn new(
         listeners: &TiSlice<ListenerIndex, Arc<Listener>>,
         sockets: Arc<Sockets>,
@@ -111,12 +111,12 @@ impl Capacity {
         }
     }
 
-    /// Returns what one listener has open and holds.
+    /// Returns the load of one listener.
     pub(crate) fn listener(&self, index: ListenerIndex) -> &ListenerLoad {
         &self.listeners[index]
     }
 
-    /// Begins to buffer a body, of which nothing has come yet, among at most `bytes_max` of this listener.
+    /// Returns room for a body, as yet empty; the bodies of this listener may take up `bytes_max` together.
     pub(crate) fn buffered_bytes(
         self: &Arc<Self>,
         listener: ListenerIndex,
@@ -144,14 +144,14 @@ impl Capacity {
         self.reconsider();
     }
 
-    /// Says among which connections one must be evicted before this listener can take another; none
-    /// if there is room.
-    pub(crate) fn full(&self, listener: ListenerIndex) -> Option<Among> {
+    /// Returns the connections of which one must be evicted before this listener can take another; `None` if there is
+    /// room.
+    pub(crate) fn full(&self, listener: ListenerIndex) -> Option<EvictFrom> {
         let load = &self.listeners[listener];
         if load.open.load(Relaxed) >= load.open_max.load(Relaxed) {
-            return Some(Among::Listener(listener));
+            return Some(EvictFrom::Listener(listener));
         }
-        self.sockets.is_full_for_clients().then_some(Among::All)
+        self.sockets.is_full_for_clients().then_some(EvictFrom::All)
     }
 
     /// Waits until this listener has room.
@@ -195,7 +195,7 @@ impl ListenerLoad {
         self.metrics.evicted(worker);
     }
 
-    /// Counts a handshake that failed; says whether it is the first in this second, which is logged.
+    /// Counts a handshake that failed; returns whether it is the first in this second, which is to be logged.
     pub(crate) fn handshake_failed(
         &self,
         worker: WorkerIndex,
@@ -207,7 +207,7 @@ impl ListenerLoad {
         self.handshake_logged_secs.swap(secs, Relaxed) != secs
     }
 
-    /// Says what is open and held.
+    /// Returns the load, for those that display it.
     pub(crate) fn status(&self) -> ListenerStatus {
         ListenerStatus {
             open: self.open.load(Relaxed),
@@ -217,7 +217,7 @@ impl ListenerLoad {
         }
     }
 
-    /// Takes a place among at most `delayed_max` delayed requests; none if all are taken.
+    /// Takes a place among at most `delayed_max` delayed requests; `None` if all are taken.
     pub(crate) fn delay(&self, delayed_max: usize) -> Option<DelayPermit<'_>> {
         if self.delayed.fetch_add(1, Relaxed) < delayed_max {
             return Some(DelayPermit(self));
@@ -227,7 +227,7 @@ impl ListenerLoad {
     }
 }
 
-impl Among {
+impl EvictFrom {
     /// Whether it includes the connections of this listener.
     pub(crate) fn includes(self, listener: ListenerIndex) -> bool {
         match self {
@@ -238,7 +238,7 @@ impl Among {
 }
 
 impl HeldBytes {
-    /// Takes room for `bytes` in all, no fewer than before, if there is any; says whether there was.
+    /// Grows the room to `bytes` in total, which must not be fewer than before; returns whether there was enough.
     pub(crate) fn grow_to(&mut self, bytes: usize) -> bool {
         let buffered = &self.capacity.listeners[self.listener].buffered_bytes;
         let more = bytes - self.bytes;

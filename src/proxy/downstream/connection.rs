@@ -1,4 +1,4 @@
-//! One client connection: HTTP/1.1 or HTTP/2 over its bytes calls a service once per request.
+//! One client connection: HTTP/1.1 or HTTP/2, which calls a service once per request.
 
 use std::error::Error;
 use std::future::{Future, poll_fn};
@@ -42,17 +42,17 @@ pub(crate) struct Ended {
     pub(crate) refused_head: Option<(Reason, Option<StatusCode>)>,
 }
 
-/// What the requests of a connection are served with.
+/// What it takes to serve the requests of a connection.
 pub(crate) struct Serving<'s, A> {
     pub(crate) listener: &'s Listener,
     pub(crate) sweep: &'s Rc<Sweep>,
     pub(crate) registration: &'s Registration,
     pub(crate) panics: &'s PanicGuard,
-    /// What the bodies of HTTP/1.1 are read into.
+    /// The buffer into which long and chunked bodies of HTTP/1.1 are read.
     pub(crate) read_buffer: &'s Rc<UploadBuffer>,
-    /// Is told of each head that never became a request, but for the last of its connection.
+    /// Called for each head that never became a request, except the last of its connection.
     pub(crate) refused: &'s dyn Fn(Reason),
-    /// Gets each request and its state.
+    /// Called with each request and its state; returns the answer.
     pub(crate) answer: A,
 }
 
@@ -119,7 +119,7 @@ where
         Served::Http1(self.end_http1(&state, io, [&unread, &held], end).await)
     }
 
-    /// Serves requests until the connection ends; none if it is idle for a while.
+    /// Serves requests until the connection ends; `None` if it is idle and its buffers are to be dropped first.
     async fn serve_until_idle<S>(
         &self,
         state: &Http1State,
@@ -133,7 +133,7 @@ where
             loop {
                 self.heed_registry(state);
                 let polled = Pin::new(&mut *serving).poll(cx);
-                // What has begun to come is still awaited, and its answer says that it is the last.
+                // A request that has begun to come is still awaited, and its answer says that it is the last.
                 if polled.is_ready() || is_closing || !state.ends_now() {
                     return match polled {
                         Poll::Pending if state.drops_buffers() => Poll::Ready(None),
@@ -147,15 +147,15 @@ where
         let end = polled.await?;
         let is_done = end.as_ref().map_or_else(hyper::Error::is_parse, |()| true);
         if is_done && !state.socket.is_write_closed() && !state.gate.has_tunnel() {
-            // A request had an Upgrade field, so hyper left what is unwritten, and the connection, to
-            // whoever speaks the other protocol. Nobody does: polled again, it writes and closes.
+            // A request had an Upgrade field, so hyper left the connection, and what is not written yet, to the other
+            // protocol. But there is no tunnel: polled again, hyper writes the rest and closes.
             let _ = serving.await;
         }
         Some(end)
     }
 
-    /// Waits for bytes of a connection that has nothing to do, and needs no buffer meanwhile. None come if it is to
-    /// end, or has.
+    /// Waits for bytes on a connection that has nothing to do, and needs no buffer meanwhile. Returns no bytes if the
+    /// connection is to end, or has ended.
     async fn next_bytes(&self, state: &Http1State, guard: &mut Guard) -> Bytes {
         poll_fn(|cx| {
             let mut room = [MaybeUninit::uninit(); PARSED_BYTES_MAX];
@@ -163,7 +163,7 @@ where
             // An error ends the connection as its end does: nobody waits for an answer.
             let read = Pin::new(&mut *guard).poll_read(cx, &mut room);
             self.heed_registry(state);
-            // What has come is still answered.
+            // A request that has come is still answered.
             if read.is_pending() && state.ends_now() {
                 return Poll::Ready(Bytes::new());
             }
@@ -172,17 +172,17 @@ where
         .await
     }
 
-    /// Ends the connection as the registry says.
+    /// Tells `state` to end the connection if the registry says so.
     fn heed_registry(&self, state: &Http1State) {
-        if self.registration.ends_idle() {
+        if self.registration.closes_idle() {
             state.end_connection();
         } else if self.registration.ends_after_answer() {
             state.end_after_answer();
         }
     }
 
-    /// Says why a connection of HTTP/1 ended, once the tunnel on it has, if there is one; `unread` is what hyper
-    /// and what is in front of it have read and not used.
+    /// Returns why a connection of HTTP/1 ended, after carrying its tunnel, if there is one. `unread` is what hyper and
+    /// the guard in front of it have read and not used.
     async fn end_http1(
         &self,
         state: &Http1State,
@@ -203,8 +203,8 @@ where
         }
         Ended {
             socket: Rc::clone(socket),
-            // What follows a head that is refused may still be on its way, even where all of the head had come
-            // while the request before it was answered.
+            // More may still be on its way after a head that is refused, even if the whole head came while the request
+            // before it was being answered.
             is_more_expected: refused_head.is_some() || state.may_be_sending(),
             refused_head,
         }
@@ -242,7 +242,7 @@ where
     }
 }
 
-/// What hyper reads a client's bytes through.
+/// The reader between a client's bytes and hyper.
 type Guard = FramingGuard<Http1Io<ClientIo>>;
 
 /// What became of a connection on which HTTP/1.1 was to be spoken.
@@ -253,11 +253,10 @@ enum Served {
 }
 
 impl Ended {
-    /// Closes the connection in such a way that the client can read its last answer: the gateway, which
-    /// has closed its side, reads on for a while. If it is to make room for another, it closes at once.
+    /// Closes the connection in such a way that the client can read its last answer: the gateway, which has closed its
+    /// side, reads on for a while. If the connection is to make room for another, it closes at once.
     ///
-    /// This takes time that HTTP need not wait for: what there is to say of the connection is known
-    /// before.
+    /// This takes a while, so it comes last: all that is recorded of the connection is known before.
     pub(crate) async fn lingering_close(self, registration: &Registration, sweep: &Sweep) {
         let Self { socket, .. } = self;
         let may_linger = socket.is_write_closed() && !socket.is_evicted();
@@ -277,8 +276,8 @@ pub(super) async fn linger(socket: &Rc<Socket>, registration: &Registration, swe
     socket.lingering_close(registration.is_draining()).await;
 }
 
-/// Says why a connection ended before a request could begin, and how hyper answered its head. None
-/// if a request ended the connection: that is recorded with the request.
+/// Returns why a connection ended before a request could begin, and how hyper answered its head. `None` if a request
+/// ended the connection, because that is recorded with the request.
 fn refusal_of(
     state: &Http1State,
     error: &hyper::Error,
@@ -288,7 +287,7 @@ fn refusal_of(
     Some(match state.awaited() {
         Awaited::Head if is_overdue => (Reason::HeadTimeout, Some(StatusCode::REQUEST_TIMEOUT)),
         _ if error.is_parse_too_large() => (Reason::HeadTooLarge, Some(status_of_length())),
-        // Its sender would not understand an HTTP/1.1 answer and gets none.
+        // A client of HTTP/2 would not understand an HTTP/1.1 answer, and gets none.
         _ if error.is_parse_version_h2() => (Reason::Syntax, None),
         _ if error.is_parse() => (Reason::Syntax, Some(StatusCode::BAD_REQUEST)),
         Awaited::Head if error.is_incomplete_message() => (Reason::HeadIncomplete, None),
@@ -300,14 +299,14 @@ fn http1_builder(header_bytes_max: usize) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
         .header_read_timeout(None)
-        // So it does not look for the end while a request is worked on: `watch` sees it then.
+        // So hyper does not look for the client's end while a request is worked on: `Socket::poll_gone` notices it.
         .half_close(true)
         .max_header_size(header_bytes_max)
         .max_buf_size(header_bytes_max.max(BUFFER_BYTES_MIN));
     builder
 }
 
-/// Says how hyper answered a head that is too large: 414 if only its target is too long.
+/// Returns how hyper answered a head that is too large: 414 if only its target is too long.
 fn status_of_length(head: &[u8], head_bytes_max: usize) -> StatusCode {
     let is_whole = memmem::find(head, b"\r\n\r\n").is_some_and(|end| end + 4 <= head_bytes_max);
     let target = head.split(|&byte| byte == b' ').nth(1);
@@ -318,5 +317,5 @@ fn status_of_length(head: &[u8], head_bytes_max: usize) -> StatusCode {
     }
 }
 
-/// hyper's read and write buffers hold at least this much.
+/// hyper's read and write buffers may grow to at least this size, however small `max_header_bytes` is.
 const BUFFER_BYTES_MIN: usize = 64 * 1024;

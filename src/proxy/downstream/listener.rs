@@ -1,10 +1,9 @@
 //! Accepting: one acceptor per listener hands each connection to the least loaded worker.
 //!
-//! Connections beyond `max_connections`, or beyond the descriptors of the process, wait in the
-//! kernel's queue. While some wait there, the connections that have waited longest for a request
-//! are evicted. An acceptor that runs out of descriptors all the same pauses instead of spinning.
-//! When it is told to stop, it removes the file of a Unix socket, still takes what is queued, and
-//! then closes its port.
+//! Connections beyond `max_connections`, or beyond the descriptors of the process, wait in the kernel's queue. While
+//! some wait there, the connections that have waited longest for a request are evicted. An acceptor that runs out of
+//! descriptors all the same pauses instead of spinning. When an acceptor is told to stop, it removes the file of a Unix
+//! socket, still takes what is queued, and then closes its socket.
 
 use std::io;
 use std::net::IpAddr;
@@ -15,7 +14,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::bound::{BoundSocket, Connection, ConnectionQueue, PolledQueue};
-use super::capacity::{Among, Capacity, ConnectionPermit};
+use super::capacity::{Capacity, ConnectionPermit, EvictFrom};
 use crate::index::ListenerIndex;
 use crate::metrics::WorkerIndex;
 use crate::proxy::wire::accepting::Accepting;
@@ -28,7 +27,7 @@ pub(crate) enum Order {
     Serve(Accepted),
     /// Evict a connection that waits for a request, and say whether there was one.
     Evict {
-        among: Among,
+        evict_from: EvictFrom,
         evicted: oneshot::Sender<bool>,
     },
 }
@@ -37,7 +36,7 @@ pub(crate) enum Order {
 #[derive(Debug)]
 pub(crate) struct Accepted {
     pub(crate) stream: std::net::TcpStream,
-    /// The other end's address; none at the other end of a Unix socket.
+    /// The peer's address; `None` if it has connected by a Unix socket.
     pub(crate) peer: Option<IpAddr>,
     pub(crate) permit: ConnectionPermit,
 }
@@ -47,7 +46,7 @@ pub(crate) struct Accepted {
 pub(crate) struct WorkerHandle {
     pub(crate) index: WorkerIndex,
     pub(crate) orders: mpsc::Sender<Order>,
-    /// Connections it has, including those on their way.
+    /// Connections that the worker has, including those on their way to it.
     pub(crate) load: Arc<AtomicUsize>,
 }
 
@@ -59,7 +58,7 @@ struct Acceptor {
     workers: Vec<WorkerHandle>,
     /// The worker that was asked last to evict a connection: they take turns.
     turn: usize,
-    /// How often it could not accept.
+    /// How many accepts have failed, not counting those that failed because of the connection itself.
     failures: u32,
 }
 
@@ -69,7 +68,7 @@ pub(crate) const ASSIGNED_MAX: usize = 1024;
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 /// One of this many failed accepts is logged: at most one a minute, with the pauses between them.
 const FAILURES_PER_ERROR: u32 = 1_200;
-/// How long an acceptor waits for a connection to end before it looks for another that could.
+/// How long an acceptor waits for a connection to end before it asks for another eviction.
 const FULL_PAUSE: Duration = deadline::PERIOD;
 
 /// Accepts on `socket` as long as it is told to.
@@ -86,7 +85,7 @@ pub(crate) async fn accept(
     let queue = match queue.polled() {
         Ok(queue) => queue,
         Err(error) => {
-            tracing::error!(%error, "a listener cannot be polled: it accepts no connections");
+            tracing::error!(%error, "cannot register a listener with the runtime: it accepts no connections");
             return;
         }
     };
@@ -110,7 +109,7 @@ pub(crate) async fn accept(
                 }
                 return;
             }
-            // Without whoever tells it, the gateway is gone.
+            // The sender is dropped only when the gateway is gone.
             Accepting::Paused => match accepting.changed().await {
                 Ok(()) => continue,
                 Err(_) => break,
@@ -124,7 +123,7 @@ pub(crate) async fn accept(
                 accepted = acceptor.next(&queue) => accepted,
             },
         };
-        // One connection beyond the maximum is accepted: only then is it known that somebody waits.
+        // One connection beyond the maximum is accepted, because only then is it known that a client waits.
         tokio::select! {
             biased;
             () = acceptor.room() => {}
@@ -132,17 +131,18 @@ pub(crate) async fn accept(
         }
         acceptor.assign(connection).await;
     }
-    // While this process still listens, so that no other has taken its place.
+    // The file is removed while this process still listens, so that no other process has taken the path yet.
     drop(file);
     match queue.unpolled() {
         Ok(queue) => acceptor.assign_queued(&queue).await,
-        Err(error) => tracing::error!(%error, "queued connections cannot be accepted"),
+        Err(error) => {
+            tracing::error!(%error, "cannot accept connections that are still queued");
+        }
     }
 }
 
 impl Acceptor {
-    /// Hands over what is queued. It asks the kernel, because the runtime may not have heard of
-    /// all.
+    /// Hands over the queued connections. It asks the kernel, because the runtime may not know of all of them.
     async fn assign_queued(&self, queue: &ConnectionQueue) {
         loop {
             match queue.accept() {
@@ -170,29 +170,32 @@ impl Acceptor {
         }
     }
 
-    /// Waits until there is room for one more connection; the connection that has waited longest
-    /// for a request is evicted for it.
+    /// Waits until there is room for one more connection. The workers take turns: each evicts the one of its
+    /// connections that has waited longest for a request.
     async fn room(&mut self) {
         let capacity = Arc::clone(&self.capacity);
-        while let Some(among) = capacity.full(self.index) {
-            if among == Among::All {
+        while let Some(evict_from) = capacity.full(self.index) {
+            if evict_from == EvictFrom::All {
                 capacity.sockets.want_for_clients();
             }
             for _ in 0..self.workers.len() {
-                if self.evict(among).await {
+                if self.evict(evict_from).await {
                     break;
                 }
             }
-            // Clients leave by themselves as well, and a reload may make room.
+            // Clients also leave by themselves, and a reload may make room.
             drop(tokio::time::timeout(FULL_PAUSE, capacity.freed(self.index)).await);
         }
     }
 
     /// Asks the worker whose turn it is to evict a connection; returns whether it did.
-    async fn evict(&mut self, among: Among) -> bool {
+    async fn evict(&mut self, evict_from: EvictFrom) -> bool {
         self.turn = (self.turn + 1) % self.workers.len();
         let (evicted, is_evicted) = oneshot::channel();
-        let order = Order::Evict { among, evicted };
+        let order = Order::Evict {
+            evict_from,
+            evicted,
+        };
         // A worker that has ended has no connections.
         let is_sent = self.workers[self.turn].orders.send(order).await.is_ok();
         is_sent && is_evicted.await.unwrap_or(false)
@@ -214,7 +217,7 @@ impl Acceptor {
     }
 }
 
-/// Whether the connection failed before it was accepted, and not the accepting itself.
+/// Whether it is the connection that failed, before it was accepted, and not the accepting itself.
 fn is_the_connections_own(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(

@@ -28,15 +28,15 @@ pub(crate) struct Opened {
     pub(crate) io: ClientIo,
     /// Whether HTTP/2 was agreed on (ALPN).
     pub(crate) is_http2: bool,
-    /// Whether it is known whose connection it is: not if its PROXY header names nobody.
-    pub(crate) is_named: bool,
+    /// Whether it is known whose connection it is: not if its PROXY header gives no address.
+    pub(crate) is_client_known: bool,
     /// What was agreed with the client, if the connection is encrypted.
     pub(crate) tls: Option<TlsSession>,
-    /// Its place among the client's connections, if these are bounded.
+    /// The connection's place among its client's, if these are bounded.
     pub(crate) permit: Option<ClientPermit>,
 }
 
-/// What is known of a client that speaks TLS.
+/// What the TLS handshake has revealed about a client.
 #[derive(Debug)]
 pub(crate) struct TlsSession {
     names: Arc<CertificateNames>,
@@ -50,23 +50,23 @@ pub(crate) struct TlsSession {
 
 /// Why a connection could not be opened.
 pub(crate) enum OpenError {
-    /// The system's error: the socket cannot be used.
+    /// The system's error, because of which the socket cannot be used.
     Socket(io::Error),
-    /// It sent nothing and left: it only wanted to know whether the port is open.
+    /// The client left without sending anything: it only wanted to know whether the port is open.
     Silent,
-    /// The client and the listener do not agree on how to encrypt.
+    /// The TLS handshake failed.
     Handshake {
         socket: Rc<Socket>,
         failure: HandshakeFailure,
     },
-    /// Nobody who may says whose connection it is.
+    /// The connection does not begin with a PROXY header from a trusted proxy.
     Unproxied(ProxyHeaderError),
     /// The client has too many connections.
     TooMany(TooMany),
 }
 
-/// Opens a connection that a listener has accepted; `peer` becomes the address for which a proxy has
-/// made it. A peer without an address has come by a Unix socket.
+/// Opens a connection that a listener has accepted. If a PROXY header gives the client's address, `peer` becomes that
+/// address. A peer without an address has connected by a Unix socket.
 pub(crate) async fn open(
     stream: std::net::TcpStream,
     peer: &mut Option<IpAddr>,
@@ -80,7 +80,7 @@ pub(crate) async fn open(
     }
     let stream = TcpStream::from_std(stream).map_err(OpenError::Socket)?;
     let socket = Socket::new(stream, sweep, listener.body_timeout);
-    let mut is_named = true;
+    let mut is_client_known = true;
     if listener.proxy_protocol {
         let opening = ConnectionState::Opening {
             socket: Rc::clone(&socket),
@@ -90,7 +90,7 @@ pub(crate) async fn open(
         let client = Box::pin(proxy_protocol::read(&socket, *peer, listener)).await;
         match client.map_err(OpenError::Unproxied)? {
             Some(client) => *peer = Some(client.ip().to_canonical()),
-            None => is_named = false,
+            None => is_client_known = false,
         }
     }
     let permit = clients.admit(*peer, listener);
@@ -101,7 +101,7 @@ pub(crate) async fn open(
             io: ClientIo::Left(socket.io()),
             socket,
             is_http2: false,
-            is_named,
+            is_client_known,
             tls: None,
         });
     };
@@ -110,13 +110,13 @@ pub(crate) async fn open(
         timeout: listener.handshake_timeout,
     };
     registration.begins(opening).await;
-    // Boxed, because it is large and soon over.
+    // Boxed, because the future is large and soon over.
     let stream = Box::pin(shake_hands(&socket, tls, listener)).await?;
     let (_, agreed) = stream.get_ref();
     Ok(Opened {
         permit,
         socket,
-        is_named,
+        is_client_known,
         is_http2: agreed.alpn_protocol() == Some(ALPN_HTTP2),
         tls: Some(TlsSession {
             names: Arc::clone(&tls.names),
@@ -128,7 +128,7 @@ pub(crate) async fn open(
     })
 }
 
-/// Agrees with a client on how to encrypt.
+/// Performs the TLS handshake with a client.
 async fn shake_hands(
     socket: &Rc<Socket>,
     tls: &ServerTls,
@@ -140,7 +140,7 @@ async fn shake_hands(
     };
     let accepting = async {
         if socket
-            .first_byte()
+            .peek_byte()
             .await
             .is_some_and(|byte| byte.is_ascii_uppercase())
         {
@@ -162,7 +162,8 @@ async fn shake_hands(
     }
 }
 
-/// Answers a client that speaks HTTP without TLS: a method's first letter begins no record of TLS.
+/// Answers a client that speaks HTTP without TLS: its first byte is the first letter of a method, and no TLS record
+/// begins with a letter.
 async fn refuse_plain_http(socket: &Rc<Socket>) {
     let head = format!(
         "HTTP/1.1 400 Bad Request\r\nContent-Type: application/problem+json\r\nContent-Length: {}\r\n\
@@ -176,14 +177,14 @@ async fn refuse_plain_http(socket: &Rc<Socket>) {
         .await;
 }
 
-/// What a client reads that speaks HTTP without TLS.
+/// The body of the answer to a client that speaks HTTP without TLS.
 const PLAIN_HTTP: &[u8] = br#"{"type":"about:blank","title":"This port speaks HTTPS: begin the URL with https://","status":400}
 "#;
 
 impl OpenError {
     /// Closes the connection in such a way that the client can read why.
     pub(crate) async fn lingering_close(self, registration: &Registration, sweep: &Sweep) {
-        // After a timeout, there is nothing to read.
+        // After a timeout, nothing was sent that the client could read.
         if let Self::Handshake { socket, failure } = self
             && failure != HandshakeFailure::Timeout
             && socket.close_write().is_ok()
@@ -194,8 +195,8 @@ impl OpenError {
 }
 
 impl TlsSession {
-    /// Whether a request for `host` would have been given another certificate than the client was, and
-    /// so belongs on another connection (RFC 9110, section 15.5.20).
+    /// Whether the listener has another certificate for `host` than the client was given, so that a request for it
+    /// belongs on another connection (RFC 9110, section 15.5.20).
     pub(crate) fn is_misdirected(&self, host: &str) -> bool {
         let asked = self.server_name.as_deref();
         asked.is_some_and(|asked| !self.names.are_alike(asked, host))

@@ -1,16 +1,16 @@
-//! A panic ends what it happened in, a connection or a stream, and is counted; the worker goes on.
+//! A panic ends only the connection or the stream in which it happens, and is counted; the worker goes on.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::metrics::{Metrics, WorkerIndex};
 
-/// Counts a panic that drops it.
+/// Counts the panic that drops it, if one does.
 #[derive(Clone)]
 pub(crate) struct PanicGuard(Rc<(Arc<Metrics>, WorkerIndex)>);
 
 impl PanicGuard {
-    /// Counts a worker's panics.
+    /// Makes a guard that counts panics of this worker.
     pub(crate) fn new(metrics: &Arc<Metrics>, worker: WorkerIndex) -> Self {
         Self(Rc::new((Arc::clone(metrics), worker)))
     }
@@ -21,7 +21,7 @@ impl Drop for PanicGuard {
         if std::thread::panicking() {
             let (metrics, worker) = &*self.0;
             metrics.panicked(*worker);
-            tracing::error!("a panic ended a connection");
+            tracing::error!("a panic ended a connection or a stream");
         }
     }
 }

@@ -12,28 +12,28 @@ use crate::proxy::wire::proxy_header::{self, BadProxyHeader, HeaderProgress};
 use crate::request::is_trusted_peer;
 use crate::snapshot::Listener;
 
-/// Why a connection of a listener with `proxy_protocol` says nothing that is believed.
+/// Why a connection of a listener with `proxy_protocol` has no PROXY header that can be trusted.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProxyHeaderError {
-    /// Whoever connected may not say whose connection it is.
+    /// The peer is not a trusted proxy, so it may not say whose connection it is.
     #[error("the peer is not among the trusted proxies")]
     Untrusted,
-    /// It begins with something else.
+    /// The connection begins with something else, or with a header that is malformed.
     #[error(transparent)]
     Bad(#[from] BadProxyHeader),
-    /// It was not complete within `header_timeout`.
-    #[error("its PROXY header is not complete in time")]
+    /// The header was not complete within `header_timeout`.
+    #[error("its PROXY header was not complete within header_timeout")]
     TimedOut,
-    /// It ended before that.
-    #[error("it ended within its PROXY header")]
+    /// The connection ended before the header was complete.
+    #[error("it was closed before its PROXY header was complete")]
     Ended,
     /// The system's error.
     #[error(transparent)]
     Socket(#[from] io::Error),
 }
 
-/// Reads the header that a connection must begin with, and no byte behind it. Returns the client's
-/// address; none if the header names nobody, or if the listener wants no header.
+/// Reads the header that a connection must begin with, and no byte after it. Returns the client's address; `None` if
+/// the header gives no address.
 pub(super) async fn read(
     socket: &Rc<Socket>,
     peer: Option<IpAddr>,

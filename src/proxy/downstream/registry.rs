@@ -17,7 +17,7 @@ use tokio::task::AbortHandle;
 use typed_index_collections::TiSlice;
 
 use super::awaited::Awaited;
-use super::capacity::Among;
+use super::capacity::EvictFrom;
 use super::http1::Http1State;
 use super::http2::Http2State;
 use super::socket::Socket;
@@ -34,11 +34,11 @@ pub(crate) struct Registry {
     waiting: RefCell<HashMap<ListenerIndex, Vec<WaitingConnection>>>,
     /// Whether the connections may be scanned again.
     may_scan: Cell<bool>,
-    /// How often it was told that time passes.
+    /// How many periods of the sweep have passed.
     ticks: Cell<u64>,
-    /// While the gateway drains: connections whose place is not above this end after their next answer.
-    told: Cell<Option<u32>>,
-    /// Whether connections that wait for a request end, too.
+    /// While the gateway drains: connections with a place up to this one end after their next answer.
+    drained_share: Cell<Option<u32>>,
+    /// Whether connections that wait for a request end too.
     closes_idle: Cell<bool>,
 }
 
@@ -55,9 +55,9 @@ struct RegisteredConnection {
     listener: ListenerIndex,
     /// The listener as it was when it accepted the connection.
     accepted_by: Arc<Listener>,
-    /// What it does, and what wakes the task that does it; none before it has begun.
+    /// What the connection does, and the waker of its task; `None` before it has begun.
     served: Option<ServedConnection>,
-    /// The task, so that it can be cut.
+    /// The task that serves the connection, so that it can be aborted.
     task: Option<AbortHandle>,
 }
 
@@ -65,14 +65,14 @@ struct RegisteredConnection {
 struct ServedConnection {
     waker: Waker,
     state: ConnectionState,
-    /// Whether it had sent nothing in this state when that was last looked at.
+    /// Whether the client had sent nothing in this state at the latest `evict_silent`.
     was_silent: bool,
 }
 
 /// What a connection does at the moment.
 #[derive(Clone, Debug)]
 pub(crate) enum ConnectionState {
-    /// It agrees on how to encrypt, within a timeout.
+    /// It reads a PROXY header or performs the TLS handshake, within a timeout.
     Opening {
         socket: Rc<Socket>,
         timeout: Duration,
@@ -81,7 +81,7 @@ pub(crate) enum ConnectionState {
     Http2(Rc<Http2State>),
     /// It carries the bytes of another protocol.
     Tunnel,
-    /// Its client may still be sending after the last answer, since then.
+    /// The gateway closed its side at `since`, and its client may still be sending.
     Lingering {
         socket: Rc<Socket>,
         since: Timestamp,
@@ -94,8 +94,8 @@ struct WaitingConnection {
     id: u64,
 }
 
-/// Where a connection stands in the order in which connections learn that they end: places of connections that follow
-/// each other are far apart, and those of any few hundred cover all evenly.
+/// Returns a connection's place in the order in which connections learn that they end. Consecutive connections have
+/// places that are far apart, and the places of any few hundred are spread evenly.
 fn place(id: u64) -> u32 {
     #[expect(
         clippy::cast_possible_truncation,
@@ -111,9 +111,9 @@ const GOLDEN_RATIO: u32 = 0x9E37_79B9;
 /// How long a connection must have waited for a request before it may be evicted, so that a request
 /// that its client has just sent is still let in.
 pub(crate) const WAIT_MIN: Duration = Duration::from_secs(1);
-/// After how many periods of the sweep it is looked which connections are idle: a second.
+/// How many periods of the sweep lie between two looks for idle connections: a second.
 const IDLE_TICKS: u64 = 10;
-/// How long a client may in any case read an early answer while it is still sending.
+/// How long a lingering connection is safe from eviction, so that its client can read an early answer.
 const LINGER_MIN: Duration = Duration::from_millis(200);
 
 impl Registry {
@@ -138,14 +138,14 @@ impl Registry {
         }
     }
 
-    /// Notes the task that serves a connection, unless that has ended.
+    /// Notes the task that serves a connection, unless the connection has ended.
     pub(crate) fn note_task(&self, id: u64, task: AbortHandle) {
         if let Some(entry) = self.connections.borrow_mut().get_mut(&id) {
             entry.task = Some(task);
         }
     }
 
-    /// Cuts all connections, whatever they do.
+    /// Aborts the tasks of all connections, whatever they do.
     pub(crate) fn cut(&self) {
         for connection in self.connections.borrow().values() {
             if let Some(task) = &connection.task {
@@ -159,10 +159,10 @@ impl Registry {
         self.connections.borrow().len()
     }
 
-    /// Ends this share of the connections, in parts of 2^32, after their next answers. To be called with larger and
-    /// larger shares, so that not all clients come back at once.
+    /// Ends a share of the connections, given in parts of 2^32, after their next answers. To be called with larger and
+    /// larger shares, so that not all clients reconnect at once.
     pub(crate) fn drain(&self, share: u32) {
-        let before = self.told.replace(Some(share));
+        let before = self.drained_share.replace(Some(share));
         let is_new = |place| place <= share && before.is_none_or(|before| place > before);
         for (id, entry) in &*self.connections.borrow() {
             let Some(served) = &entry.served else {
@@ -178,7 +178,7 @@ impl Registry {
         }
     }
 
-    /// Ends the connections that wait for a request, too.
+    /// Ends the connections that wait for a request too.
     pub(crate) fn close_idle(&self) {
         if self.closes_idle.replace(true) {
             return;
@@ -188,8 +188,8 @@ impl Registry {
         served.for_each(|served| served.waker.wake_by_ref());
     }
 
-    /// Ends the connections whose clients were let in by a `client_ca` that is not their listener's any
-    /// more, after their current requests.
+    /// Ends, after their current requests, the connections whose clients were let in by a `client_ca` that is no longer
+    /// their listener's.
     pub(crate) fn end_outdated(&self, listeners: &TiSlice<ListenerIndex, Arc<Listener>>) {
         for entry in self.connections.borrow().values() {
             let client_ca = entry.accepted_by.client_ca();
@@ -202,7 +202,7 @@ impl Registry {
         }
     }
 
-    /// Ends the connections that have sent nothing since this was called before.
+    /// Ends the connections whose clients had not sent their first byte at the previous call, and still have not.
     pub(crate) fn evict_silent(&self) {
         let mut connections = self.connections.borrow_mut();
         for served in connections
@@ -216,8 +216,8 @@ impl Registry {
         }
     }
 
-    /// Notes that a period of the sweep is over, and allows one scan of the connections to the next newcomer that finds
-    /// no room.
+    /// Notes that a period of the sweep is over, so the next newcomer that finds no room may have the connections
+    /// scanned once.
     pub(crate) fn tick(&self) {
         self.may_scan.set(true);
         self.waiting.borrow_mut().clear();
@@ -231,18 +231,18 @@ impl Registry {
     fn drop_idle_buffers(&self) {
         for served in (self.connections.borrow().values()).filter_map(|one| one.served.as_ref()) {
             if let ConnectionState::Http1(state) = &served.state
-                && state.note_look()
+                && state.check_idle()
             {
                 served.waker.wake_by_ref();
             }
         }
     }
 
-    /// Evicts the connection that has waited longest for a request. Returns its listener, or none
-    /// if no connection has waited for long.
-    pub(crate) fn evict_longest(&self, among: Among, now: Timestamp) -> Option<ListenerIndex> {
+    /// Evicts the connection that has waited longest for a request. Returns its listener, or `None` if no connection
+    /// has waited long enough.
+    pub(crate) fn evict_longest(&self, from: EvictFrom, now: Timestamp) -> Option<ListenerIndex> {
         loop {
-            while let Some((at, found)) = self.longest(among) {
+            while let Some((at, found)) = self.longest(from) {
                 if self.evict(found) {
                     return Some(at);
                 }
@@ -254,17 +254,17 @@ impl Registry {
         }
     }
 
-    /// Takes the longest wait that is remembered, and the index of its listener.
-    fn longest(&self, among: Among) -> Option<(ListenerIndex, WaitingConnection)> {
+    /// Takes the connection with the longest remembered wait, and the index of its listener.
+    fn longest(&self, from: EvictFrom) -> Option<(ListenerIndex, WaitingConnection)> {
         let mut waiting = self.waiting.borrow_mut();
         let lists = waiting
             .iter_mut()
-            .filter(|(at, list)| among.includes(**at) && !list.is_empty());
+            .filter(|(at, list)| from.includes(**at) && !list.is_empty());
         let (at, list) = lists.min_by_key(|(_, list)| list.last().map(|list| list.since))?;
         list.pop().map(|pop| (*at, pop))
     }
 
-    /// Evicts a connection unless it has had a request since the scan.
+    /// Evicts a connection unless it has had a request since the scan; returns whether it was evicted.
     fn evict(&self, waiting: WaitingConnection) -> bool {
         let connections = self.connections.borrow();
         let entry = connections.get(&waiting.id);
@@ -278,7 +278,7 @@ impl Registry {
         waits_still
     }
 
-    /// Remembers the connections that have waited for long.
+    /// Remembers the connections that have waited long enough to be evicted.
     fn scan(&self, now: Timestamp) {
         let mut waiting = self.waiting.borrow_mut();
         waiting.clear();
@@ -306,7 +306,7 @@ impl Registration {
         self.id
     }
 
-    /// Says what it does from now on; the task that does it must call this.
+    /// Notes what the connection does from now on. The task that does it must call this, so that it can be woken.
     pub(crate) async fn begins(&self, state: ConnectionState) {
         let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
         let mut connections = self.registry.connections.borrow_mut();
@@ -321,24 +321,23 @@ impl Registration {
 
     /// Whether the gateway drains.
     pub(crate) fn is_draining(&self) -> bool {
-        self.registry.told.get().is_some()
+        self.registry.drained_share.get().is_some()
     }
 
     /// Whether the connection ends after its next answer.
     pub(crate) fn ends_after_answer(&self) -> bool {
-        let told = self.registry.told.get();
-        told.is_some_and(|told| place(self.id) <= told)
+        let share = self.registry.drained_share.get();
+        share.is_some_and(|share| place(self.id) <= share)
     }
 
-    /// Whether it ends if it waits for a request.
-    pub(crate) fn ends_idle(&self) -> bool {
+    /// Whether the connection ends if it waits for a request.
+    pub(crate) fn closes_idle(&self) -> bool {
         self.registry.closes_idle.get()
     }
 }
 
 impl ConnectionState {
-    /// Since when it has waited for its client, of whom nothing is needed any more; none if there is
-    /// work to do.
+    /// Returns since when the connection has waited for its client; `None` if there is work to do.
     fn waiting_since(&self) -> Option<Timestamp> {
         match self {
             Self::Opening { socket, timeout } => {
@@ -352,7 +351,7 @@ impl ConnectionState {
         }
     }
 
-    /// Lets it end after its current requests. A connection on which none has come is ended by its first.
+    /// Lets the connection end after its current requests. If none has come, the first ends it (`Journey::check_tls`).
     fn end(&self) {
         match self {
             Self::Http1(state) => state.end_connection(),
@@ -361,7 +360,7 @@ impl ConnectionState {
         }
     }
 
-    /// Whether its client has not begun what it is to send first.
+    /// Whether the client has not sent the first byte of what is awaited first.
     fn is_silent(&self) -> bool {
         match self {
             Self::Opening { socket, .. } => !socket.has_received(),
@@ -371,7 +370,7 @@ impl ConnectionState {
         }
     }
 
-    /// How long it must have waited before it may be evicted.
+    /// Returns how long the connection must have waited before it may be evicted.
     fn wait_min(&self) -> Duration {
         match self {
             Self::Opening { .. } | Self::Http1(_) | Self::Tunnel => WAIT_MIN,
@@ -380,8 +379,7 @@ impl ConnectionState {
         }
     }
 
-    /// Ends the wait, so that another connection has room. A request that has come in the meantime is
-    /// still answered.
+    /// Ends the connection's wait to make room for another. A request that has come in the meantime is still answered.
     fn evict(&self) {
         let socket = match self {
             Self::Opening { socket, .. } | Self::Lingering { socket, .. } => socket,

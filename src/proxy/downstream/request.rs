@@ -26,7 +26,7 @@ pub(crate) enum RequestState {
     Http2(Rc<StreamState>),
 }
 
-/// A request that is being worked on; it has ended when this is dropped.
+/// A request that is being worked on, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct RequestGuard(RequestState);
 
@@ -34,15 +34,15 @@ pub(crate) struct RequestGuard(RequestState);
 #[derive(Debug)]
 pub(crate) enum IncomingBody {
     Http1(Incoming),
-    /// A long or chunked one over HTTP/1.1.
+    /// A long or chunked body over HTTP/1.1, which goes around the parser.
     Diverted(Box<BypassedBody>),
     Http2(Box<Http2Body>),
-    /// None.
+    /// No body.
     Empty,
 }
 
 impl RequestState {
-    /// Begins a request whose head is complete: from now on, the delay is not the client's.
+    /// Begins a request whose head is complete: from now on, the gateway does not wait for the client.
     pub(crate) fn begin(&self) -> RequestGuard {
         if let Self::Http1(state) = self {
             state.begin();
@@ -50,20 +50,21 @@ impl RequestState {
         RequestGuard(self.clone())
     }
 
-    /// Whether it came over HTTP/2.
+    /// Whether the request came over HTTP/2.
     pub(crate) fn is_http2(&self) -> bool {
         matches!(self, Self::Http2(_))
     }
 
-    /// Whether it may ask for another protocol.
+    /// Whether the request may ask for another protocol.
     pub(crate) fn may_switch(&self) -> bool {
         match self {
-            Self::Http1(state) => state.gate.is_asked(),
+            Self::Http1(state) => state.gate.is_upgrade_pending(),
             Self::Http2(_) => true,
         }
     }
 
-    /// Whether its target had characters that no URL may hold, which have been escaped. Over HTTP/2, nothing is.
+    /// Whether the request's target had characters that no URL may hold, which have been escaped. Over HTTP/2, no
+    /// target is escaped.
     pub(crate) fn is_target_escaped(&self) -> bool {
         match self {
             Self::Http1(state) => state.gate.is_target_escaped(),
@@ -79,23 +80,22 @@ impl RequestState {
         }
     }
 
-    /// Lets the client leave without a count: what the request costs has been decided. Over HTTP/1, that
-    /// ends its connection.
+    /// Lets the client reset the stream without that being counted, because the request has been charged. Over HTTP/1,
+    /// a client that leaves ends its connection, and nothing is counted.
     pub(crate) fn excuse_leaving(&self) {
         if let Self::Http2(state) = self {
             state.excuse_reset();
         }
     }
 
-    /// Says that the end of the answer is told by the end of the connection alone. A stream of HTTP/2 says
-    /// how it ends.
+    /// Notes that only the end of the connection marks the end of the answer. A stream of HTTP/2 has an end of its own.
     pub(crate) fn end_by_close(&self) {
         if let Self::Http1(state) = self {
             state.end_by_close();
         }
     }
 
-    /// Leaves what is to carry the bytes after the head of a 101. Over HTTP/2, streams of data do.
+    /// Leaves the task that is to carry the bytes after the head of a 101. Over HTTP/2, the stream's data carries them.
     pub(crate) fn leave_tunnel(&self, tunnel: TunnelTask) {
         if let Self::Http1(state) = self {
             state.gate.leave(tunnel);
@@ -110,7 +110,7 @@ impl RequestState {
         }
     }
 
-    /// Whether its connection ends after the answer, which must say so. HTTP/2 says so by itself.
+    /// Whether the request's connection ends after the answer, which must then say so. HTTP/2 says so by itself.
     pub(crate) fn is_ending(&self) -> bool {
         match self {
             Self::Http1(state) => state.is_ending(),
@@ -118,15 +118,15 @@ impl RequestState {
         }
     }
 
-    /// Says that the client may still be sending when its connection closes: the rest of a body, or
-    /// what follows a request that is refused. A stream of HTTP/2 closes no connection.
+    /// Notes that the client may still be sending when its connection closes: the rest of a body, or what follows a
+    /// request that is refused. A stream of HTTP/2 closes no connection.
     pub(crate) fn expect_more(&self) {
         if let Self::Http1(state) = self {
             state.expect_more();
         }
     }
 
-    /// Says that the request's body has been read to its end.
+    /// Notes that the request's body has been read to its end.
     pub(crate) fn expect_no_more(&self) {
         if let Self::Http1(state) = self {
             state.expect_no_more();
@@ -141,7 +141,8 @@ impl RequestState {
         }
     }
 
-    /// Returns who is told of interim answers. Clients of HTTP/1.1 are not: some take one for the answer.
+    /// Returns where interim answers (1xx) are sent. Clients of HTTP/1.1 get none, because some take one for the
+    /// answer.
     pub(crate) fn interim_sink(&self) -> Option<Rc<dyn InterimSink>> {
         match self {
             Self::Http1(_) => None,
@@ -149,8 +150,8 @@ impl RequestState {
         }
     }
 
-    /// Polls whether the client takes too long over its body, of which nothing is there; repeated
-    /// calls do not extend the wait. Over HTTP/1, the read fails instead.
+    /// Polls whether the client takes too long to send more of its body, when none is there; repeated calls do not
+    /// extend the wait. Over HTTP/1, the read fails instead.
     pub(crate) fn poll_overdue_body(&self, cx: &Context<'_>) -> Poll<()> {
         match self {
             Self::Http1(state) => {
@@ -161,7 +162,7 @@ impl RequestState {
         }
     }
 
-    /// Says that the client sent some of its body.
+    /// Notes that the client sent some of its body.
     pub(crate) fn body_progressed(&self) {
         match self {
             Self::Http1(state) => state.body_progressed(),
@@ -169,7 +170,7 @@ impl RequestState {
         }
     }
 
-    /// Notes that so many bytes have come of the request's body, or through its tunnel.
+    /// Notes that this many bytes have come, of the request's body or through its tunnel.
     pub(crate) fn body_received(&self, bytes: u64) {
         match self {
             Self::Http1(state) => state.body_received(bytes),
@@ -177,7 +178,7 @@ impl RequestState {
         }
     }
 
-    /// Returns how many have come.
+    /// Returns how many bytes have come, of the request's body or through its tunnel.
     pub(crate) fn body_bytes(&self) -> u64 {
         match self {
             Self::Http1(state) => state.body_bytes(),
@@ -198,7 +199,7 @@ impl RequestState {
         poll_fn(|cx| self.poll_gone(cx)).await;
     }
 
-    /// Waits for `future`, or until the client leaves: then there is no output.
+    /// Waits for `future`, or until the client leaves; then returns `None`.
     pub(crate) async fn unless_gone<F: Future + Unpin>(&self, mut future: F) -> Option<F::Output> {
         poll_fn(|cx| match Pin::new(&mut future).poll(cx) {
             Poll::Ready(output) => Poll::Ready(Some(output)),
@@ -207,8 +208,8 @@ impl RequestState {
         .await
     }
 
-    /// Polls whether the client has left. The task that reads may call it too. If a stream of HTTP/2
-    /// is reset, the task that answers it ends without being asked.
+    /// Polls whether the client has left. The task that reads may call it too. Over HTTP/2, this is always pending: if
+    /// the stream is reset, the task that answers it ends by itself.
     pub(crate) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         match self {
             Self::Http1(state) => state.poll_gone(cx),
@@ -218,8 +219,8 @@ impl RequestState {
 }
 
 impl IncomingBody {
-    /// Begins the next request of a connection, as the parser gives it: with a length that is shortened if its
-    /// body goes around the parser.
+    /// Begins the next request of a connection, which the parser has read. If its body goes around the parser, its
+    /// length was shortened for the parser and is restored here.
     pub(crate) fn begin(bypass: &Rc<BodyBypass>, request: Request<Incoming>) -> Request<Self> {
         let Some(left) = bypass.begin() else {
             return request.map(Self::Http1);

@@ -1,7 +1,7 @@
 //! Unix sockets to listen on, and the files by which clients find them.
 //!
-//! A file outlives the process that made it. So one that is there already is replaced if it is a socket on
-//! which nobody answers, and never otherwise. At the end, the file is removed if it is still the same one.
+//! A file outlives the process that made it. So a file that already exists is replaced if it is a socket on which
+//! nobody answers, and never otherwise. At the end, the file is removed if it is still the same one.
 
 use std::fs::{self, Metadata, Permissions};
 use std::io::{self, ErrorKind};
@@ -11,33 +11,35 @@ use std::path::{Path, PathBuf};
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
-/// Why nobody can listen on an address.
+/// Why the gateway cannot listen on an address.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// Another process listens on the Unix socket.
     #[error("the address is in use: a process listens on this socket")]
     InUse,
     /// Another process may listen on the Unix socket.
-    #[error("the address may be in use: this process may not connect to the socket to find out")]
+    #[error(
+        "the address may be in use: this process lacks the permission to connect to the socket and find out"
+    )]
     Unknown,
-    /// What is at the path is no socket, and nobody's to remove.
+    /// The file at the path is not a socket, so the gateway may not remove it.
     #[error("there is a file at this path that is not a socket: remove it if it is not needed")]
     NoSocket,
-    /// The operating system's.
+    /// The operating system's error.
     #[error(transparent)]
     System(#[from] io::Error),
 }
 
-/// The file of a socket that this process listens on; removed when dropped.
+/// The file of a socket that this process listens on; removed when dropped, unless it is another process's.
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: PathBuf,
     identity: FileIdentity,
-    /// Whether it goes when this process no longer listens.
+    /// Whether the file is removed when this process no longer listens.
     is_ours: bool,
 }
 
-/// What a file is, whatever its path.
+/// What identifies a file, whatever its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileIdentity {
     device: u64,
@@ -47,7 +49,7 @@ struct FileIdentity {
 /// Listens on a socket at `path`, which its owner and group may connect to.
 ///
 /// # Errors
-/// If what is there already must not be replaced, or the system's error.
+/// If a file that already exists must not be replaced, or the system's error.
 pub(super) fn bind(path: &Path, backlog: i32) -> Result<(UnixListener, SocketFile), BindError> {
     remove_stale(path)?;
     let socket = new_socket()?;
@@ -58,7 +60,7 @@ pub(super) fn bind(path: &Path, backlog: i32) -> Result<(UnixListener, SocketFil
         identity,
         is_ours: true,
     };
-    // Before it listens, so that nobody else can connect in between.
+    // Set before the socket listens, so that nobody else can connect in between.
     fs::set_permissions(path, Permissions::from_mode(MODE))?;
     socket.listen(backlog)?;
     Ok((socket.into(), file))
@@ -74,7 +76,7 @@ fn remove_stale(path: &Path) -> Result<(), BindError> {
     if !found.file_type().is_socket() {
         return Err(BindError::NoSocket);
     }
-    // Without waiting: whoever has no room for a connection is there all the same.
+    // This does not wait: a process whose queue is full listens all the same.
     let answer = new_socket()?.connect(&SockAddr::unix(path)?);
     match answer.map_err(|error| error.kind()) {
         Err(ErrorKind::ConnectionRefused) => {}
@@ -93,11 +95,11 @@ fn new_socket() -> io::Result<Socket> {
 }
 
 impl SocketFile {
-    /// Finds the file of a socket that another process has made, and that is that process's until it is
+    /// Finds the file of a socket that another process has made, which stays that process's until it is
     /// [taken](Self::take).
     ///
     /// # Errors
-    /// The system's: there may be none any more.
+    /// The system's error, for example if the file no longer exists.
     pub(super) fn adopt(path: &Path) -> io::Result<Self> {
         Ok(Self {
             path: path.to_owned(),
@@ -146,7 +148,7 @@ impl Drop for SocketFile {
     }
 }
 
-/// Its owner and group may connect.
+/// The mode of the file: its owner and group may connect.
 const MODE: u32 = 0o660;
 
 #[cfg(test)]
@@ -185,7 +187,7 @@ mod tests {
         drop(UnixStream::connect(&path).expect("a connection"));
     }
 
-    /// A listener whose queue is full: what is returned keeps it so.
+    /// Makes a listener whose queue is full, as long as the returned descriptors are kept.
     fn full_listener(path: &Path) -> io::Result<Vec<OwnedFd>> {
         let socket = new_socket()?;
         socket.bind(&SockAddr::unix(path)?)?;

@@ -37,7 +37,7 @@ pub(crate) struct TracedDecision<'r> {
 }
 
 impl RequestTrace {
-    /// Notes what was decided of a request that may be traced already; none if nobody wants it.
+    /// Notes the decision of a request, which may have a trace already; returns none if nobody wants the request.
     #[cold]
     pub(crate) fn decided(
         trace: Option<Box<Self>>,
@@ -45,7 +45,7 @@ impl RequestTrace {
         decision: &TracedDecision<'_>,
     ) -> Option<Box<Self>> {
         let facts = decision.facts;
-        // Its time is shown only of a request that is traced already.
+        // The time of the decision is shown only if the request is traced already.
         let decided_at = trace.as_ref().map(|_| decision.clock.now());
         let path = trace.as_ref().map_or(facts.path, |trace| &trace.path);
         let wants = |filter: &TraceFilter| filter.wants_path(path) && decision.is_wanted(filter);
@@ -72,7 +72,7 @@ impl RequestTrace {
         for policy in decision.policies() {
             self.add(now, "quota", decision.policy(policy));
         }
-        // When it began late, that is not known.
+        // If the trace began late, the time that the decision took is not known.
         let took = self.has_arrived().then(|| now.since(asked_at));
         let text = decision.decision(took);
         self.add(now, "decision", text);
@@ -95,14 +95,14 @@ impl TracedDecision<'_> {
         is_from && name.is_none() || self.policies().any(|index| wants(&policies[index]))
     }
 
-    /// Yields the policies that apply, and others that have decided.
+    /// Yields the policies that apply to the request, and others that took part in its decision.
     fn policies(&self) -> impl Iterator<Item = PolicyIndex> {
         let applied = || self.applied.iter().map(|applied| applied.policy);
         let decided = self.decided.policies.iter().map(|result| result.policy);
         applied().chain(decided.filter(move |one| !applied().any(|other| other == *one)))
     }
 
-    /// Whether the log shows a request as a client's, whatever its policies count.
+    /// Whether the log shows the request as this client's, whatever its policies count.
     fn is_from(&self, client: &TraceClient) -> bool {
         matches!(client, TraceClient::Shown(shown) if *shown == self.shown_client())
     }
@@ -142,7 +142,7 @@ impl TracedDecision<'_> {
         self.shown_address(self.facts.client)
     }
 
-    /// Says whose request it is, and who says so.
+    /// Says which client sent the request, and how that is known.
     fn client(&self) -> String {
         let (client, identity) = (self.shown_client(), &self.sent_by.listener.identity);
         let peer = self.shown_address(self.sent_by.peer);
@@ -151,7 +151,7 @@ impl TracedDecision<'_> {
             return format!("{client}, the peer");
         }
         if fields.is_empty() || claimed_address(self.facts.headers, identity).is_none() {
-            return format!("{client}, the peer: it is trusted, but names nobody else");
+            return format!("{client}, the peer: it is trusted, but names no client");
         }
         format!(
             "{client}, as the trusted peer {peer} says ({})",
@@ -159,7 +159,7 @@ impl TracedDecision<'_> {
         )
     }
 
-    /// Says which route it takes, and why not the nearest others.
+    /// Says which route the request takes, and why the nearest others do not take it.
     fn route(&self) -> String {
         let (snapshot, facts) = (self.limiter.snapshot, self.facts);
         let route = &snapshot.routes[self.route];
@@ -183,7 +183,7 @@ impl TracedDecision<'_> {
         text
     }
 
-    /// Says what a policy made of it.
+    /// Says what a policy decided about the request.
     fn policy(&self, index: PolicyIndex) -> String {
         let snapshot = self.limiter.snapshot;
         let policy = &snapshot.policies[index];
@@ -194,7 +194,7 @@ impl TracedDecision<'_> {
         let results = self.decided.policies.iter().enumerate();
         let is_own = |(_, result): &(usize, &PolicyResult)| result.policy == index;
         let Some((of, result)) = { results }.find(is_own) else {
-            return text + ": not asked";
+            return text + ": not consulted";
         };
         write!(text, ": {}, cost {}", result.outcome.word(), result.asked)
             .expect("memory takes every byte");
@@ -211,19 +211,20 @@ impl TracedDecision<'_> {
             text.push('\n');
             text += &quota(&policy.name, info);
         }
-        // What the client is not told of: quotas that only watch, and candidates.
+        // Quotas that the client is not told of: those that only watch, and candidates.
         for (refusing, quota, is_candidate) in self.decided.refusing(snapshot) {
             let is_said = infos.iter().any(|info| ptr::eq(info.quota, quota));
             if refusing == of && !is_said {
                 let name = quota.short_name(&policy.name);
                 let kind = if is_candidate { ", a candidate" } else { "" };
-                write!(text, "\n  {name}: has no room{kind}").expect("memory takes every byte");
+                write!(text, "\n  {name}: the request does not fit{kind}")
+                    .expect("memory takes every byte");
             }
         }
         text
     }
 
-    /// Says what that makes of the request, and how long it took to find out.
+    /// Says what was decided about the request, where, and how long that took.
     fn decision(&self, took: Option<Micros>) -> String {
         let mut text = match self.admission {
             Admission::Admitted { wait: Micros(0) } => "admitted".to_owned(),
@@ -242,10 +243,12 @@ impl TracedDecision<'_> {
                 "refused, because the store does not answer".to_owned()
             }
             Admission::Unidentified { .. } => {
-                "refused: a part of a partition is missing".to_owned()
+                "refused: the request lacks what identifies its client".to_owned()
             }
             Admission::Blocked { .. } => "refused: the client is blocked".to_owned(),
-            Admission::BadCost { .. } => "refused: its cost is no plain decimal".to_owned(),
+            Admission::BadCost { .. } => {
+                "refused: its cost is not a plain decimal number".to_owned()
+            }
             Admission::UnknownPrice { .. } => "refused: there is no price for it".to_owned(),
         };
         let is_counted = |result: &PolicyResult| {
@@ -260,14 +263,14 @@ impl TracedDecision<'_> {
             )
         };
         if !self.decided.policies.iter().any(is_counted) {
-            return text + "; no quota was asked";
+            return text + "; no quota was consulted";
         }
         let is_redis = matches!(self.limiter.snapshot.store.location, Location::Redis(_));
         let how = match (is_redis, self.decided.is_degraded, self.decided.is_asked) {
             (true, true, _) => "without Redis, as on_store_failure says",
             (true, false, true) => "by Redis",
-            (true, false, false) => "by what this gateway knows of Redis, without a call",
-            (false, true, _) => "in memory, whose counters have filled max_memory",
+            (true, false, false) => "by this gateway's own counts, without a call to Redis",
+            (false, true, _) => "in memory, which is full (max_memory)",
             (false, false, _) => "in memory",
         };
         text = text + "\n" + how;
@@ -294,5 +297,5 @@ fn quota(policy: &str, info: &LimitInfo<'_>) -> String {
     text
 }
 
-/// How many of the other routes are named.
+/// Most of the other routes that are named.
 const OTHER_ROUTES_MAX: usize = 3;

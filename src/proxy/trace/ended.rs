@@ -31,7 +31,7 @@ pub(crate) struct EndedRequest<'r> {
     pub(crate) id: Option<&'r HeaderValue>,
     pub(crate) sent_bytes: u64,
     pub(crate) now: Timestamp,
-    /// That by wall time.
+    /// `now` by wall time.
     pub(crate) wall: Timestamp,
 }
 
@@ -83,15 +83,16 @@ impl RequestTrace {
 }
 
 impl<'r> EndedRequest<'r> {
-    /// Says where it went.
+    /// Says how many attempts there were, and at which endpoint the last one was.
     fn attempts(&self) -> Option<String> {
         let endpoint = self.attempts.endpoint()?;
         let mut text = match self.attempts.count() {
             1 => format!("1 attempt, at {}", &*endpoint),
             count => format!("{count} attempts, the last at {}", &*endpoint),
         };
-        if let Some(took) = self.attempts.took() {
-            write!(text, "; its head came after {} µs", took.0).expect("memory takes every byte");
+        if let Some(took) = self.attempts.time_to_head() {
+            write!(text, "; the response's head came after {} µs", took.0)
+                .expect("memory takes every byte");
         }
         if let Some(cause) = self.attempts.cause() {
             write!(text, "; it broke off: {}", &*cause).expect("memory takes every byte");
@@ -110,7 +111,7 @@ impl<'r> EndedRequest<'r> {
         )
     }
 
-    /// Yields the policies that were to charge something.
+    /// Yields the policies that charged the request, or admitted it at a cost.
     fn charged(&self) -> impl Iterator<Item = (&'r Policy, &'r PolicyResult)> {
         let (snapshot, results) = (self.snapshot, self.decided.policies.iter());
         let is_charged = |result: &&PolicyResult| {
@@ -126,7 +127,7 @@ fn charge(policy: &Policy, result: &PolicyResult) -> String {
     let (name, unit) = (&policy.name, &policy.unit);
     let mut text = format!("{name}: charged {} in {unit}", result.charged());
     if result.asked != result.charged() {
-        write!(text, ", {} asked at first", result.asked).expect("memory takes every byte");
+        write!(text, ", {} reserved at first", result.asked).expect("memory takes every byte");
     }
     if let Some(missing) = result.missing_cost() {
         write!(

@@ -1,4 +1,4 @@
-//! One request on its way, for those that want it.
+//! The trace of one request that is under way.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -16,28 +16,28 @@ use crate::proxy::wire::request_head::RequestHead;
 use crate::request::hop_by_hop;
 use crate::snapshot::Snapshot;
 
-/// A request that somebody may want; made only while somebody watches.
+/// The trace of a request that a watcher may want; made only while somebody watches.
 #[derive(Debug)]
 pub(crate) struct RequestTrace {
     began: Timestamp,
     pub(super) method: Method,
     pub(super) path: String,
     has_query: bool,
-    /// None if so many requests came that its head was not copied: then it begins when it is decided.
+    /// The head as it arrived; none if too many requests came to copy it: then the trace begins with the decision.
     arrived: Option<ArrivedHead>,
     wanted_by: Vec<WantedRequest>,
-    /// When its client and its route were known, and when the limiter was asked.
+    /// When the request's client and route were known; `asked_at` is when the limiter was asked.
     pub(super) identified_at: Timestamp,
     pub(super) asked_at: Timestamp,
     /// The host asked for, once it is known to be good.
     pub(super) host: String,
-    /// Whose it is.
+    /// Address of the request's client.
     pub(super) client: Option<IpAddr>,
     is_decided: bool,
     steps: Vec<TraceStep>,
 }
 
-/// Whether a field is written by whoever speaks to an endpoint, and not taken from the head.
+/// Whether a field is written when the request is sent to an endpoint, and not taken from the head.
 fn is_of_message(name: &HeaderName) -> bool {
     hop_by_hop::is_hop_by_hop(name) || matches!(*name, HOST | CONTENT_LENGTH)
 }
@@ -71,7 +71,7 @@ impl RequestTrace {
         Some(trace)
     }
 
-    /// Begins to trace a request that has come so far.
+    /// Begins to trace a request, without its head.
     pub(super) fn new(
         began: Timestamp,
         method: &Method,
@@ -99,12 +99,12 @@ impl RequestTrace {
         host.clone_into(&mut self.host);
     }
 
-    /// Notes whose request it is.
+    /// Notes the address of the request's client.
     pub(crate) fn sent_by(&mut self, client: Option<IpAddr>) {
         self.client = client;
     }
 
-    /// Notes when its client and its route are known.
+    /// Notes when the request's client and route are known.
     pub(crate) fn identified(&mut self, now: Timestamp) {
         (self.identified_at, self.asked_at) = (now, now);
     }
@@ -114,22 +114,22 @@ impl RequestTrace {
         self.asked_at = now;
     }
 
-    /// Whether it was traced from its arrival on.
+    /// Whether the request has been traced since its arrival.
     pub(super) fn has_arrived(&self) -> bool {
         self.arrived.is_some()
     }
 
-    /// Whether those were found who want it, once it was decided.
+    /// Whether the request was decided, and the watchers that want it were found then.
     pub(super) fn is_decided(&self) -> bool {
         self.is_decided
     }
 
-    /// Notes who wants it.
+    /// Notes the watchers that want the request.
     pub(super) fn set_watchers(&mut self, wanted_by: Vec<WantedRequest>) {
         (self.wanted_by, self.is_decided) = (wanted_by, true);
     }
 
-    /// Adds what arrived.
+    /// Adds the head that arrived.
     pub(super) fn add_head(&mut self, snapshot: &Snapshot) {
         let shown = ShownHeads::new(snapshot, !self.host.is_empty());
         let query = if self.has_query { "?(a query)" } else { "" };
@@ -140,14 +140,14 @@ impl RequestTrace {
                 shown.write(arrived.headers.iter(), &mut text);
             }
             None => {
-                text.push_str("\n(its fields were not kept: only some are of so many requests)");
+                text.push_str("\n(its fields were not kept, because too many requests arrive)");
             }
         }
         self.add(self.began, "received", text);
     }
 
-    /// Adds what is sent to the upstream, but for its host and what concerns the connection: whoever speaks to an endpoint
-    /// writes those.
+    /// Adds what is sent to the upstream, without its host and what concerns the connection, because these are written
+    /// when the request is sent to an endpoint.
     pub(crate) fn forwarded(&mut self, now: Timestamp, head: &RequestHead, snapshot: &Snapshot) {
         let shown = ShownHeads::new(snapshot, false);
         let mut text = format!("{} {}", head.method, shown.path(head.target.path()));
@@ -181,7 +181,7 @@ impl RequestTrace {
         now.since(self.began)
     }
 
-    /// Sends it to those who want it.
+    /// Sends the trace of a request that is over to those who want it.
     pub(super) fn send(self, end: impl FnOnce(&Self) -> TracedEnd) {
         let end = end(&self);
         let steps = self.steps;

@@ -1,5 +1,5 @@
-//! What is known of one request's way through the endpoints of its upstream. It lives as long as the
-//! answer: only its end shows whether the endpoint works.
+//! What is known of one request's attempts at the endpoints of its upstream. The record lives as long as
+//! the answer, because only the answer's end shows whether the endpoint works.
 
 use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
@@ -14,23 +14,23 @@ use crate::clock::{Micros, Timestamp};
 use crate::fault::EndpointFailure;
 use crate::metrics::WorkerIndex;
 
-/// The attempts to have one request answered.
+/// All attempts to have one request answered.
 #[derive(Debug, Default)]
 pub struct Attempts {
     /// Whether an origin may have seen some of the request.
     pub(super) is_sent: Cell<bool>,
     count: Cell<u32>,
-    /// When the first one began.
+    /// When the first attempt began.
     began: Cell<Timestamp>,
-    took: Cell<Option<Micros>>,
+    time_to_head: Cell<Option<Micros>>,
     latest: RefCell<Option<AttemptRecord>>,
     /// Why the answer broke off, if it did.
     cause: RefCell<Option<Box<str>>>,
-    /// Its place among those that the upstream may have at once.
+    /// The request's permit, if the upstream has `max_requests`.
     pub(super) permit: RefCell<Option<RequestPermit>>,
 }
 
-/// A request at an endpoint, until its answer has ended.
+/// One attempt: a request at an endpoint, until its answer has ended.
 #[derive(Debug)]
 struct AttemptRecord {
     origins: Rc<Origins>,
@@ -43,9 +43,9 @@ struct AttemptRecord {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AttemptProgress {
-    /// There is no head yet.
+    /// The head of the answer has not come yet.
     Waiting,
-    /// There is a head, and nothing has failed since.
+    /// The head has come, and nothing has failed since.
     Answered,
     Failed,
 }
@@ -56,17 +56,17 @@ impl Attempts {
         self.is_sent.get()
     }
 
-    /// Returns how many there were.
+    /// Returns how many attempts there were.
     pub fn count(&self) -> u32 {
         self.count.get()
     }
 
-    /// Returns the time from the first one to the head of the answer, if it came.
-    pub fn took(&self) -> Option<Micros> {
-        self.took.get()
+    /// Returns the time from the beginning of the first attempt to the head of the answer, if it came.
+    pub fn time_to_head(&self) -> Option<Micros> {
+        self.time_to_head.get()
     }
 
-    /// Returns the endpoint of the latest one.
+    /// Returns the endpoint of the latest attempt.
     pub fn endpoint(&self) -> Option<Ref<'_, str>> {
         Ref::filter_map(self.latest.borrow(), |latest| {
             latest.as_ref().map(|visit| &*visit.origin.state.name)
@@ -84,7 +84,7 @@ impl Attempts {
         Ref::filter_map(self.cause.borrow(), Option::as_deref).ok()
     }
 
-    /// Notes that the answer broke off behind its head.
+    /// Notes that the answer broke off after its head, and blames the endpoint if it is at fault.
     pub fn broke_off(&self, error: &UpstreamBodyError) {
         if matches!(error, UpstreamBodyError::Request(_)) {
             return;
@@ -96,13 +96,13 @@ impl Attempts {
         self.cause.replace(Some(cause));
     }
 
-    /// Returns the endpoint of the latest one, as this worker knows it.
+    /// Returns the endpoint of the latest attempt, as this worker knows it.
     pub(super) fn origin(&self) -> Option<Rc<Origin>> {
         let latest = self.latest.borrow();
         latest.as_ref().map(|visit| Rc::clone(&visit.origin))
     }
 
-    /// Begins one.
+    /// Begins an attempt at `origin`.
     pub(super) fn begin(
         &self,
         origins: &Rc<Origins>,
@@ -117,7 +117,7 @@ impl Attempts {
         self.latest.replace(Some(visit));
     }
 
-    /// Notes that `origin` takes the request of the latest one, if that is another endpoint.
+    /// Moves the latest attempt to `origin`, if that is another endpoint than before.
     pub(super) fn move_to(&self, origin: &Rc<Origin>, now: Timestamp) {
         let mut latest = self.latest.borrow_mut();
         if let Some(visit) = latest.take_if(|visit| !Rc::ptr_eq(&visit.origin, origin)) {
@@ -130,17 +130,17 @@ impl Attempts {
         }
     }
 
-    /// Notes that the latest one has brought no answer. The answer that the client gets instead is no
-    /// business of its endpoint.
+    /// Ends the latest attempt, which brought no answer. Its endpoint does not count the request any
+    /// more, although the gateway still has to answer the client.
     pub(super) fn end(&self) {
         if let Some(visit) = &mut *self.latest.borrow_mut() {
             visit.end();
         }
     }
 
-    /// Notes the head of the answer.
+    /// Notes that the head of the answer has come.
     pub(super) fn answered(&self, now: Timestamp) {
-        self.took.set(Some(now.since(self.began.get())));
+        self.time_to_head.set(Some(now.since(self.began.get())));
         if let Some(visit) = &mut *self.latest.borrow_mut() {
             visit.progress = AttemptProgress::Answered;
             let state = &visit.origin.state;
@@ -149,7 +149,7 @@ impl Attempts {
         }
     }
 
-    /// Notes that the latest one failed, by the fault of its endpoint.
+    /// Notes that the latest attempt failed, by the fault of its endpoint.
     pub(super) fn failed(&self, kind: EndpointFailure, cause: &str) {
         if let Some(visit) = &mut *self.latest.borrow_mut() {
             visit.progress = AttemptProgress::Failed;

@@ -1,4 +1,4 @@
-//! Why a response ended before its end.
+//! Why a response broke off before its end.
 
 use std::error::Error;
 use std::io;
@@ -9,7 +9,7 @@ use super::system_error::plain;
 use crate::fault::EndpointFailure;
 use crate::proxy::wire::body::BoxError;
 
-/// Why a response ended before its end.
+/// Why a response broke off before its end.
 #[derive(Debug, thiserror::Error)]
 pub enum UpstreamBodyError {
     /// The origin sent nothing for `body_timeout`.
@@ -18,7 +18,7 @@ pub enum UpstreamBodyError {
     /// The origin closed early, or broke the rules of HTTP.
     #[error("the upstream broke its response off")]
     Broken(#[source] BrokenBody),
-    /// The client's request failed while it was still being sent.
+    /// The body of the client's request failed while it was still being sent.
     #[error("the request's body broke off while its response was being sent")]
     Request(#[source] BoxError),
 }
@@ -26,13 +26,13 @@ pub enum UpstreamBodyError {
 /// How a response broke off.
 #[derive(Debug, thiserror::Error)]
 pub enum BrokenBody {
-    /// Its body is incomplete or malformed.
+    /// The body is incomplete or malformed.
     #[error(transparent)]
     Bad(#[from] BadBody),
-    /// Its connection failed.
+    /// The connection failed.
     #[error(transparent)]
     Connection(#[from] io::Error),
-    /// Its stream or its connection ended.
+    /// The HTTP/2 stream, or its connection, ended.
     #[error(transparent)]
     Stream(#[from] StreamError),
 }
@@ -46,7 +46,7 @@ impl UpstreamBodyError {
         }
     }
 
-    /// Says what kind of failure of an endpoint it is; none if no endpoint is to blame.
+    /// Returns the kind of endpoint failure that this is; none if no endpoint is to blame.
     pub(super) fn failure(&self) -> Option<EndpointFailure> {
         Some(match self {
             Self::Request(_) => return None,
@@ -61,12 +61,12 @@ impl UpstreamBodyError {
         })
     }
 
-    /// Says why in a few words, for the log.
+    /// Returns the cause in a few words, for the log.
     pub(super) fn cause(&self) -> String {
         match self {
             Self::Broken(BrokenBody::Connection(error)) => plain(error),
             Self::Broken(broken) => broken.to_string(),
-            Self::Timeout => "no more in time".into(),
+            Self::Timeout => "no more data in time".into(),
             Self::Request(error) => error.to_string(),
         }
     }

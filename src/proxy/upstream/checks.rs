@@ -1,8 +1,8 @@
-//! Active checks: each endpoint of an upstream with `health.path` is asked for it now and then.
+//! Active checks: each endpoint of an upstream with `health.path` is asked for that path at every interval.
 //!
-//! One [`Checker`] per process runs on the control thread, with connections of its own that carry one
-//! check each. [`CHECKS_SET_ASIDE`] of them have descriptors of their own, so that checks go on when
-//! requests have taken all others. What it finds is in the endpoints' states, which all workers read. No limit counts a check.
+//! One [`Checker`] per process runs on the control thread, with its own connections, which carry one check each.
+//! [`CHECKS_SET_ASIDE`] of them have reserved descriptors, so that checks go on when requests have taken all others.
+//! Results are noted in the endpoints' states, which all workers read. Checks count towards no limit.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -35,7 +35,7 @@ pub struct Checker {
     clock: Clock,
     sweep: Rc<Sweep>,
     pools: Pools,
-    /// Those of checks alone.
+    /// Sockets that are reserved for checks.
     set_aside: Arc<Sockets>,
     worker: WorkerIndex,
 }
@@ -52,7 +52,7 @@ enum CheckError {
 }
 
 impl Checker {
-    /// Checks `endpoints` by `clock`; more checks at once than have sockets set aside take from
+    /// Makes a checker of `endpoints`. Checks that find none of the reserved sockets free take from
     /// `sockets`.
     pub fn new(
         endpoints: Arc<Endpoints>,
@@ -100,7 +100,7 @@ impl Checker {
         origin.close_idle();
         match result {
             Err(CheckError::Connect(error)) if error.is_out_of_descriptors() => {
-                // Nothing is known of the endpoint.
+                // The endpoint was not reached, so the check says nothing about it.
                 origin.state.end_check();
             }
             result => {
@@ -112,7 +112,7 @@ impl Checker {
         }
     }
 
-    /// Asks an endpoint once.
+    /// Sends one check to an endpoint.
     async fn ask(
         &self,
         upstream: &Arc<UpstreamState>,
@@ -120,7 +120,7 @@ impl Checker {
         health: &Health,
     ) -> Result<(), CheckError> {
         let http = upstream.http();
-        let room = (self.set_aside.take()).or_else(|| self.pools.room_at_once());
+        let room = (self.set_aside.take()).or_else(|| self.pools.try_socket_permit());
         let room = room.ok_or_else(|| CheckError::Connect(origin.no_descriptors()))?;
         let tcp = origin.connect(room).await.map_err(CheckError::Connect)?;
         let late = Cell::new(None);
@@ -175,7 +175,7 @@ impl Checker {
 }
 
 impl CheckError {
-    /// Says why in a few words, for the log.
+    /// Returns the cause in a few words, for the log.
     fn cause(&self) -> String {
         match self {
             Self::Connect(error) => error.cause(),

@@ -10,10 +10,10 @@ use crate::fault::{EndpointFailure, TlsFailure};
 /// Why there is no new connection.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The process has as many sockets as it may have, or the system has no descriptor more.
+    /// The process has reached its bound of sockets, or the system has no file descriptor left.
     #[error("no file descriptor is left for a connection to {endpoint}")]
     NoDescriptors {
-        /// The endpoint, which has not been asked.
+        /// The endpoint, to which no connection was tried.
         endpoint: Arc<str>,
     },
     /// No address accepted in time.
@@ -21,29 +21,29 @@ pub enum ConnectError {
     Connect {
         /// The endpoint.
         endpoint: Arc<str>,
-        /// What the last address answered; `TimedOut` if `connect_timeout` was over.
+        /// Error of the last address; `TimedOut` if `connect_timeout` ran out.
         source: Arc<io::Error>,
     },
-    /// There is a connection, but no TLS on it.
-    #[error("no TLS with {endpoint}")]
+    /// The endpoint accepted a connection, but the TLS handshake failed.
+    #[error("TLS with {endpoint} failed")]
     Tls {
         /// The endpoint.
         endpoint: Arc<str>,
-        /// Why.
+        /// Why the handshake failed.
         source: TlsFailure,
     },
-    /// There is a connection, but no HTTP/2 on it.
-    #[error("no HTTP/2 with {endpoint}")]
+    /// The endpoint accepted a connection, but did not begin HTTP/2 on it.
+    #[error("{endpoint} did not begin HTTP/2")]
     Http2 {
         /// The endpoint.
         endpoint: Arc<str>,
-        /// Why.
+        /// Why HTTP/2 did not begin.
         source: Arc<StreamError>,
     },
 }
 
 impl ConnectError {
-    /// Says why in a few words, for the log.
+    /// Returns the cause in a few words, for the log.
     pub(super) fn cause(&self) -> String {
         match self {
             Self::NoDescriptors { .. } => "no file descriptor left".into(),
@@ -57,7 +57,7 @@ impl ConnectError {
         matches!(self, Self::NoDescriptors { .. })
     }
 
-    /// Says what kind of failure of an endpoint it is; none if the process is out of descriptors.
+    /// Returns the kind of endpoint failure that this is; none if the process is out of descriptors.
     pub(super) fn failure(&self) -> Option<EndpointFailure> {
         Some(match self {
             Self::NoDescriptors { .. } => return None,

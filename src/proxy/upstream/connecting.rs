@@ -1,10 +1,10 @@
-//! Where a request's connection comes from: one that is kept or shared, or a new one.
+//! Gets the connection for a request: a kept or shared one, or a new one.
 //!
-//! As long as an endpoint may speak HTTP/2, one request connects and others wait for that: what comes
-//! of it may carry them all. If it speaks HTTP/1.1, each then connects by itself.
+//! While an endpoint may speak HTTP/2, one request connects and others wait for it, because its connection may carry
+//! them all. If it turns out to speak HTTP/1.1, each of them then connects by itself.
 //!
-//! An endpoint that is slow to accept is not waited for alone: after [`NEXT_AFTER`] the next endpoint of
-//! its name is tried beside it, and the first to accept is used (RFC 8305, section 5).
+//! If an endpoint is slow to accept, the gateway does not wait for it alone: after [`NEXT_AFTER`] it
+//! also tries the next endpoint of the same name, and uses the first to accept (RFC 8305, section 5).
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -27,16 +27,16 @@ use crate::proxy::wire::deadline::Elapsed;
 use crate::proxy::wire::sockets::SocketPermit;
 use crate::snapshot::HttpUpstream;
 
-/// Where a connection comes from.
+/// Whether a connection is kept or new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Freshness {
-    /// It was there, so the origin may have ended it.
+    /// It was open already, so the origin may have closed it meanwhile.
     Kept,
-    /// It is new.
+    /// It was opened for this request.
     New,
 }
 
-/// What connects a request to an endpoint.
+/// Finds or opens the connection for one request.
 pub(super) struct Connector<'c> {
     pub(super) pools: &'c Pools,
     pub(super) origins: &'c Origins,
@@ -48,14 +48,14 @@ pub(super) struct Connector<'c> {
     pub(super) meter: UpstreamMeter<'c>,
 }
 
-/// A connection, and whose it is.
+/// A connection, and the endpoint to which it leads.
 pub(super) struct ConnectedOrigin {
     pub(super) origin: Rc<Origin>,
     pub(super) link: UpstreamConnection,
     pub(super) freshness: Freshness,
 }
 
-/// Held by who makes the attempt, which ends when this is dropped.
+/// Guard of the request that makes a shared attempt to connect; dropping it ends the attempt.
 struct Attempting<'o> {
     origin: &'o Origin,
     attempt: Rc<ConnectAttempt>,
@@ -73,7 +73,8 @@ impl Drop for Attempting<'_> {
 }
 
 impl Connector<'_> {
-    /// Finds a connection on which `origin` has room, or opens one, to it or to another of its name.
+    /// Takes a place on a shared connection to `origin`, or opens a connection to it or to another
+    /// endpoint of its name.
     pub(super) async fn connect(
         &self,
         origin: &Rc<Origin>,
@@ -120,15 +121,15 @@ impl Connector<'_> {
         }
     }
 
-    /// Opens a connection.
+    /// Opens a connection to `origin`, or to another endpoint of its name, within `connect_timeout`.
     async fn open(&self, origin: &Rc<Origin>) -> Result<ConnectedOrigin, Unconnected> {
-        let Some(room) = self.pools.room().await else {
+        let Some(room) = self.pools.socket_permit().await else {
             let error = origin.no_descriptors();
             return Err(Unconnected::new(Rc::clone(origin), error));
         };
         let deadline = self.pools.deadline();
         let trying = RefCell::new(Tried::from_iter([Rc::clone(origin)]));
-        // What is late if time is over.
+        // The error to report if time runs out during the TLS or HTTP/2 handshake.
         let late = Cell::new(None);
         let opening = async {
             let (origin, tcp) = self.accepted(&trying, room).await?;
@@ -144,7 +145,7 @@ impl Connector<'_> {
                 |origin: &Rc<Origin>| origin.unreachable(io::ErrorKind::TimedOut.into());
             let mut trying = trying.take();
             let origin = trying.remove(0);
-            // The last one may just have been begun.
+            // The endpoint that was tried last may have had too little time, so it is not blamed.
             trying.pop();
             for other in &trying {
                 self.failed(other, &timed_out(other));
@@ -171,9 +172,9 @@ impl Connector<'_> {
         }
     }
 
-    /// Connects to the endpoint in `trying`, and to others of its name if that takes long. `trying` are
-    /// those that have not failed, in the order in which they were begun; there is always one. Afterwards
-    /// it is the one that has accepted.
+    /// Connects to the endpoint in `trying`, and to others of its name if that takes long. `trying`
+    /// holds the endpoints that are being tried and have not failed, oldest first; it is never empty.
+    /// Afterwards it holds only the endpoint that accepted.
     async fn accepted(
         &self,
         trying: &RefCell<Tried>,
@@ -207,7 +208,7 @@ impl Connector<'_> {
             let error = match connected {
                 Ok(tcp) => {
                     let tried = trying.replace(Tried::from_iter([Rc::clone(&origin)]));
-                    // Those that were begun later may be as fast.
+                    // Endpoints that were tried later may be as fast, so only earlier ones are blamed.
                     for slow in tried.iter().take_while(|one| !Rc::ptr_eq(one, &origin)) {
                         let cause = "slower to accept than another address";
                         self.blame(slow, EndpointFailure::ConnectTimeout, cause);
@@ -224,12 +225,12 @@ impl Connector<'_> {
 
     /// Chooses an endpoint of the same name to be tried as well, if there is room for its socket.
     fn next_of_name(&self, tried: &[Rc<Origin>]) -> Option<(Rc<Origin>, SocketPermit)> {
-        let room = self.pools.room_at_once()?;
+        let room = self.pools.try_socket_permit()?;
         let next = self.origins.choose_of_name(tried, self.hash)?;
         Some((Rc::clone(next), room))
     }
 
-    /// Notes that an endpoint has not accepted which the request does not depend on.
+    /// Notes that an endpoint failed to accept, while the request still has others or reports another failure.
     fn failed(&self, origin: &Origin, error: &ConnectError) {
         if let Some(kind) = error.failure() {
             self.blame(origin, kind, &error.cause());

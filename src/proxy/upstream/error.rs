@@ -1,4 +1,4 @@
-//! Why there is no response, or no more of it.
+//! Why an upstream gave no response.
 
 use std::error::Error;
 use std::io;
@@ -16,8 +16,8 @@ use crate::proxy::wire::body::BoxError;
 /// Why there is no response.
 #[derive(Debug, thiserror::Error)]
 pub enum ForwardError {
-    /// The upstream has as many requests as it may have; the gateway's doing (503).
-    #[error("the upstream has `max_requests` requests")]
+    /// The upstream already has `max_requests` requests under way; the gateway's doing (503).
+    #[error("the upstream already has `max_requests` requests")]
     Full,
     /// There is no endpoint to try; the upstream's fault (503).
     #[error("the upstream has no endpoint to try")]
@@ -31,7 +31,7 @@ pub enum ForwardError {
     /// The origin closed without a response, or its answer is not HTTP; the upstream's fault (502).
     #[error("the upstream did not respond properly")]
     BadResponse(#[source] BadResponse),
-    /// The request's body ended in an error of its own; the client's fault.
+    /// Reading the request's body failed; the client's fault.
     #[error("the request's body broke off")]
     ClientBody(#[source] BoxError),
 }
@@ -39,13 +39,13 @@ pub enum ForwardError {
 /// Why there is no endpoint to try.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoEndpoint {
-    /// Checks say that none is healthy.
+    /// Checks have found all endpoints unhealthy.
     #[error("no endpoint is healthy")]
     Unhealthy,
-    /// No name has an address.
+    /// None of the endpoints' names has an address; holds the resolver's error.
     #[error("name does not resolve: {0}")]
     Unresolved(Arc<str>),
-    /// The resolver has not answered in time.
+    /// The resolver has not answered in time, and no address is known.
     #[error("name does not resolve: no response in time")]
     Resolving,
 }
@@ -53,9 +53,9 @@ pub enum NoEndpoint {
 /// Why there is no response, and which endpoint is to blame.
 #[derive(Debug)]
 pub struct UpstreamFailure {
-    /// The endpoint that was tried last, or one that cannot be tried; none if there is none.
+    /// The endpoint that was tried last, or one whose name does not resolve; none if there is neither.
     pub endpoint: Option<Arc<str>>,
-    /// Why, in a few words.
+    /// The cause in a few words, for the log.
     pub cause: Box<str>,
     /// What went wrong.
     pub error: ForwardError,
@@ -64,25 +64,25 @@ pub struct UpstreamFailure {
 /// What is wrong with a response.
 #[derive(Debug, thiserror::Error)]
 pub enum BadResponse {
-    /// The origin closed the connection, and sent nothing.
+    /// The origin closed the connection without sending anything.
     #[error("closed without a response")]
     Closed,
     /// The connection broke before the head had come.
     #[error(transparent)]
     Broken(#[from] io::Error),
-    /// Its stream, or its connection with many, ended before the head had come.
+    /// The HTTP/2 stream, or its connection, ended before the head had come.
     #[error(transparent)]
     Stream(#[from] StreamError),
-    /// Its head is refused.
+    /// The head is refused.
     #[error(transparent)]
     Head(#[from] BadHead),
-    /// Its body was already broken when its head came.
+    /// The body was already broken when the head came.
     #[error("body broken off")]
     Body(#[source] UpstreamBodyError),
 }
 
 impl UpstreamFailure {
-    /// Says which endpoint is to blame, if one is.
+    /// Makes the failure of a request, at `endpoint` if one was tried.
     pub(super) fn of(endpoint: Option<Arc<str>>, error: ForwardError) -> Self {
         Self {
             endpoint,
@@ -91,7 +91,7 @@ impl UpstreamFailure {
         }
     }
 
-    /// There is no endpoint of `upstream` to try.
+    /// Makes the failure of a request for which `upstream` has no endpoint to try.
     pub(super) fn no_endpoint(upstream: &UpstreamState) -> Self {
         let members = upstream.members();
         let (endpoint, why) = match &members.unresolved {
@@ -125,7 +125,7 @@ impl ForwardError {
         }
     }
 
-    /// Says what kind of failure of an endpoint it is; none if no endpoint is to blame.
+    /// Returns the kind of endpoint failure that this is; none if no endpoint is to blame.
     pub(super) fn failure(&self) -> Option<EndpointFailure> {
         Some(match self {
             Self::Full | Self::NoEndpoint(_) | Self::ClientBody(_) => return None,
@@ -143,8 +143,8 @@ impl ForwardError {
         })
     }
 
-    /// What went wrong in TLS, if that ended the connection: some servers refuse a client's certificate
-    /// only after the handshake.
+    /// Returns the TLS failure that ended the connection, if one did: some servers refuse a client's
+    /// certificate only after the handshake.
     pub(super) fn tls_failure(&self) -> Option<TlsFailure> {
         let Self::BadResponse(BadResponse::Broken(error)) = self else {
             return None;
@@ -152,7 +152,7 @@ impl ForwardError {
         error.get_ref()?.downcast_ref().copied()
     }
 
-    /// Says why in a few words, for the log.
+    /// Returns the cause in a few words, for the log.
     pub(super) fn cause(&self) -> String {
         match self {
             Self::Full => "max_requests".into(),

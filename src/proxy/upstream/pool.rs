@@ -1,10 +1,10 @@
 //! The connections to origins that one worker keeps for the next request.
 //!
-//! Each endpoint of an upstream has a stack of idle connections, the one used last on top, bounded
-//! in number and in time. Stacks belong to the endpoint, not to the snapshot: when the endpoints of an
-//! upstream change, those that stay keep theirs, and [`Pools::sweep`] drops those that no snapshot
-//! names any more. The sockets of all workers have a bound together ([`Sockets`]): idle connections
-//! are closed before a request is refused for it.
+//! Each endpoint of an upstream has a stack of idle connections, the one used last on top, bounded in
+//! number and in time. Stacks belong to the endpoint, not to the snapshot: when the endpoints of an
+//! upstream change, those that stay keep theirs, and [`Pools::sweep`] drops those that no snapshot names
+//! any more. The sockets of all workers share one bound ([`Sockets`]): idle connections are closed
+//! before a request is refused because of it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -37,20 +37,20 @@ pub struct Pools {
     pub(super) clock: Clock,
     worker: WorkerIndex,
     sockets: Arc<Sockets>,
-    /// What `sockets` said when idle connections were closed for it last.
+    /// The count of [`Sockets::wants`] at the latest sweep; a change means that a socket is needed.
     wants: Cell<usize>,
     /// The time of the latest sweep.
     now: Rc<Cell<Timestamp>>,
     buffers: Rc<Buffers>,
-    /// By the upstream's address, which is not used again while `Origins` holds the upstream. There
-    /// are few, and a search costs less than a hash.
+    /// Keyed by the upstream's address, which is not used again while `Origins` holds the upstream.
+    /// There are few upstreams, so searching costs less than hashing.
     upstreams: RefCell<BTreeMap<*const UpstreamState, Rc<Origins>>>,
 }
 
-/// How many sweeps a request without room for a socket waits for: each worker makes one in that time.
+/// How many sweeps a request without room for a socket waits for: each worker sweeps once in that time.
 const ROOM_SWEEPS: u32 = 2;
 
-/// Where a connection in use goes afterwards.
+/// Where a connection goes after its response.
 pub(super) struct PoolReturn {
     origin: Rc<Origin>,
     max_idle: usize,
@@ -58,8 +58,8 @@ pub(super) struct PoolReturn {
 }
 
 impl Pools {
-    /// Makes the pools of `worker`, whose deadlines are `sweep`'s, and whose connections are among
-    /// `sockets`.
+    /// Makes the pools of `worker`, whose deadlines belong to `sweep`, and whose connections count
+    /// towards `sockets`.
     pub fn new(sweep: Rc<Sweep>, clock: Clock, worker: WorkerIndex, sockets: Arc<Sockets>) -> Self {
         Self {
             sweep,
@@ -73,8 +73,8 @@ impl Pools {
         }
     }
 
-    /// Closes what has been idle for too long at `now` or is in the way, and forgets endpoints that
-    /// have left.
+    /// Closes connections that have been idle for too long at `now`, or all idle ones if a socket is
+    /// wanted, and forgets endpoints that have left.
     pub fn sweep(&self, now: Timestamp) {
         self.now.set(now);
         let wants = self.sockets.wants();
@@ -95,7 +95,7 @@ impl Pools {
         let changed: SmallVec<[_; 8]> = changed.cloned().collect();
         drop(upstreams);
         for upstream in retired.iter().filter_map(|one| one.upstream.successor()) {
-            // It takes over the connections.
+            // This moves the connections to the successor.
             self.origins(&upstream);
         }
         for one in &changed {
@@ -109,7 +109,7 @@ impl Pools {
         }
     }
 
-    /// Lets an endpoint leave that no upstream has any more.
+    /// Closes the connections of an endpoint, unless another upstream still has it.
     fn leave_unless_used(&self, origin: &Rc<Origin>) {
         let upstreams = self.upstreams.borrow();
         let mut all = upstreams.values().flat_map(|one| one.iter());
@@ -118,14 +118,14 @@ impl Pools {
         }
     }
 
-    /// Counts the idle connections.
+    /// Returns the number of idle connections.
     pub fn idle(&self) -> usize {
         let upstreams = self.upstreams.borrow();
         let origins = upstreams.values().flat_map(|origins| origins.iter());
         origins.map(|origin| origin.idle()).sum()
     }
 
-    /// Finds the endpoints of `upstream` as they are now.
+    /// Returns the endpoints of `upstream` as they are now.
     pub(super) fn origins(&self, upstream: &Arc<UpstreamState>) -> Rc<Origins> {
         if let Some(origins) = self.upstreams.borrow().get(&Arc::as_ptr(upstream))
             && origins.is_current()
@@ -145,7 +145,7 @@ impl Pools {
         origins
     }
 
-    /// Makes the origins of `upstream`; those that an upstream of this name already has are taken
+    /// Makes the origins of `upstream`; those that an upstream of the same name already has are taken
     /// over.
     fn adopt(&self, upstream: &Arc<UpstreamState>) -> Origins {
         let upstreams = self.upstreams.borrow();
@@ -154,14 +154,14 @@ impl Pools {
             .filter(|known| known.upstream.name() == upstream.name())
             .flat_map(|known| known.iter())
             .collect();
-        // The version is read first: endpoints that change meanwhile are looked at again.
+        // The version is read before the members, so endpoints that change in between are read again later.
         let version = upstream.version();
         let members = Arc::clone(&upstream.members());
         let list = members.list.iter().map(|member| {
             let endpoint = &member.state.endpoint;
             let tls = upstream.http().tls.as_ref();
             let tls = tls.filter(|_| endpoint.scheme == Scheme::Https);
-            // What was encrypted in another way is not used any more.
+            // Connections that were encrypted in another way are not used any more.
             let same = known
                 .iter()
                 .find(|origin| origin.is_same(&member.state, tls));
@@ -182,8 +182,8 @@ impl Pools {
         self.sweep.deadline()
     }
 
-    /// Speaks the protocol of a connection to `origin` that has just been made, and takes it for one
-    /// request. What takes too long is noted in `late`, before it begins.
+    /// Performs the handshakes on a new connection to `origin`, and takes it for one request. Before
+    /// each handshake, the error to report if it takes too long is set in `late`.
     pub(super) async fn open(
         &self,
         origin: &Origin,
@@ -216,14 +216,14 @@ impl Pools {
         }
     }
 
-    /// Returns what an origin owes to a request; nothing yet.
+    /// Makes the deadline of one exchange, in which the origin owes nothing yet.
     pub(super) fn due(&self) -> Rc<OriginDeadline> {
         Rc::new(OriginDeadline::new(self.sweep.deadline()))
     }
 
-    /// Takes a place for a socket. If there is no room, idle connections are closed, those of other
-    /// workers by their next sweeps; none if that is in vain.
-    pub(super) async fn room(&self) -> Option<SocketPermit> {
+    /// Takes a permit for a socket. If there is no room, idle connections are closed, those of other
+    /// workers by their next sweeps; none if there is still no room after that.
+    pub(super) async fn socket_permit(&self) -> Option<SocketPermit> {
         let room = self.sockets.take();
         if room.is_some() {
             return room;
@@ -236,14 +236,14 @@ impl Pools {
                 return room;
             }
             self.sockets.want();
-            // Nothing but the sweep ends it.
+            // Nothing but the deadline, which the sweep checks, ends this wait.
             let _ = deadline.within(deadline::PERIOD, pending::<()>()).await;
         }
         self.sockets.take()
     }
 
-    /// As [`room`](Self::room), without waiting.
-    pub(super) fn room_at_once(&self) -> Option<SocketPermit> {
+    /// Takes a permit for a socket, without closing anything and without waiting.
+    pub(super) fn try_socket_permit(&self) -> Option<SocketPermit> {
         self.sockets.take()
     }
 
@@ -265,12 +265,12 @@ impl PoolReturn {
         }
     }
 
-    /// Lets the connection be idle for at most `timeout`; zero closes it after this response.
+    /// Limits the connection's idle time to `timeout`; zero closes it after this response.
     pub(super) fn limit_idle(&mut self, timeout: Duration) {
         self.idle_timeout = self.idle_timeout.min(timeout);
     }
 
-    /// Keeps a connection that can carry another request, if there is room.
+    /// Keeps the connection for another request, unless enough are kept.
     pub(super) fn release(&self, connection: Http1Connection<Stream>) {
         (self.origin).keep(connection, self.max_idle, self.idle_timeout);
     }

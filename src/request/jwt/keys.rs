@@ -1,7 +1,7 @@
 //! Keys that verify tokens: public keys of a PEM file, or the keys of a JWKS file (RFC 7517).
 //!
-//! A key verifies tokens of one algorithm, that of its type. So a public key is never taken for the
-//! secret of an HMAC, and a token cannot choose how it is verified.
+//! A key verifies tokens of one algorithm, that of its type. So a public key is never used as an
+//! HMAC secret, and a token cannot choose how it is verified.
 
 use std::fmt;
 
@@ -19,34 +19,34 @@ use super::token::UnverifiedToken;
 /// A key that verifies tokens of its own algorithm.
 #[derive(Clone)]
 pub struct VerifyingKey {
-    /// What tokens call it; one without a name may verify any token.
+    /// The key id (`kid`) by which tokens name the key; a key without an id may verify any token.
     id: Option<Box<str>>,
     algorithm: SigningAlgorithm,
     key: DecodingKey,
 }
 
-/// Why a file gives no keys: a predicate whose subject is the file.
+/// Why no keys can be read from a file: messages are predicates whose subject is the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFault {
-    /// It is neither PEM nor JSON.
+    /// The file is neither PEM nor a JWKS.
     #[error("is neither a PEM nor a JWKS file")]
     Form,
-    /// It has no public key.
+    /// The PEM file has no public key.
     #[error("holds no public key")]
     NoKey,
-    /// A secret that the gateway has no use for.
+    /// The file has a private key, which the gateway has no use for.
     #[error("holds a private key, but a public one is needed")]
     Private,
-    /// A certificate; its dates would not be looked at.
+    /// The file has a certificate, whose dates would not be checked.
     #[error("holds a certificate, but a public key is needed")]
     Certificate,
-    /// A key of another kind or curve.
-    #[error("holds a key of a kind that is not supported")]
+    /// The file has a key of a kind or curve that is not supported.
+    #[error("holds a key that is not supported: use RSA, P-256 or Ed25519")]
     Kind,
-    /// An RSA key that is too short or too long.
+    /// The file has an RSA key that is too short or too long.
     #[error("holds an RSA key that does not have 2048 to 8192 bits")]
     RsaLength,
-    /// A set without a key that can be used.
+    /// A JWKS has no key that can be used.
     #[error("holds no key that can verify a token")]
     NoUsableKey,
 }
@@ -58,7 +58,7 @@ impl VerifyingKey {
     /// uses, which are left out.
     ///
     /// # Errors
-    /// Why there are none, or what cannot be used.
+    /// If the file has no keys, or, in PEM, something that cannot be used.
     pub fn read(file: &[u8]) -> Result<Vec<Self>, KeyFault> {
         match file.trim_ascii_start().first() {
             Some(b'{') => of_jwks(file),
@@ -66,12 +66,12 @@ impl VerifyingKey {
         }
     }
 
-    /// Returns the algorithm of the tokens that it verifies.
+    /// Returns the algorithm of the tokens that the key verifies.
     pub fn algorithm(&self) -> SigningAlgorithm {
         self.algorithm
     }
 
-    /// Whether a token may be signed by it, as far as the token says.
+    /// Whether a token may be signed by this key, judging by the token's header.
     pub(super) fn may_verify(&self, token: &UnverifiedToken<'_>) -> bool {
         let is_named = match (&self.id, &token.key_id) {
             (Some(id), Some(wanted)) => id == wanted,
@@ -80,14 +80,14 @@ impl VerifyingKey {
         is_named && self.algorithm == token.algorithm
     }
 
-    /// Whether the token is signed by it.
+    /// Whether the token is signed by this key.
     pub(super) fn verifies(&self, token: &UnverifiedToken<'_>) -> bool {
         let (message, algorithm) = (token.message.as_bytes(), self.algorithm.into());
         jsonwebtoken::crypto::verify(token.signature, message, &self.key, algorithm)
             .is_ok_and(|verifies| verifies)
     }
 
-    /// Returns what the key is made of.
+    /// Returns the bytes of the key, for comparison.
     fn material(&self) -> (&[u8], &[u8]) {
         match self.key.kind() {
             DecodingKeyKind::SecretOrDer(key) => (key, b""),
@@ -146,7 +146,7 @@ fn of_pem(file: &[u8]) -> Result<Vec<VerifyingKey>, KeyFault> {
 
 /// Reads a SubjectPublicKeyInfo (RFC 5280, section 4.1.2.7).
 ///
-/// Those of P-256 and Ed25519 have one DER form, so what comes before the key is a constant.
+/// A key of P-256 or Ed25519 has only one DER form, so the bytes before it are a constant.
 fn of_spki(der: &[u8]) -> Result<VerifyingKey, KeyFault> {
     let (algorithm, key) = if let Some(point) = der.strip_prefix(&P256_SPKI[..]) {
         (SigningAlgorithm::Es256, p256(point).ok_or(KeyFault::Kind)?)
@@ -178,7 +178,7 @@ fn of_jwks(file: &[u8]) -> Result<Vec<VerifyingKey>, KeyFault> {
     Ok(keys)
 }
 
-/// Reads a key; none if it is not for signatures of the algorithms that there are.
+/// Reads a key of a JWKS; none if it cannot verify signatures of a supported algorithm.
 fn of_jwk(jwk: &Jwk) -> Option<VerifyingKey> {
     let common = &jwk.common;
     let is_for = |purpose: &PublicKeyUse| *purpose == PublicKeyUse::Signature;
@@ -227,7 +227,7 @@ fn of_jwk(jwk: &Jwk) -> Option<VerifyingKey> {
     })
 }
 
-/// Makes a key of a modulus and an exponent, if it is neither too short nor too long.
+/// Makes an RSA key from a modulus and an exponent, if the modulus is neither too short nor too long.
 fn rsa(modulus: &[u8], exponent: &[u8]) -> Option<DecodingKey> {
     let zeros = modulus.iter().take_while(|byte| **byte == 0).count();
     let modulus = &modulus[zeros..];
@@ -236,7 +236,7 @@ fn rsa(modulus: &[u8], exponent: &[u8]) -> Option<DecodingKey> {
     RSA_BITS.contains(&bits).then(key)
 }
 
-/// Makes a key of an uncompressed point, if it is on the curve.
+/// Makes a P-256 key from an uncompressed point, if that is on the curve.
 fn p256(point: &[u8]) -> Option<DecodingKey> {
     let is_point =
         point.len() == 65 && ParsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).is_ok();
@@ -248,16 +248,16 @@ fn ed25519(key: &[u8]) -> Option<DecodingKey> {
 }
 
 const BEGIN: &[u8] = b"-----BEGIN ";
-/// What comes before the point: id-ecPublicKey and prime256v1 (RFC 5480, section 2.1.1).
+/// The bytes of a SubjectPublicKeyInfo before the point: id-ecPublicKey and prime256v1 (RFC 5480, section 2.1.1).
 const P256_SPKI: [u8; 26] = [
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
     0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
 ];
-/// What comes before the key: id-Ed25519 (RFC 8410, section 4).
+/// The bytes of a SubjectPublicKeyInfo before the key: id-Ed25519 (RFC 8410, section 4).
 const ED25519_SPKI: [u8; 12] = [
     0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
 ];
-/// What RS256 takes (RFC 7518, section 3.3); more would be slow to verify.
+/// Bits of a modulus: RS256 needs 2048 (RFC 7518, section 3.3), and more than 8192 would be slow to verify.
 const RSA_BITS: std::ops::RangeInclusive<usize> = 2048..=8192;
-/// What HS256 takes at least (RFC 7518, section 3.2).
+/// Fewest bytes of a secret for HS256 (RFC 7518, section 3.2).
 const SECRET_BYTES_MIN: usize = 32;

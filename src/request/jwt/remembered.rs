@@ -1,9 +1,9 @@
 //! Tokens that have verified, so that a signature is checked once and not per request.
 //!
-//! A token is known by the digest of all of it, and never kept itself. Memory is bounded: each shard
-//! has a young and an old half, and when the young one is full it becomes the old one, whose tokens
-//! are dropped unless they were seen meanwhile. A dropped token is verified again. One that has expired
-//! is not answered for, and goes with its half.
+//! A token is known by the digest of its whole text, which is not kept. Memory is bounded: each
+//! shard has a young and an old half. When the young half is full, it replaces the old one, whose
+//! tokens are dropped unless they have been seen since. A dropped token is verified again. A token
+//! that has expired is not found, and is dropped with its half.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -13,13 +13,13 @@ use std::{fmt, mem};
 use super::claims::TokenClaims;
 use crate::clock::Timestamp;
 
-/// What the tokens that have verified claim, shared by all workers.
+/// Claims of the tokens that have verified, shared by all workers.
 #[derive(Default)]
 pub(super) struct Remembered {
     shards: [Mutex<TokenShard>; SHARDS],
 }
 
-/// Claims are not shown.
+/// Claims are left out, because they may be secret.
 impl fmt::Debug for Remembered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Remembered")
@@ -31,12 +31,12 @@ pub(super) type TokenDigest = [u8; 32];
 
 #[derive(Default)]
 struct TokenShard {
-    young: Half,
-    old: Half,
+    young: TokenGeneration,
+    old: TokenGeneration,
 }
 
 #[derive(Default)]
-struct Half {
+struct TokenGeneration {
     tokens: HashMap<TokenDigest, KnownToken>,
     bytes: usize,
 }
@@ -47,14 +47,14 @@ struct KnownToken {
 }
 
 impl Remembered {
-    /// Returns what a token claims, if it is known and valid at `now`.
+    /// Returns a token's claims, if it is known and valid at `now`.
     pub(super) fn claims(&self, digest: &TokenDigest, now: Timestamp) -> Option<Arc<TokenClaims>> {
-        // The lock ends with the statement, before what is dropped is freed.
+        // The lock is released at the end of this statement, before the dropped half is freed.
         let (claims, _dropped) = self.shard(digest).claims(digest, now);
         claims
     }
 
-    /// Remembers what a token claims, and when that is so.
+    /// Remembers a token's claims, and when they are valid.
     pub(super) fn add(
         &self,
         digest: TokenDigest,
@@ -72,12 +72,12 @@ impl Remembered {
 }
 
 impl TokenShard {
-    /// Returns what a token claims, and a half that is to be freed without the lock.
+    /// Returns a token's claims, and a half that is to be freed without the lock.
     fn claims(
         &mut self,
         digest: &TokenDigest,
         now: Timestamp,
-    ) -> (Option<Arc<TokenClaims>>, Option<Half>) {
+    ) -> (Option<Arc<TokenClaims>>, Option<TokenGeneration>) {
         let mut dropped = None;
         if let Some(token) = self.old.tokens.remove(digest) {
             self.old.bytes -= token.bytes();
@@ -88,8 +88,8 @@ impl TokenShard {
         (claims.map(|token| Arc::clone(&token.claims)), dropped)
     }
 
-    /// Adds a token; returns the half that it takes the place of, to be freed without the lock.
-    fn add(&mut self, digest: TokenDigest, token: KnownToken) -> Option<Half> {
+    /// Adds a token; returns the old half if the young one replaced it, to be freed without the lock.
+    fn add(&mut self, digest: TokenDigest, token: KnownToken) -> Option<TokenGeneration> {
         let bytes = token.bytes();
         let is_full = self.young.bytes + bytes > HALF_BYTES_MAX;
         let dropped = is_full.then(|| mem::replace(&mut self.old, mem::take(&mut self.young)));
@@ -111,7 +111,7 @@ const SHARDS: usize = 16;
 /// Most bytes of all remembered tokens: at most 65,536 tokens.
 const BYTES_MAX: usize = 16 << 20;
 const HALF_BYTES_MAX: usize = BYTES_MAX / SHARDS / 2;
-/// What a token takes beside the texts of its claims, at most: its place in a table that is half empty.
+/// Most bytes that a token takes in addition to its claims: its entry in a table that is half empty.
 const TOKEN_BYTES: usize = 256;
 
 #[cfg(test)]
@@ -133,7 +133,8 @@ mod tests {
             .map(|shard| shard.lock().expect("no panic"));
         shards.fold((0, 0), |(bytes, tokens), shard| {
             let halves = [&shard.young, &shard.old];
-            let summed = |half: &Half| half.tokens.values().map(KnownToken::bytes).sum::<usize>();
+            let summed =
+                |half: &TokenGeneration| half.tokens.values().map(KnownToken::bytes).sum::<usize>();
             for half in halves {
                 assert_eq!(summed(half), half.bytes, "the accounts are right");
             }

@@ -1,9 +1,9 @@
-//! How other routers spell what a path's pattern has: each is a mistake here, and says what to write.
+//! How other routers spell parts of a pattern. Each spelling is a mistake here, and its message says what to write.
 //!
-//! As literal segments they would match nothing, and requests would fall through to a looser route.
+//! Taken as literal segments, they would match nothing, and requests would fall through to a broader route.
 
-/// Returns what is wrong with a segment that another router reads as more than its characters, and how to
-/// write what it means there.
+/// Returns what is wrong with a segment that means more than its characters to another router, and
+/// how to write that here.
 pub(super) fn of_segment(segment: &str) -> Option<(&'static str, String)> {
     if let Some(name) = segment.strip_prefix(':') {
         let hint = parameter(name);
@@ -46,14 +46,16 @@ pub(super) fn of_segment(segment: &str) -> Option<(&'static str, String)> {
         ("", rest) if rest.is_empty() || is_word(rest) => REST.to_owned(),
         ("", end) => format!("for every path that ends with `{end}`: `path_regex`"),
         (start, "") => {
-            format!("did you mean `/{start}/*`? For every path that begins so: `path_regex`")
+            format!(
+                "did you mean `/{start}/*`? To match every path that begins like this, use `path_regex`"
+            )
         }
         _ => return None,
     };
     Some(("`*` can only stand for all that follows a slash", hint))
 }
 
-/// Returns what is wrong with a segment of a template that another router fills in.
+/// Returns what is wrong with a segment of a template that another router would fill in, and how to write it here.
 pub(super) fn of_template(segment: &str) -> Option<(&'static str, String)> {
     let is_filled = |at: usize, mark: char| {
         let name = &segment[at + mark.len_utf8()..];
@@ -103,13 +105,15 @@ pub(super) fn of_path(text: &str) -> Option<String> {
         _ if text.contains("://") => {
             "scheme and host are no part of `path`: a route's host is its `host`".to_owned()
         }
-        _ if text.starts_with('*') => "for every path that ends so: `path_regex`".to_owned(),
+        _ if text.starts_with('*') => {
+            "to match every path that ends like this, use `path_regex`".to_owned()
+        }
         _ if text.contains([' ', '(', '`']) => return None,
         _ => format!("did you mean `/{text}`?"),
     })
 }
 
-/// What stands in braces and is no parameter's name.
+/// Returns what to write for a text in braces that is not a parameter's name.
 fn in_braces(inner: &str) -> String {
     let (name, rest) = inner.split_once([':', '=']).unwrap_or((inner, ""));
     let is_rest =
@@ -124,7 +128,7 @@ fn in_braces(inner: &str) -> String {
     }
 }
 
-/// Suggests the parameter that has most of this name.
+/// Suggests a parameter with as much of this name as is valid.
 fn parameter(name: &str) -> String {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     let name = name.trim_start_matches(|c: char| !c.is_ascii_alphabetic() && c != '_');
@@ -134,7 +138,7 @@ fn parameter(name: &str) -> String {
     format!("did you mean `{{{name}}}`?")
 }
 
-/// Whether a parameter may have this name here.
+/// Whether a parameter of a pattern may have this name.
 pub(super) fn is_param_name(name: &str) -> bool {
     let is_name = name.bytes().enumerate().all(|(index, byte)| {
         byte.is_ascii_alphabetic() || byte == b'_' || (index > 0 && byte.is_ascii_digit())
@@ -147,7 +151,7 @@ fn is_word(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.bytes().all(is_part)
 }
 
-/// Whether a text has what only expressions have. Paths have parentheses, dollars and dots, too.
+/// Whether a text has characters that only expressions have. Paths may have parentheses, dollars and dots, too.
 fn is_expression(text: &str) -> bool {
     let marks = [
         ".*", ".+", "(?", "[^", "[a-", "[A-", "[0-", "]+", "]*", "]{", ")+", ")*", ")?", "\\d",

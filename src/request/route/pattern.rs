@@ -1,10 +1,9 @@
 //! A path's pattern: segments, or a regular expression.
 //!
-//! `/v1/{id}/*`: literal segments, `{param}` for one segment (never an empty one), and a last `*`
-//! for the rest. The rest may be empty, so `/*` matches `/`, and `/a/*` matches `/a` and `/a/` as
-//! well: a policy on all of `/a/` has no gap at its root. Literals are normalised as the paths of
-//! requests are. Inside a segment, the characters `*`, `{` and `}` are written `%2A`, `%7B` and
-//! `%7D`.
+//! A pattern such as `/v1/{id}/*` has literal segments, `{param}` for one segment (never an empty one), and a last `*`
+//! for the rest. The rest may be empty, so `/*` matches `/`, and `/a/*` matches `/a` and `/a/` as well: a policy on all
+//! of `/a/` has no gap at its root. Literals are normalised like the paths of requests. Inside a segment, the
+//! characters `*`, `{` and `}` are written `%2A`, `%7B` and `%7D`.
 
 use std::ops::Range;
 
@@ -23,7 +22,7 @@ pub struct PathPattern {
 /// What a pattern is made of.
 #[derive(Clone, Debug)]
 pub(super) enum PathShape {
-    /// Segments from the left; [`Element::Rest`] is the last if it is there.
+    /// Segments from the left; [`Element::Rest`], if there is one, is the last.
     Elements(Vec<Element>),
     /// A regular expression over the whole path.
     Regex(PathRegex),
@@ -32,11 +31,11 @@ pub(super) enum PathShape {
 /// One segment of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Element {
-    /// This text, in its comparable spelling.
+    /// This text, which is in its comparable spelling.
     Literal(Box<str>),
     /// Any one segment.
     Param,
-    /// What follows, if anything.
+    /// The rest of the path, which may be empty.
     Rest,
 }
 
@@ -55,7 +54,7 @@ impl PathPattern {
         let mut pattern = Vec::new();
         let mut params = Vec::new();
         let mut start = 1;
-        // A last slash makes no difference to a request either.
+        // A last slash is ignored, as it is in requests.
         for segment in path::without_last_slash(segments).split('/') {
             let span = start..start + segment.len();
             start = span.end + 1;
@@ -86,7 +85,7 @@ impl PathPattern {
         })
     }
 
-    /// Parses `path_regex`: matched against the whole normalised path, with or without a last slash.
+    /// Parses `path_regex`, which is matched against the whole normalised path, with or without a last slash.
     ///
     /// # Errors
     /// A text that is not a regular expression, is too large, or can match no normalised path.
@@ -97,7 +96,7 @@ impl PathPattern {
         })
     }
 
-    /// Says whether the whole of `path`, in its comparable spelling, matches.
+    /// Whether the whole of `path`, in its comparable spelling, matches.
     pub(super) fn matches(&self, path: &str, case_insensitive: bool) -> bool {
         let elements = match &self.shape {
             PathShape::Regex(regex) => return regex.matches_path(path),
@@ -121,7 +120,7 @@ impl PathPattern {
         segments.next().is_none()
     }
 
-    /// Counts the segments, from the left, that match a path in its comparable spelling; none of an expression.
+    /// Counts the pattern's segments, from the left, that match a path in its comparable spelling; 0 for an expression.
     pub(super) fn leading_segments(&self, path: &str, case_insensitive: bool) -> usize {
         let PathShape::Elements(elements) = &self.shape else {
             return 0;
@@ -135,8 +134,8 @@ impl PathPattern {
         elements.iter().zip(segments).take_while(matches).count()
     }
 
-    /// Says whether it matches what another one matches, whatever parameters are called; of expressions that is
-    /// not known.
+    /// Whether this pattern matches the same paths as another one, however parameters are named; false for expressions,
+    /// of which that is not known.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         match (&self.shape, &other.shape) {
             (PathShape::Elements(own), PathShape::Elements(other)) => own == other,
@@ -144,7 +143,7 @@ impl PathPattern {
         }
     }
 
-    /// The names of its `{param}`s, in order.
+    /// Returns the names of the pattern's `{param}`s, in order.
     pub fn params(&self) -> &[Box<str>] {
         &self.params
     }
@@ -180,7 +179,7 @@ fn element(
     Ok(Element::Param)
 }
 
-/// Normalises a literal segment.
+/// Returns a literal segment in its normalised spelling.
 pub(super) fn literal(segment: &str, span: Range<usize>) -> Result<String, PatternError> {
     if segment.is_empty() {
         return Err(PatternError::new(
@@ -214,7 +213,7 @@ pub(super) fn literal(segment: &str, span: Range<usize>) -> Result<String, Patte
     }
 }
 
-/// Bounds how deep a lookup descends.
+/// Most segments of a pattern, which bounds the depth of a lookup.
 const SEGMENTS_MAX: usize = 64;
 
 #[cfg(test)]
@@ -276,7 +275,7 @@ mod tests {
             (
                 "/a?b",
                 1..4,
-                "the path has a character that must be encoded",
+                "the path has a character that must be percent-encoded",
             ),
             ("/a%", 1..3, "the path has a % without two hex digits"),
             ("/a\\b", 1..4, "the path has a backslash"),

@@ -1,8 +1,8 @@
-//! A regular expression over a whole path, or over a whole value of a header.
+//! Regular expressions that match a whole path, or the whole value of a header.
 //!
-//! It runs on engines whose time is linear in the path's length, is anchored at both ends, and has
-//! a bounded size when it is built. A literal prefix keeps most paths from reaching an engine at
-//! all. Paths are ASCII once they are normalised, so classes are ASCII too; those of values are the same.
+//! An expression runs on engines whose time is linear in the length of the text, is anchored at both ends, and is
+//! bounded in size when it is built. A literal prefix rules out most paths before an engine runs. Normalised paths are
+//! ASCII, so classes are ASCII too, also in expressions for values.
 
 use regex_automata::meta::{BuildError, Regex};
 use regex_automata::nfa::thompson::WhichCaptures;
@@ -14,22 +14,22 @@ use regex_syntax::hir::{Hir, HirKind, Look};
 use super::pattern_error::PatternError;
 use crate::request::path;
 
-/// A regular expression that is ready to match.
+/// A regular expression over a whole path, ready to match.
 #[derive(Clone, Debug)]
 pub(super) struct PathRegex {
-    /// What every matching path begins with.
+    /// The bytes that every matching path begins with.
     prefix: Box<[u8]>,
-    /// What every matching path contains, in whatever case.
+    /// Texts that every matching path contains, in some case.
     texts: Box<[Box<str>]>,
     regex: Regex,
 }
 
-/// In which case letters of an expression match.
+/// The case in which the letters of an expression match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
     /// The case they are written in.
     Exact,
-    /// Any.
+    /// Either case.
     Any,
 }
 
@@ -62,25 +62,25 @@ impl PathRegex {
         })
     }
 
-    /// Texts that every matching path has in it, in whatever case. They are in lower case.
+    /// Yields texts, in lower case, each of which every matching path contains in some case.
     pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
         self.texts.iter().map(|text| &**text)
     }
 
-    /// Says whether the whole of `path` matches, with or without a last slash.
+    /// Whether the whole of `path` matches, with or without a last slash.
     pub(super) fn matches_path(&self, path: &str) -> bool {
         let trimmed = path::without_last_slash(path);
         self.matches(path)
             || (trimmed.len() < path.len() && !trimmed.is_empty() && self.matches(trimmed))
     }
 
-    /// Says whether the whole of `path` matches.
+    /// Whether the whole of `path` matches.
     pub(super) fn matches(&self, path: &str) -> bool {
         path.as_bytes().starts_with(&self.prefix) && is_whole_match(&self.regex, path)
     }
 }
 
-/// A regular expression over a whole value of a header, on the same engines and with the same bounds.
+/// A regular expression over the whole value of a header, with the same engines and bounds.
 #[derive(Clone, Debug)]
 pub struct ValueRegex {
     text: Box<str>,
@@ -91,7 +91,7 @@ impl ValueRegex {
     /// Parses an expression.
     ///
     /// # Errors
-    /// A text that is none, or is too large.
+    /// If the text is not an expression, or is too large.
     pub(super) fn parse(text: &str) -> Result<Self, PatternError> {
         refuse_long(text)?;
         Ok(Self {
@@ -100,12 +100,12 @@ impl ValueRegex {
         })
     }
 
-    /// Says whether it is written as nothing, which matches only nothing.
+    /// Whether the expression is empty, so that it matches only the empty value.
     pub(super) fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 
-    /// Says whether the whole of `value` matches.
+    /// Whether the whole of `value` matches.
     pub(super) fn matches(&self, value: &str) -> bool {
         is_whole_match(&self.regex, value)
     }
@@ -119,13 +119,13 @@ impl PartialEq for ValueRegex {
 
 impl Eq for ValueRegex {}
 
-/// Builds an expression that matches nothing but all of what `hir` does; `text` is how it is written.
+/// Builds an expression that matches a text only as a whole; `text` is the source of `hir`, for errors.
 fn whole(hir: Hir, text: &str) -> Result<Regex, PatternError> {
     let whole = Hir::concat(vec![Hir::look(Look::Start), hir, Hir::look(Look::End)]);
     let config = Regex::config()
         .utf8_empty(false)
         .which_captures(WhichCaptures::None)
-        // These help to find where a match begins; here it begins where the text does.
+        // Prefilters help to find where a match begins, but here it begins where the text does.
         .auto_prefilter(false)
         .nfa_size_limit(Some(NFA_BYTES_MAX))
         .hybrid_cache_capacity(CACHE_BYTES_MAX);
@@ -181,7 +181,7 @@ fn collect_texts(hir: &Hir, texts: &mut Vec<Box<str>>) {
     }
 }
 
-/// Refuses an expression that asks for a spelling that no normalised path has: it would silently
+/// Refuses an expression with a spelling that no normalised path has, because it would silently
 /// never match.
 fn refuse_what_no_path_has(text: &str) -> Result<(), PatternError> {
     if let Some((at, letter)) = text.char_indices().find(|(_, letter)| !letter.is_ascii()) {
@@ -206,7 +206,7 @@ fn refuse_what_no_path_has(text: &str) -> Result<(), PatternError> {
         let compared = (normal.as_ref()).map(|path| path::comparable(&path.as_str()[1..]));
         if compared.as_deref() != Ok(escape) {
             let expected = match compared {
-                Ok(text) => format!("what it is matched as: `{text}`"),
+                Ok(text) => format!("its normalised spelling, `{text}`"),
                 Err(_) => "an escape that a path may have".to_owned(),
             };
             return Err(PatternError::new(
@@ -240,15 +240,15 @@ fn build_error(error: &BuildError, text: &str) -> PatternError {
         Some(_) => "the expression is too large once its repetitions are written out".to_owned(),
         None => error.to_string(),
     };
-    let expected = format!("one that compiles to at most {NFA_BYTES_MAX} bytes");
+    let expected = format!("an expression that compiles to at most {NFA_BYTES_MAX} bytes");
     PatternError::new(0..text.len(), &message, &expected)
 }
 
 const REGEX_BYTES_MAX: usize = 2 << 10;
 const NESTING_MAX: u32 = 64;
-/// Bytes of a compiled expression.
+/// Most bytes of a compiled expression.
 const NFA_BYTES_MAX: usize = 256 << 10;
-/// Bytes of an expression's lazily built automaton, per thread.
+/// Most bytes of an expression's lazily built automaton, per thread.
 const CACHE_BYTES_MAX: usize = 256 << 10;
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
 //! The path that a route forwards in place of the one that it matched.
 //!
-//! A template is written like the path's pattern: `/users/{id}/files/*`. It is made of literal segments,
-//! the `{param}`s of the path, and as its last segment the `*` of the path. Each of these is normalised,
-//! and stands between slashes, so what they make is a normalised path. It ends as the template does: with
-//! a slash only if the template has one. `*` is all that follows in the request's path, a last slash
-//! included.
+//! A template is written like the path's pattern: `/users/{id}/files/*`. It consists of literal segments, `{param}`s of
+//! the path, and, as its last segment, the `*` of the path. Each of these is normalised and is between slashes, so the
+//! result is a normalised path. The result ends as the template does: with a slash only if the template has one. `*` is
+//! the rest of the request's path, including a last slash.
 
 use std::ops::Range;
 
@@ -13,7 +12,7 @@ use super::pattern::{Element, PathPattern, PathShape, literal};
 use super::pattern_error::PatternError;
 use super::rule::Found;
 
-/// A path made of the parts of another one.
+/// A path that is made from parts of another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathTemplate(Vec<PathPiece>);
 
@@ -21,9 +20,9 @@ pub struct PathTemplate(Vec<PathPiece>);
 enum PathPiece {
     /// Literal segments, each with the slash before it; or a last slash.
     Text(String),
-    /// The parameter at this place of the pattern.
+    /// The pattern's parameter with this index.
     Param(usize),
-    /// What follows as many segments of the path.
+    /// The rest of the path after this many segments.
     Rest(usize),
 }
 
@@ -31,7 +30,7 @@ impl PathTemplate {
     /// Parses a template for paths that match `pattern`.
     ///
     /// # Errors
-    /// The first segment that is none, or that the pattern does not have, with its place.
+    /// The first segment that is invalid, or that the pattern does not have, with its place.
     pub fn parse(text: &str, pattern: &PathPattern) -> Result<Self, PatternError> {
         let Some(segments) = text.strip_prefix('/') else {
             let end = text.chars().next().map_or(0, char::len_utf8);
@@ -52,7 +51,7 @@ impl PathTemplate {
                 template.push_text("/");
                 template.0.push(PathPiece::Param(param));
             } else if let Some((message, hint)) = other_routers::of_template(segment) {
-                let expected = "literal segments, and what `path` has";
+                let expected = "literal segments, and the parameters and the `*` of `path`";
                 let wrong = PatternError::new(span, message, expected);
                 return Err(wrong.maybe_hint(Some(hint)));
             } else {
@@ -63,7 +62,7 @@ impl PathTemplate {
         Ok(template)
     }
 
-    /// Makes the path that is forwarded of the normalised `path` in which `found` was found.
+    /// Makes the path that is forwarded from the normalised `path`, whose route and parameters are `found`.
     pub(in crate::request) fn fill(&self, path: &str, found: &Found) -> String {
         let mut filled = String::with_capacity(path.len());
         for piece in &self.0 {
@@ -90,14 +89,13 @@ impl PathTemplate {
     }
 }
 
-/// Returns what follows the first `segments` of a path, with the slash before it; nothing if the path ends
-/// there.
+/// Returns the rest of a path after its first `segments`, with the slash before it; empty if the path ends there.
 pub(in crate::request) fn after_segments(path: &str, segments: usize) -> &str {
     let slash = path.match_indices('/').nth(segments);
     slash.map_or("", |(slash, _)| &path[slash..])
 }
 
-/// Returns how many segments of the path stand before its `*`.
+/// Returns how many segments of the pattern come before its `*`.
 fn rest(span: &Range<usize>, template: &str, pattern: &PathPattern) -> Result<usize, PatternError> {
     if span.end < template.len() {
         let message = "`*` is not the last segment";
@@ -114,7 +112,7 @@ fn rest(span: &Range<usize>, template: &str, pattern: &PathPattern) -> Result<us
     }
 }
 
-/// Returns the place of a `{param}` among those of the path; none if the segment is no `{param}`.
+/// Returns the index of a `{param}` among those of the pattern; none if the segment is not a `{param}`.
 fn param(
     segment: &str,
     span: &Range<usize>,
@@ -158,7 +156,7 @@ mod tests {
         Router::new(vec![rule]).expect("one route")
     }
 
-    /// Returns what is forwarded of a path; none if it is refused or not found.
+    /// Returns the path that is forwarded for a path that was sent; none if it is refused or has no route.
     fn forwarded(router: &Router, template: &PathTemplate, sent: &str) -> Option<String> {
         let path = path::normalise(sent).ok()?;
         match router.find("", &Method::GET, path.as_str(), &HeaderMap::new()) {
@@ -195,9 +193,13 @@ mod tests {
             (
                 "/users?a",
                 1..8,
-                "the path has a character that must be encoded",
+                "the path has a character that must be percent-encoded",
             ),
-            ("/..%2Fx", 1..7, "the path has a dot segment in disguise"),
+            (
+                "/..%2Fx",
+                1..7,
+                "the path hides a dot segment behind an encoded slash or a `;`",
+            ),
         ] {
             let error = PathTemplate::parse(template, &pattern).expect_err(template);
             assert_eq!(&*error.message, message, "{template}");
@@ -208,8 +210,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a client sends, what is forwarded is a normalised path that begins as the
-        /// template does.
+        /// Whatever a client sends, the path that is forwarded is normalised and begins as the template does.
         #[test]
         fn what_is_forwarded_is_a_normalised_path(
             segments in prop::collection::vec(

@@ -1,8 +1,9 @@
-//! Telling Redis how many units in flight this gateway holds: when requests end, and all of it every few seconds.
+//! Tells Redis how many units in flight this gateway holds for each client: when its requests end, and every few
+//! seconds.
 //!
-//! What is told is the number as it is when it is sent, so it may be told again, and one call tells what many requests
-//! changed. What cannot be told is told a second later, by whichever worker looks for it then; what is never told ends
-//! with the gateway's lease.
+//! An announcement has the number as it is when it is sent, so it may be repeated, and one call covers the changes of
+//! many requests. One that fails is repeated about a second later, by the worker that searches for missed ones then. If
+//! none succeeds, Redis forgets the number when the gateway's lease ends.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -23,24 +24,25 @@ use crate::clock::Turn;
 use crate::store::redis::CallError;
 use crate::store::redis::wire::{Settlement, SettlementStep};
 
-/// Whose numbers a worker is to announce.
+/// Clients whose numbers a worker is to announce.
 #[derive(Debug, Default)]
 pub(super) struct AnnouncementQueue {
-    /// Because requests have ended, at most [`ANNOUNCEMENTS_MAX`].
+    /// Clients whose numbers have changed, mostly because requests have ended; at most [`ANNOUNCEMENTS_MAX`].
     due: RefCell<HashSet<QuotaKey>>,
-    /// Because they have not been announced lately: no more than hold units, or were missed.
+    /// Clients whose numbers have not been announced lately, or could not be.
     overdue: RefCell<Vec<QuotaKey>>,
-    /// How many batches have no answer yet.
+    /// Batches that have no answer yet.
     sending: Cell<usize>,
     filled: Notify,
-    /// Notified when one has.
+    /// Notified when a batch has been answered.
     answered: Notify,
-    /// When an announcement that a server cannot take is logged again.
+    /// Limits how often a failed announcement is logged.
     log: Turn,
 }
 
 impl AnnouncementQueue {
-    /// Has a client's number announced at once; if too many are, when it is overdue.
+    /// Queues a client's number to be announced at once; if the queue is full, it is announced once it is found
+    /// overdue.
     pub(super) fn announce(&self, remote: &Remote, key: QuotaKey) {
         let mut due = self.due.borrow_mut();
         if due.len() < ANNOUNCEMENTS_MAX {
@@ -52,14 +54,14 @@ impl AnnouncementQueue {
         }
     }
 
-    /// Takes units of an ended request out of a client's number, and has that announced.
+    /// Subtracts the units of an ended request from a client's number, and queues the number to be announced.
     pub(super) fn end(&self, remote: &Remote, key: QuotaKey, units: u64) {
         let store = remote.store();
         store.holdings.end(key, units, store.clock.now());
         self.announce(remote, key);
     }
 
-    /// Has announced what is overdue. To be called several times a second.
+    /// Queues overdue numbers to be announced. To be called several times a second.
     pub(super) fn renew(&self, remote: &Remote) {
         let store = remote.store();
         let mut overdue = self.overdue.borrow_mut();
@@ -71,7 +73,7 @@ impl AnnouncementQueue {
         }
     }
 
-    /// Announces what is to be announced as long as the worker's session lives.
+    /// Announces what is queued, for as long as the worker's session lives.
     pub(super) async fn attend(self: Rc<Self>, remote: Weak<Remote>) {
         let mut sending = FuturesUnordered::new();
         loop {
@@ -96,8 +98,8 @@ impl AnnouncementQueue {
         }
     }
 
-    /// Waits until all has been announced that is to be, by whichever worker; returns for how many clients it has not
-    /// after `timeout`.
+    /// Waits, for at most `timeout`, until all numbers are announced that this worker has queued or that any worker
+    /// failed to announce; returns how many are left (of those being sent, how many batches).
     pub(super) async fn finish(&self, remote: &Remote, timeout: Duration) -> usize {
         let store = remote.store();
         let waiting = || self.due.borrow().len() + self.overdue.borrow().len() + self.sending.get();
@@ -135,7 +137,7 @@ impl AnnouncementQueue {
         join_all(calls.iter().map(|call| self.call(remote, call))).await;
     }
 
-    /// Makes one call.
+    /// Announces, in one call, the numbers of clients that are in one slot.
     async fn call(&self, remote: &Remote, keys: &[QuotaKey]) {
         let store = remote.store();
         let holdings = &store.holdings;
@@ -171,7 +173,7 @@ impl AnnouncementQueue {
                 Ok(reply) => {
                     holdings.note(*key, reply, now);
                     if reply.is_outdated {
-                        // Newer asks were faster, on another connection.
+                        // A newer request for units reached Redis first, on another connection.
                         self.announce(remote, *key);
                     }
                 }
@@ -183,14 +185,14 @@ impl AnnouncementQueue {
         }
     }
 
-    /// Says that a server could not take a number, at most once in [`LOG_EVERY`].
+    /// Logs that a server could not take a number, at most once in [`LOG_EVERY`].
     fn log_failed(&self, remote: &Remote, error: &CallError) {
         if self.log.take(remote.store().clock.steady(), LOG_EVERY) {
-            tracing::warn!(%error, "Redis cannot note how many units in flight a client's requests hold");
+            tracing::warn!(%error, "Redis could not record a client's units in flight");
         }
     }
 
-    /// Takes whose numbers are announced next.
+    /// Takes the clients whose numbers are announced next; at most [`BATCH_MAX`].
     fn take(&self) -> Vec<QuotaKey> {
         let (mut due, mut overdue) = (self.due.borrow_mut(), self.overdue.borrow_mut());
         let mut next: Vec<QuotaKey> = due.iter().copied().take(BATCH_MAX).collect();
@@ -204,7 +206,7 @@ impl AnnouncementQueue {
     }
 }
 
-/// A client whose number is announced, until that is answered or given up.
+/// A client whose announcement is under way; dropped when that is answered or given up.
 struct AnnouncedKey<'h> {
     holdings: &'h Holdings,
     key: QuotaKey,
@@ -216,12 +218,12 @@ impl Drop for AnnouncedKey<'_> {
     }
 }
 
-/// Most clients of a worker whose numbers wait to be announced because requests have ended.
+/// Most clients in a worker's queue of changed numbers.
 const ANNOUNCEMENTS_MAX: usize = 4_096;
-/// Most clients of a batch, which is one call; on a Cluster one for each client. A call of so many takes Redis some
-/// 0.3 ms; decisions wait behind it no longer.
+/// Most clients in a batch, which is one call, or on a Cluster one call per client. A call for this many takes Redis
+/// about 0.3 ms, so it delays decisions no longer than that.
 const BATCH_MAX: usize = 64;
-/// Most batches of a worker under way. What ends meanwhile waits, and is fewer calls.
+/// Most batches of a worker under way. Numbers that change meanwhile wait, and so take fewer calls.
 const BATCHES_MAX: usize = 4;
-/// How often it is tried in the end to announce what could not be announced.
+/// How long a worker that ends waits before it tries again to announce what could not be announced.
 const RETRY_EVERY: Duration = Duration::from_millis(50);

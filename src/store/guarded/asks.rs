@@ -1,8 +1,8 @@
 //! Units in flight that a plan asks Redis for.
 //!
-//! They count as held from the moment they are asked for. If Redis grants them, they are the request's charge. If Redis
-//! refuses them, or the client leaves, they come back. If Redis does not answer and the request goes on without it, it
-//! holds them all the same: Redis is told when it can be.
+//! They count as held from the moment they are asked for. If Redis grants them, they become part of the request's
+//! charge. If Redis refuses them, or the client leaves, they are given back. If Redis does not answer and the request
+//! goes on without it, the request still holds them, and Redis is told as soon as possible.
 
 use std::time::Duration;
 
@@ -18,26 +18,27 @@ use crate::store::charge::{Charge, ChargeEntry};
 use crate::store::outcome::StoreVerdict;
 use crate::store::redis::wire::AskingGateway;
 
-/// What one plan, or a part of one, asks for, if that is anything; what is not granted when this is dropped comes back.
-pub(super) struct PlanAsks<'a>(Option<Box<OpenAsks<'a>>>);
+/// Units that one plan, or a part of one, asks for, if any. Those that are not granted when this is dropped are given
+/// back.
+pub(super) struct PlanUnitRequests<'a>(Option<Box<OpenAsks<'a>>>);
 
-/// What was asked for, and is not answered.
+/// Units that were asked for and have no answer yet.
 struct OpenAsks<'a> {
     remote: &'a Remote,
     settlements: &'a SettlementQueue,
-    asks: Vec<UnitsAsked>,
+    asks: Vec<UnitRequest>,
     asking: AskingGateway,
     /// Whether Redis is known not to have been asked.
     is_unsent: bool,
 }
 
-/// What one check asks for.
-struct UnitsAsked {
+/// Units that one check asks for.
+struct UnitRequest {
     /// The place of the check in the plan.
     place: usize,
     key: QuotaKey,
     sequence: u64,
-    /// What is charged if it is granted.
+    /// Entry of the request's charge, if the request holds the units without an answer from Redis.
     entry: ChargeEntry,
     units: u64,
 }
@@ -47,8 +48,8 @@ pub(super) fn has_units(plan: &[Check<'_>]) -> bool {
     plan.iter().any(|check| check.quota.is_in_flight())
 }
 
-impl<'a> PlanAsks<'a> {
-    /// Begins to ask for the units of these checks, which have these places in the plan.
+impl<'a> PlanUnitRequests<'a> {
+    /// Counts the units that these checks ask for as held; `places` are the checks' places in the plan.
     pub(super) fn begin(
         remote: &'a Remote,
         settlements: &'a SettlementQueue,
@@ -76,7 +77,7 @@ impl<'a> PlanAsks<'a> {
             let (key, now) = (QuotaKey::of(check), remote.store().clock.now());
             let sequence = holdings.ask(key, check.cost, check.quota.limit, now);
             open.asking.sequences.push(sequence);
-            open.asks.push(UnitsAsked {
+            open.asks.push(UnitRequest {
                 place,
                 key,
                 sequence,
@@ -87,7 +88,7 @@ impl<'a> PlanAsks<'a> {
         Self(Some(Box::new(open)))
     }
 
-    /// Notes that there is no answer, and why.
+    /// Notes that Redis did not answer, and why.
     pub(super) fn unanswered(&mut self, why: Unanswered) {
         if let Some(open) = &mut self.0 {
             open.is_unsent = matches!(
@@ -97,12 +98,12 @@ impl<'a> PlanAsks<'a> {
         }
     }
 
-    /// Returns who asks; none if nobody does.
+    /// Returns what Redis is told of the gateway that asks; none if the plan asks for no units.
     pub(super) fn asking(&self) -> Option<&AskingGateway> {
         self.0.as_ref().map(|open| &open.asking)
     }
 
-    /// Notes what Redis answered the checks at these places. What it was not asked about stays as it is.
+    /// Notes what Redis answered the checks at these places. Checks that it did not decide stay open.
     pub(super) fn answered(
         &mut self,
         places: impl Iterator<Item = usize>,
@@ -126,8 +127,8 @@ impl<'a> PlanAsks<'a> {
         }
     }
 
-    /// Notes what the checks at these places were answered here, in place of Redis. What the request holds then is put
-    /// into its charge.
+    /// Notes how the checks at these places were decided here, in place of Redis. Units that the request then holds are
+    /// added to `charge`.
     pub(super) fn answered_here(
         &mut self,
         places: impl Iterator<Item = usize>,
@@ -139,7 +140,7 @@ impl<'a> PlanAsks<'a> {
         };
         for (place, answer) in places.zip(&verdict.answers) {
             let asked = open.asks.iter().position(|ask| ask.place == place);
-            // What an `open` policy lets through uncounted is held, too.
+            // Units that an `open` policy admits without counting are held, too.
             let is_held = verdict.admit && (answer.charged.is_some() || answer.decision.is_none());
             if let (Some(index), true) = (asked, is_held) {
                 let ask = open.asks.remove(index);
@@ -149,7 +150,7 @@ impl<'a> PlanAsks<'a> {
         }
     }
 
-    /// As [`answered_here`](Self::answered_here), for a whole plan.
+    /// Like [`answered_here`](Self::answered_here), for a whole plan.
     pub(super) fn decided_here(&mut self, outcome: &mut StoreVerdict) {
         if let StoreVerdict::Decided {
             verdict, charge, ..
@@ -161,8 +162,8 @@ impl<'a> PlanAsks<'a> {
 }
 
 impl OpenAsks<'_> {
-    /// Notes what became of an ask, and has that announced if it is to be.
-    fn settle(&self, ask: &UnitsAsked, answer: UnitsAnswer, free: Option<u64>) {
+    /// Notes the answer to a check that asked for units, and queues the client's number if it is to be announced.
+    fn settle(&self, ask: &UnitRequest, answer: UnitsAnswer, free: Option<u64>) {
         let asked = (ask.key, ask.units, ask.sequence);
         let store = self.remote.store();
         if (store.holdings).answered(asked, answer, free, store.clock.now()) {
@@ -174,7 +175,7 @@ impl OpenAsks<'_> {
 impl Drop for OpenAsks<'_> {
     fn drop(&mut self) {
         for ask in std::mem::take(&mut self.asks) {
-            // Redis may have granted what it was asked for, or may yet.
+            // Unless it was not asked, Redis may have granted the units, or may still grant them.
             let answer = if self.is_unsent {
                 UnitsAnswer::Refused
             } else {
@@ -185,8 +186,8 @@ impl Drop for OpenAsks<'_> {
     }
 }
 
-/// Waits, before a plan is sent, until what ended before it is announced, where that may decide it. Returns what is left
-/// of the time that a decision may take: enough for so many round trips, and at least half of it.
+/// Waits, before a plan is sent, until units that came back are announced, if they may decide the plan. Returns how
+/// much of the decision's timeout is left: enough for `round_trips` if the timeout is, and at least half of it.
 pub(super) async fn wait_for_announcements(
     remote: &Remote,
     plan: &[Check<'_>],
@@ -200,7 +201,7 @@ pub(super) async fn wait_for_announcements(
     timeout.saturating_sub(wait_for(remote, plan, longest).await)
 }
 
-/// Waits at most so long; returns how long it did.
+/// Waits for announcements for at most `longest`; returns how long it waited.
 async fn wait_for(remote: &Remote, plan: &[Check<'_>], longest: Duration) -> Duration {
     let holdings = &remote.store().holdings;
     let decides =

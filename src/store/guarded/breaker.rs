@@ -5,9 +5,9 @@
 //! passes as a probe. A probe that succeeds closes it; one that fails opens it for another cooldown.
 //! Only a probe can close it.
 //!
-//! There is one per process and server. It is told of events of the server, not of decisions: a call
-//! may carry many. While it is closed, a success costs one uncontended add; what is needed only when a
-//! call fails is behind a lock.
+//! There is one per process and server. It counts events of the server, not decisions, because a call may carry many.
+//! While it is closed, a success costs one uncontended add; state that is needed only when a call fails is behind a
+//! lock.
 
 use std::collections::VecDeque;
 use std::fmt::Display;
@@ -23,14 +23,14 @@ use crate::store::settings::BreakerSettings;
 /// Decides whether a server is asked; shared by all workers.
 #[derive(Debug)]
 pub(super) struct CircuitBreaker {
-    /// Its name, for logs and metrics.
+    /// Name of the server, for logs and metrics.
     server: Arc<str>,
     clock: Clock,
-    /// When it may be probed, in microseconds since 1970; 0 while it is closed.
+    /// When the server may be probed, in microseconds since 1970; 0 while the breaker is closed.
     probe_from_us: AtomicU64,
     is_probed: AtomicBool,
     failures_in_row: AtomicU32,
-    /// Successes since the start, by worker.
+    /// Successes since the start; workers are spread over the counters.
     successes: [CachePadded<AtomicU64>; LANES],
     record: Mutex<FailureRecord>,
 }
@@ -40,24 +40,24 @@ pub(super) struct CircuitBreaker {
 pub(super) enum Permit<'b> {
     /// The breaker is closed.
     Pass,
-    /// The breaker is half-open and goes by what becomes of this call.
+    /// The breaker is half-open, and the result of this call closes or reopens it.
     Probe(Probe<'b>),
 }
 
-/// The one call that a half-open breaker lets pass. Dropped, it counts as neither success nor failure.
+/// The one call that a half-open breaker lets pass. If it is dropped, it counts as neither success nor failure.
 #[derive(Debug)]
 #[must_use = "the breaker goes by what becomes of the call"]
 pub(super) struct Probe<'b> {
     breaker: &'b CircuitBreaker,
 }
 
-/// The failures, and what they are judged by.
+/// The failures, and the settings and earlier counts by which they are judged.
 #[derive(Debug)]
 struct FailureRecord {
     settings: BreakerSettings,
     /// Failures since the start.
     failures: u64,
-    /// The counts as they were at earlier times, oldest first: the window begins with the first.
+    /// The counts at earlier times, oldest first; the window begins at the first.
     marks: VecDeque<Mark>,
 }
 
@@ -69,7 +69,7 @@ struct Mark {
 }
 
 impl CircuitBreaker {
-    /// Makes a closed breaker of `server`.
+    /// Makes a closed breaker for `server`.
     pub(super) fn new(server: Arc<str>, settings: BreakerSettings, clock: Clock) -> Self {
         let start = Mark {
             at: clock.now(),
@@ -102,11 +102,11 @@ impl CircuitBreaker {
             return None;
         }
         let probe = Probe { breaker: self };
-        // Another probe may have ended meanwhile; what it found stands.
+        // Another probe may have ended meanwhile; its result counts.
         (self.state() == BreakerState::HalfOpen).then_some(Permit::Probe(probe))
     }
 
-    /// Returns what it lets pass.
+    /// Returns the state, which says what the breaker lets pass.
     pub(super) fn state(&self) -> BreakerState {
         match self.probe_from_us.load(Relaxed) {
             0 => BreakerState::Closed,
@@ -120,7 +120,7 @@ impl CircuitBreaker {
         &self.server
     }
 
-    /// Judges by other settings from now on; an open breaker stays open no longer than they say.
+    /// Applies other settings from now on; an open breaker stays open no longer than the new cooldown.
     pub(super) fn set(&self, settings: BreakerSettings) {
         let mut record = self.record();
         record.settings = settings;
@@ -129,7 +129,7 @@ impl CircuitBreaker {
         self.probe_from_us.store(from_us.min(latest.0), Relaxed);
     }
 
-    /// Lets the window slide. To be called several times a second.
+    /// Moves the window forward. To be called several times a second.
     pub(super) fn sweep(&self) {
         let now = self.clock.now();
         self.record().slide(now, self.successes());
@@ -148,7 +148,8 @@ impl CircuitBreaker {
         }
     }
 
-    /// Notes that the server failed. Unless the breaker is closed, only what becomes of a probe counts.
+    /// Notes that the server failed. While the breaker is not closed, this does nothing: only the result of a probe
+    /// counts.
     pub(super) fn failed(&self, error: &dyn Display) {
         let now = self.clock.now();
         let mut record = self.record();
@@ -165,7 +166,7 @@ impl CircuitBreaker {
         self.open(&record, now);
         drop(record);
         let server = &*self.server;
-        tracing::warn!(server, %error, "Redis fails: it is not asked until the cooldown ends");
+        tracing::warn!(server, %error, "Redis is failing: no calls are sent to it until the cooldown ends");
     }
 
     fn open(&self, record: &FailureRecord, now: Timestamp) {
@@ -217,7 +218,7 @@ impl Drop for Probe<'_> {
 }
 
 impl FailureRecord {
-    /// Notes the counts as they are, and forgets those from before the window's beginning.
+    /// Notes the current counts once per step, and drops those that are older than the window.
     fn slide(&mut self, now: Timestamp, successes: u64) {
         let window = Micros::from(self.settings.window);
         let step = Micros(window.0 / STEPS);
@@ -246,9 +247,9 @@ impl FailureRecord {
 
 /// Counters of successes: up to this many workers have one each.
 const LANES: usize = 16;
-/// The share of failures counts from this many calls on.
+/// Fewest calls in the window for which the share of failures is judged.
 const CALLS_MIN: u64 = 20;
-/// Steps in which the window slides.
+/// Steps per window: it moves forward by one at a time.
 const STEPS: u64 = 10;
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! Plans whose partitions are in several slots of a Cluster, so that no one step decides them.
+//! Plans whose partitions are in several slots of a Cluster, so that no single step can decide them.
 //!
-//! First all partitions are peeked at, at the same time. Only if every one admits are they charged, at
-//! the same time again; so a request that is refused takes nothing from others, not even for a moment.
-//! If another request came between peek and charge, a charge may still refuse: then what the others
-//! spent is given back. Peek and charge share one `timeout`; a late peek is never followed by its charge.
+//! First all partitions are peeked at, in parallel. Only if every one admits are they charged, again in parallel; so a
+//! request that is refused takes nothing from others, not even for a moment. If another request comes between peek and
+//! charge, a charge may still refuse: then what the other parts spent is given back. Peek and charge share one
+//! `timeout`; a part whose peek is late is not charged in Redis.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 use smallvec::SmallVec;
 
 use super::abandoned::{AwaitedOutcome, LateAnswers};
-use super::asks::{self, PlanAsks};
+use super::asks::{self, PlanUnitRequests};
 use super::call_metrics::Unanswered;
 use super::fallback::is_closed;
 use super::joined::{JoinedPlan, PlanPart, fits, unavailable};
@@ -25,22 +25,22 @@ use crate::limit::{Check, CheckResult, Count, Decision, Verdict};
 use crate::store::charge::Charge;
 use crate::store::outcome::StoreVerdict;
 
-/// What a plan would be answered, part by part.
+/// A plan whose parts have been peeked at.
 struct PeekedPlan<'p, 's> {
     plan: &'p [Check<'s>],
     parts: Vec<PeekedPart<'s>>,
-    /// By place in the plan; nothing for a check that nobody counts.
+    /// What each check would be answered, by its place in the plan; none for a check that is not counted.
     decisions: SmallVec<[Option<Decision>; 4]>,
-    /// Whether Redis did not say what some check would be answered.
+    /// Whether Redis did not answer some check.
     is_degraded: bool,
-    /// Whether a check cannot be decided without Redis, which did not answer.
+    /// Whether Redis did not answer a check that cannot be decided without it.
     is_lost: bool,
 }
 
-/// A part of a plan, and whether Redis said what it would be answered: otherwise it is decided here.
+/// A part of a plan, and whether Redis answered its peek: if not, the part is decided here.
 type PeekedPart<'s> = (PlanPart<'s>, bool);
 
-/// Says whether a plan is in several slots.
+/// Says whether a plan's partitions are in several slots.
 pub(super) fn is_cross_slot(remote: &Remote, plan: &[Check<'_>]) -> bool {
     plan.split_first().is_some_and(|(first, rest)| {
         (rest.iter()).any(|check| remote.is_cross_slot(first.partition_id, check.partition_id))
@@ -49,8 +49,8 @@ pub(super) fn is_cross_slot(remote: &Remote, plan: &[Check<'_>]) -> bool {
 
 /// Decides the parts of a plan, all or nothing.
 ///
-/// The request has waited for so long already. A task of its own does it, because it must go on if the client leaves: only the answers say what
-/// the parts spent, and if one refuses, the others have to come back.
+/// `waited` is how long the request has waited already. A separate task decides, because it must go on if the client
+/// leaves: only the answers say what the parts spent, and if one refuses, the others have to be given back.
 pub(super) async fn decide(
     remote: &Rc<Remote>,
     settlements: &Rc<SettlementQueue>,
@@ -81,7 +81,7 @@ async fn decide_parts(
         part.checks.iter().any(is_closed) && remote.is_barred(part.checks[0].partition_id)
     };
     if parts.iter().any(is_lost) {
-        // The plan is lost, so the other parts need not be asked.
+        // The plan cannot be decided, so the other parts need not be asked.
         return unavailable(remote);
     }
     let timeout = asks::wait_for_announcements(remote, plan, 2).await;
@@ -102,8 +102,8 @@ async fn decide_parts(
     late.join(joined.finish(remote, settlements))
 }
 
-/// Charges parts of a plan at the same time; what Redis does not answer is decided here. `late` reads answers
-/// that come after the deadline; without it, what they say was charged stays spent.
+/// Charges parts of a plan in parallel; a part that Redis does not answer is decided here. `late` reads answers that
+/// come after the deadline; without it, what they charged stays spent.
 async fn charge<'p, 's>(
     remote: &Remote,
     settlements: &SettlementQueue,
@@ -117,7 +117,7 @@ async fn charge<'p, 's>(
         let late_reader =
             |given_up| late.map(|late| late.reader(&part.checks, sent, given_up, false));
         let places = part.places.iter().copied();
-        let mut asks = PlanAsks::begin(remote, settlements, &part.checks, places);
+        let mut asks = PlanUnitRequests::begin(remote, settlements, &part.checks, places);
         let charged = if *is_answered {
             let asked = (&part.checks[..], asks.asking());
             remote.charge(asked, (sent, timeout), &late_reader).await
@@ -167,7 +167,7 @@ impl<'p, 's> PeekedPlan<'p, 's> {
         peeked
     }
 
-    /// Peeks in place of Redis where it said nothing.
+    /// Peeks in this node's own counts for the checks that Redis did not answer.
     fn fill_in(&mut self, remote: &Remote) {
         let own = remote.store().fallback().peek(self.plan);
         let decisions = self.decisions.iter_mut().zip(own).zip(self.plan);
@@ -183,8 +183,8 @@ impl<'p, 's> PeekedPlan<'p, 's> {
         RefusingPolicies::of(self.plan, |index| fits(self.plan, &self.decisions, index))
     }
 
-    /// Charges the quotas that count refused requests too, and the candidates that count this one, and begins the
-    /// penalties of those that refuse.
+    /// Charges what counts although the plan is refused: quotas that count refused requests, too, and candidates that
+    /// count this one. Begins the penalties for the quotas that refuse.
     async fn count_refused(
         &mut self,
         remote: &Remote,
@@ -213,7 +213,7 @@ impl<'p, 's> PeekedPlan<'p, 's> {
         }
     }
 
-    /// Returns the outcome of a plan that is refused, of which nothing can come back.
+    /// Returns the outcome of a refused plan. It has no charge, so nothing can be given back.
     fn refuse(self) -> StoreVerdict {
         let mut verdict = Verdict::unanswered(self.plan);
         verdict.admit = false;
@@ -244,10 +244,10 @@ impl<'p, 's> PeekedPlan<'p, 's> {
     }
 }
 
-/// Returns what a refused plan says of a check that was charged after the peek.
+/// Returns what a refused plan reports of a check that may have been charged after the peek.
 ///
-/// The plan is refused for what the peek said. So that stays refused if the charge sees a new window, or is
-/// late and decided here.
+/// The plan is refused because of the peek. So a check that refused then is reported as refused, even if its charge
+/// meets a new window, or is late and decided here.
 fn after_charge(peeked: Option<Decision>, charged: Option<Decision>) -> Option<Decision> {
     match (peeked, charged) {
         (Some(peeked), Some(charged)) if !peeked.admit && charged.admit => Some(Decision {
@@ -259,7 +259,7 @@ fn after_charge(peeked: Option<Decision>, charged: Option<Decision>) -> Option<D
     }
 }
 
-/// Returns what is left of the time for a decision that began then.
+/// Returns how much of its timeout is left to a decision that began at `began`.
 fn remaining(remote: &Remote, began: Timestamp) -> Duration {
     let elapsed = Duration::from_micros(remote.store().clock.now().since(began).0);
     remote.store().settings().timeout.saturating_sub(elapsed)

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::abandoned::LateAnswers;
-use super::asks::{self, PlanAsks};
+use super::asks::{self, PlanUnitRequests};
 use super::balances::EvictableBalances;
 use super::call_metrics::Unanswered;
 use super::cross_slot;
@@ -15,9 +15,9 @@ use super::settlements::{ENTRIES_PER_CALL_MAX, SettlementQueue};
 use crate::limit::{Check, Verdict};
 use crate::metrics::Refund;
 use crate::store::charge::SettledEntry;
-use crate::store::outcome::{Asked, StoreVerdict};
+use crate::store::outcome::{PendingVerdict, StoreVerdict};
 
-/// What a worker decides plans with.
+/// What a worker needs to decide plans.
 #[derive(Debug)]
 pub(super) struct Decider {
     pub(super) remote: Rc<Remote>,
@@ -25,12 +25,13 @@ pub(super) struct Decider {
 }
 
 impl Decider {
-    /// Decides a plan. If nobody has to be asked, the outcome is written to `outcome`; otherwise this returns what asks.
+    /// Decides a plan. If Redis need not be asked, writes the outcome to `outcome`; otherwise returns the future that
+    /// asks.
     pub(super) fn begin<'p>(
         &'p self,
         plan: &'p [Check<'p>],
         outcome: &mut StoreVerdict,
-    ) -> Option<Asked<'p>> {
+    ) -> Option<PendingVerdict<'p>> {
         match self.recall(plan, true) {
             Recalled::Refused(verdict) => {
                 *outcome = StoreVerdict::without_charge(verdict);
@@ -41,7 +42,7 @@ impl Decider {
         }
     }
 
-    /// Says what is remembered of a plan; `can_ask` says whether the caller asks if that is due.
+    /// Returns what is remembered of a plan; `can_ask` says whether the caller can ask Redis if a refusal is due.
     pub(super) fn recall(&self, plan: &[Check<'_>], can_ask: bool) -> Recalled {
         let store = self.remote.store();
         let recalled = (store.refusals).recall(plan, can_ask, || store.clock.now());
@@ -51,8 +52,7 @@ impl Decider {
         recalled
     }
 
-    /// Decides a plan that is not refused by what is remembered, all or nothing, for a request that has waited for so
-    /// long.
+    /// Decides a plan, all or nothing, whatever is remembered of it. The request has already waited for `waited`.
     pub(super) async fn decide(&self, plan: &[Check<'_>], waited: Duration) -> StoreVerdict {
         if let Some(evictable) = EvictableBalances::of(&self.remote, plan) {
             if evictable.are_needed(plan) {
@@ -67,7 +67,7 @@ impl Decider {
             return evictable.uncounted(decided);
         }
         // Boxed, so that plans in one slot need no room for it.
-        let apart = || {
+        let decide_cross_slot = || {
             Box::pin(cross_slot::decide(
                 &self.remote,
                 &self.settlements,
@@ -76,7 +76,7 @@ impl Decider {
             ))
         };
         if cross_slot::is_cross_slot(&self.remote, plan) {
-            return apart().await;
+            return decide_cross_slot().await;
         }
         let mut timeout = self.remote.timeout().saturating_sub(waited);
         if asks::has_units(plan) {
@@ -86,7 +86,7 @@ impl Decider {
         let sent = self.remote.store().clock.now();
         let late = LateAnswers::new(&self.remote, &self.settlements);
         let late_reader = |given_up| Some(late.reader(plan, sent, given_up, true));
-        let mut asks = PlanAsks::begin(&self.remote, &self.settlements, plan, 0..);
+        let mut asks = PlanUnitRequests::begin(&self.remote, &self.settlements, plan, 0..);
         let mut verdict = Verdict::default();
         let asked = (plan, asks.asking());
         let deciding = (self.remote).decide(asked, (sent, timeout), &late_reader, &mut verdict);
@@ -104,7 +104,7 @@ impl Decider {
             Err(Unanswered::CrossSlot) => {
                 asks.unanswered(Unanswered::CrossSlot);
                 drop(asks);
-                apart().await
+                decide_cross_slot().await
             }
             Err(why) => {
                 asks.unanswered(why);
@@ -115,15 +115,20 @@ impl Decider {
         }
     }
 
-    /// Decides here what a full Redis has no keys for.
-    fn join(&self, plan: &[Check<'_>], verdict: Verdict, asks: PlanAsks<'_>) -> StoreVerdict {
+    /// Decides here the checks for which a full Redis has no keys, and joins both answers.
+    fn join(
+        &self,
+        plan: &[Check<'_>],
+        verdict: Verdict,
+        asks: PlanUnitRequests<'_>,
+    ) -> StoreVerdict {
         let mut joined = JoinedPlan::new(plan);
         joined.add_redis(&self.remote, PlanPart::whole(plan), verdict, asks);
         joined.finish(&self.remote, &self.settlements)
     }
 
-    /// Decides a plan that is refused by what is remembered, to see whether that still holds; what does
-    /// not hold is forgotten.
+    /// Decides a plan that remembered refusals refuse, to find out whether they still hold; those that do not are
+    /// forgotten.
     pub(super) async fn decide_due(&self, plan: &[Check<'_>], waited: Duration) -> StoreVerdict {
         let outcome = self.decide(plan, waited).await;
         if let StoreVerdict::Decided {
@@ -137,7 +142,7 @@ impl Decider {
         outcome
     }
 
-    /// Gives units back that nobody spends.
+    /// Gives back units that were held ahead and not spent.
     pub(super) fn give_back_units(&self, entries: impl IntoIterator<Item = SettledEntry>) {
         let mut entries = entries.into_iter().peekable();
         while entries.peek().is_some() {

@@ -1,11 +1,11 @@
-//! The parts of a plan that were decided apart, in Redis or in its place, joined all or nothing.
+//! Joins the parts of a plan that were decided separately, in Redis or in its place, all or nothing.
 //!
-//! If one part refuses, what the others spent is given back. Until then other requests may be refused
-//! early; none is admitted late.
+//! If one part refuses, what the others spent is given back. Until then other requests may be refused too early, but
+//! none is admitted that should be refused.
 
 use smallvec::SmallVec;
 
-use super::asks::PlanAsks;
+use super::asks::PlanUnitRequests;
 use super::followed::is_synced;
 use super::remote::Remote;
 use super::settlements::SettlementQueue;
@@ -23,7 +23,7 @@ pub(super) struct PlanPart<'s> {
     pub(super) places: SmallVec<[usize; 4]>,
 }
 
-/// A plan whose parts are decided one by one.
+/// A plan whose parts are decided separately.
 pub(super) struct JoinedPlan<'p, 's> {
     plan: &'p [Check<'s>],
     parts: Vec<DecidedPart>,
@@ -54,7 +54,7 @@ impl<'s> PlanPart<'s> {
     }
 }
 
-/// Makes the outcome of a plan that Redis decided whole.
+/// Makes the outcome of a plan that Redis decided as a whole.
 pub(super) fn decided(plan: &[Check<'_>], verdict: Verdict) -> StoreVerdict {
     StoreVerdict::Decided {
         charge: charge(plan, &verdict),
@@ -63,7 +63,7 @@ pub(super) fn decided(plan: &[Check<'_>], verdict: Verdict) -> StoreVerdict {
     }
 }
 
-/// Returns what Redis charged.
+/// Returns what Redis charged for a plan.
 pub(super) fn charge(plan: &[Check<'_>], verdict: &Verdict) -> Charge {
     let checks = plan.iter().zip(&verdict.answers);
     Charge {
@@ -86,13 +86,13 @@ impl<'p, 's> JoinedPlan<'p, 's> {
         }
     }
 
-    /// Adds a part that Redis decided. What it has no memory for is decided here.
+    /// Adds a part that Redis decided. Checks for which Redis has no memory are decided here.
     pub(super) fn add_redis(
         &mut self,
         remote: &Remote,
         part: PlanPart<'_>,
         verdict: Verdict,
-        mut asks: PlanAsks<'_>,
+        mut asks: PlanUnitRequests<'_>,
     ) {
         asks.answered(part.places.iter().copied(), &verdict.answers);
         let Verdict {
@@ -129,7 +129,12 @@ impl<'p, 's> JoinedPlan<'p, 's> {
     }
 
     /// Adds a part that is decided here, in place of Redis.
-    pub(super) fn add_own(&mut self, remote: &Remote, part: PlanPart<'_>, mut asks: PlanAsks<'_>) {
+    pub(super) fn add_own(
+        &mut self,
+        remote: &Remote,
+        part: PlanPart<'_>,
+        mut asks: PlanUnitRequests<'_>,
+    ) {
         match remote.store().fallback().decide(&part.checks) {
             StoreVerdict::Decided {
                 verdict,
@@ -159,7 +164,7 @@ impl<'p, 's> JoinedPlan<'p, 's> {
         decisions
     }
 
-    /// Returns the outcome of the whole plan. If it is not admitted, what its parts spent comes back.
+    /// Returns the outcome of the whole plan. If it is not admitted, what its parts spent is given back.
     pub(super) fn finish(mut self, remote: &Remote, settlements: &SettlementQueue) -> StoreVerdict {
         if self.is_unavailable {
             for part in self.parts {
@@ -206,7 +211,7 @@ impl DecidedPart {
         self.verdict.admit = false;
         let (mut back, mut entries) = (Charge::default(), self.charge.entries.iter_mut());
         for (&place, answer) in self.places.iter().zip(&mut self.verdict.answers) {
-            // What is not counted has neither a decision nor an entry.
+            // A check that is not counted has neither a decision nor an entry.
             let Some(decision) = &mut answer.decision else {
                 continue;
             };
@@ -222,7 +227,7 @@ impl DecidedPart {
             }
             entry.charged = None;
         }
-        // What is held here in place of Redis stands behind what was decided.
+        // Units that are held without Redis have entries after those of the answers.
         for entry in entries {
             back.entries.push(*entry);
             entry.charged = None;
@@ -231,16 +236,16 @@ impl DecidedPart {
     }
 }
 
-/// Says whether a cost fits in a check of which this was decided: nothing if nobody counts it.
+/// Says whether the cost of the check at `index` fits; a check that is not counted has no decision.
 pub(super) fn fits(plan: &[Check<'_>], decisions: &[Option<Decision>], index: usize) -> bool {
     match decisions[index] {
         Some(decision) => decision.admit,
-        // What is not counted takes nothing in another's place.
+        // A check that is not counted takes nothing that another one refuses.
         None => plan[index].mode != CheckMode::Spill,
     }
 }
 
-/// Says whether what a quota was charged comes back if these policies refuse the plan.
+/// Says whether what a quota was charged is given back if these policies refuse the plan.
 fn comes_back(check: &Check<'_>, refusals: RefusingPolicies) -> bool {
     check.quota.count == Count::Admitted && !refusals.lets_count(check)
 }

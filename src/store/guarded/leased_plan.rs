@@ -1,6 +1,6 @@
-//! Plans with leased policies: what is held pays for them, and whatever else they have is decided as ever.
+//! Plans with leased policies: held units pay for their leased checks, and the other checks are decided as usual.
 //!
-//! A plan is paid of what is held wholly or not at all: of each leased quota, or of none.
+//! Held units pay for all leased checks of a plan, or for none.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::refusals::{Recalled, Recollection, counts_refused, refusal};
 use crate::clock::monotonic;
 use crate::limit::plan::CheckMode;
 use crate::limit::{Check, Consistency, Verdict};
-use crate::store::outcome::{Asked, StoreVerdict};
+use crate::store::outcome::{PendingVerdict, StoreVerdict};
 
 /// Says whether a plan has leased policies.
 pub(super) fn has_leases(plan: &[Check<'_>]) -> bool {
@@ -22,12 +22,12 @@ pub(super) fn has_leases(plan: &[Check<'_>]) -> bool {
 }
 
 impl Leasing {
-    /// Decides a plan with leased policies; as [`Decider::begin`](super::decider::Decider::begin).
+    /// Decides a plan with leased policies; otherwise like [`Decider::begin`](super::decider::Decider::begin).
     pub(super) fn begin<'p>(
         self: &'p Rc<Self>,
         plan: &'p [Check<'p>],
         outcome: &mut StoreVerdict,
-    ) -> Option<Asked<'p>> {
+    ) -> Option<PendingVerdict<'p>> {
         let terms = self.decider.remote.store().lease_terms();
         if let Some(paid) = self.pay(plan, &terms) {
             return self.begin_rest(paid, Duration::ZERO, outcome);
@@ -51,7 +51,7 @@ impl Leasing {
         None
     }
 
-    /// Says whether enough is held for a leased check of a plan, whatever Redis has refused.
+    /// Says whether enough units are held for any leased check of a plan, whatever Redis has refused.
     pub(super) fn holds_any(&self, plan: &[Check<'_>]) -> bool {
         let store = self.decider.remote.store();
         let terms = store.lease_terms();
@@ -59,8 +59,8 @@ impl Leasing {
         leased.any(|check| store.leases.holds(check, terms.now))
     }
 
-    /// Pays what a plan asks of leased quotas, if it has any, of what is held. Where little is left, the next units are
-    /// bought.
+    /// Pays for the leased checks of a plan with held units; none if it has no such checks, or too few units are held
+    /// for one. If few units are left, buys the next ones.
     fn pay<'a, 's>(
         self: &'a Rc<Self>,
         plan: &'a [Check<'s>],
@@ -81,14 +81,14 @@ impl Leasing {
         (!paid.is_empty()).then_some(paid)
     }
 
-    /// Decides the rest of a plan that is paid, of a request that has waited for so long; as
-    /// [`Decider::begin`](super::decider::Decider::begin).
+    /// Decides the checks of a plan that are not paid, for a request that has already waited for `waited`; otherwise
+    /// like [`Decider::begin`](super::decider::Decider::begin).
     fn begin_rest<'p>(
         self: &'p Rc<Self>,
         paid: PaidChecks<'p, 'p>,
         waited: Duration,
         outcome: &mut StoreVerdict,
-    ) -> Option<Asked<'p>> {
+    ) -> Option<PendingVerdict<'p>> {
         if paid.is_whole() {
             *outcome = paid.join(StoreVerdict::default());
             return None;
@@ -112,7 +112,8 @@ impl Leasing {
         }))
     }
 
-    /// Decides a plan of which too little is held: with what is bought for it if its clients are busy, otherwise by itself.
+    /// Decides a plan for which too few units are held: with units that are bought for it if its clients are busy,
+    /// otherwise exactly, by Redis.
     async fn decide_unpaid<'p>(
         self: &'p Rc<Self>,
         plan: &'p [Check<'p>],
@@ -120,7 +121,7 @@ impl Leasing {
     ) -> StoreVerdict {
         let began = monotonic();
         let bought = self.buy(plan, &terms);
-        // Where Redis is far, the request asks by itself meanwhile.
+        // If Redis is far away, the request does not wait for the purchase: it asks by itself meanwhile.
         let round_trips = if cross_slot::is_cross_slot(&self.decider.remote, plan) {
             2
         } else {
@@ -147,7 +148,7 @@ impl Leasing {
         outcome
     }
 
-    /// Notes what Redis answered to clients whose units may be bought ahead.
+    /// Notes Redis' answers about clients whose units may be bought ahead.
     fn note_decided(&self, plan: &[Check<'_>], outcome: &StoreVerdict) {
         let StoreVerdict::Decided {
             verdict,
@@ -168,7 +169,7 @@ impl Leasing {
         }
     }
 
-    /// Refuses a plan of a busy client whose units are left to gather.
+    /// Refuses a plan of a busy client while its units are left to gather; none if they are not.
     fn refuse_scarce(&self, plan: &[Check<'_>], terms: &LeaseTerms) -> Option<Verdict> {
         if !terms.may_buy || plan.iter().any(counts_refused) {
             return None;

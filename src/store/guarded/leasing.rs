@@ -1,4 +1,4 @@
-//! Buying units ahead, and giving back what was not spent.
+//! Buys units ahead, and gives back those that were not spent.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -18,28 +18,28 @@ use crate::limit::plan::{CheckMode, OnStoreFailure};
 use crate::limit::{Algorithm, Charged, Check, Decision, OldestBucket, Plan, Quota, Retry};
 use crate::store::outcome::StoreVerdict;
 
-/// What a worker buys units ahead with.
+/// What a worker needs to buy units ahead.
 #[derive(Debug)]
 pub(super) struct Leasing {
     pub(super) decider: Rc<Decider>,
     /// How many purchases are under way.
     purchases: Cell<usize>,
-    /// Notified when one has ended.
+    /// Notified when a purchase has ended.
     ended: Notify,
 }
 
-/// What is known of the units that are left in Redis to a busy client.
+/// What is known of the units that Redis has left for a busy client.
 pub(super) enum Supply {
     /// Enough, as far as this gateway knows.
     Ample,
-    /// They come back one by one, and are left to gather, or each would cost a call. Until then this is what the client
-    /// is told.
+    /// They come back one by one, and are left to gather, because otherwise each would cost a call. Until then the
+    /// client is told this decision.
     Gathers(Decision),
-    /// So many for this gateway.
+    /// Too few for all gateways: this gateway's part of them.
     Short(u64),
 }
 
-/// A purchase that is under way; it has ended when this is dropped.
+/// A purchase that is under way; it ends when this is dropped.
 struct OpenPurchase {
     leasing: Rc<Leasing>,
     keys: Vec<QuotaKey>,
@@ -54,8 +54,9 @@ impl Leasing {
         }
     }
 
-    /// Buys what is missing of the leased quotas of a plan, all or nothing, in the background. Returns what is ready when
-    /// that has ended, and what somebody else buys of it; none if it does not help this plan.
+    /// Buys the units that the leased checks of a plan lack, all or nothing, in the background. Returns a future that
+    /// is ready when this purchase, and those of other requests for the same quotas, have ended; none if that does not
+    /// help this plan.
     pub(super) fn buy(
         self: &Rc<Self>,
         plan: &[Check<'_>],
@@ -69,7 +70,7 @@ impl Leasing {
                 return None;
             }
             match store.leases.begin_purchase(check, terms) {
-                PurchaseTurn::Exact => return None,
+                PurchaseTurn::AskRedis => return None,
                 PurchaseTurn::Held => {}
                 PurchaseTurn::UnderWay(bought) => waits.push(bought),
                 PurchaseTurn::Buy(missing, bought) => {
@@ -83,7 +84,7 @@ impl Leasing {
                     checks.push(Check {
                         cost,
                         mode: CheckMode::Enforce,
-                        // What nobody has counted is not bought.
+                        // If Redis does not answer, the units are not counted, and so not bought.
                         on_store_failure: OnStoreFailure::Open,
                         ..*check
                     });
@@ -96,12 +97,12 @@ impl Leasing {
         (!waits.is_empty()).then(|| ended(waits))
     }
 
-    /// Returns what is known of the units that are left to a check of which so many are missing here. There are enough if
-    /// each gateway may buy as many: otherwise they would take turns in being refused.
+    /// Returns what is known of the units that Redis has left for a check that lacks `missing` units here. They are
+    /// enough if every gateway may buy as many: otherwise gateways would take turns in being refused.
     pub(super) fn supply(&self, check: &Check<'_>, missing: u64, terms: &LeaseTerms) -> Supply {
         let for_all = missing.saturating_mul(terms.nodes.into());
         let asked = Check {
-            // A bucket that is full would let units run over.
+            // Waiting for a bucket to become fuller would let units overflow.
             cost: for_all.min(check.quota.capacity() / 2).max(missing),
             mode: CheckMode::Enforce,
             ..*check
@@ -114,7 +115,7 @@ impl Leasing {
         };
         let age = now.since(asked.received);
         let is_soon = decision.next.is_some_and(|next| next < GATHERED_FOR);
-        // Otherwise there are more now than waiting brings.
+        // Waiting pays only if it brings more units than are left now.
         let gains = decision.remaining < gathered(check.quota);
         if age < GATHERED_FOR && is_soon && gains {
             let left = Micros(GATHERED_FOR.0 - age.0);
@@ -127,7 +128,7 @@ impl Leasing {
         Supply::Short(decision.remaining / u64::from(terms.nodes.max(1)))
     }
 
-    /// Keeps what was bought.
+    /// Keeps the units of a purchase; gives them back if it was decided without Redis.
     fn keep_bought(&self, plan: &[Check<'_>], sent: Timestamp, outcome: StoreVerdict) {
         let StoreVerdict::Decided {
             verdict,
@@ -161,7 +162,7 @@ impl Leasing {
         }
     }
 
-    /// Gives back what is not to be held any longer. To be called several times a second.
+    /// Gives back units that are not to be held any longer. To be called several times a second.
     pub(super) fn sweep(&self) {
         let store = self.decider.remote.store();
         let terms = store.lease_terms();
@@ -170,8 +171,8 @@ impl Leasing {
             .give_back_units(store.leases.sweep(&terms, is_barred));
     }
 
-    /// Ends purchases, of all workers, and gives back all that is held; waits for those that are under way, for at most
-    /// `timeout`.
+    /// Stops purchases, of all workers; waits for those of this worker that are under way, for at most `timeout`; then
+    /// gives back all held units.
     pub(super) async fn close(&self, timeout: Duration) {
         let store = self.decider.remote.store();
         store.leases.close();
@@ -196,7 +197,7 @@ impl OpenPurchase {
         }
     }
 
-    /// Asks Redis for what is to be bought.
+    /// Asks Redis for the units, and keeps them.
     async fn carry_out(self, owned: OwnedPlan) {
         let (plan, decider) = (owned.plan(), &self.leasing.decider);
         let sent = decider.remote.store().clock.steady();
@@ -235,7 +236,7 @@ fn gathered(quota: &Quota) -> u64 {
 /// How long units that come back one by one are left to gather.
 const GATHERED_FOR: Micros = Micros(50_000);
 
-/// Waits until all have ended.
+/// Waits until all these purchases have ended.
 async fn ended(purchases: Vec<OwnedNotified>) {
     join_all(purchases).await;
 }

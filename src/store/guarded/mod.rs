@@ -1,12 +1,12 @@
-//! A store over Redis that answers whatever becomes of Redis: from remembered refusals first, then from
-//! Redis, and if Redis does not answer, as each policy says.
+//! A store over Redis that also answers while Redis does not: from remembered refusals first, then from Redis, and if
+//! Redis does not answer, as each policy says.
 //!
-//! [`GuardedStore`] is the process's part: refusals, breakers, this node's own counts for when Redis
-//! is away, and the fleet's size. [`GuardedSession`] is a worker's part. A plan that is in one slot is
-//! decided in one step; on a Cluster its partitions may be in several ([`cross_slot`]). A decision that
-//! got no answer in time may have been counted: it is not sent again, and its answer is read when it comes
-//! ([`abandoned`]). Of leased quotas busy clients spend what was bought ahead ([`leased_plan`]); synced quotas are counted
-//! here, and added up in Redis every so often ([`followed`]).
+//! [`GuardedStore`] is the process's part: refusals, breakers, this node's own counts for when Redis is away, and the
+//! fleet's size. [`GuardedSession`] is a worker's part. A plan whose keys are in one slot is decided in one step; on a
+//! Cluster its partitions may be in several slots ([`cross_slot`]). A decision that got no answer in time may have been
+//! executed: it is not sent again, and its answer is read when it arrives ([`abandoned`]). Busy clients of leased
+//! quotas spend units that were bought ahead ([`leased_plan`]). Synced quotas are counted here, and the counts are
+//! added up in Redis at intervals ([`followed`]).
 
 mod abandoned;
 mod announcements;
@@ -57,14 +57,14 @@ use self::settlements::SettlementQueue;
 use self::syncing::Syncing;
 use super::charge::SettledEntry;
 use super::directives::{DirectiveError, DirectiveSet};
-use super::outcome::{Asked, PeekedCheck, StoreVerdict};
+use super::outcome::{PeekedCheck, PendingVerdict, StoreVerdict};
 use super::redis::wire::{self, DirectiveAction, Settlement, SettlementStep};
 use crate::clock::Timestamp;
 use crate::limit::plan::SeriesId;
 use crate::limit::{Adjustment, Check, Consistency, PartitionId};
 use crate::metrics::Refund;
 
-/// A worker's way to a store over Redis; lives on the worker's thread.
+/// A worker's session with a store over Redis; lives on the worker's thread.
 #[derive(Debug)]
 pub struct GuardedSession {
     decider: Rc<Decider>,
@@ -92,12 +92,13 @@ impl GuardedSession {
         }
     }
 
-    /// Decides a plan. If nobody has to be asked, the outcome is written to `outcome`; otherwise this returns what asks.
+    /// Decides a plan. If Redis need not be asked, writes the outcome to `outcome`; otherwise returns the future that
+    /// asks.
     pub(super) fn begin<'p>(
         &'p self,
         plan: &'p [Check<'p>],
         outcome: &mut StoreVerdict,
-    ) -> Option<Asked<'p>> {
+    ) -> Option<PendingVerdict<'p>> {
         if plan
             .iter()
             .all(|check| check.consistency == Consistency::Exact)
@@ -108,7 +109,7 @@ impl GuardedSession {
         }
     }
 
-    /// Refuses a plan that is known here to be refused, without asking anybody; none if it may be admitted.
+    /// Refuses a plan, without asking Redis, if this gateway knows that it must be refused; none if it may be admitted.
     pub(super) fn refuse_at_once(&self, plan: &[Check<'_>]) -> Option<StoreVerdict> {
         if leased_plan::has_leases(plan) && self.leasing.holds_any(plan) {
             return None;
@@ -133,14 +134,15 @@ impl GuardedSession {
         peeked.into_iter().map(|(_, peek)| peek).collect()
     }
 
-    /// Gives back and spends, without a wait.
+    /// Settles charges (gives units back or spends more) without waiting; `refund` counts once all of it is done.
     pub(super) fn settle_later(&self, settled: SmallVec<[SettledEntry; 2]>, refund: Refund) {
         self.decider
             .settlements
             .settle(&self.decider.remote, settled, refund);
     }
 
-    /// Gives back of the newest charges that count, or spends, for whoever orders it, in one call.
+    /// Gives units back from the newest charges that still count, or spends more, in one call; an operator has ordered
+    /// it.
     pub(super) async fn adjust(
         &self,
         checks: &[Check<'_>],
@@ -170,7 +172,8 @@ impl GuardedSession {
         Ok(())
     }
 
-    /// Makes one partition's quotas of these series whole again, in Redis in one call and here; returns when.
+    /// Resets one partition's quotas of these series, in Redis in one call, and here; returns the time of the reset by
+    /// the clock of Redis.
     pub(super) async fn reset(
         &self,
         series_ids: &[SeriesId],
@@ -195,7 +198,7 @@ impl GuardedSession {
         Ok(at)
     }
 
-    /// Reads the fleet's directives, unless this version is known.
+    /// Reads the fleet's directives; none if their version is still `known`.
     pub(super) async fn directives(
         &self,
         known: u64,
@@ -219,21 +222,23 @@ impl GuardedSession {
         wire::directive_count(&reply).map_err(|_| DirectiveError::Unreachable)
     }
 
-    /// Waits until what is to be settled has been, for at most [`FINISH_MAX`]; returns how many charges have not.
+    /// Ends purchases of units ahead, waits until charges are settled, and then until units in flight are announced,
+    /// each for at most [`FINISH_MAX`]; returns how many charges and announcements are left.
     pub(super) async fn finish(&self) -> usize {
         self.leasing.close(FINISH_MAX).await;
         let unsettled = self.decider.settlements.finish(FINISH_MAX).await;
-        // What is settled may end units.
+        // Settling a charge may end units in flight, so the announcements come last.
         let announcements = &self.decider.settlements.announcements;
         unsettled + announcements.finish(&self.decider.remote, FINISH_MAX).await
     }
 
-    /// Reports all that the process has counted, for at most [`FINISH_MAX`]; returns of how many quotas it could not.
+    /// Reports to Redis what the process has counted of synced quotas, for at most [`FINISH_MAX`]; returns how many
+    /// quotas are not fully reported.
     pub(super) async fn report_all(&self) -> usize {
         self.syncing.report_all(FINISH_MAX).await
     }
 
-    /// Does what is needed a few times a second, and not for each request.
+    /// Does the session's periodic work. To be called several times a second.
     pub(super) fn tick(&self) {
         self.decider.remote.tick();
         self.decider
@@ -245,5 +250,5 @@ impl GuardedSession {
     }
 }
 
-/// How long the end of a worker waits for what is to be settled.
+/// Longest wait at the end of a worker: for its purchases, its settlements, its announcements and its reports, each.
 const FINISH_MAX: Duration = Duration::from_secs(2);

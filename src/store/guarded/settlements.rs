@@ -1,9 +1,9 @@
-//! Settling what was charged: in this node's memory at once, in Redis with few calls, side by side.
+//! Settles charges: in this node's memory at once, in Redis with few calls, several at a time.
 //!
-//! Often it turns out where nothing can wait, such as in a drop, that a charge is to come back or that
-//! more was spent. So it is put into a queue, which a task of the worker works off. What cannot be sent
-//! waits there until it can, or until it has aged out by itself. What was sent and got no answer is
-//! never sent again: Redis may have executed it.
+//! It often turns out where nothing can wait, such as in a drop, that a charge is to be given back or that more was
+//! spent. So the charge is put into a queue, which a task of the worker processes. One that cannot be sent waits there
+//! until it can, or until it has aged out. One that was sent and got no answer is never sent again: Redis may have
+//! executed it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -28,29 +28,30 @@ use crate::store::charge::{Charge, Keeper, LateCharge, SettledEntry};
 use crate::store::redis::CallError;
 use crate::store::redis::wire::{Settlement, SettlementStep};
 
-/// Charges that Redis is to settle, at most [`SETTLEMENTS_MAX`]. What does not fit stays as it is.
+/// Charges that Redis is to settle, at most [`SETTLEMENTS_MAX`]. Those that do not fit are not settled.
 #[derive(Debug, Default)]
 pub(super) struct SettlementQueue {
     due: RefCell<VecDeque<DueCharge>>,
-    /// What could not be sent, until the next attempt.
+    /// Charges that could not be sent, until the next attempt.
     unsent: RefCell<Vec<DueCharge>>,
-    /// How many were taken and have no answer yet.
+    /// Charges that were taken and have no answer yet.
     sending: Cell<usize>,
-    /// What replies that nobody waits for say was charged, until they come; none: it comes back.
+    /// Replies for which no caller waits, until they come: the charge with which each is settled; none if what it
+    /// charged is given back.
     late: RefCell<Slab<Option<Rc<LateCharge>>>>,
-    /// Of units in flight Redis is told otherwise.
+    /// Announcements of units in flight, which take the place of settlements.
     pub(super) announcements: Rc<AnnouncementQueue>,
     filled: Notify,
     /// Notified when all that was due has been sent and answered, and when a late reply has come.
     emptied: Notify,
-    /// When a charge that cannot be settled is logged again.
+    /// Limits how often a failed settlement is logged.
     log: Turn,
 }
 
-/// A reply that nobody waits for has not come yet.
+/// A reply for which no caller waits; dropped once it has come.
 pub(super) struct LateReply {
     settlements: Weak<SettlementQueue>,
-    /// Its place among those.
+    /// Its index in the queue's `late`.
     place: usize,
 }
 
@@ -58,15 +59,15 @@ pub(super) struct LateReply {
 #[derive(Debug)]
 struct DueCharge {
     entries: SmallVec<[SettledEntry; 2]>,
-    /// Since when it is due.
+    /// Since when the charge is due to be settled.
     since: Timestamp,
-    /// What counts as given back when all of it is settled; nothing once a part cannot be.
+    /// What is counted as refunded once all entries are settled; nothing if one of them cannot be.
     refund: Refund,
 }
 
 impl SettlementQueue {
-    /// Gives back and spends: at once in this node's memory, in Redis when it is the charge's turn. `refund`
-    /// counts when all is done.
+    /// Gives units back or spends more: at once in this node's memory, in Redis when the charge's turn comes. `refund`
+    /// counts once all is done.
     pub(super) fn settle(
         &self,
         remote: &Remote,
@@ -79,7 +80,7 @@ impl SettlementQueue {
         if !here.is_empty() {
             remote.store().memory.settle(&here);
         }
-        entries.retain(|entry| !self.ends(remote, entry) && !is_followed(remote, entry));
+        entries.retain(|entry| !self.end_units(remote, entry) && !settle_followed(remote, entry));
         if entries.is_empty() {
             return refund.count();
         }
@@ -97,8 +98,8 @@ impl SettlementQueue {
         self.filled.notify_one();
     }
 
-    /// Gives units in flight back; says whether the entry is of such.
-    fn ends(&self, remote: &Remote, entry: &SettledEntry) -> bool {
+    /// Gives units in flight back, if the entry is of such; says whether it is.
+    fn end_units(&self, remote: &Remote, entry: &SettledEntry) -> bool {
         if let (true, Adjustment::GiveBack(units)) = (entry.quota.is_in_flight(), entry.adjustment)
         {
             let key = QuotaKey {
@@ -116,7 +117,7 @@ impl SettlementQueue {
         self.settle(remote, all, Refund::default());
     }
 
-    /// Notes that a reply is to come: of a charge that is settled as its request is, or that comes back.
+    /// Notes that a late reply is to come. What it charged is settled with `charge`, or given back if there is none.
     pub(super) fn await_late(self: &Rc<Self>, charge: Option<&Rc<LateCharge>>) -> LateReply {
         LateReply {
             settlements: Rc::downgrade(self),
@@ -124,7 +125,7 @@ impl SettlementQueue {
         }
     }
 
-    /// Works the queue off as long as the worker's session lives.
+    /// Processes the queue for as long as the worker's session lives.
     pub(super) async fn attend(self: Rc<Self>, remote: Weak<Remote>) {
         let mut retry = interval(RETRY_EVERY);
         retry.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -144,7 +145,7 @@ impl SettlementQueue {
         }
     }
 
-    /// Sends what is due. What cannot be sent and still counts is kept for the next attempt.
+    /// Sends the charges that are due. Those that cannot be sent and still count are kept for the next attempt.
     async fn work_off(&self, remote: &Remote) {
         loop {
             let due = self.take();
@@ -169,11 +170,11 @@ impl SettlementQueue {
         }
     }
 
-    /// Tells Redis; returns what could not be sent.
+    /// Sends charges to Redis; returns those that could not be sent.
     async fn send(&self, remote: &Remote, mut due: Vec<DueCharge>) -> Vec<DueCharge> {
         for charge in &mut due {
             let entries = charge.entries.len();
-            (charge.entries).retain(|entry| !remote.store().resets.forbid(entry));
+            (charge.entries).retain(|entry| !remote.store().resets.forbids_give_back(entry));
             if charge.entries.len() < entries {
                 charge.refund = Refund::default();
             }
@@ -218,15 +219,15 @@ impl SettlementQueue {
         unsent
     }
 
-    /// Says that a server could not settle a charge, at most once in [`LOG_EVERY`].
+    /// Logs that a server could not settle a charge, at most once in [`LOG_EVERY`].
     fn log_failed(&self, remote: &Remote, error: &CallError) {
         if self.log.take(remote.store().clock.steady(), LOG_EVERY) {
-            tracing::warn!(%error, "Redis cannot correct a charge, so the original charge stays");
+            tracing::warn!(%error, "Redis could not correct a charge: the original charge stays");
         }
     }
 
-    /// Waits until all that is due has been sent and answered, and all that late replies may add to it, for at
-    /// most `timeout`. Returns how many charges have not been settled by then, and stay as they are.
+    /// Waits, for at most `timeout`, until all charges that are due, or that late replies may make due, have been sent
+    /// and answered. Returns how many have not been settled by then; they stay as they are.
     pub(super) async fn finish(&self, timeout: Duration) -> usize {
         let left = || self.len() + self.sending.get() + self.due_later();
         let settled = async {
@@ -249,7 +250,7 @@ impl SettlementQueue {
         self.due.borrow().len() + self.unsent.borrow().len()
     }
 
-    /// Counts the charges that are due as soon as their replies come, if they were charged.
+    /// Counts the late replies whose charges, if there are any, are due as soon as they come.
     fn due_later(&self) -> usize {
         let late = self.late.borrow();
         let is_due = |charge: &Option<Rc<LateCharge>>| {
@@ -290,7 +291,7 @@ fn calls(remote: &Remote, due: &[DueCharge]) -> Vec<CallEntries> {
     calls
 }
 
-/// Makes one call.
+/// Settles the entries of one call.
 async fn settle(
     remote: &Remote,
     call: &CallEntries,
@@ -313,18 +314,19 @@ fn settlement(entry: &SettledEntry) -> Settlement<'_> {
     }
 }
 
-/// Settles what this gateway counted, if it still follows the quota; says whether nothing is left to do.
-fn is_followed(remote: &Remote, entry: &SettledEntry) -> bool {
+/// Settles an entry in this gateway's own counts, if it still follows the quota; says whether Redis need not be asked.
+fn settle_followed(remote: &Remote, entry: &SettledEntry) -> bool {
     let store = remote.store();
     let is_followed = entry.keeper == Keeper::Followed
-        && (store.resets.forbid(entry) || store.followed.settle(entry, store.clock.steady()));
+        && (store.resets.forbids_give_back(entry)
+            || store.followed.settle(entry, store.clock.steady()));
     if is_followed {
         forget_refusal(remote, entry);
     }
     is_followed
 }
 
-/// Forgets that a quota refused of which units may have come back.
+/// Forgets the refusals of a quota to which units may have come back.
 fn forget_refusal(remote: &Remote, entry: &SettledEntry) {
     if let Adjustment::GiveBack(_) = entry.adjustment {
         let store = remote.store();
@@ -338,7 +340,8 @@ fn forget_refusal(remote: &Remote, entry: &SettledEntry) {
 const SETTLEMENTS_MAX: usize = 4_096;
 /// Most charges that are settled at the same time: 50,000 a second, if Redis takes 5 ms to answer.
 const SETTLED_TOGETHER_MAX: usize = 256;
-/// Most quotas that one call settles. It takes Redis some 0.3 ms; decisions wait behind it no longer.
+/// Most entries that one call settles. Such a call takes Redis about 0.3 ms, so it delays decisions no longer than
+/// that.
 pub(super) const ENTRIES_PER_CALL_MAX: usize = 64;
-/// How often it is tried to send what could not be sent.
+/// How long the queue waits before it tries again to send what could not be sent.
 const RETRY_EVERY: Duration = Duration::from_millis(250);

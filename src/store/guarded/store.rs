@@ -26,7 +26,7 @@ use crate::store::holder::GatewayId;
 use crate::store::memory::MemoryStore;
 use crate::store::redis::wire::{self, Reply};
 use crate::store::redis::{Observers, RedisSession, RedisShared};
-use crate::store::resets::{PartitionResets, RESET_NOT_YET};
+use crate::store::resets::{PartitionResets, RESET_TIME_UNKNOWN};
 use crate::store::series::Series;
 use crate::store::settings::{Deployment, Location, RedisSettings, Settings};
 
@@ -38,7 +38,7 @@ pub struct GuardedStore {
     /// Counts changes of the settings; sessions compare it with what they have applied.
     changes: AtomicU64,
     redis: RedisShared,
-    /// This node's own counts, for what Redis does not decide. It numbers the series, too.
+    /// This node's own counts, for decisions that Redis does not make. This store also numbers the series.
     pub(super) memory: Arc<MemoryStore>,
     pub(super) refusals: Refusals,
     /// When partitions in Redis were reset.
@@ -49,11 +49,11 @@ pub struct GuardedStore {
     pub(super) holdings: Holdings,
     /// Units that this gateway holds ahead.
     pub(super) leases: Leases,
-    /// What this gateway counts by itself.
+    /// Synced quotas, which this gateway counts by itself.
     pub(super) followed: FollowedQuotas,
     /// The key of the partition ids in `memory`; nobody outside knows it.
     secret: [u8; 32],
-    /// What each worker counts.
+    /// Counters of each worker's calls.
     metrics: Mutex<Vec<Arc<CachePadded<CallMetrics>>>>,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct LiveSettings {
     min_nodes: u32,
 }
 
-/// What a process passes to the next one, so that this can buy units ahead at once.
+/// What a process passes to the one that takes over, so that this can buy units ahead at once.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct PassedLeasing {
     counters_at: String,
@@ -76,8 +76,8 @@ pub struct PassedLeasing {
 impl GuardedStore {
     /// Makes a store over Redis; nothing is connected before a worker opens a session.
     ///
-    /// `memory` decides in its place and has numbered the series so far. Nobody outside knows `secret`,
-    /// and no other process has the same.
+    /// `memory` decides in place of Redis, and has numbered the series so far. Nobody outside knows `secret`; only a
+    /// process that takes over from this one has the same.
     pub fn new(
         redis: &RedisSettings,
         settings: &Settings,
@@ -100,7 +100,7 @@ impl GuardedStore {
             resets: PartitionResets::default(),
             servers: Arc::new(servers),
             fleet: Fleet::new(secret),
-            // Another one in each process, so also after a hand-over.
+            // Each process draws its own, also after a hand-over.
             holdings: Holdings::new(GatewayId::draw()),
             leases: Leases::new(),
             followed: FollowedQuotas::new(),
@@ -112,14 +112,14 @@ impl GuardedStore {
         }
     }
 
-    /// Applies other settings from now on: all but the servers and the prefix.
+    /// Applies other settings from now on: all but the servers and the prefix, which need a restart.
     pub fn reload(&self, settings: &Settings) {
         self.memory.set_bytes_max(settings.max_memory);
         if let Location::Redis(redis) = &settings.location {
             let mut live = LiveSettings::new(redis, settings);
             let old = &self.settings().redis;
             if live.redis == *old {
-                // Whoever uses its passwords shares them with whoever reads them again.
+                // Keeps the password cells that connections use, so that these see what is read again below.
                 live.redis = old.clone();
             }
             self.servers.set(settings.breaker);
@@ -128,17 +128,17 @@ impl GuardedStore {
             }
             self.settings.store(Arc::new(live));
             self.changes.fetch_add(1, Relaxed);
-            // Those that wait for a restart stay in force.
+            // The old passwords may still be in force, so their files are read again, too.
             self.refresh_passwords();
         }
     }
 
-    /// Reads the passwords in force again that came from files.
+    /// Reads again the passwords in force that came from files.
     pub fn refresh_passwords(&self) {
         self.settings().redis.refresh_passwords();
     }
 
-    /// Returns what this node's own counts hold, and how Redis fares.
+    /// Returns the usage of this node's own counts, and how Redis is doing.
     pub(crate) fn usage(&self) -> Usage {
         let metrics = self.metrics.lock().unwrap_or_else(PoisonError::into_inner);
         let mut usage = RedisUsage::default();
@@ -168,12 +168,12 @@ impl GuardedStore {
         }
     }
 
-    /// Returns the number of this gateway.
+    /// Returns the id of this gateway.
     pub(crate) fn gateway(&self) -> GatewayId {
         self.holdings.gateway()
     }
 
-    /// Returns how many servers sessions use, or will first.
+    /// Returns how many servers sessions use, and at least how many the settings name.
     pub(crate) fn servers(&self) -> usize {
         let named = match &self.settings().redis.deployment {
             Deployment::Cluster(nodes) => nodes.len(),
@@ -189,8 +189,8 @@ impl GuardedStore {
         series_id
     }
 
-    /// Notes that a partition's quota of a series was reset at `at`, by Redis' clock: this node's own counts
-    /// and its refusals are forgotten, and what was charged before gives nothing back.
+    /// Notes that a partition's quota of a series was reset at `at`, by the clock of Redis: this node's own counts and
+    /// its refusals are forgotten, and charges from before give nothing back.
     pub(crate) fn note_reset(&self, series_id: SeriesId, partition_id: PartitionId, at: Timestamp) {
         self.resets.note(series_id, partition_id, at);
         let key = QuotaKey {
@@ -200,8 +200,8 @@ impl GuardedStore {
         self.leases.reset(key, |quota, charged| {
             charged.at <= at + quota.phase(partition_id)
         });
-        // Until it is known when it was, what is counted here stays.
-        if at != RESET_NOT_YET {
+        // While the time of the reset is not known, synced counts stay.
+        if at != RESET_TIME_UNKNOWN {
             self.followed.reset(key, at, self.clock.steady());
         }
         let own = self.fallback().partition_id(partition_id);
@@ -213,17 +213,17 @@ impl GuardedStore {
     /// Says whether a check's partition was reset after a charge.
     pub(super) fn was_reset_since(&self, check: &Check<'_>, charged: &Charged) -> bool {
         let phase = check.quota.phase(check.partition_id);
-        (self.resets).follow(check.series_id, check.partition_id, charged.at, phase)
+        (self.resets).was_reset_since(check.series_id, check.partition_id, charged.at, phase)
     }
 
-    /// Forgets such a reset, because no charge is left from before.
+    /// Forgets a reset, because no charge from before it is left.
     pub(crate) fn forget_reset(&self, series_id: SeriesId, partition_id: PartitionId) {
         self.resets.forget(series_id, partition_id);
         let own = self.fallback().partition_id(partition_id);
         self.memory.forget_reset(series_id, own);
     }
 
-    /// Drops what is over. To be called several times a second.
+    /// Drops what has expired. To be called several times a second.
     pub(crate) fn sweep(&self) {
         self.memory.sweep();
         self.refusals.sweep(self.clock.now());
@@ -236,8 +236,8 @@ impl GuardedStore {
         self.memory.retain(live);
     }
 
-    /// Buys and spends no units ahead any more, and gives back what is held; says what the process needs to know that does
-    /// so from now on.
+    /// Stops buying and spending units ahead, so that the next sweeps give back those held; returns what the process
+    /// that takes over needs to know to buy them.
     pub fn pass_leasing_on(&self) -> PassedLeasing {
         self.leases.close();
         PassedLeasing {
@@ -246,19 +246,20 @@ impl GuardedStore {
         }
     }
 
-    /// Buys units ahead again, because the other process has failed.
+    /// Buys units ahead again, because the process that was to take over has failed.
     pub fn resume_leasing(&self) {
         self.leases.reopen();
     }
 
-    /// Takes the leases over from the old process, if both have the same Redis.
+    /// Takes over what the old process has seen of the fleet, so that this one may buy units ahead at once; does
+    /// nothing unless both have the same Redis.
     pub fn take_leasing_over(&self, passed: &PassedLeasing) {
         if passed.counters_at == self.settings().redis.counters_at() {
             self.fleet.take_over(passed.fleet, self.clock.now());
         }
     }
 
-    /// Returns on what terms units are bought ahead and spent now.
+    /// Returns the current terms on which units are bought ahead and spent.
     pub(super) fn lease_terms(&self) -> LeaseTerms {
         let (now, steady) = (self.clock.now(), self.clock.steady());
         LeaseTerms {
@@ -269,7 +270,7 @@ impl GuardedStore {
         }
     }
 
-    /// Returns on what terms this gateway counts by itself now.
+    /// Returns the current terms on which this gateway counts by itself.
     pub(super) fn follow_terms(&self) -> FollowTerms {
         FollowTerms {
             now: self.clock.steady(),
@@ -277,7 +278,7 @@ impl GuardedStore {
         }
     }
 
-    /// Follows the synced quotas of a plan that Redis, asked at `sent`, decided.
+    /// Follows the synced quotas of a plan that Redis decided; it was asked at `sent`.
     pub(super) fn follow(&self, plan: &[Check<'_>], reply: &Reply, sent: Timestamp) {
         if !plan.iter().any(followed::is_synced) {
             return;
@@ -303,12 +304,12 @@ impl GuardedStore {
         self.settings.load()
     }
 
-    /// Returns among how many nodes a quota is divided where Redis does not decide.
+    /// Returns the number of nodes among which a quota is divided where Redis does not decide.
     fn share_nodes(&self) -> u32 {
         self.fleet.count().max(self.settings().min_nodes)
     }
 
-    /// Returns what decides if Redis does not.
+    /// Returns the fallback, which decides if Redis does not.
     pub(super) fn fallback(&self) -> Fallback<'_> {
         Fallback {
             memory: &self.memory,
@@ -318,7 +319,7 @@ impl GuardedStore {
         }
     }
 
-    /// Remembers what Redis, asked at `sent`, refused.
+    /// Remembers what Redis refused; it was asked at `sent`.
     pub(super) fn remember(&self, plan: &[Check<'_>], reply: &Reply, sent: Timestamp) {
         let cap = self.settings().refusal_cache;
         if let Ok(refused) = wire::refused(plan, reply) {

@@ -1,4 +1,4 @@
-//! Plans with synced policies, and reporting to Redis what was counted.
+//! Decides plans with synced policies, and reports to Redis what was counted.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -19,17 +19,17 @@ use crate::clock::Timestamp;
 use crate::limit::plan::CheckMode;
 use crate::limit::{AnyState, Check, Plan};
 use crate::store::charge::Charge;
-use crate::store::outcome::{Asked, StoreVerdict};
+use crate::store::outcome::{PendingVerdict, StoreVerdict};
 use crate::store::redis::CallError;
 use crate::store::redis::wire::Settlement;
 
-/// What a worker decides plans with synced policies with.
+/// What a worker needs to decide plans with synced policies.
 #[derive(Debug)]
 pub(super) struct Syncing {
     pub(super) leasing: Rc<Leasing>,
 }
 
-/// Reports that one call makes. Of those that nobody has answered when this is dropped, nothing is known.
+/// Reports that are made in one call. The outcome of those that have no answer when this is dropped is unknown.
 struct OpenReports {
     remote: Rc<Remote>,
     reports: Vec<CountReport>,
@@ -42,12 +42,12 @@ impl Syncing {
         }
     }
 
-    /// Decides a plan with policies that are not exact; as [`Decider::begin`].
+    /// Decides a plan with policies that are not exact; otherwise like [`Decider::begin`].
     pub(super) fn begin<'p>(
         &'p self,
         plan: &'p [Check<'p>],
         outcome: &mut StoreVerdict,
-    ) -> Option<Asked<'p>> {
+    ) -> Option<PendingVerdict<'p>> {
         if !plan.iter().any(is_synced) {
             return self.begin_rest(plan, outcome);
         }
@@ -72,12 +72,12 @@ impl Syncing {
         }))
     }
 
-    /// Decides what of a plan is not counted here.
+    /// Decides a plan, or its checks that are not counted here.
     fn begin_rest<'p>(
         &'p self,
         plan: &'p [Check<'p>],
         outcome: &mut StoreVerdict,
-    ) -> Option<Asked<'p>> {
+    ) -> Option<PendingVerdict<'p>> {
         if leased_plan::has_leases(plan) {
             self.leasing.begin(plan, outcome)
         } else {
@@ -85,8 +85,8 @@ impl Syncing {
         }
     }
 
-    /// Counts what a plan asks of quotas that are followed, if `counts` says so; none if one of them refuses, which is
-    /// written to `outcome`.
+    /// Decides the checks of a plan whose quotas are followed, and counts them if `counts` says so. If one refuses,
+    /// writes the refusal to `outcome` and returns none.
     fn count<'a, 's>(
         &'a self,
         plan: &'a [Check<'s>],
@@ -122,12 +122,12 @@ impl Syncing {
         None
     }
 
-    /// Has Redis count a plan that is refused here, where quotas count refused requests, too.
+    /// Has Redis count a plan that is refused here, in those of its quotas that count refused requests, too.
     fn count_refused<'p>(
         &'p self,
         plan: &'p [Check<'p>],
         outcome: &mut StoreVerdict,
-    ) -> Option<Asked<'p>> {
+    ) -> Option<PendingVerdict<'p>> {
         let counting: Plan<'p> = (plan.iter().filter(|check| counts_refused(check)))
             .copied()
             .collect();
@@ -136,13 +136,14 @@ impl Syncing {
         }
         let refused = std::mem::take(outcome);
         Some(Box::pin(async move {
-            // What it charges stays spent, whatever it says.
+            // What this charges stays spent, whatever the answer is.
             drop(self.decider().decide(&counting, Duration::ZERO).await);
             refused
         }))
     }
 
-    /// Refuses a plan by what is counted here, without counting it; none if it may be admitted, or has to be counted.
+    /// Refuses a plan by what is counted here, without counting it; none if it may be admitted, or if it has to be
+    /// counted.
     pub(super) fn refuse_at_once(&self, plan: &[Check<'_>]) -> Option<StoreVerdict> {
         if !plan.iter().any(is_synced) || plan.iter().any(counts_refused) {
             return None;
@@ -154,10 +155,10 @@ impl Syncing {
         }
     }
 
-    /// Reports what is due. To be called several times a second.
+    /// Makes the reports that are due. To be called several times a second.
     pub(super) fn report_due(&self) {
         let remote = &self.decider().remote;
-        // Other workers may have a connection.
+        // Without a connection, reports are left to other workers, which may have one.
         if !remote.is_connected() {
             return;
         }
@@ -170,7 +171,8 @@ impl Syncing {
         }
     }
 
-    /// Reports all that this process has counted, within `timeout`; returns of how many quotas it could not.
+    /// Reports all that this process has counted, within `timeout`; returns how many quotas are not fully reported by
+    /// then.
     pub(super) async fn report_all(&self, timeout: Duration) -> usize {
         let store = self.decider().remote.store();
         let reporting = async {
@@ -202,7 +204,7 @@ impl Syncing {
 }
 
 impl OpenReports {
-    /// Makes them in one call.
+    /// Makes the reports in one call, and notes their outcomes.
     async fn make(mut self) {
         let remote = Rc::clone(&self.remote);
         let settlements: Vec<Settlement<'_>> = (self.reports.iter())
@@ -244,7 +246,7 @@ impl Drop for OpenReports {
 
 type EntryAnswer = Result<(Timestamp, AnyState), CallError>;
 
-/// Says what became of a report whose entries were answered so: the last one has the state after all of them.
+/// Returns the outcome of a report from the answers to its entries: the last one has the state after all of them.
 fn outcome(answers: Vec<EntryAnswer>, times: (Timestamp, Timestamp)) -> ReportOutcome {
     let is_of_server = |answer: &EntryAnswer| matches!(answer, Err(CallError::Server(_)));
     if !answers.is_empty() && answers.iter().all(is_of_server) {
@@ -256,13 +258,13 @@ fn outcome(answers: Vec<EntryAnswer>, times: (Timestamp, Timestamp)) -> ReportOu
     seen.map_or(ReportOutcome::Unknown, ReportOutcome::Counted)
 }
 
-/// Says that a server cannot count what was reported, at most once in [`LOG_EVERY`].
+/// Logs that a server cannot count what was reported, at most once in [`LOG_EVERY`].
 fn log_failed(store: &GuardedStore, answers: &[EntryAnswer], now: Timestamp) {
     let failed = answers.iter().find_map(|answer| answer.as_ref().err());
     if let Some(error) = failed
         && store.followed.log.take(now, LOG_EVERY)
     {
-        tracing::warn!(%error, "Redis cannot count what this gateway admitted, so other gateways do not know of it");
+        tracing::warn!(%error, "Redis could not count what this gateway admitted, so other gateways do not see it");
     }
 }
 
@@ -289,10 +291,11 @@ fn calls(remote: &Remote, mut reports: Vec<CountReport>) -> Vec<Vec<CountReport>
     calls
 }
 
-/// How many calls report at the same time: each takes Redis a fraction of a millisecond, and decisions come between.
+/// Most calls that report at the same time: each takes Redis a fraction of a millisecond, and decisions are made in
+/// between.
 const CALLS_AT_A_TIME: usize = 8;
-/// How long a report waits for its answer, or for `timeout` if that is longer: nobody waits for it, and what is reported
-/// again is counted twice.
+/// Shortest timeout of a report (`timeout` if that is longer): no request waits for it, and a report that is made again
+/// may be counted twice.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long it takes at the end until what could not be reported is reported again.
+/// How long the end of a process waits before it reports again what could not be reported.
 const RETRY_EVERY: Duration = Duration::from_millis(50);

@@ -22,12 +22,12 @@ use crate::store::charge::{Charge, ChargeEntry, Keeper, SettledEntry};
 #[derive(Debug)]
 pub(super) struct LockedShards<'s> {
     all: &'s Shards,
-    /// In index order.
+    /// The locked shards, in index order.
     shards: SmallVec<[LockedShard<'s>; 2]>,
-    /// Where each check is counted, in order; nowhere if there is no room and the check must not refuse
-    /// for that.
+    /// Where each check of the plan is counted, in order; none if there is no room for its partition and
+    /// the check must not refuse because of that.
     places: SmallVec<[Option<CheckPlace>; 4]>,
-    /// Read when the locks are held, so that no partition ever sees an earlier time than before.
+    /// Time read when the locks are held, so that no partition ever sees an earlier time than before.
     pub(super) now: Timestamp,
 }
 
@@ -41,9 +41,9 @@ struct LockedShard<'s> {
 /// Where a check is counted.
 #[derive(Clone, Copy, Debug)]
 struct CheckPlace {
-    /// Which of the locked shards.
+    /// Index of the partition's shard among the locked ones.
     held: usize,
-    /// In its own partition, or in its series' overflow partition.
+    /// Where the state of the check's own partition is, or that of its series' overflow partition.
     spot: Spot,
 }
 
@@ -69,7 +69,7 @@ impl<'s> LockedShards<'s> {
                 index,
                 shard: self.all.lock(index),
             });
-            // Plans are short: to search for the next one is cheaper than to sort them.
+            // Plans are short, so searching for the next shard is cheaper than sorting them.
             next = (partition_ids.clone().map(shard_of))
                 .filter(|other| *other > index)
                 .min();
@@ -80,7 +80,7 @@ impl<'s> LockedShards<'s> {
     /// Finds where each check is counted, and makes room for partitions that are new.
     ///
     /// # Errors
-    /// [`Full`] if one cannot be counted and may not go uncounted; then nothing must be decided.
+    /// [`Full`] if a check cannot be counted and may not go uncounted; then the plan must not be decided.
     pub(super) fn place(&mut self, plan: &[Check<'_>]) -> Result<(), Full> {
         for check in plan {
             let place = self.place_one(check)?;
@@ -90,7 +90,7 @@ impl<'s> LockedShards<'s> {
     }
 
     fn place_one(&mut self, check: &Check<'_>) -> Result<Option<CheckPlace>, Full> {
-        let held = self.held(check.partition_id);
+        let held = self.locked_index(check.partition_id);
         let shard = &mut self.shards[held].shard;
         if let Some(table) = shard.table(check.series_id) {
             table.prepare_for_release(check.quota, self.now, &self.all.budget);
@@ -104,7 +104,7 @@ impl<'s> LockedShards<'s> {
             };
             return Ok(Some(CheckPlace { held, spot }));
         }
-        // Newcomers without room share a quota, and not the penalty of one of them.
+        // Newcomers without room share a quota, but must not share the penalty of one of them.
         if check.quota.is_penalty() {
             return Ok(None);
         }
@@ -121,7 +121,7 @@ impl<'s> LockedShards<'s> {
 
     /// Finds the series' overflow partition, for which there is always room.
     fn place_in_overflow(&mut self, series_id: SeriesId, quota: &Quota) -> CheckPlace {
-        let held = self.held(OVERFLOW);
+        let held = self.locked_index(OVERFLOW);
         let shard = &mut self.shards[held].shard;
         shard.table_for(series_id, quota);
         let spot = Spot {
@@ -131,8 +131,8 @@ impl<'s> LockedShards<'s> {
         CheckPlace { held, spot }
     }
 
-    /// Returns which of the locked shards has a partition; locks the overflow shard if it is that one.
-    fn held(&mut self, partition_id: PartitionId) -> usize {
+    /// Returns which of the locked shards has a partition; locks the overflow shard first if it is the one.
+    fn locked_index(&mut self, partition_id: PartitionId) -> usize {
         let index = shard_of(partition_id);
         let held = (self.shards.iter()).position(|held| held.index == index);
         held.unwrap_or_else(|| {
@@ -163,7 +163,7 @@ impl<'s> LockedShards<'s> {
 
     /// Gives back `amount` units of an entry.
     pub(super) fn release(&mut self, entry: &SettledEntry, amount: u64) {
-        let (now, held) = (self.now, self.held(entry.partition_id));
+        let (now, held) = (self.now, self.locked_index(entry.partition_id));
         let shard = &mut self.shards[held].shard;
         if let Some(table) = shard.table_to_give_back(entry.series_id, &entry.quota) {
             let budget = &self.all.budget;
@@ -175,9 +175,9 @@ impl<'s> LockedShards<'s> {
         }
     }
 
-    /// Gives back `amount` units of the newest charge of a check's partition, whoever made it.
+    /// Gives back up to `amount` units of the newest charge of a check's partition, whoever made it.
     pub(super) fn release_newest(&mut self, check: &Check<'_>, amount: u64) {
-        let (now, held) = (self.now, self.held(check.partition_id));
+        let (now, held) = (self.now, self.locked_index(check.partition_id));
         let shard = &mut self.shards[held].shard;
         if let Some(table) = shard.table_to_give_back(check.series_id, check.quota) {
             let budget = &self.all.budget;
@@ -195,7 +195,7 @@ impl<'s> LockedShards<'s> {
     pub(super) fn spend(&mut self, entry: &SettledEntry, amount: u64) {
         let (now, budget) = (self.now, &self.all.budget);
         let mut partition_id = entry.partition_id;
-        let mut held = self.held(partition_id);
+        let mut held = self.locked_index(partition_id);
         let shard = &mut self.shards[held].shard;
         let has_place = partition_id == OVERFLOW
             || shard.find(entry.series_id, partition_id).is_some()
@@ -209,7 +209,7 @@ impl<'s> LockedShards<'s> {
         if !has_place {
             self.all.note_overflow();
             partition_id = OVERFLOW;
-            held = self.held(partition_id);
+            held = self.locked_index(partition_id);
         }
         let table = (self.shards[held].shard).table_for(entry.series_id, &entry.quota);
         with_partitions!(table, partitions => {
@@ -224,7 +224,7 @@ impl Ledger for LockedShards<'_> {
         let Some(CheckPlace { held, spot }) = self.places[index] else {
             return Peek {
                 at: now,
-                // What is not counted takes nothing in another's place.
+                // A check that is not counted cannot take over what another one refuses.
                 admit: check.mode != CheckMode::Spill,
             };
         };

@@ -7,16 +7,16 @@
 //! byte. Tables grow in small steps ([`segments`]).
 //!
 //! The store holds at most `bytes_max`. When a table may not grow, idle state of its shard is dropped
-//! first. If that is not enough, newcomers are decided as their policy says: by default they share
-//! one overflow partition per series. Live state is never dropped to make room. Partitions that exist
-//! are decided by their own state, and an eighth of the bound is kept from newcomers so that it can
+//! first. If that is not enough, newcomers are decided as their policy says: by default they share one
+//! overflow partition per series. Live state is never dropped to make room. Partitions that exist are
+//! decided by their own state, and an eighth of the bound is kept from newcomers so that this state can
 //! grow. When that is used up too, a log or a window gets coarser instead of growing
 //! ([`State::charge_in_place`](crate::limit::State::charge_in_place)): its client may be refused for
 //! longer, never admitted sooner.
 //!
-//! The bound leaves out what no client can make more of: heads of tables (about a hundred bytes per
-//! shard and series in use, a word per series ever seen) and the overflow partitions (one per series,
-//! a kilobyte at most). Segments of tables double, so a full store is between 7/16 and 7/8 full of partitions.
+//! Only what no client can make more of may come on top of the bound: heads of tables (about a hundred bytes per shard
+//! and series in use, a word per series ever seen) and the overflow partitions (one per series, a kilobyte at most).
+//! Segments of tables double, so a full store is between 7/16 and 7/8 full of partitions.
 
 mod known;
 mod locked_shards;
@@ -62,7 +62,7 @@ pub struct MemoryStore {
     next_sweep: AtomicUsize,
     series_ids: Mutex<HashMap<Series, SeriesId>>,
     resets: PartitionResets,
-    /// What operators ordered, if this is the whole store.
+    /// Directives of operators, if this is the whole store and not the fallback of another.
     pub(super) directives: LocalDirectives,
 }
 
@@ -118,7 +118,7 @@ impl MemoryStore {
         outcome
     }
 
-    /// As [`decide`](Self::decide); `outcome` is a new one, and is where it stays: it is large.
+    /// Like [`decide`](Self::decide), but writes to `outcome`, which must be new, because an outcome is large.
     pub(super) fn decide_into(&self, plan: &[Check<'_>], outcome: &mut StoreVerdict) {
         if let StoreVerdict::Decided {
             verdict, charge, ..
@@ -154,8 +154,9 @@ impl MemoryStore {
         Ok(())
     }
 
-    /// Refuses a plan that does not fit, and charges nothing; none if it may fit. None, too, if a quota counts refused
-    /// requests or the plan has candidates: what those cost must be known first.
+    /// Refuses a plan that does not fit, and charges nothing; returns none if it may fit. Returns none, too, if a quota
+    /// counts refused requests or the plan has candidates: they may be charged even then, so the cost must be known
+    /// first.
     pub(super) fn refuse(&self, plan: &[Check<'_>]) -> Option<StoreVerdict> {
         let is_charged_if_refused = |check: &Check<'_>| {
             check.quota.count == Count::All || check.mode == CheckMode::Candidate
@@ -177,8 +178,8 @@ impl MemoryStore {
         Some(StoreVerdict::without_charge(verdict))
     }
 
-    /// Returns what each check would be answered. If there is no room for its partition, that is what
-    /// the overflow partition answers if the policy is `local`, and otherwise a whole quota.
+    /// Returns the answer that each check would get. If there is no room for its partition, that is the
+    /// overflow partition's answer if the policy is `local`, and otherwise that of a whole quota.
     pub(super) fn peek(&self, plan: &[Check<'_>]) -> SmallVec<[Decision; 4]> {
         plan.iter().map(|check| self.peek_one(check)).collect()
     }
@@ -205,14 +206,14 @@ impl MemoryStore {
         with_partitions!(table, partitions => partitions.preview(Spot { partition_id, bucket }, check, now))
     }
 
-    /// Gives back and spends, in one step.
+    /// Gives back and spends as these entries say, in one step.
     pub(super) fn settle(&self, settled: &[SettledEntry]) {
         let partition_ids = settled.iter().map(|entry| entry.partition_id);
         let mut locked_shards = LockedShards::new(&self.shards);
         locked_shards.lock(&partition_ids);
         for entry in settled {
             // Resets are noted under the same locks.
-            if self.resets.forbid(entry) {
+            if self.resets.forbids_give_back(entry) {
                 continue;
             }
             match entry.adjustment {
@@ -222,7 +223,7 @@ impl MemoryStore {
         }
     }
 
-    /// Gives back of the newest charges that count, or spends, for whoever orders it, in one step.
+    /// Gives units back from the newest charges that count, or spends, as an operator ordered, in one step.
     pub(super) fn adjust(&self, checks: &[Check<'_>], adjustment: Adjustment) {
         let mut locked_shards = LockedShards::new(&self.shards);
         locked_shards.lock(&checks.iter().map(|check| check.partition_id));
@@ -237,8 +238,8 @@ impl MemoryStore {
         }
     }
 
-    /// Makes one partition's quotas of these series whole again; returns when. What was charged until then gives
-    /// nothing back.
+    /// Makes one partition's quotas of these series whole again; returns the time of the reset. What was charged until
+    /// then gives nothing back.
     pub(super) fn reset(&self, series_ids: &[SeriesId], partition_id: PartitionId) -> Timestamp {
         let mut shard = self.shards.lock(shard_of(partition_id));
         let now = self.shards.clock.now();
@@ -251,12 +252,12 @@ impl MemoryStore {
         now
     }
 
-    /// Forgets when a partition's quota was reset, because no charge is left from before.
+    /// Forgets when a partition's quota was reset, because no charge from before is left.
     pub(super) fn forget_reset(&self, series_id: SeriesId, partition_id: PartitionId) {
         self.resets.forget(series_id, partition_id);
     }
 
-    /// Returns the id of a series: the same as long as the store lives.
+    /// Returns the id of a series, which stays the same as long as the store lives.
     ///
     /// Ids are dense and never given to another series, so a request with an old snapshot cannot touch
     /// the states of a new series.
@@ -277,7 +278,7 @@ impl MemoryStore {
         let mut live = live.to_vec();
         live.sort_unstable();
         for index in 0..self.shards.len() {
-            // The lock is let go before the tables are dropped.
+            // The lock is released before the tables are dropped.
             let taken = self
                 .shards
                 .lock(index)
@@ -303,5 +304,5 @@ impl MemoryStore {
 
 /// Shards that one call of [`MemoryStore::sweep`] passes over.
 const SHARDS_PER_SWEEP: usize = 8;
-/// When to try a full store again: idle state has been swept by then.
+/// Time after which to try a full store again: idle state has been swept by then.
 const RETRY_WHEN_FULL: Micros = Micros::from_secs(4);

@@ -11,10 +11,10 @@ use crate::limit::{Check, PartitionId, Quota};
 /// One part of the partitions.
 #[derive(Debug, Default)]
 pub(super) struct Shard {
-    /// Indexed by series id. Ids are dense; a series without a table here costs a word.
+    /// Tables, indexed by series id. Ids are dense; a series without a table here costs a word.
     tables: Vec<Option<Box<SeriesTable>>>,
-    /// When it was last swept for lack of room.
-    pressed_at: Timestamp,
+    /// When the shard was last swept for lack of room.
+    swept_for_room_at: Timestamp,
     /// Whether a newcomer has found no room since the last sweep.
     is_full: bool,
 }
@@ -40,7 +40,7 @@ impl Shard {
         self.tables[index].get_or_insert_with(|| Box::new(SeriesTable::new(quota)))
     }
 
-    /// Returns the series' table, if something can be given back to it: of a balance, always.
+    /// Returns the series' table if something can be given back to it; for a balance, makes it if there is none.
     pub(super) fn table_to_give_back(
         &mut self,
         series_id: SeriesId,
@@ -85,8 +85,8 @@ impl Shard {
             return true;
         }
         // Without the pause a flood of new keys would cause a sweep per request.
-        if now.since(self.pressed_at) >= PRESSED_PAUSE {
-            self.pressed_at = now;
+        if now.since(self.swept_for_room_at) >= PRESSED_PAUSE {
+            self.swept_for_room_at = now;
             self.sweep(now, budget);
             if self.has_room(
                 check.series_id,
@@ -135,8 +135,8 @@ impl Shard {
         }
     }
 
-    /// Takes out the tables of all series but those in `live`, which is sorted, and those of which requests hold units:
-    /// these come back when the requests end, and the policy may be there again by then.
+    /// Takes out the tables of all series, except those in `live`, which is sorted, and those that hold units in
+    /// flight: such units come back when their requests end, and the policy may be there again by then.
     ///
     /// The caller drops them after it has unlocked the shard: a table can hold many states.
     pub(super) fn take_all_but(

@@ -16,14 +16,14 @@ pub(crate) enum CallError {
     /// There is no connection: the call was never sent.
     #[error("not connected")]
     Unsent,
-    /// As many calls wait as may: the call was never sent.
-    #[error("too many calls wait")]
+    /// Too many calls wait already: the call was never sent.
+    #[error("too many calls are waiting")]
     Overloaded,
     /// The keys live elsewhere from now on: at `host:port`, or at `:port` of the same host.
     #[error("moved to {0}")]
     Moved(String),
     /// The keys are on their way elsewhere; this call is to be made there, after `ASKING`.
-    #[error("asked to go to {0}")]
+    #[error("the keys are being moved to {0}")]
     Ask(String),
     /// Some of the keys are on their way elsewhere.
     #[error("keys are being moved")]
@@ -31,16 +31,16 @@ pub(crate) enum CallError {
     /// The keys are in several slots, and the server keeps slots apart: nothing was executed.
     #[error("keys in several slots")]
     CrossSlot,
-    /// A replica: it takes no writes.
+    /// The server is a replica, which takes no writes.
     #[error("read only")]
     ReadOnly,
-    /// What the server said: BUSY, OOM, LOADING, NOAUTH, …
+    /// Any other error that the server answered: BUSY, OOM, LOADING, NOAUTH, …
     #[error("{0}")]
     Server(String),
     /// The reply does not have the form of an answer.
     #[error("an unexpected reply")]
     BadReply,
-    /// The reply has the form of an answer, and no script of this version gives it.
+    /// The reply has the form of an answer, but no script of this version gives it.
     #[error(transparent)]
     Unreadable(#[from] BadReply),
 }
@@ -56,7 +56,7 @@ impl From<PlanError> for CallError {
 }
 
 impl CallError {
-    /// Reads what the server said.
+    /// Reads an error that the server answered.
     pub(super) fn from_server(error: &redis::ServerError) -> Self {
         let details = error.details().unwrap_or_default();
         let place = || one_line(details.split(' ').nth(1).unwrap_or_default());
@@ -70,12 +70,12 @@ impl CallError {
         }
     }
 
-    /// Says whether the connection is of no more use: another may be.
+    /// Says whether the error makes the connection useless, although another one may work.
     pub(super) fn condemns_connection(&self) -> bool {
         match self {
             Self::ReadOnly | Self::BadReply => true,
             Self::Server(text) => text.starts_with("NOAUTH"),
-            // If the connection broke, the driver ends.
+            // If the connection broke, its driver ends, and the supervisor notices that.
             Self::Disconnected
             | Self::Unsent
             | Self::Overloaded
@@ -87,23 +87,23 @@ impl CallError {
         }
     }
 
-    /// Says whether the server is not well: it answered, but no call to it would be executed.
+    /// Says whether the server is at fault: it answered, but it would not execute any call.
     pub(super) fn is_of_the_server(&self) -> bool {
         matches!(self, Self::ReadOnly | Self::BadReply | Self::Server(_)) && !self.is_of_the_plan()
     }
 
-    /// Says whether the gateway's user lacks a right, so that somebody has to act.
+    /// Says whether the gateway's user lacks a permission, so that an operator has to act.
     pub(super) fn is_denial(&self) -> bool {
         let Self::Server(text) = self else {
             return false;
         };
-        // Redis 7.0 says the second of a command inside a script, later versions the third.
+        // For a command inside a script, Redis 7.0 answers the second of these, later versions the third.
         text.starts_with("NOPERM")
             || text.contains("user executing the script can't")
             || text.contains("ACL failure in script")
     }
 
-    /// Says whether the server is well and only this plan cannot be decided there, because one of its
+    /// Says whether the server works and only this plan cannot be decided there, because one of its
     /// keys holds a value that no script of this version wrote.
     pub(crate) fn is_of_the_plan(&self) -> bool {
         let is_of_a_key = |text: &str| {

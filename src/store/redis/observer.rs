@@ -1,30 +1,30 @@
-//! What happens to a server, told to whoever judges it.
+//! Reports what happens to a server to the code that judges it.
 
 use std::fmt::{Debug, Display};
 use std::rc::Rc;
 
 use super::connect::KeyKeeping;
 
-/// Hears what happens to the servers that one worker asks.
+/// Makes an observer for each server that one worker asks.
 pub(crate) trait Observers: Debug {
     /// Returns the observer of a server.
     fn of(&self, server: &str) -> Rc<dyn Observer>;
 }
 
-/// Hears what happens to one server.
+/// Is told what happens to one server.
 pub(crate) trait Observer: Debug {
     /// Notes an event.
     fn note(&self, event: ServerEvent<'_>);
 }
 
-/// Something that happened to a server. However many decisions it concerns, it is told once.
+/// Something that happened to a server; it is noted once, however many decisions it concerns.
 #[derive(Clone, Copy)]
 pub(crate) enum ServerEvent<'e> {
     /// This worker has a connection.
     Connected,
-    /// This worker has no connection any more.
+    /// This worker no longer has a connection.
     Disconnected,
-    /// How it keeps keys, as a new connection finds.
+    /// How the server keeps keys, as it told a new connection.
     Keeps(&'e KeyKeeping),
     /// An attempt to connect failed.
     ConnectFailed(&'e dyn Display),
@@ -36,11 +36,11 @@ pub(crate) enum ServerEvent<'e> {
     Failed(&'e dyn Display),
 }
 
-/// A connection that stands; when it is dropped, the observer is told.
+/// Stands for a connection while there is one: the observer is told when this is made and when it is dropped.
 #[derive(Debug)]
-pub(super) struct StandingConnection(Rc<dyn Observer>);
+pub(super) struct ConnectedGuard(Rc<dyn Observer>);
 
-impl StandingConnection {
+impl ConnectedGuard {
     /// Tells the observer that there is a connection.
     pub(super) fn new(observer: Rc<dyn Observer>) -> Self {
         observer.note(ServerEvent::Connected);
@@ -48,13 +48,13 @@ impl StandingConnection {
     }
 }
 
-impl Drop for StandingConnection {
+impl Drop for ConnectedGuard {
     fn drop(&mut self) {
         self.0.note(ServerEvent::Disconnected);
     }
 }
 
-/// Nobody hears what happens to the servers.
+/// Observers that ignore what happens to the servers.
 #[cfg(test)]
 #[derive(Debug)]
 pub(super) struct Unobserved;

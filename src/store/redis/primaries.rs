@@ -11,7 +11,7 @@ use super::cluster::Cluster;
 use super::connect::{DialEndpoint, DialTarget};
 use super::observer::Observers;
 use super::pipeline::{Caller, Grouping, Pipeline, PipelineContext, PipelineState};
-use super::sentinel::{NamedPrimary, SentinelResolver, Sentinels};
+use super::sentinel::{NamedPrimary, PrimaryResolver, Sentinels};
 use super::shared::RedisShared;
 use super::watch::Watch;
 use super::wire::{Call, Packed, Reply};
@@ -24,7 +24,7 @@ pub(super) enum Primaries {
     One {
         pipeline: Rc<Pipeline>,
         name: Rc<str>,
-        /// What sentinels say.
+        /// The primary that sentinels name; unused without sentinels.
         watch: Arc<Watch<NamedPrimary>>,
     },
     /// Each slot is on some primary.
@@ -134,8 +134,8 @@ impl Primaries {
 fn resolver(
     settings: &RedisSettings,
     watch: &Arc<Watch<NamedPrimary>>,
-) -> Result<(SentinelResolver, String), Vec<Address>> {
-    let fixed = |endpoint| SentinelResolver::Fixed(DialTarget::new(endpoint, settings));
+) -> Result<(PrimaryResolver, String), Vec<Address>> {
+    let fixed = |endpoint| PrimaryResolver::Fixed(DialTarget::new(endpoint, settings));
     match &settings.deployment {
         Deployment::Single(address) => {
             let endpoint = DialEndpoint::Tcp(address.clone(), settings.tls.clone());
@@ -148,7 +148,7 @@ fn resolver(
         Deployment::Sentinel { sentinels, name } => {
             let (sentinels, named) = (sentinels.clone(), Arc::clone(watch));
             let sentinels = Sentinels::new(sentinels, name.clone(), settings, named);
-            Ok((SentinelResolver::Sentinel(sentinels), name.to_string()))
+            Ok((PrimaryResolver::Sentinel(sentinels), name.to_string()))
         }
         Deployment::Cluster(seeds) => Err(seeds.clone()),
     }

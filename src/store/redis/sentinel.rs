@@ -1,8 +1,8 @@
 //! Which server is asked: one that the settings name, or the primary that sentinels name.
 //!
 //! One worker of the process asks all sentinels every [`ASK_EVERY`], and at once if a connection broke,
-//! so a primary that was replaced and does not know it yet is left within that time. Of the sentinels
-//! that answer, the one with the newest configuration (the highest `config-epoch`) is believed; one
+//! so a primary that was replaced and does not know it yet is abandoned within that time. Of the sentinels
+//! that answer, the one with the newest configuration (the highest `config-epoch`) is trusted; one
 //! answer suffices. The server that it names must call itself a primary. Writes to a primary that is
 //! cut off from its replicas are lost in a failover; `min-replicas-to-write` on the server bounds that.
 
@@ -26,14 +26,14 @@ use crate::tls::ClientTls;
 
 /// How to find a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum SentinelResolver {
-    /// The settings name it.
+pub(super) enum PrimaryResolver {
+    /// The settings name the server.
     Fixed(DialTarget),
-    /// Sentinels name it.
+    /// Sentinels name the server, which is their primary.
     Sentinel(Sentinels),
 }
 
-/// The sentinels to ask for the primary, and the credentials for both.
+/// The sentinels to ask for the primary, and the credentials for them and for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sentinels {
     addresses: Vec<Address>,
@@ -43,18 +43,18 @@ pub(super) struct Sentinels {
     tls: Option<ClientTls>,
     /// The settings of the primary, whose address the sentinels name.
     primary: RedisSettings,
-    /// What the sentinels say.
+    /// Where the sentinels' answers are published, for all workers.
     watch: Arc<Watch<NamedPrimary>>,
 }
 
-/// A resolver at work: what it knows already, and its connections.
+/// A [`PrimaryResolver`] at work: what it knows already, and its connections.
 #[derive(Debug)]
 pub(super) enum Locator {
     Fixed(Dialer),
     Sentinel(Box<Search>),
 }
 
-/// The search for a primary; takes part in asking the sentinels until it is dropped.
+/// The search for a primary; until it is dropped, its task takes part in asking the sentinels.
 #[derive(Debug)]
 pub(super) struct Search {
     sentinels: Sentinels,
@@ -65,11 +65,11 @@ pub(super) struct Search {
 
 /// Asks all sentinels.
 #[derive(Debug)]
-struct Panel {
+struct SentinelPoller {
     name: Box<str>,
     password: Option<Password>,
     members: Vec<SentinelMember>,
-    /// What was believed so far.
+    /// Where the answers are published: its last one is the primary that was accepted last.
     watch: Arc<Watch<NamedPrimary>>,
     decision_timeout: Duration,
 }
@@ -82,7 +82,7 @@ struct SentinelMember {
     connection: Option<(MultiplexedConnection, ConnectionDriver)>,
 }
 
-/// A primary, and how new it is.
+/// A primary, and how new the sentinels' configuration that names it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NamedPrimary {
     address: Address,
@@ -91,7 +91,7 @@ pub(super) struct NamedPrimary {
 }
 
 impl Sentinels {
-    /// Names the sentinels, whose answers are published in `watch`.
+    /// Describes sentinels whose answers are published in `watch`.
     pub(super) fn new(
         addresses: Vec<Address>,
         name: Box<str>,
@@ -112,11 +112,11 @@ impl Sentinels {
 
 impl Locator {
     /// Begins to locate a server, on this thread's runtime; a decision may take `decision_timeout`.
-    pub(super) fn new(resolver: SentinelResolver, decision_timeout: Duration) -> Self {
+    pub(super) fn new(resolver: PrimaryResolver, decision_timeout: Duration) -> Self {
         match resolver {
-            SentinelResolver::Fixed(target) => Self::Fixed(Dialer::new(target)),
-            SentinelResolver::Sentinel(sentinels) => {
-                let panel = Panel::new(&sentinels, decision_timeout);
+            PrimaryResolver::Fixed(target) => Self::Fixed(Dialer::new(target)),
+            PrimaryResolver::Sentinel(sentinels) => {
+                let panel = SentinelPoller::new(&sentinels, decision_timeout);
                 let watch = Arc::clone(&sentinels.watch);
                 let asking = async move { watch.lead(panel).await };
                 Self::Sentinel(Box::new(Search {
@@ -147,7 +147,7 @@ impl Locator {
         }
     }
 
-    /// Counts how often the password has changed.
+    /// Returns how often the password has changed.
     pub(super) fn password_version(&self) -> u64 {
         self.password().map_or(0, Password::version)
     }
@@ -214,7 +214,7 @@ impl Search {
             Some((_, named)) => Some(&named.address) != current,
             None => false,
         });
-        // It fails only if there is no sender, and `self` has it.
+        // Waiting fails only if there is no sender, and `self` has it.
         drop(named.await);
     }
 }
@@ -225,7 +225,7 @@ impl Drop for Search {
     }
 }
 
-impl Panel {
+impl SentinelPoller {
     fn new(sentinels: &Sentinels, decision_timeout: Duration) -> Self {
         let member = |address: &Address| {
             let target = DialTarget {
@@ -249,10 +249,10 @@ impl Panel {
         }
     }
 
-    /// Returns the newest of these answers.
+    /// Returns the newest of these answers, if it can be trusted.
     ///
-    /// An epoch that is lower than what was believed before is believed only if most of the sentinels
-    /// answer: then they were set up anew. Otherwise those that know better are away.
+    /// An epoch that is lower than the one accepted last is trusted only if most of the sentinels answer,
+    /// because then they were set up anew. Otherwise, the sentinels that know better may only be away.
     fn newest(&self, answers: &[NamedPrimary]) -> Option<NamedPrimary> {
         let newest = answers.iter().max_by_key(|named| named.epoch)?;
         let bulletins = self.watch.subscribe();
@@ -263,7 +263,7 @@ impl Panel {
     }
 }
 
-impl Asker for Panel {
+impl Asker for SentinelPoller {
     type Found = NamedPrimary;
 
     async fn ask(&mut self) -> Result<NamedPrimary, String> {
@@ -295,12 +295,12 @@ impl Asker for Panel {
         ASK_EVERY
     }
 
-    /// Each worker logs why it has no connection.
+    /// Logs nothing, because each worker logs why it has no connection.
     fn log(&self, _: &Result<NamedPrimary, String>) {}
 }
 
 impl SentinelMember {
-    /// Asks the sentinel for the primary. If an old connection broke, it gets a second chance.
+    /// Asks the sentinel for the primary. If the connection kept from before fails, a new one is tried.
     async fn ask(
         &mut self,
         name: &str,
@@ -321,8 +321,8 @@ impl SentinelMember {
 
 /// Asks for the primary's address and for the epoch.
 ///
-/// `SENTINEL MASTER` has both, but from the sentinel that leads a failover it has the old address beside
-/// the new epoch until all replicas follow the new primary.
+/// `SENTINEL MASTER` has both, but the sentinel that leads a failover answers the old address with the
+/// new epoch until all replicas follow the new primary.
 async fn question(
     connection: &mut MultiplexedConnection,
     name: &str,
@@ -337,7 +337,7 @@ async fn question(
 /// Reads a sentinel's answers.
 fn read(answers: &[Value]) -> Result<NamedPrimary, DialError> {
     let address = match answers.first() {
-        Some(Value::Nil) => return Err(said("it knows no primary of that name")),
+        Some(Value::Nil) => return Err(said("it monitors no primary of that name")),
         Some(Value::ServerError(error)) => return Err(DialError::from_server(error)),
         Some(address) => match list(address) {
             Some([host, port]) => text(host).zip(text(port).and_then(|port| port.parse().ok())),
@@ -350,11 +350,11 @@ fn read(answers: &[Value]) -> Result<NamedPrimary, DialError> {
         Some(facts) => named(facts, "config-epoch").and_then(|epoch| epoch.parse().ok()),
         None => None,
     };
-    let (host, port) = address.ok_or_else(|| said("its answer is no address"))?;
+    let (host, port) = address.ok_or_else(|| said("its answer is not an address"))?;
     let host = host.into();
     Ok(NamedPrimary {
         address: Address { host, port },
-        epoch: epoch.ok_or_else(|| said("it says no config-epoch"))?,
+        epoch: epoch.ok_or_else(|| said("its answer has no config-epoch"))?,
     })
 }
 
@@ -362,9 +362,10 @@ fn said(text: &str) -> DialError {
     DialError::Server(text.to_owned())
 }
 
-/// Why no answer is believed although there are some.
-const OUTDATED: &str = "the sentinels that answer name a primary that was replaced before";
-/// How often sentinels are asked.
+/// Why the answers of sentinels are not trusted although there are some.
+const OUTDATED: &str =
+    "the sentinels that answer are out of date: they name a primary that was already replaced";
+/// How often sentinels are asked, about.
 const ASK_EVERY: Duration = Duration::from_secs(1);
-/// Longest from dialling a sentinel to its answer.
+/// Longest time from dialling a sentinel to its answer.
 const SENTINEL_TIMEOUT: Duration = Duration::from_millis(500);

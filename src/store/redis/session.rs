@@ -1,4 +1,4 @@
-//! A worker's way to Redis: what can be asked, and which server answers.
+//! A worker's session with Redis: what can be asked, and which server answers.
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,7 +22,7 @@ use crate::clock::{Micros, Timestamp};
 use crate::limit::{AnyState, Check, Decision, PartitionId, Verdict};
 use crate::store::settings::RedisSettings;
 
-/// A worker's way to Redis; lives on the worker's thread.
+/// A worker's session with Redis; lives on the worker's thread.
 #[derive(Debug)]
 pub(crate) struct RedisSession {
     shared: RedisShared,
@@ -32,8 +32,8 @@ pub(crate) struct RedisSession {
 impl RedisSession {
     /// Opens the worker's connections, on its runtime; a decision may take `timeout`.
     ///
-    /// The observers hear what happens to the servers under the names that [`server`](Self::server)
-    /// gives them.
+    /// The observers are told what happens to the servers, by the names that [`server`](Self::server)
+    /// returns.
     pub(crate) fn open(
         shared: &RedisShared,
         settings: &RedisSettings,
@@ -53,7 +53,7 @@ impl RedisSession {
 
     /// Returns the name of the server that has a partition.
     ///
-    /// As long as the server is known, this returns clones of one `Rc`, of which another is kept here.
+    /// As long as the server is known, this returns clones of one `Rc`, which is kept here, too.
     pub(crate) fn server(&self, partition_id: PartitionId) -> Rc<str> {
         self.primaries
             .server(|| slot_of(&KeyNames::tag(partition_id)))
@@ -64,10 +64,11 @@ impl RedisSession {
         (self.primaries).server(|| slot_of(&self.shared.names.nodes()))
     }
 
-    /// Says whether two partitions are in different slots, so that no one step decides both.
+    /// Says whether two partitions may be in different slots, so that no single step decides both.
     pub(crate) fn is_cross_slot(&self, one: PartitionId, other: PartitionId) -> bool {
-        let is_split = || !self.primaries.is_one_server() || self.shared.is_split.load(Relaxed);
-        one != other && is_split()
+        let keeps_slots_apart =
+            || !self.primaries.is_one_server() || self.shared.keeps_slots_apart.load(Relaxed);
+        one != other && keeps_slots_apart()
     }
 
     /// Says whether there is a server to ask.
@@ -81,8 +82,8 @@ impl RedisSession {
             .suspect(|| slot_of(&KeyNames::tag(partition_id)));
     }
 
-    /// Lets Redis decide a plan that one step can decide; returns the reply as it is. The verdict is new, and is
-    /// where it stays.
+    /// Lets Redis decide a plan that a single step can decide. Writes the verdict into `verdict`, which must be empty,
+    /// and returns the raw reply.
     ///
     /// # Errors
     /// How the call ended. Unless the error says otherwise, the plan may have been charged.
@@ -98,7 +99,7 @@ impl RedisSession {
         Ok(reply)
     }
 
-    /// Returns what Redis would answer a plan that one step can decide, and its reply as it is.
+    /// Returns what Redis would answer a plan that a single step can decide, and the raw reply.
     ///
     /// # Errors
     /// How the call ended.
@@ -111,8 +112,8 @@ impl RedisSession {
         Ok((wire::peeks(plan, &reply)?, reply))
     }
 
-    /// Asks about a plan; once more if the server's clock is so far from this one's that its time is in other
-    /// windows of a calendar.
+    /// Asks about a plan, and asks once more if the server's clock is so far from this process's that its time is in
+    /// other windows of a calendar.
     async fn ask(
         &self,
         plan: &[Check<'_>],
@@ -130,7 +131,7 @@ impl RedisSession {
         self.primaries.decide(packed, caller).await
     }
 
-    /// Settles what one step can settle; returns what could not be, by its index, and what the server says.
+    /// Settles entries that a single step can settle; returns the index and the error of each that was not settled.
     ///
     /// # Errors
     /// How the call ended.
@@ -171,8 +172,8 @@ impl RedisSession {
         Ok(failed)
     }
 
-    /// Settles what one step can settle; returns of each entry when that was and the state after it, or why it was not
-    /// settled.
+    /// Settles entries that a single step can settle; returns for each when it was settled and the state after that, or
+    /// why it was not settled.
     ///
     /// # Errors
     /// How the call ended.
@@ -205,8 +206,8 @@ impl RedisSession {
         Ok(states)
     }
 
-    /// Announces how many units in flight this gateway holds; returns of each what the server says, or why it cannot
-    /// note it.
+    /// Announces how many units in flight this gateway holds; returns for each announcement the server's answer, or why
+    /// the server could not note it.
     ///
     /// # Errors
     /// How the call ended.
@@ -221,7 +222,8 @@ impl RedisSession {
         Ok(entries.iter().map(read).collect())
     }
 
-    /// Settles what one step can settle, on a server whose time is about `about`, or about this process's.
+    /// Settles entries that a single step can settle, on a server whose time is roughly `about`, or roughly this
+    /// process's time if that is not given.
     async fn settle_at(
         &self,
         settlements: &[Settlement<'_>],
@@ -234,7 +236,7 @@ impl RedisSession {
         self.primaries.call(call, caller).await
     }
 
-    /// Makes quotas of one partition whole again; returns when, by the server that keeps them.
+    /// Makes quotas of one partition whole again; returns the time of that, by the server's clock.
     ///
     /// # Errors
     /// How the call ended.

@@ -1,4 +1,4 @@
-//! What the workers of a process share of their ways to Redis.
+//! What the Redis sessions of a process's workers share.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -23,11 +23,11 @@ pub(crate) struct RedisShared {
     /// The primary that sentinels name.
     pub(super) primary: Arc<Watch<NamedPrimary>>,
     pub(super) evictions: Arc<Evictions>,
-    /// Whether there are, or were, balances.
+    /// Whether a series of credits was ever noted, so that Redis may keep balances.
     pub(super) has_credits: Arc<AtomicBool>,
-    /// Whether the one server that was named keeps slots apart, so that no call has keys of several
-    /// partitions.
-    pub(super) is_split: Arc<AtomicBool>,
+    /// Whether the single server in the settings keeps slots apart, so that no call may have keys of
+    /// several partitions.
+    pub(super) keeps_slots_apart: Arc<AtomicBool>,
 }
 
 impl RedisShared {
@@ -40,7 +40,7 @@ impl RedisShared {
             primary: Arc::default(),
             evictions: Arc::default(),
             has_credits: Arc::default(),
-            is_split: Arc::default(),
+            keeps_slots_apart: Arc::default(),
         }
     }
 

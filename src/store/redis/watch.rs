@@ -1,9 +1,9 @@
-//! What one task of the process finds out for all workers: it asks, and they read what it found.
+//! Lets one task of the process find something out for all workers: it asks, and they read what it found.
 //!
-//! A connection belongs to the thread that opened it, so a worker asks. Each session offers a task
-//! ([`Watch::lead`]); one leads, and if its session ends, the task of another takes over. Workers that
-//! have reason to doubt what is known say so ([`Watch::want`]), or wait for what is found next
-//! ([`Watch::news`]). However often that is, there are pauses between two rounds.
+//! A connection belongs to the thread that opened it, so it is a worker that asks. Each session offers a
+//! task ([`Watch::lead`]); one leads, and if its session ends, the task of another takes over. Workers that
+//! have reason to doubt what is known say so ([`Watch::want`]), or wait for the end of another round
+//! ([`Watch::news`]). However often they do, there is a pause between two rounds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -17,7 +17,7 @@ use crate::chance::fraction;
 /// What is known, and how workers reach the task that asks.
 #[derive(Debug)]
 pub(super) struct Watch<T> {
-    /// Held by the task that asks.
+    /// Locked by the task that asks.
     lead: Mutex<()>,
     /// Notified if a worker has reason to doubt what is known.
     wanted: Notify,
@@ -26,18 +26,18 @@ pub(super) struct Watch<T> {
     bulletin: watch::Sender<Bulletin<T>>,
 }
 
-/// What workers are told.
+/// What the last rounds found, as workers read it.
 #[derive(Debug)]
 pub(super) struct Bulletin<T> {
-    /// What was found last, and its number.
+    /// What was found last, and the number of the round that found it.
     pub(super) found: Option<(u64, Arc<T>)>,
-    /// Why nothing was found in the last round.
+    /// Why the last round found nothing; none if it found something.
     pub(super) failure: Option<String>,
     rounds: u64,
     phase: WatchPhase,
 }
 
-/// Whether it is worth a call's time to wait for the next round.
+/// How soon the next round is, which tells whether a call should wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WatchPhase {
     /// A round is under way, or would begin at once.
@@ -45,24 +45,24 @@ enum WatchPhase {
     /// A round has just found something.
     Fresh,
     /// A round has just found nothing.
-    Deaf,
+    Failed,
 }
 
 /// Finds something out, a round at a time.
 pub(super) trait Asker {
-    /// What it finds.
+    /// What a round finds.
     type Found;
 
-    /// Asks.
+    /// Makes one round.
     ///
     /// # Errors
     /// Why nothing was found.
     async fn ask(&mut self) -> Result<Self::Found, String>;
 
-    /// Returns the longest time until the next round, if nobody wants one earlier.
+    /// Returns how long to wait, after the least pause, for a worker to want another round; then one begins anyway.
     fn idle(&self) -> Duration;
 
-    /// Logs the first outcome, and each that succeeds after a failure or the other way round.
+    /// Logs an outcome: called for the first one, for a success after a failure, and for a failure after a success.
     fn log(&self, outcome: &Result<Self::Found, String>);
 }
 
@@ -72,7 +72,7 @@ impl<T> Watch<T> {
         self.wanted.notify_one();
     }
 
-    /// Asks for another round soon: what was found last is wrong.
+    /// Asks for another round soon because what was found last is wrong.
     pub(super) fn contradict(&self) {
         self.is_contradicted.store(true, Relaxed);
         self.want();
@@ -94,11 +94,11 @@ impl<T> Watch<T> {
             last.rounds
         };
         self.want();
-        // It fails only if there is no sender, and `self` is one.
+        // Waiting fails only if there is no sender, and `self` has it.
         drop(bulletins.wait_for(|last| last.rounds > rounds).await);
     }
 
-    /// Returns what is known now, and tells of everything that is found later.
+    /// Returns a receiver of what is known now and of everything that is found later.
     pub(super) fn subscribe(&self) -> watch::Receiver<Bulletin<T>> {
         self.bulletin.subscribe()
     }
@@ -109,7 +109,7 @@ impl<T> Watch<T> {
         self.bulletin.borrow().phase == WatchPhase::Ready
     }
 
-    /// Waits until no other task asks, and then asks until it is dropped.
+    /// Waits until no other task leads, and then makes rounds until the future is dropped.
     pub(super) async fn lead(&self, mut asker: impl Asker<Found = T>) {
         let _lead = self.lead.lock().await;
         let mut gap = GAP_MIN;
@@ -120,7 +120,7 @@ impl<T> Watch<T> {
             }
             let is_found = outcome.is_ok();
             self.publish(outcome);
-            sleep(spread(if is_found { gap } else { DEAF_EVERY })).await;
+            sleep(spread(if is_found { gap } else { PAUSE_AFTER_FAILURE })).await;
             if is_found {
                 self.bulletin.send_if_modified(|last| {
                     last.phase = WatchPhase::Ready;
@@ -148,13 +148,13 @@ impl<T> Watch<T> {
                     last.found = Some((last.rounds, Arc::new(found)));
                     (last.failure, last.phase) = (None, WatchPhase::Fresh);
                 }
-                Err(failure) => (last.failure, last.phase) = (Some(failure), WatchPhase::Deaf),
+                Err(failure) => (last.failure, last.phase) = (Some(failure), WatchPhase::Failed),
             }
         });
     }
 }
 
-/// Two are equal if they are the same one.
+/// Two watches are equal only if they are the same one.
 impl<T> PartialEq for Watch<T> {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
@@ -185,9 +185,9 @@ fn spread(span: Duration) -> Duration {
     span.mul_f64(1.0 - fraction() / 4.0)
 }
 
-/// Longest from one round to the next while nothing is found.
-const DEAF_EVERY: Duration = Duration::from_secs(1);
-/// Shortest from one round to the next; it doubles each time that a worker wants another.
+/// Longest pause after a round that found nothing.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
+/// Least pause between two rounds at first; it doubles with each round that a worker wanted, until one begins unasked.
 const GAP_MIN: Duration = Duration::from_millis(100);
-/// Longest that a worker who wants another round has to wait for it.
+/// Where the least pause stops doubling, so the longest that a worker waits for the round that it wants to begin.
 const GAP_MAX: Duration = Duration::from_secs(1);

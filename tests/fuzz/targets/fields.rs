@@ -1,11 +1,11 @@
-//! Fields: what concerns one connection stays on it, all else passes as it came.
+//! Fields: those that concern one connection stay on it, all others pass unchanged.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use http::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue, TE};
 use tollgate::request::cdn_loop;
-use tollgate::request::claims::{needs_trust, strip_disguises};
+use tollgate::request::claims::{remove_lookalikes, requires_trusted_peer};
 use tollgate::request::hop_by_hop::{
     is_hop_by_hop, keep_alive_timeout, remove_common_connection, remove_named, strip_request,
     strip_trailers,
@@ -14,7 +14,7 @@ use tollgate::request::{ADDRESS_CLAIMS, AddressSource, SeenNames, Unwanted};
 
 use super::{header_map, lines};
 
-/// The input is a field per line.
+/// The input: a field per line.
 pub fn holds(data: &[u8]) {
     let headers = header_map(lines(data));
     request(&headers);
@@ -81,7 +81,7 @@ fn trailers(headers: &HeaderMap) {
     });
 }
 
-/// Asserts that `left` is `headers` without what is `unwanted` and what Connection names.
+/// Asserts that `left` is `headers` without the `unwanted` fields and those that Connection names.
 fn check(headers: &HeaderMap, left: &HeaderMap, unwanted: impl Fn(&str) -> bool) {
     let mut named = tokens(headers, &CONNECTION);
     for kept in ["host", "content-length", "close"] {
@@ -99,7 +99,7 @@ fn untrusted(headers: &HeaderMap) {
     let own = HeaderName::from_static("x-api-key");
     let filter = SeenNames::filter([&own].into_iter());
     let own = AddressSource::Header(own);
-    let is_forbidden = |name: &HeaderName| needs_trust(name, &own, None);
+    let is_forbidden = |name: &HeaderName| requires_trusted_peer(name, &own, None);
     let mut left = headers.clone();
     strip_request(&mut left, &filter, is_forbidden);
     let seen = SeenNames::of(headers, &filter, &[], is_forbidden);
@@ -118,7 +118,7 @@ fn untrusted(headers: &HeaderMap) {
 fn disguises(headers: &HeaderMap) {
     let real = HeaderName::from_static("x-api-key");
     let mut left = headers.clone();
-    strip_disguises(&mut left, &real);
+    remove_lookalikes(&mut left, &real);
     for name in headers.keys() {
         let is_disguise = *name != real && name.as_str().replace('_', "-") == real.as_str();
         assert_eq!(left.contains_key(name), !is_disguise, "{name}");
@@ -156,21 +156,21 @@ fn loops(headers: &HeaderMap) {
     assert_eq!(cdn_loop::passes(&sent), passes + 1, "a pass is counted");
 }
 
-/// RFC 9110, section 7.6.1, and what is as old as it.
+/// Whether a field is for one hop, by RFC 9110, section 7.6.1, or by older custom.
 pub(super) fn is_of_one_hop(name: &str) -> bool {
     let list = "connection keep-alive proxy-connection te transfer-encoding upgrade \
                 proxy-authenticate http2-settings";
     list.split(' ').any(|one| one == name)
 }
 
-/// Whether an origin that reads `_` as `-` takes the field for one that the gateway answers for.
+/// Whether an origin that reads `_` as `-` takes the field for one that the gateway vouches for.
 fn is_disguised(name: &str) -> bool {
     let read = name.replace('_', "-");
     let framing = ["content-length", "transfer-encoding"];
     read != name && (X_FORWARDED.contains(&&*read) || framing.contains(&&*read))
 }
 
-/// The members of a field's list, in lower case.
+/// Returns the members of a field's list, in lower case.
 pub(super) fn tokens(headers: &HeaderMap, name: &HeaderName) -> BTreeSet<String> {
     let sent = tokens_as_sent(headers, name).into_iter();
     sent.map(|token| token.to_ascii_lowercase()).collect()
@@ -185,7 +185,7 @@ fn tokens_as_sent(headers: &HeaderMap, name: &HeaderName) -> BTreeSet<String> {
 
 const X_FORWARDED: [&str; 3] = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"];
 
-/// What frames, routes or describes a message, and so comes before its body.
+/// Fields that frame, route or describe a message, and so belong before its body.
 const NO_TRAILERS: [&str; 9] = [
     "host",
     "content-length",

@@ -1,4 +1,4 @@
-//! Rust and Lua decide, settle and look in lock-step, on random plans under random clocks.
+//! Rust and Lua decide, settle and peek in lock-step, on random plans under random clocks.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
@@ -19,19 +19,19 @@ use crate::traffic::{Cost, Gap, START, calendars, window_of};
 enum Event {
     Decide(Cost),
     Peek(Cost),
-    /// Looks for what remains, and for one more.
+    /// Peeks at the cost that just fits, and at one unit more.
     JustFits,
-    /// Settles an earlier charge: what each policy gets back, or pays more.
+    /// Settles an earlier charge: for each policy, whether units come back or are added, and how many.
     Settle(proptest::sample::Index, [(bool, Cost); 4]),
     /// Takes units out of an earlier charge, as requests do that spend what was charged for several of them.
     Part(proptest::sample::Index, Cost),
     Spend(Spend),
-    /// Spends where an earlier decision charged.
+    /// Spends in the windows in which an earlier decision charged.
     SpendThen(proptest::sample::Index, Spend),
-    /// Gives back of the newest charge.
+    /// Gives back units of the newest charge.
     ReleaseNewest(Cost),
-    /// The next requests are under other numbers, in the same states: of another tier, after a reload, or of
-    /// a gateway that has another file.
+    /// Changes the limits, not the states, for the requests that follow: they are of another tier, after a reload, or
+    /// of a gateway with another file.
     Resize(u64),
     Reset,
 }
@@ -42,23 +42,23 @@ enum Spend {
     Absurd(u64),
 }
 
-/// Where the clock goes before an event.
+/// How the clock moves before an event.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Tick {
     On(Gap),
-    /// On by so many microseconds.
+    /// Forward by this many microseconds.
     OnBy(u64),
-    /// Back by so many thousandths of the window.
+    /// Back by this many thousandths of the window.
     Back(u64),
-    /// Back by one window and so many microseconds.
+    /// Back by one window and this many microseconds.
     BackOver(u64),
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Both give the same verdict, to the microsecond, whatever happened before: charges, refusals,
-    /// looks, settlements, spends, other numbers, resets, clocks that jump either way.
+    /// Both give the same verdict, to the microsecond, whatever happened before: charges, refusals, peeks, settlements,
+    /// spends, other limits, resets, clocks that jump either way.
     #[test]
     fn rust_and_lua_agree(
         rows in plans(),
@@ -71,7 +71,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// The same for logs of many blocks.
+    /// The same law, for logs of many blocks.
     #[test]
     fn rust_and_lua_agree_on_long_logs(
         limit in 20..100_u64,
@@ -83,7 +83,7 @@ proptest! {
         agree_with(Scripted::new(rows.clone()).small_blocks(), &rows, events)?;
     }
 
-    /// Counts times microseconds that no double holds: what fits, fits to the unit.
+    /// The same law, where products of counts and microseconds are too large for a double: what fits, fits to the unit.
     #[test]
     fn rust_and_lua_agree_on_what_just_fits(
         buckets in proptest::sample::select(vec![1_u32, 2, 10, 100, 360]),
@@ -107,13 +107,13 @@ proptest! {
     }
 }
 
-/// Returns that many millionths.
+/// Returns this many millionths of `whole`.
 fn scaled(whole: u64, millionths: u64) -> u64 {
     let part = u128::from(whole) * u128::from(millionths) / 1_000_000;
     u64::try_from(part).expect("a part")
 }
 
-/// Asks for what remains, and for one more.
+/// Asserts that both peek alike at the cost that just fits, and at one unit more.
 fn just_fits(lua: &mut Scripted, rust: &Quotas, now: Timestamp) -> Result<(), TestCaseError> {
     let remaining = peeks(rust, now, 0)[0].remaining;
     for cost in [remaining, remaining + 1] {
@@ -213,7 +213,7 @@ fn agree_with(
     Ok(())
 }
 
-/// Takes units out of what a decision charged each quota.
+/// Takes units out of what a decision charged each quota, and returns them as charges.
 fn take_part(charged: &mut [Option<Charged>], rows: &Rows, amount: u64) -> Vec<Option<Charged>> {
     let quotas = rows.quotas.iter().map(|(quota, _)| quota);
     let parts = charged.iter_mut().zip(quotas).map(|(charged, quota)| {
@@ -224,7 +224,7 @@ fn take_part(charged: &mut [Option<Charged>], rows: &Rows, amount: u64) -> Vec<O
     parts.collect()
 }
 
-/// Gives a unit or more back, or spends them.
+/// Makes an adjustment that gives units back, or spends them.
 fn adjustment((gives_back, amount): (bool, Cost), quota: &Quota) -> Adjustment {
     let amount = amount.of(quota);
     if gives_back {
@@ -244,7 +244,7 @@ fn resize(quota: &mut Quota, limit: u64) {
     }
 }
 
-/// Says whether a key expires, and what its value says of all units is what its parts hold.
+/// Returns whether a key expires as it should, and its value's total is the sum of its parts.
 pub(super) fn is_sound(lua: &mut Scripted, index: usize) -> bool {
     let key = lua.key(index);
     let lifetime_ms = lua.command(&[b"PTTL".as_slice(), &key]).integer();
@@ -272,7 +272,7 @@ pub(super) fn is_sound(lua: &mut Scripted, index: usize) -> bool {
     }
 }
 
-/// Says whether the head of a log is right about its blocks, and whether those are well filled.
+/// Returns whether the head of a log is right about its blocks, and whether these are well filled.
 fn is_sound_log(head: &[u8], blocks: &[Value]) -> bool {
     let pairs = |bytes: &[u8]| -> Vec<(u64, u64)> {
         let pairs = bytes.chunks(14);
@@ -322,7 +322,7 @@ fn number(bytes: &[u8]) -> u64 {
         .fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// Returns what each quota would answer, and spends nothing.
+/// Returns what each quota would decide, and spends nothing.
 pub(super) fn peeks(rust: &Quotas, now: Timestamp, cost: u64) -> Vec<Decision> {
     let mut rust = rust.clone();
     let partition_id = PartitionId::new(rust.rows.partition_low.into());
@@ -390,10 +390,10 @@ fn spend() -> impl Strategy<Value = Spend> {
     ]
 }
 
-/// The largest of the numbers.
+/// The largest limit that an event sets.
 const LIMIT_MAX: u64 = 40;
 
-/// Moves on a little, now and then by most of a window or to before it.
+/// Mostly moves on a little; now and then on by most of a window, back within one, or to before it.
 fn steady_tick() -> impl Strategy<Value = Tick> {
     prop_oneof![
         40 => (0..6_000_u64).prop_map(|us| Tick::OnBy(us * 100)),
@@ -403,7 +403,7 @@ fn steady_tick() -> impl Strategy<Value = Tick> {
     ]
 }
 
-/// Mostly asks for a unit.
+/// Mostly asks for one unit.
 fn steady_event() -> impl Strategy<Value = Event> {
     prop_oneof![
         60 => Just(Event::Decide(Cost::Units(1))),
@@ -420,7 +420,7 @@ fn steady_event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// Makes plans of one to four quotas of some policies.
+/// Makes plans of one to four quotas, some of them followed by credits that take what they refuse.
 pub(super) fn plans() -> impl Strategy<Value = Rows> {
     let mode = prop_oneof![
         3 => Just(CheckMode::Enforce),
@@ -447,7 +447,7 @@ pub(super) fn plans() -> impl Strategy<Value = Rows> {
     })
 }
 
-/// Says whether what a quota refuses may be taken by credits.
+/// Returns whether credits may take what a quota refuses.
 fn may_spill(quota: &Quota) -> bool {
     let is_fixed = matches!(
         quota.algorithm,
@@ -495,7 +495,7 @@ fn quota() -> impl Strategy<Value = Quota> {
         1 => 1..2_000_000_u64,
         1 => (1_u64 << 40)..=(1 << 52),
     ];
-    // No shorter than what a test takes: the server's own clock ends what is over by a second.
+    // No shorter than a test takes, because the server expires keys by its own clock, a second after they end.
     let window_us =
         proptest::sample::select(vec![60_000_000, 2_592_000_000_000, 31_536_000_000_000]);
     let count = prop_oneof![3 => Just(Count::Admitted), 1 => Just(Count::All)];

@@ -29,7 +29,7 @@ use tollgate::store::{MemoryStore, Store};
 
 use crate::support::Config;
 
-/// Nothing is reloaded here.
+/// Panics when a reload is asked for.
 #[derive(Debug)]
 struct NoReloads;
 
@@ -55,7 +55,7 @@ impl ReloadControl for NoReloads {
     }
 }
 
-/// Runs a test on a thread as the control thread is one.
+/// Runs a test on a runtime like the control thread's.
 fn run(test: impl Future<Output = ()>) {
     let runtime = Builder::new_current_thread()
         .enable_all()
@@ -63,16 +63,16 @@ fn run(test: impl Future<Output = ()>) {
     runtime.expect("a runtime").block_on(test);
 }
 
-/// Starts an admin port on a free port, for a process of which nothing else runs.
+/// Starts an admin port on a free port, for a process in which nothing else runs.
 async fn start() -> (SocketAddr, Arc<AdminState>) {
     let config = Config::limited("http://127.0.0.1:9", "quota = '9 per minute'");
     let (address, state, accepts) = start_on(&config).await;
-    // It is told nothing else.
+    // Leaked, so that the channel stays open and the port goes on accepting.
     std::mem::forget(accepts);
     (address, state)
 }
 
-/// Starts one that can be told to pause.
+/// Starts an admin port that can be told to pause.
 async fn start_on(config: &Config) -> (SocketAddr, Arc<AdminState>, watch::Sender<Accepting>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("a bound port");
@@ -98,7 +98,7 @@ async fn start_on(config: &Config) -> (SocketAddr, Arc<AdminState>, watch::Sende
     (address, state, accepts)
 }
 
-/// What is ordered here would be lost: the other process has been told what is in force.
+/// A change made now would be lost, because the other process has already been told what is in force.
 #[test]
 fn nothing_is_changed_while_another_process_takes_over() {
     run(async {
@@ -119,7 +119,7 @@ fn nothing_is_changed_while_another_process_takes_over() {
         assert!(ask("GET /livez").await.starts_with("HTTP/1.1 200"));
         let refused = ask("POST /api/reload").await;
         assert!(refused.starts_with("HTTP/1.1 503"), "{refused}");
-        assert!(refused.contains("ask once more"), "{refused}");
+        assert!(refused.contains("try again"), "{refused}");
     });
 }
 

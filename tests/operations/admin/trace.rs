@@ -1,4 +1,4 @@
-//! What single requests go through, as somebody watches them.
+//! What single requests go through, as an operator watches them.
 
 use std::net::SocketAddr;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::api::{OfFile, RIGHT, TOKEN, ask, assert_described, assert_schema, config, follow};
 use crate::support::{Client, Origin, eventually, get};
 
-/// Begins to watch, and waits until that is so.
+/// Begins to watch, and waits until the stream says that it is ready.
 #[track_caller]
 fn watch(admin: SocketAddr, query: &str) -> Client {
     let mut stream = follow(admin, &format!("/api/trace{query}"));
@@ -15,7 +15,7 @@ fn watch(admin: SocketAddr, query: &str) -> Client {
     stream
 }
 
-/// Returns what a trace says of a step, all of it if there are several.
+/// Returns the text of a trace's steps with this name, a line for each.
 fn step(trace: &Value, name: &str) -> String {
     let steps = trace["steps"].as_array().expect("a list").iter();
     let texts = steps.filter(|step| step["step"] == name);
@@ -81,7 +81,7 @@ fn a_request_is_shown_step_by_step_and_without_its_secrets() {
         .map(|step| step["at_us"].as_u64().expect("a time"))
         .collect();
     assert!(times.is_sorted(), "{times:?}");
-    // What is refused before it is decided.
+    // A request that is refused before the decision.
     get(gateway.public(), "/%zz", "");
     let refused = stream.event("trace");
     assert_schema("Trace", &refused);
@@ -162,7 +162,7 @@ fn only_requests_that_pass_the_filter_are_shown() {
     let one_more = || ask(admin, "GET", "/api/trace", &accept, "").status;
     assert_eq!(one_more(), 503);
     drop(watching);
-    // Each learns of it when it says something: there is a place as soon as one has.
+    // A trace learns that its client has left when it sends something; one free place is enough.
     requests("key-of-two");
     requests("key-of-three");
     eventually("there is room for another trace", || {
@@ -232,11 +232,11 @@ fn quotas_that_only_watch_are_shown_and_blocked_clients_before_their_bodies() {
     let said = step(&stream.event("trace"), "quota");
     assert!(
         said.contains("p: 127.0.0.1 (id:")
-            && said.contains("shadow_refused, cost 1\n  1 per 1m: has no room"),
+            && said.contains("shadow_refused, cost 1\n  1 per 1m: the request does not fit"),
         "{said}"
     );
     assert!(
-        said.contains("1 per 1m: has no room, a candidate"),
+        said.contains("1 per 1m: the request does not fit, a candidate"),
         "{said}"
     );
     get(
@@ -248,7 +248,7 @@ fn quotas_that_only_watch_are_shown_and_blocked_clients_before_their_bodies() {
     assert_eq!(trace["status"], 403);
     assert!(step(&trace, "quota").contains("banned: "), "{trace}");
     assert!(
-        step(&trace, "decision").contains("blocked; no quota was asked"),
+        step(&trace, "decision").contains("blocked; no quota was consulted"),
         "{trace}"
     );
 }

@@ -1,5 +1,5 @@
-//! The bytes of an HTTP/1 connection, the end of a read that takes too long, and a first look at
-//! whether it is HTTP/1 at all.
+//! Reads and writes the bytes of an HTTP/1 connection, ends a read that takes too long, and first looks whether it is
+//! HTTP/1 at all.
 
 use std::io;
 use std::pin::Pin;
@@ -23,13 +23,13 @@ pub(crate) struct Http1Io<T> {
 /// Whether a connection begins as HTTP/2 does.
 #[derive(Debug)]
 enum Preface {
-    /// It may: these bytes have come.
+    /// It may: these bytes have come so far.
     Possible(Vec<u8>),
     /// It does, with these bytes.
     Found(Bytes),
-    /// It does not, but these bytes had to be read to know that.
+    /// It does not, but these bytes had to be read to find out, and are still to be passed on.
     Unread(Bytes),
-    /// It does not, or nobody wants to know.
+    /// It does not, or HTTP/2 is not looked for.
     None,
 }
 
@@ -54,7 +54,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Http1Io<T> {
         }
     }
 
-    /// Returns the transport, and what has been read if that is how HTTP/2 begins.
+    /// Returns the transport, and the bytes that have been read, if the connection begins as HTTP/2 does.
     pub(crate) fn into_parts(self) -> (T, Option<Bytes>) {
         let found = match self.preface {
             Preface::Found(bytes) => Some(bytes),
@@ -63,7 +63,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Http1Io<T> {
         (self.transport, found)
     }
 
-    /// Reads what is there. If the connection begins as HTTP/2 does, its end is read instead.
+    /// Reads what is there. If the connection begins as HTTP/2 does, hyper is told that it has ended.
     fn poll_receive(
         &mut self,
         cx: &mut Context<'_>,
@@ -121,7 +121,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Http1Io<T> {
     fn give_up_reading(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.state.awaited() {
             Awaited::Head => {
-                // A socket that does not take these bytes is not worth waiting for.
+                // If the socket does not take these bytes at once, nothing waits for it.
                 let mut transport = Pin::new(&mut self.transport);
                 let _ = transport.as_mut().poll_write(cx, REQUEST_TIMEOUT);
                 let _ = transport.poll_shutdown(cx);
@@ -146,7 +146,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Http1Io<T> {
     }
 }
 
-/// Whether HTTP/2 begins with these bytes, or they with its beginning.
+/// Whether these bytes begin with the preface, or are the beginning of it.
 fn may_be_preface(bytes: &[u8]) -> bool {
     bytes.iter().zip(PREFACE).all(|(byte, of)| byte == of)
 }
@@ -164,7 +164,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for Http1Io<T> {
                 self.state.received(buf.filled().len() - before);
             }
             Poll::Ready(_) => {}
-            Poll::Pending if self.state.gave_up() => return self.give_up_reading(cx),
+            Poll::Pending if self.state.is_read_overdue() => return self.give_up_reading(cx),
             Poll::Pending => self.state.want_more(),
         }
         read

@@ -36,17 +36,18 @@ pub(crate) struct Http1State {
     head_bytes: Cell<usize>,
     /// Whether the next bytes that are written are the head of an answer.
     is_head_due: Cell<bool>,
-    /// Whether its buffers are dropped when it is idle: a large head has left them large, or it has been for a second.
+    /// Whether to drop hyper's buffers once the connection is idle: after a large head, or a second without new
+    /// requests.
     drops_buffers: Cell<bool>,
-    /// How many requests it had had when it was looked at last, and how often in a row it was idle then.
-    idle_looks: Cell<(u64, u8)>,
-    /// Whether a request asks for another protocol.
+    /// Requests begun by the latest look, and how many looks in a row found the connection idle with no new request.
+    idle_checks: Cell<(u64, u8)>,
+    /// The upgrade gate, which stops reading after a request for another protocol.
     pub(crate) gate: Rc<UpgradeGate>,
-    /// Where long and chunked bodies come from.
+    /// The bypass through which long and chunked bodies come.
     pub(crate) bypass: Rc<BodyBypass>,
 }
 
-/// A head of more bytes does not fit into the buffers that hyper begins with, which then grow and stay so.
+/// A larger head does not fit into the buffers that hyper begins with, which then grow and stay large.
 const LARGE_HEAD_BYTES_MIN: usize = 8 * 1024;
 
 impl Http1State {
@@ -65,13 +66,13 @@ impl Http1State {
             head_bytes: Cell::new(0),
             is_head_due: Cell::new(false),
             drops_buffers: Cell::new(false),
-            idle_looks: Cell::default(),
+            idle_checks: Cell::default(),
             gate: Rc::default(),
             bypass: Rc::default(),
         })
     }
 
-    /// Begins a request whose head is complete: from now on, the delay is not the client's.
+    /// Begins a request whose head is complete: from now on, the gateway does not wait for the client.
     pub(crate) fn begin(&self) {
         self.is_more_expected.set(false);
         self.is_answered.set(false);
@@ -89,8 +90,8 @@ impl Http1State {
         self.body_progressed();
     }
 
-    /// Ends a request whose answer is complete. The next one is awaited, or the rest of it if some
-    /// has come already.
+    /// Ends a request whose answer is complete. The next request is awaited, or the rest of its head if some of it has
+    /// come already.
     pub(crate) fn end(&self) {
         self.awaited.set(if self.gate.is_head_begun() {
             Awaited::Head
@@ -101,13 +102,13 @@ impl Http1State {
         self.gate.unblock();
     }
 
-    /// Says that the next answer is the last. A connection that waits for a request goes on waiting, so that no
-    /// request of its client meets its end.
+    /// Notes that the next answer is the last. A connection that waits for a request goes on waiting, so that no
+    /// request arrives just as the connection closes.
     pub(crate) fn end_after_answer(&self) {
         self.is_last_answer.set(true);
     }
 
-    /// Says that the connection ends after the next answer, or now if nothing has come of a next request.
+    /// Notes that the connection ends after the next answer, or now if nothing has come of a next request.
     pub(crate) fn end_connection(&self) {
         self.is_ending.set(true);
     }
@@ -122,19 +123,19 @@ impl Http1State {
         self.is_ending.get() && self.awaited.get() == Awaited::NextRequest
     }
 
-    /// Says that the end of the answer is told by the end of the connection alone: if it breaks off, the
-    /// client must see a reset.
+    /// Notes that only the end of the connection marks the end of the answer: if the answer breaks off, the client must
+    /// see a reset.
     pub(crate) fn end_by_close(&self) {
         self.socket.reset_unless_closed();
     }
 
-    /// Says that the client may still be sending when its connection closes: the rest of a body, or
-    /// what follows a request that is refused.
+    /// Notes that the client may still be sending when its connection closes: the rest of a body, or what follows a
+    /// request that is refused.
     pub(crate) fn expect_more(&self) {
         self.is_more_expected.set(true);
     }
 
-    /// Says that the request's body has been read to its end.
+    /// Notes that the request's body has been read to its end.
     pub(crate) fn expect_no_more(&self) {
         self.is_more_expected.set(false);
     }
@@ -144,7 +145,7 @@ impl Http1State {
         self.is_more_expected.get()
     }
 
-    /// Says that more of the body is needed and is not there; repeated calls do not extend the wait.
+    /// Notes that more of the body is needed and is not there; repeated calls do not extend the wait.
     pub(crate) fn await_body(&self) {
         if self.awaited.get() != Awaited::Body && !self.is_answered.get() {
             self.awaited.set(Awaited::Body);
@@ -152,24 +153,24 @@ impl Http1State {
         }
     }
 
-    /// Says that the client sent some of its body.
+    /// Notes that the client sent some of its body.
     pub(crate) fn body_progressed(&self) {
         if self.awaited.get() == Awaited::Body {
             self.stop_waiting();
         }
     }
 
-    /// Notes that so many bytes have come of the request's body, or through a tunnel.
+    /// Notes that this many bytes have come, of the request's body or through a tunnel.
     pub(crate) fn body_received(&self, bytes: u64) {
         self.body_bytes.set(self.body_bytes.get() + bytes);
     }
 
-    /// Returns how many have come.
+    /// Returns how many bytes have come, of the request's body or through a tunnel.
     pub(crate) fn body_bytes(&self) -> u64 {
         self.body_bytes.get()
     }
 
-    /// What the connection waits for.
+    /// Returns what the connection waits for.
     pub(crate) fn awaited(&self) -> Awaited {
         self.awaited.get()
     }
@@ -179,13 +180,13 @@ impl Http1State {
         self.socket.read.is_over()
     }
 
-    /// Polls whether the client has closed its side or reset. The task that reads may call it too.
+    /// Polls whether the client has closed its side or reset the connection. The task that reads may call it too.
     pub(crate) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.socket.poll_gone(cx)
     }
 
-    /// Since when the connection has waited for a request of which no byte has come; none if it
-    /// does not wait for one.
+    /// Returns since when the connection has waited for a request of which no byte has come; `None` if it does not wait
+    /// for one.
     pub(crate) fn waiting_since(&self) -> Option<Timestamp> {
         let timeout = match self.awaited.get() {
             // The client may still have to take the end of an answer.
@@ -207,8 +208,8 @@ impl Http1State {
         !is_between_requests || self.is_more_expected()
     }
 
-    /// Whether it waits for the next request, of which nothing has come, has read the latest one to its end, and has
-    /// nothing to write. Only then is nothing lost with the parser.
+    /// Whether the connection waits for the next request, of which nothing has come, has read the latest one to its
+    /// end, and has nothing to write. Only then can the parser be dropped without losing anything.
     fn is_idle(&self) -> bool {
         self.awaited.get() == Awaited::NextRequest
             && !self.is_more_expected.get()
@@ -216,25 +217,25 @@ impl Http1State {
             && !self.socket.write.is_armed()
     }
 
-    /// Notes a look at the connection, of which there is one a second. Returns whether it is to drop its buffers now,
-    /// because it was idle at the look before, too, without a request in between.
-    pub(in crate::proxy::downstream) fn note_look(&self) -> bool {
+    /// Notes a look at the connection, of which there is one a second. Returns whether the connection is to drop its
+    /// buffers now, because it is idle and no request has begun since the look before.
+    pub(in crate::proxy::downstream) fn check_idle(&self) -> bool {
         let requests = self.gate.begun();
-        let (earlier, looks) = self.idle_looks.get();
-        let looks = if requests == earlier && self.is_idle() {
-            looks.saturating_add(1)
+        let (earlier, checks) = self.idle_checks.get();
+        let checks = if requests == earlier && self.is_idle() {
+            checks.saturating_add(1)
         } else {
             0
         };
-        self.idle_looks.set((requests, looks));
-        let is_due = looks == 1;
+        self.idle_checks.set((requests, checks));
+        let is_due = checks == 1;
         if is_due {
             self.drops_buffers.set(true);
         }
         is_due
     }
 
-    /// Whether it drops its buffers now. They are taken for dropped.
+    /// Whether the connection is to drop its buffers now. If so, the caller must drop them: this says so only once.
     pub(in crate::proxy::downstream) fn drops_buffers(&self) -> bool {
         self.drops_buffers.get() && self.is_idle() && self.drops_buffers.take()
     }
@@ -252,7 +253,7 @@ impl Http1State {
         }
     }
 
-    /// Notes that so many bytes have arrived.
+    /// Notes that this many bytes have arrived.
     pub(super) fn received(&self, bytes: usize) {
         // A head is due within `header_timeout` of its first byte, or of the accept. If a head
         // arrives whole, its deadline is never armed.
@@ -269,24 +270,23 @@ impl Http1State {
         }
     }
 
-    /// Notes that more is wanted and there is none.
+    /// Notes that the parser wants to read, and no bytes are there.
     pub(super) fn want_more(&self) {
         if self.awaited.get() == Awaited::Head && !self.socket.read.is_armed() {
             self.socket.read.arm(self.timeouts.header);
         }
     }
 
-    /// Whether the client could have sent what was awaited, and did not do so in time. While it
-    /// still takes the answer before that, the socket's deadline for writing counts instead.
-    pub(super) fn gave_up(&self) -> bool {
+    /// Whether the client could have sent what was awaited, and did not do so in time. While the client is still taking
+    /// the previous answer, the socket's deadline for writing counts instead.
+    pub(super) fn is_read_overdue(&self) -> bool {
         let is_answer_being_taken = self.socket.write.is_armed()
             && matches!(self.awaited.get(), Awaited::NextRequest | Awaited::Head);
         self.is_overdue() && !is_answer_being_taken
     }
 
-    /// Notes that a client that was slow to take an answer has taken some of it. From now on, it
-    /// has the whole time again for what it may send between two requests, because nobody asks it
-    /// for anything while it still takes an answer.
+    /// Notes that a client that was slow to take an answer has taken some of it. From now on, it has the whole time
+    /// again for its next request, because nobody asks it for anything while it still takes an answer.
     pub(super) fn taken(&self) {
         match self.awaited.get() {
             Awaited::NextRequest => self.socket.read.arm(self.timeouts.idle),

@@ -1,8 +1,8 @@
 //! What the reader of a connection knows of its requests: which one asks for another protocol, and which had a
 //! target that was escaped.
 //!
-//! While a request for another protocol is unanswered, nothing behind it is read. If the answer is a 101,
-//! whoever gave it has left here what carries the bytes from then on.
+//! While a request for another protocol is unanswered, nothing after it is read. If the answer is a 101, the task that
+//! carries the bytes from then on has been left here.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -12,23 +12,23 @@ use std::task::{Context, Waker};
 use crate::proxy::downstream::io::ClientIo;
 use crate::proxy::wire::rewound::Rewound;
 
-/// Where a request for another protocol stands.
+/// What has become of a request for another protocol.
 #[derive(Default)]
 pub(crate) struct UpgradeGate {
-    /// Which request of the connection asks for another protocol and is unanswered, counted from 1; 0:
+    /// The request of the connection, counted from 1, that asks for another protocol and is unanswered; 0 if there is
     /// none.
     unanswered: Cell<u64>,
-    /// How many requests have begun.
+    /// Requests that have begun.
     begun: Cell<u64>,
-    /// How many whole heads have come.
+    /// Whole heads that have come.
     heads: Cell<u64>,
-    /// Whoever waits to read what follows it.
+    /// The task that waits to read what follows the unanswered request.
     reader: RefCell<Option<Waker>>,
-    /// Requests whose target has been escaped, that have not ended.
+    /// Requests that have not ended and whose target has been escaped.
     escaped: RefCell<Vec<u64>>,
-    /// Whether some of a head has come that is not whole, or what is held back begins with one.
+    /// Whether part of a further head has come, or what is held back begins with one.
     is_head_begun: Cell<bool>,
-    /// Whether what has come ends with a whole request, body included, or with empty lines behind one.
+    /// Whether what has come ends with a whole request, body included, or with empty lines after one.
     is_whole: Cell<bool>,
     tunnel: RefCell<Option<TunnelTask>>,
 }
@@ -43,9 +43,10 @@ impl UpgradeGate {
         self.unanswered.set(request);
     }
 
-    /// Whether one is unanswered, so that nothing may be read; whoever asks is then woken when it is answered.
+    /// Whether a request for another protocol is unanswered, so that nothing may be read. If so, the task that asks is
+    /// woken when it is answered.
     pub(super) fn is_blocked(&self, cx: &Context<'_>) -> bool {
-        let is_blocked = self.is_asked();
+        let is_blocked = self.is_upgrade_pending();
         if is_blocked {
             self.reader.replace(Some(cx.waker().clone()));
         }
@@ -64,7 +65,7 @@ impl UpgradeGate {
         self.is_whole.set(is_whole);
     }
 
-    /// Whether nothing has come but whole requests that have begun.
+    /// Whether everything that has come belongs to whole requests that have begun.
     pub(super) fn is_between_requests(&self) -> bool {
         self.is_whole.get() && self.heads.get() == self.begun.get()
     }
@@ -81,13 +82,13 @@ impl UpgradeGate {
         escaped.push(request);
     }
 
-    /// Whether that of the request that has begun was.
+    /// Whether the target of the latest request that has begun was escaped.
     pub(crate) fn is_target_escaped(&self) -> bool {
         self.escaped.borrow().contains(&self.begun.get())
     }
 
-    /// Whether one is unanswered.
-    pub(crate) fn is_asked(&self) -> bool {
+    /// Whether a request for another protocol is unanswered.
+    pub(crate) fn is_upgrade_pending(&self) -> bool {
         self.unanswered.get() > 0
     }
 
@@ -96,7 +97,7 @@ impl UpgradeGate {
         self.begun.set(self.begun.get() + 1);
     }
 
-    /// Notes that the request that has begun is answered in HTTP.
+    /// Notes that the latest request that has begun is answered in HTTP.
     pub(super) fn unblock(&self) {
         if (1..=self.begun.get()).contains(&self.unanswered.get()) {
             self.unanswered.set(0);
@@ -106,17 +107,17 @@ impl UpgradeGate {
         }
     }
 
-    /// Leaves what is to carry the bytes after a 101.
+    /// Leaves the task that is to carry the bytes after a 101.
     pub(crate) fn leave(&self, tunnel: TunnelTask) {
         self.tunnel.replace(Some(tunnel));
     }
 
-    /// Whether something is to carry the bytes.
+    /// Whether a task has been left that is to carry the bytes.
     pub(crate) fn has_tunnel(&self) -> bool {
         self.tunnel.borrow().is_some()
     }
 
-    /// Takes what is to carry the bytes.
+    /// Takes the task that is to carry the bytes.
     pub(crate) fn take(&self) -> Option<TunnelTask> {
         self.tunnel.take()
     }

@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::FIELDS_MAX;
 use super::body::Http2Body;
-use super::heads::Followed;
+use super::heads::FrameObserver;
 use super::piece::BodyPiece;
 use super::resets::RESETS_MAX;
 use super::state::{Http2State, StreamState};
@@ -32,30 +32,30 @@ use crate::request::upgrade::switches_protocol;
 /// Why a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// Its requests are answered, or its client has left.
+    /// The connection's requests are answered, or its client has left.
     Done,
-    /// Its preface or a head was not complete in time.
+    /// The preface or a head was not complete in time.
     HeadTimeout,
-    /// What came is not HTTP/2, or breaks its rules.
+    /// What has come is not HTTP/2, or breaks its rules.
     Malformed,
-    /// Its client has reset too many streams.
+    /// The client has reset too many streams, or had too many reset.
     Abused,
 }
 
 /// Streams that a connection may have at once; more are refused, and their requests never begin.
 const STREAMS_MAX: u32 = 100;
-/// What a client may send on one stream before any of it is forwarded.
+/// Bytes that a client may send on one stream before any of them is forwarded.
 const STREAM_WINDOW: u32 = 64 * 1024;
-/// The same for all streams of a connection together: those that stand still leave room for others.
+/// The same for all streams of a connection together: streams that stall leave room for the others.
 const CONNECTION_WINDOW: u32 = STREAMS_MAX * STREAM_WINDOW;
-/// What is kept of an answer that its client has announced room for, but takes slowly.
+/// Most bytes that are kept of an answer that its client has announced room for, but takes slowly.
 const SEND_BUFFER_BYTES: usize = 64 * 1024;
 /// How many streams of a connection the gateway may reset because the client breaks rules; refused ones
 /// count too.
 const LOCAL_RESETS_MAX: usize = 1024;
 
-/// Serves a connection: `answer` gets each request and its state, `refused` is told of each request that is
-/// malformed before it is one.
+/// Serves a connection: `answer` gets each request and its state, and `refused` is called for each one that is
+/// malformed and so never becomes a request.
 pub(crate) async fn serve<T, A, F, B, E>(
     io: T,
     state: &Rc<Http2State>,
@@ -72,8 +72,8 @@ where
     B: Body<Data = Bytes, Error: Error + Send + Sync + 'static> + Unpin + 'static,
     E: 'static,
 {
-    let handshake =
-        builder(header_bytes_max).handshake::<_, BodyPiece>(Followed::new(io, Rc::clone(state)));
+    let handshake = builder(header_bytes_max)
+        .handshake::<_, BodyPiece>(FrameObserver::new(io, Rc::clone(state)));
     let read = &state.socket.read;
     let mut connection = match read.within(state.header_timeout(), handshake).await {
         Ok(Ok(connection)) => connection,
@@ -92,7 +92,7 @@ where
         }
         let stream = StreamState::new(state);
         let method = request.method().clone();
-        // Boxed, because a task is moved several times, with all the room that its future has.
+        // Boxed, because a task is moved several times, with its whole future.
         let answered = Box::pin(answer(
             RequestState::Http2(Rc::clone(&stream)),
             incoming(request, &stream),
@@ -113,7 +113,7 @@ where
 }
 
 impl Http2State {
-    /// Says whether the connection must end at once, with which word to its client, and why.
+    /// Returns the reason that a last GOAWAY gives to the client, and why the connection ends, if it must end at once.
     fn must_close(&self) -> Option<(Reason, Ending)> {
         Some(if self.resets.are_too_many() {
             (Reason::ENHANCE_YOUR_CALM, Ending::Abused)
@@ -132,12 +132,12 @@ impl Http2State {
 struct Ends {
     /// After the requests that are on their way.
     is_draining: bool,
-    /// At once, why, and by when the client must have taken the word.
+    /// At once: why, and by when the client must have taken the GOAWAY.
     closing: Option<(Ending, Rc<Deadline>)>,
 }
 
 impl Ends {
-    /// Why the connection ends without its last word, if the client does not take it.
+    /// Returns why the connection ends, if the client has not taken the GOAWAY in time or is evicted.
     fn cut(&self, state: &Http2State, cx: &Context<'_>) -> Option<Ending> {
         let (ending, deadline) = self.closing.as_ref()?;
         deadline.register(cx);
@@ -171,7 +171,7 @@ fn poll_serve<T: AsyncRead + AsyncWrite + Unpin>(
             Poll::Pending => {}
         }
         if connection.has_streams() {
-            // The end of an answer may still have to be taken.
+            // The client may still have to take the end of an answer.
             state.extend();
         }
         if ends.closing.is_none()
@@ -193,8 +193,8 @@ fn poll_serve<T: AsyncRead + AsyncWrite + Unpin>(
     }
 }
 
-/// Tells a client that breaks the rules from one that asks for too much. `h2` ends a connection for
-/// streams that are reset before they are accepted, or that it has to reset.
+/// Distinguishes a client that breaks the rules from one that asks for too much: `h2` ends a connection if too many
+/// streams are reset before they are accepted, or if it has to reset too many itself.
 fn broken(error: &h2::Error) -> Ending {
     if error.reason() == Some(Reason::ENHANCE_YOUR_CALM) {
         Ending::Abused
@@ -217,7 +217,7 @@ fn builder(header_bytes_max: usize) -> Builder {
     builder
 }
 
-/// Counts fields before anything is done with them.
+/// Whether a head has more than [`FIELDS_MAX`] fields, before anything is done with them.
 fn has_too_many_fields(headers: &HeaderMap) -> bool {
     headers.len() > FIELDS_MAX && {
         let cookies = headers.get_all(COOKIE).iter().count();
@@ -225,7 +225,7 @@ fn has_too_many_fields(headers: &HeaderMap) -> bool {
     }
 }
 
-/// Makes a request of a stream what it would be over HTTP/1.1.
+/// Turns the request of a stream into what it would be over HTTP/1.1.
 fn incoming(request: Request<h2::RecvStream>, stream: &Rc<StreamState>) -> Request<IncomingBody> {
     let (mut head, receiving) = request.into_parts();
     join_cookies(&mut head.headers);
@@ -240,8 +240,7 @@ fn incoming(request: Request<h2::RecvStream>, stream: &Rc<StreamState>) -> Reque
     Request::from_parts(head, body)
 }
 
-/// Makes of an extended CONNECT (RFC 8441) the request for another protocol that it would be over
-/// HTTP/1.1.
+/// Turns an extended CONNECT (RFC 8441) into the request for another protocol that it would be over HTTP/1.1.
 fn ask_to_switch(head: &mut Parts, protocol: &str) {
     let Ok(asked) = HeaderValue::from_str(protocol) else {
         return;
@@ -251,7 +250,7 @@ fn ask_to_switch(head: &mut Parts, protocol: &str) {
     }
     head.method = Method::GET;
     if protocol.eq_ignore_ascii_case("websocket") {
-        // Over HTTP/2, nobody answers to it; an origin of HTTP/1.1 does.
+        // HTTP/2 does without this key, but an origin of HTTP/1.1 needs it.
         let key = base64::engine::general_purpose::STANDARD.encode(&chance::hex_digits()[..16]);
         let key = HeaderValue::try_from(key).expect("base64 is a field value");
         head.headers.insert(SEC_WEBSOCKET_KEY, key);

@@ -1,4 +1,4 @@
-//! Notices a head that is begun and not completed.
+//! Notices a head that has begun and is not complete.
 //!
 //! `h2` says nothing of a request before its head is complete, and no other frame may come in between
 //! (RFC 9113, section 4.3). So the lengths, types and flags of frames are followed as they are read.
@@ -15,30 +15,30 @@ use super::stream_errors::StreamErrors;
 
 /// A connection whose frames are followed.
 #[derive(Debug)]
-pub(super) struct Followed<T> {
+pub(super) struct FrameObserver<T> {
     io: T,
     state: Rc<Http2State>,
-    frames: Frames,
+    frames: FrameTracker,
     stream_errors: StreamErrors,
 }
 
 /// Where the next byte belongs in the frames of a connection.
 #[derive(Debug)]
-struct Frames {
-    place: HeadPart,
+struct FrameTracker {
+    place: FramePosition,
     /// The header of the latest frame, as far as it has come: length (3 bytes), type, flags, stream
     /// (RFC 9113, section 4.1).
     header: [u8; HEADER_BYTES],
     /// Whether the fields of a head, or of trailers, are incomplete.
     is_head_open: bool,
-    /// Whether such fields have been completed since somebody looked.
+    /// Whether such fields have been completed since the latest read.
     has_head_ended: bool,
-    /// Whether fields were continued in a second frame.
+    /// Whether any head or trailers took more than one frame.
     has_continued: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum HeadPart {
+enum FramePosition {
     /// In the preface, of which this many bytes are left.
     Preface(usize),
     /// In a frame's header, of which this many bytes have come.
@@ -49,16 +49,16 @@ enum HeadPart {
 
 const HEADER_BYTES: usize = 9;
 const PREFACE_BYTES: usize = 24;
-/// Types of frames that carry fields, and the flag of the last of them.
+/// The types of frames that carry fields, and the flag of the last such frame of a head.
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 
-impl<T> Followed<T> {
+impl<T> FrameObserver<T> {
     /// Follows the frames of a fresh connection.
     pub(super) fn new(io: T, state: Rc<Http2State>) -> Self {
-        let frames = Frames {
-            place: HeadPart::Preface(PREFACE_BYTES),
+        let frames = FrameTracker {
+            place: FramePosition::Preface(PREFACE_BYTES),
             header: [0; HEADER_BYTES],
             is_head_open: false,
             has_head_ended: false,
@@ -82,35 +82,35 @@ impl<T> Followed<T> {
     }
 }
 
-impl Frames {
+impl FrameTracker {
     fn follow(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            let (HeadPart::Preface(left) | HeadPart::Payload(left)) = self.place else {
+            let (FramePosition::Preface(left) | FramePosition::Payload(left)) = self.place else {
                 bytes = self.follow_header(bytes);
                 continue;
             };
             let taken = left.min(bytes.len());
             bytes = &bytes[taken..];
             self.place = match self.place {
-                HeadPart::Preface(_) if taken < left => HeadPart::Preface(left - taken),
-                HeadPart::Payload(_) if taken < left => HeadPart::Payload(left - taken),
-                HeadPart::Payload(_) => {
+                FramePosition::Preface(_) if taken < left => FramePosition::Preface(left - taken),
+                FramePosition::Payload(_) if taken < left => FramePosition::Payload(left - taken),
+                FramePosition::Payload(_) => {
                     self.end_frame();
-                    HeadPart::Header(0)
+                    FramePosition::Header(0)
                 }
-                _ => HeadPart::Header(0),
+                _ => FramePosition::Header(0),
             };
         }
     }
 
-    /// Follows a frame's header, and returns what comes behind it.
+    /// Follows a frame's header, and returns the bytes after it.
     fn follow_header<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
-        let HeadPart::Header(come) = self.place else {
+        let FramePosition::Header(come) = self.place else {
             return bytes;
         };
         let taken = (HEADER_BYTES - come).min(bytes.len());
         self.header[come..come + taken].copy_from_slice(&bytes[..taken]);
-        self.place = HeadPart::Header(come + taken);
+        self.place = FramePosition::Header(come + taken);
         if come + taken == HEADER_BYTES {
             let [a, b, c, kind, ..] = self.header;
             self.is_head_open |= matches!(kind, HEADERS | CONTINUATION);
@@ -118,9 +118,9 @@ impl Frames {
             self.place = match u32::from_be_bytes([0, a, b, c]) as usize {
                 0 => {
                     self.end_frame();
-                    HeadPart::Header(0)
+                    FramePosition::Header(0)
                 }
-                left => HeadPart::Payload(left),
+                left => FramePosition::Payload(left),
             };
         }
         &bytes[taken..]
@@ -135,7 +135,7 @@ impl Frames {
     }
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for Followed<T> {
+impl<T: AsyncRead + Unpin> AsyncRead for FrameObserver<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -155,7 +155,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Followed<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Followed<T> {
+impl<T: AsyncWrite + Unpin> AsyncWrite for FrameObserver<T> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -245,8 +245,8 @@ mod tests {
         for (pieces, is_open) in cases {
             let bytes = pieces.concat();
             for size in 1..=bytes.len() {
-                let mut frames = Frames {
-                    place: HeadPart::Preface(PREFACE_BYTES),
+                let mut frames = FrameTracker {
+                    place: FramePosition::Preface(PREFACE_BYTES),
                     header: [0; HEADER_BYTES],
                     is_head_open: false,
                     has_head_ended: false,

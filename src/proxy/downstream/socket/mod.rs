@@ -1,10 +1,10 @@
-//! A client's socket with its deadlines, below whatever protocol is spoken on it.
+//! A client's socket with its deadlines, below any protocol that is spoken on it.
 //!
-//! [`Socket`] is one connection on one thread: of TCP, or of a Unix socket, which the system reads, writes and
-//! shuts by the same calls, so it has the same type here. Whoever speaks on it reads and writes through
-//! [`SocketIo`], on which TLS can be put; whoever watches it holds the socket itself. One deadline
-//! is for what the client must send and one for what it must take; both are swept. The layer above
-//! (`http1`) knows what is awaited, and what it means when a deadline is over.
+//! [`Socket`] is one connection on one thread, of TCP or of a Unix socket: both have the same type here, because the
+//! same system calls read, write and shut them down. Protocols read and write through [`SocketIo`], which TLS can wrap;
+//! code that only watches the connection holds the socket itself. One deadline is for what the client must send and one
+//! for what it must take; both are swept. The layer above (`http1`) knows what is awaited, and what it means when a
+//! deadline is over.
 //!
 //! `watch` notices a client that leaves while nobody reads; `lingering` closes.
 
@@ -32,7 +32,7 @@ use crate::proxy::wire::deadline::{Deadline, Sweep};
 #[derive(Debug)]
 pub(crate) struct Socket {
     stream: Rc<TcpStream>,
-    /// Sees that the client has left although bytes are waiting.
+    /// Notices that the client has left, even while bytes wait to be read.
     end: EndWatch,
     /// By when the client must have sent what is awaited.
     pub(super) read: Rc<Deadline>,
@@ -67,7 +67,7 @@ impl Socket {
         })
     }
 
-    /// Returns the bytes of the socket, for whoever speaks on it.
+    /// Returns the bytes of the socket, for the protocol that is spoken on it.
     pub(super) fn io(self: &Rc<Self>) -> SocketIo {
         SocketIo(Rc::clone(self))
     }
@@ -97,7 +97,7 @@ impl Socket {
         send: impl Fn(&TcpStream) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         loop {
-            // The runtime knows whether it is worth asking the system.
+            // The runtime asks the system only if it believes that the socket is writable.
             match send(&self.stream) {
                 Ok(bytes) => {
                     self.write.disarm();
@@ -110,8 +110,7 @@ impl Socket {
                 if !self.write.is_armed() {
                     self.write.arm(self.write_timeout.get());
                 } else if self.write.is_over() {
-                    // What the client has not taken is no longer kept for it: the connection is
-                    // reset.
+                    // What the client has not taken is dropped: the connection is reset.
                     self.linger(Some(Duration::ZERO));
                     return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
                 }
@@ -121,8 +120,8 @@ impl Socket {
         }
     }
 
-    /// Waits for what the client sends first, and leaves it there; none if it closes its side or is gone.
-    pub(super) async fn first_byte(&self) -> Option<u8> {
+    /// Waits for the client's next byte, and leaves it unread; `None` if the client closes its side or is gone.
+    pub(super) async fn peek_byte(&self) -> Option<u8> {
         let mut byte = [0];
         let mut room = ReadBuf::new(&mut byte);
         let peeked = poll_fn(|cx| {
@@ -141,28 +140,29 @@ impl Socket {
         self.has_received.get()
     }
 
-    /// Ends the wait for the client, to make room for another connection.
+    /// Ends the wait for the client at once, to make room for another connection.
     pub(super) fn evict(&self) {
         self.read.expire();
     }
 
-    /// Whether the connection is to make room for another: nothing has come since it was evicted.
+    /// Whether the connection is to make room for another: it was evicted, and nothing has come since.
     pub(super) fn is_evicted(&self) -> bool {
         self.read.is_expired()
     }
 
-    /// Lets the client take nothing for this long from now on.
+    /// Sets how long the client may take nothing of what is being written, from now on.
     pub(super) fn set_write_timeout(&self, timeout: Duration) {
         self.write_timeout.set(timeout);
     }
 
-    /// Has the connection reset, however it ends, unless the gateway closes its side before.
+    /// Has the connection end with a reset, unless the gateway closes its side first.
     pub(super) fn reset_unless_closed(&self) {
         self.is_reset_due.set(true);
         self.linger(Some(Duration::ZERO));
     }
 
-    /// Says how long the system goes on sending after the socket is dropped: no time means a reset.
+    /// Sets SO_LINGER, how long the system goes on sending after the socket is dropped: zero means a reset, `None` the
+    /// default.
     fn linger(&self, time: Option<Duration>) {
         // A socket that is broken needs no reset.
         let _ = SockRef::from(&*self.stream).set_linger(time);

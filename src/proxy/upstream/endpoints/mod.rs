@@ -1,10 +1,10 @@
-//! What the whole process knows of the endpoints of its upstreams: which there are, and whether they
-//! work.
+//! What the whole process knows of the endpoints of its upstreams: which ones there are, and whether
+//! they work.
 //!
-//! [`Endpoints`] keeps it across reloads: whatever an upstream of the same name goes on having keeps its
-//! condition and its counters. Each address of a name is an endpoint ([`names`]); `localhost` is one.
-//! Requests only read; what changes something (a name's new addresses, an ejection's end, a check) is
-//! the control thread's.
+//! [`Endpoints`] keeps this across reloads: an endpoint that stays in an upstream of the same name keeps
+//! its condition and its counters. Each address of a name is an endpoint ([`names`]), but `localhost` is
+//! a single one. Requests never wait for the lock of [`Endpoints`], although their failures eject
+//! endpoints and their answers take them back. Name look-ups and checks run on the control thread.
 
 mod budget;
 pub(super) mod names;
@@ -29,7 +29,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::metrics::Metrics;
 use crate::snapshot::{Endpoint, HttpUpstream, Scheme, Upstream, UpstreamKind};
 
-/// The endpoints of a process.
+/// The endpoints of the process.
 #[derive(Debug)]
 pub struct Endpoints {
     clock: Clock,
@@ -37,25 +37,25 @@ pub struct Endpoints {
     known: Mutex<KnownEndpoint>,
 }
 
-/// All that changes; requests never wait for it.
+/// State under the lock of [`Endpoints`]; requests never take that lock.
 #[derive(Debug, Default)]
 struct KnownEndpoint {
     resolver: NameResolver,
     /// The upstreams of the configuration in force.
     in_force: Vec<Arc<UpstreamState>>,
-    /// Those of earlier ones, where requests may still be.
+    /// Upstreams of earlier configurations, at which requests may still be under way.
     retired: Vec<Weak<UpstreamState>>,
     names: NameCache,
     states: HashMap<EndpointKey, Weak<EndpointState>>,
     counts: HashMap<Arc<str>, Weak<Counts>>,
 }
 
-/// The name of an upstream; how one of its endpoints is spoken to, and its authority; and its address,
-/// if its name has several.
+/// Name of the upstream, scheme of the endpoint, its host and port, and its address if the host is a
+/// name other than `localhost`.
 type EndpointKey = (Arc<str>, Scheme, Box<str>, Option<IpAddr>);
 
 impl Endpoints {
-    /// Knows nothing yet.
+    /// Makes an empty set of endpoints.
     pub fn new(clock: Clock, metrics: Arc<Metrics>) -> Self {
         Self {
             clock,
@@ -69,8 +69,8 @@ impl Endpoints {
         self.known().resolver = resolver;
     }
 
-    /// Makes `upstreams` those in force, and returns what is known of them, in their order; none for
-    /// built-in answers. An upstream that has not changed is the same one.
+    /// Puts `upstreams` in force, and returns their states in the same order; none for built-in answers.
+    /// An upstream that has not changed keeps its state.
     pub fn adopt(&self, upstreams: &[Arc<Upstream>]) -> Vec<Option<Arc<UpstreamState>>> {
         let mut known = self.known();
         let known = &mut *known;
@@ -86,8 +86,8 @@ impl Endpoints {
                 let counts = known.counts(&upstream.name);
                 Arc::new(UpstreamState::new(Arc::clone(upstream), counts, members))
             });
-            state.succeed();
-            // The metric is there from the beginning.
+            state.make_current();
+            // Sets the metric at once, so that it exists from the beginning.
             self.show_available(&state, self.clock.now());
             all.push(Some(state));
         }
@@ -114,7 +114,7 @@ impl Endpoints {
         self.known().in_force.clone()
     }
 
-    /// Does what is due: looks up names, and forgets what nobody holds any more. Called a few times a
+    /// Looks up the names that are due, and forgets what nobody holds any more. Called a few times a
     /// second, on the control thread's own runtime.
     pub fn tick(self: &Arc<Self>) {
         let now = self.clock.now();
@@ -182,7 +182,7 @@ impl Endpoints {
     }
 }
 
-/// Notes what comes of a look-up. If it never ends, neither does this, and nothing else waits for it.
+/// Waits for a look-up and notes its result. If it never ends, this task waits for ever, but nothing else does.
 async fn look_up(
     endpoints: Arc<Endpoints>,
     host: Box<str>,
@@ -193,7 +193,7 @@ async fn look_up(
 }
 
 impl KnownEndpoint {
-    /// Finds or makes the states of an upstream's endpoints, as far as their names resolve.
+    /// Finds or makes the states of an upstream's endpoints, as far as their names are resolved.
     fn members(
         &mut self,
         upstream: &Arc<Upstream>,
@@ -274,7 +274,7 @@ impl KnownEndpoint {
     }
 }
 
-/// Returns host and port: what an endpoint is called.
+/// Returns the name of an endpoint: host and port.
 fn named(endpoint: &Endpoint) -> String {
     format!("{}:{}", endpoint.authority.host(), endpoint.port)
 }
@@ -284,12 +284,12 @@ fn is_name(endpoint: &Endpoint) -> bool {
     !is_localhost(&endpoint.host) && endpoint.host.parse::<IpAddr>().is_err()
 }
 
-/// Whether a host is this machine, whatever the resolver says (RFC 6761, section 6.3).
+/// Whether a host is this machine, whatever a resolver would answer (RFC 6761, section 6.3).
 fn is_localhost(host: &str) -> bool {
     host.trim_end_matches('.').eq_ignore_ascii_case("localhost")
 }
 
-/// The addresses of `localhost`, which are one endpoint: whichever accepts.
+/// The addresses of `localhost`, which are one endpoint: the first to accept is used.
 const LOOPBACK: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::LOCALHOST),
     IpAddr::V6(Ipv6Addr::LOCALHOST),

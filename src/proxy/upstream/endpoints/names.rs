@@ -1,4 +1,4 @@
-//! What names resolve to: the last good answer stays until there is another.
+//! Addresses of names: the last good answer stays until there is another.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -7,38 +7,38 @@ use std::time::Duration;
 
 use crate::clock::{Micros, Timestamp};
 
-/// The names of endpoints, and what they resolve to.
+/// The names of endpoints, and their addresses.
 #[derive(Debug, Default)]
 pub(super) struct NameCache(HashMap<Box<str>, Name>);
 
 #[derive(Debug)]
 struct Name {
-    /// The last good answer, sorted; empty before there was one.
+    /// The addresses of the last good answer, sorted; empty before the first one.
     addresses: Arc<[IpAddr]>,
-    /// Why the latest look-up brought none; none if it brought one, or has not ended.
+    /// Why the latest look-up failed; none if it succeeded, or before the first has ended.
     error: Option<Arc<str>>,
-    /// When it is looked up again.
+    /// When the next look-up is due.
     due: Timestamp,
     every: Duration,
     is_being_looked_up: bool,
 }
 
-/// What is known of a name.
+/// What is known of a name: its addresses, and whether it resolves.
 #[derive(Debug)]
 pub(super) struct Resolved {
     pub(super) addresses: Arc<[IpAddr]>,
-    /// Why the latest look-up failed; none if there was none yet.
+    /// Why the latest look-up failed; none if it succeeded, or before the first has ended.
     pub(super) error: Option<Arc<str>>,
 }
 
-/// How long a failure is remembered: a name that does not resolve is not asked for more often.
+/// How long a failure is remembered: a name that does not resolve is not looked up more often than this.
 const FAILURE_TIME: Duration = Duration::from_secs(1);
 
 /// Most addresses of a name that are used.
 const ADDRESSES_MAX: usize = 256;
 
 impl NameCache {
-    /// Begins to look `host` up, if that is due and not under way; it is due again `every`.
+    /// Begins a look-up of `host`, if one is due and none is under way; after that one is due at intervals of `every`.
     pub(super) fn begin(&mut self, host: &str, every: Duration, now: Timestamp) -> bool {
         let name = self.0.entry(host.into()).or_insert_with(|| Name {
             addresses: Arc::default(),
@@ -62,7 +62,7 @@ impl NameCache {
         name.is_some_and(|name| !name.addresses.is_empty() || name.error.is_some())
     }
 
-    /// Notes what a look-up has brought; returns whether that changes anything.
+    /// Notes the result of a look-up; returns whether endpoints have to be updated.
     pub(super) fn note(
         &mut self,
         host: &str,
@@ -82,7 +82,7 @@ impl NameCache {
                         name = host,
                         addresses = addresses.len(),
                         used = ADDRESSES_MAX,
-                        "a name has too many addresses: the rest is not used"
+                        "a name has too many addresses: the others are not used"
                     );
                     addresses.truncate(ADDRESSES_MAX);
                 }
@@ -103,7 +103,7 @@ impl NameCache {
                     let kept = spelled(&name.addresses);
                     tracing::warn!(name = host, %error, kept, "a name does not resolve");
                 }
-                // Requests may wait for the first answer, and are told why there is none.
+                // Requests may wait for the first answer, so they are told why there is none.
                 name.addresses.is_empty() && before.as_deref() != Some(&*error)
             }
         }

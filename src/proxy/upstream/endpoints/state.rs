@@ -1,5 +1,5 @@
-//! The condition of one endpoint, as requests and checks show it. Each change is one line in the log,
-//! not one per request, however many workers see it.
+//! The condition of one endpoint, as requests and checks have found it. Each change writes one line to
+//! the log, not one for each request, however many workers see it.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -18,52 +18,52 @@ pub(crate) struct EndpointState {
     upstream: Arc<str>,
     /// Host and port, and its address if the host can have several: `api.internal:80 (10.0.0.7)`.
     pub(crate) name: Arc<str>,
-    /// As the file has it.
+    /// The endpoint as written in the file.
     pub(crate) endpoint: Endpoint,
-    /// Where it is. More than one only for `localhost`.
+    /// Addresses to connect to; more than one only for `localhost`.
     pub(crate) addresses: Box<[SocketAddr]>,
-    /// A number that other endpoints do not have, the same in every process.
+    /// The first 8 bytes of the name's digest, the same in every process; hash balancing ranks endpoints by it.
     pub(crate) id: u64,
     pub(crate) metrics: Arc<EndpointMetrics>,
-    /// Requests under way, while they decide where the next one goes.
+    /// Requests under way; only counted if the upstream balances by least requests.
     pub(crate) requests: AtomicUsize,
-    /// Since when it fails, in microseconds; 0 while it answers.
+    /// Time since which requests fail here, in microseconds; 0 while they are answered.
     failing_since: AtomicU64,
     /// How many requests have failed in a row.
     failures: AtomicU32,
-    /// Until when it is ejected, or gets no request but the one that tries it, in microseconds; 0 if it
-    /// is not ejected.
+    /// End of the ejection; or, while a request tries the endpoint after it, the time from which another
+    /// may. In microseconds; 0 if the endpoint is not ejected.
     ejected_until: AtomicU64,
-    /// When its latest ejection ended, in microseconds; 0 if there was none.
-    taken_in_at: AtomicU64,
-    /// Whether a request tries it after an ejection.
+    /// End of the latest ejection, in microseconds; 0 if there was none.
+    readmitted_at: AtomicU64,
+    /// Whether a request is trying the endpoint after an ejection.
     is_tried: AtomicBool,
     is_healthy: AtomicBool,
     checks: Mutex<Checks>,
 }
 
-/// How a request failed at an endpoint.
+/// A request's failure at an endpoint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Failure<'f> {
     pub(crate) kind: EndpointFailure,
-    /// Why, in a few words.
+    /// The cause in a few words, for the log.
     pub(crate) cause: &'f str,
-    /// When the request came to the endpoint.
+    /// When the request was sent to the endpoint.
     pub(crate) began: Timestamp,
 }
 
-/// What checks have shown.
+/// Results of the checks of an endpoint.
 #[derive(Debug, Default)]
 struct Checks {
-    /// When it is checked again; none before the first check.
+    /// When the next check is due; none before the first check.
     due: Option<Timestamp>,
     is_under_way: bool,
     successes: u32,
     failures: u32,
 }
 
-/// How long an endpoint must have failed before it is logged as answering again: one that fails now
-/// and then does not fill the log.
+/// How long an endpoint must have failed before it is logged as responding again, so that one that fails
+/// now and then does not fill the log.
 const RECOVERY_MIN: Micros = Micros::from_secs(1);
 
 impl EndpointState {
@@ -86,51 +86,52 @@ impl EndpointState {
             id: u64::from_le_bytes(*id.expect("a digest has 32 bytes")),
             metrics,
             requests: AtomicUsize::new(0),
-            failing_since: AtomicU64::new(NOT),
+            failing_since: AtomicU64::new(UNSET),
             failures: AtomicU32::new(0),
-            ejected_until: AtomicU64::new(NOT),
-            taken_in_at: AtomicU64::new(NOT),
+            ejected_until: AtomicU64::new(UNSET),
+            readmitted_at: AtomicU64::new(UNSET),
             is_tried: AtomicBool::new(false),
             is_healthy: AtomicBool::new(true),
             checks: Mutex::default(),
         }
     }
 
-    /// Whether it is another address of the same name, and spoken to in the same way.
+    /// Whether both have the same scheme and authority, so that they are addresses of one name.
     pub(crate) fn shares_name(&self, other: &Self) -> bool {
         let (own, other) = (&self.endpoint, &other.endpoint);
         own.scheme == other.scheme && own.authority == other.authority
     }
 
-    /// Whether checks have not shown that it fails.
+    /// Whether the endpoint is healthy; it is until checks find that it fails.
     pub(crate) fn is_healthy(&self) -> bool {
         self.is_healthy.load(Relaxed)
     }
 
-    /// Whether it is healthy and not ejected, or ejected long enough.
+    /// Whether the endpoint is healthy, and is not ejected or its ejection has run out.
     pub(crate) fn is_available(&self, now: Timestamp) -> bool {
         self.is_healthy() && self.ejected_until.load(Relaxed) <= now.0
     }
 
-    /// Returns until when it is ejected; none if it is not, or was and has not been tried since.
+    /// Returns the end of the ejection, which may have passed if no request has been answered since;
+    /// none if not ejected.
     pub(super) fn ejected_until(&self) -> Option<Timestamp> {
         Some(self.ejected_until.load(Relaxed))
-            .filter(|until| *until != NOT)
+            .filter(|until| *until != UNSET)
             .map(Timestamp)
     }
 
-    /// Returns since when it fails; none while it answers.
+    /// Returns since when requests fail here; none while they are answered.
     pub(super) fn failing_since(&self) -> Option<Timestamp> {
         Some(self.failing_since.load(Relaxed))
-            .filter(|since| *since != NOT)
+            .filter(|since| *since != UNSET)
             .map(Timestamp)
     }
 
-    /// Lets a request go to an endpoint that is available: one at a time after an ejection, until one is
-    /// answered. If nothing is heard of that, another follows after `timeout`.
+    /// Whether a request may go to this available endpoint: after an ejection, one at a time, until one
+    /// is answered. If that one is neither answered nor fails, another may follow after `timeout`.
     pub(crate) fn admit(&self, timeout: Duration, now: Timestamp) -> bool {
         let until = self.ejected_until.load(Relaxed);
-        if until == NOT {
+        if until == UNSET {
             return true;
         }
         let next = now + Micros::from(timeout);
@@ -141,28 +142,28 @@ impl EndpointState {
         is_next
     }
 
-    /// Whether a failure may eject it: it is not ejected, or is being tried after that.
+    /// Whether a failure may eject the endpoint: it is not ejected, or is being tried after an ejection.
     pub(super) fn is_in_use(&self) -> bool {
-        self.ejected_until.load(Relaxed) == NOT || self.is_tried.load(Relaxed)
+        self.ejected_until.load(Relaxed) == UNSET || self.is_tried.load(Relaxed)
     }
 
-    /// Notes the head of an answer.
+    /// Notes that the head of an answer has come.
     pub(crate) fn responded(&self, now: Timestamp) {
         if self.failures.load(Relaxed) != 0 {
             self.failures.store(0, Relaxed);
         }
-        if self.ejected_until.load(Relaxed) != NOT {
-            self.take_in(now);
+        if self.ejected_until.load(Relaxed) != UNSET {
+            self.readmit(now);
         }
     }
 
-    /// Notes that a request was answered to its end.
+    /// Notes that a request has ended, that it got a head, and that nothing failed after that.
     pub(crate) fn answered(&self, now: Timestamp) {
         let since = self.failing_since.load(Relaxed);
-        if since == NOT || now.since(Timestamp(since)) < RECOVERY_MIN {
+        if since == UNSET || now.since(Timestamp(since)) < RECOVERY_MIN {
             return;
         }
-        if change(&self.failing_since, since, NOT) {
+        if change(&self.failing_since, since, UNSET) {
             tracing::info!(
                 upstream = &*self.upstream,
                 endpoint = &*self.name,
@@ -171,9 +172,9 @@ impl EndpointState {
         }
     }
 
-    /// Notes that a request failed here; returns whether that is one too many in a row. Only what keeps
-    /// the head of an answer from coming counts for that, as bodies may end in many ways, and only what
-    /// began when the endpoint had been taken in again.
+    /// Notes that a request failed here; returns whether `failures_max` have now failed in a row. Broken
+    /// bodies and malformed responses do not count, because bodies may end in many ways, nor do requests
+    /// that began before the latest ejection ended.
     pub(super) fn failed(
         &self,
         failure: &Failure<'_>,
@@ -182,7 +183,7 @@ impl EndpointState {
         worker: WorkerIndex,
     ) -> bool {
         self.metrics.failed(worker, failure.kind);
-        if change(&self.failing_since, NOT, now.0.max(1)) {
+        if change(&self.failing_since, UNSET, now.0.max(1)) {
             tracing::warn!(
                 upstream = &*self.upstream,
                 endpoint = &*self.name,
@@ -192,15 +193,15 @@ impl EndpointState {
         }
         let (closed, timeout) = (EndpointFailure::BodyClosed, EndpointFailure::BodyTimeout);
         if [closed, timeout, EndpointFailure::Malformed].contains(&failure.kind)
-            || failure.began.0 < self.taken_in_at.load(Relaxed)
+            || failure.began.0 < self.readmitted_at.load(Relaxed)
         {
             return false;
         }
-        // It takes years to overflow, and then an endpoint is ejected later.
+        // The counter takes years to overflow, and that would only delay an ejection.
         self.failures.fetch_add(1, Relaxed) + 1 >= failures_max
     }
 
-    /// Leaves it out for a time. Afterwards the next request that fails ejects it again.
+    /// Ejects the endpoint for a time. The first request after that ejects it again if it fails.
     pub(super) fn eject(&self, eject: Eject, now: Timestamp, worker: WorkerIndex) {
         let until = now + Micros::from(eject.time);
         let mut checks = self.checks();
@@ -220,11 +221,11 @@ impl EndpointState {
     }
 
     /// Ends an ejection.
-    fn take_in(&self, now: Timestamp) {
-        // Held, so that the metric cannot say otherwise in the end.
+    fn readmit(&self, now: Timestamp) {
+        // The lock is held so that an ejection at the same time cannot leave the metric wrong.
         let _checks = self.checks();
-        if self.ejected_until.swap(NOT, Relaxed) != NOT {
-            self.taken_in_at.store(now.0, Relaxed);
+        if self.ejected_until.swap(UNSET, Relaxed) != UNSET {
+            self.readmitted_at.store(now.0, Relaxed);
             self.metrics.set_ejected(false);
             tracing::info!(
                 upstream = &*self.upstream,
@@ -234,33 +235,33 @@ impl EndpointState {
         }
     }
 
-    /// Begins a check, if one is due and none is under way; the next is due `interval` later.
+    /// Begins a check, if one is due and none is under way; the next one is due `interval` later.
     pub(crate) fn begin_check(&self, interval: Duration, now: Timestamp) -> bool {
         let mut checks = self.checks();
         let interval = Micros::from(interval);
         let until = now + interval;
-        // A shorter interval applies to the check that is awaited.
+        // A shorter interval also brings the next check forward.
         let due = checks.due.map(|due| due.min(until));
         if checks.is_under_way || due.is_some_and(|due| due > now) {
             checks.due = due;
             return false;
         }
-        // After the first check, endpoints are not all checked at the same moment.
+        // The second check comes at a random moment, so that endpoints are not all checked at the same time.
         let soon = || now + Micros(chance::below(interval.0.max(1)));
-        // Late by a tick, the next is not late too.
+        // A check that begins late by a tick does not delay the next one.
         let next = |due: Timestamp| Some(due + interval).filter(|next| *next > now);
         checks.due = Some(due.map_or_else(soon, |due| next(due).unwrap_or(until)));
         checks.is_under_way = true;
         true
     }
 
-    /// Ends a check that has shown nothing.
+    /// Ends a check that says nothing about the endpoint.
     pub(crate) fn end_check(&self) {
         self.checks().is_under_way = false;
     }
 
-    /// Notes what a check has shown: why it failed, if it did. After enough successes in a row, a request
-    /// may try the endpoint although its ejection is not over: some answer checks and nothing else.
+    /// Notes the result of a check: why it failed, if it did. Enough successes in a row end an ejection
+    /// early, but a request still has to try the endpoint, because some answer checks and nothing else.
     pub(crate) fn checked(
         &self,
         failed: Option<&str>,
@@ -292,14 +293,14 @@ impl EndpointState {
         if is_enough {
             let until = self.ejected_until.load(Relaxed);
             if until > now.0 {
-                // A request that ejects it meanwhile is right.
+                // If a request has ejected it again meanwhile, that ejection stays.
                 change(&self.ejected_until, until, now.0);
             }
             self.mark_healthy();
         }
     }
 
-    /// Takes it for healthy, as nobody checks it.
+    /// Marks the endpoint healthy, because nothing checks it any more.
     pub(super) fn assume_healthy(&self) {
         if !self.is_healthy() {
             self.checks().failures = 0;
@@ -324,10 +325,10 @@ impl EndpointState {
     }
 }
 
-/// Returns whether this caller made the change.
+/// Changes `value` from `from` to `to`; returns whether this caller made the change.
 fn change(value: &AtomicU64, from: u64, to: u64) -> bool {
     (value.compare_exchange(from, to, Relaxed, Relaxed)).is_ok()
 }
 
-/// The time of what is not so.
-const NOT: u64 = 0;
+/// Value of a time that is not set.
+const UNSET: u64 = 0;

@@ -1,4 +1,4 @@
-//! An upstream of origins as one configuration has it, and where its requests can go.
+//! An upstream of origins as one configuration defines it, and where its requests can go.
 
 use std::sync::atomic::{
     AtomicBool, AtomicU64, AtomicUsize,
@@ -15,32 +15,32 @@ use crate::clock::Timestamp;
 use crate::metrics::WorkerIndex;
 use crate::snapshot::{HttpUpstream, Upstream, UpstreamKind};
 
-/// An upstream of origins, and its endpoints as far as they are known.
+/// An upstream of origins, and its endpoints as far as their names are resolved.
 #[derive(Debug)]
 pub struct UpstreamState {
     pub(super) upstream: Arc<Upstream>,
     counts: Arc<Counts>,
     members: ArcSwap<Members>,
-    /// Counts the changes of `members`.
+    /// The number of changes of `members`.
     version: AtomicU64,
     /// Wakes the requests that wait for the first endpoint.
     changed: Notify,
     is_in_force: AtomicBool,
 }
 
-/// What is counted of one upstream, by its name, over all workers and all reloads.
+/// Counters of one upstream's name, over all workers and all reloads.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
-    /// Requests under way, while `max_requests` bounds them.
+    /// Requests under way; only counted if the upstream has `max_requests`.
     requests: AtomicUsize,
     budget: Mutex<RetryBudget>,
-    /// What is in force under this name.
+    /// The upstream that is in force under this name.
     current: Mutex<Weak<UpstreamState>>,
     /// Held while an endpoint is ejected, so that two workers do not eject the last two.
     ejecting: Mutex<()>,
 }
 
-/// A request's place among those that an upstream may have at once.
+/// Permit of a request to be one of an upstream's `max_requests`; released when dropped.
 #[derive(Debug)]
 pub(crate) struct RequestPermit(Arc<Counts>);
 
@@ -48,7 +48,7 @@ pub(crate) struct RequestPermit(Arc<Counts>);
 #[derive(Debug)]
 pub(crate) struct Members {
     pub(crate) list: Box<[Member]>,
-    /// A name that has no address; none if all have one.
+    /// An endpoint whose name has no address; none if all names have one.
     pub(crate) unresolved: Option<Unresolved>,
 }
 
@@ -59,12 +59,12 @@ pub(crate) struct Member {
     pub(crate) weight: u32,
 }
 
-/// A name without an address.
+/// An endpoint whose name has no address.
 #[derive(Clone, Debug)]
 pub(crate) struct Unresolved {
-    /// The authority of its endpoint.
+    /// Host and port of the endpoint.
     pub(crate) endpoint: Box<str>,
-    /// Why; none if its first look-up has not ended.
+    /// Why the name does not resolve; none if its first look-up has not ended.
     pub(crate) error: Option<Arc<str>>,
 }
 
@@ -80,31 +80,31 @@ impl UpstreamState {
         }
     }
 
-    /// Whether new requests come here.
+    /// Whether the upstream belongs to the configuration in force, so that new requests come here.
     pub(crate) fn is_in_force(&self) -> bool {
         self.is_in_force.load(Relaxed)
     }
 
-    /// Returns what is in force under its name, if anything is.
+    /// Returns the upstream in force under the same name, if there is one.
     pub(crate) fn successor(&self) -> Option<Arc<Self>> {
         let current = &self.counts.current;
         let current = current.lock().unwrap_or_else(PoisonError::into_inner);
         current.upgrade().filter(|upgrade| upgrade.is_in_force())
     }
 
-    /// Notes that it is in force under its name.
-    pub(super) fn succeed(self: &Arc<Self>) {
+    /// Notes that this upstream is the one in force under its name.
+    pub(super) fn make_current(self: &Arc<Self>) {
         let current = &self.counts.current;
         let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
         *current = Arc::downgrade(self);
     }
 
-    /// Notes that the configuration in force has another in its place, or none.
+    /// Notes that this upstream does not belong to the configuration in force any more.
     pub(super) fn retire(&self) {
         self.is_in_force.store(false, Relaxed);
     }
 
-    /// Returns what the file says of it.
+    /// Returns the upstream's settings in the file.
     pub(crate) fn http(&self) -> &HttpUpstream {
         match &self.upstream.kind {
             UpstreamKind::Http(http) => http,
@@ -112,12 +112,12 @@ impl UpstreamState {
         }
     }
 
-    /// Returns its name.
+    /// Returns the upstream's name.
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.upstream.name
     }
 
-    /// Returns its endpoints as they are now.
+    /// Returns the endpoints as they are now.
     pub(crate) fn members(&self) -> Guard<Arc<Members>> {
         self.members.load()
     }
@@ -127,14 +127,14 @@ impl UpstreamState {
         self.version.load(Acquire)
     }
 
-    /// Puts other endpoints in the place of those that are known.
+    /// Replaces the endpoints, and wakes requests that wait for the first.
     pub(super) fn replace(&self, members: Members) {
         self.members.store(Arc::new(members));
         self.version.fetch_add(1, Release);
         self.changed.notify_waiters();
     }
 
-    /// Waits until a first look-up has ended, if there is no endpoint before that.
+    /// Waits until there is an endpoint, or the first look-up of a name has failed.
     pub(crate) async fn resolved(&self) {
         loop {
             let changed = self.changed.notified();
@@ -147,7 +147,7 @@ impl UpstreamState {
         }
     }
 
-    /// Takes one of `max_requests` places; none if all are taken.
+    /// Takes a permit for one of at most `max` requests at a time; none if there are that many already.
     pub(crate) fn admit(&self, max: usize) -> Option<RequestPermit> {
         let more = |taken: usize| (taken < max).then_some(taken + 1);
         let admitted = (self.counts.requests).fetch_update(Relaxed, Relaxed, more);
@@ -156,14 +156,14 @@ impl UpstreamState {
             .then(|| RequestPermit(Arc::clone(&self.counts)))
     }
 
-    /// Counts requests that a worker has begun, for the budget of retries.
+    /// Counts requests that a worker has begun, for the retry budget.
     pub(crate) fn add_requests(&self, requests: u64, now: Timestamp) {
         let budget = &self.counts.budget;
         let mut budget = budget.lock().unwrap_or_else(PoisonError::into_inner);
         budget.add_requests(requests, now);
     }
 
-    /// Takes a retry of the budget, if there is one.
+    /// Takes a retry from the budget; returns whether one was left.
     pub(crate) fn take_retry(&self, now: Timestamp) -> bool {
         let share = self.http().retry_budget;
         let budget = &self.counts.budget;
@@ -171,8 +171,8 @@ impl UpstreamState {
         budget.take(share, now)
     }
 
-    /// Notes that a request failed at an endpoint, and ejects it if that was one too many in a row and
-    /// another is available.
+    /// Notes that a request failed at an endpoint, and ejects it if too many have failed in a row and
+    /// another endpoint is available.
     pub(crate) fn failed(
         &self,
         endpoint: &Arc<EndpointState>,

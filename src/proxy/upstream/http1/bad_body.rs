@@ -6,16 +6,16 @@ use crate::proxy::wire::section::BadSection;
 /// Why a body is refused; its connection is not used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadBody {
-    /// The connection ended first.
-    #[error("closed before its end")]
+    /// The connection ended, or the HTTP/2 stream was reset, before the body's end.
+    #[error("closed before the body's end")]
     Incomplete,
     /// A chunk's size, extension or line end is wrong.
     #[error("malformed chunk")]
     Chunk,
-    /// A trailer is no field, or a line of them does not end in CRLF.
+    /// A trailer is not a field, or its line does not end in CRLF.
     #[error("malformed trailer")]
     Trailer,
-    /// There are more bytes of extensions or trailers than there may be.
+    /// Chunk extensions, the white space before them, or trailers have too many bytes.
     #[error("chunk extensions or trailers too large")]
     TooLong,
 }

@@ -5,22 +5,22 @@ use crate::proxy::wire::section::BadSection;
 /// Why a head is refused; its connection is not used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadHead {
-    /// It is no head of HTTP/1.0 or 1.1.
+    /// The bytes are not a head of HTTP/1.0 or 1.1.
     #[error("malformed HTTP head")]
     Malformed,
-    /// The connection was closed within it.
-    #[error("closed within its head")]
+    /// The connection was closed within the head.
+    #[error("closed before the head was complete")]
     Incomplete,
-    /// It has more bytes or fields than it may have.
+    /// The head has too many bytes or fields.
     #[error("head too large")]
     TooLarge,
-    /// More interim answers (1xx) come before it, or larger ones, than may.
+    /// Too many interim responses (1xx), or too many bytes of them, come before the head.
     #[error("too many interim responses")]
     Interim,
-    /// It does not say in one way where its body ends (RFC 9112, section 6.3).
+    /// The head does not say in exactly one way where the body ends (RFC 9112, section 6.3).
     #[error("ambiguous length")]
     Framing,
-    /// It changes to another protocol, which nobody asked for.
+    /// The origin switches protocols without being asked to, or before it has the whole request head.
     #[error("upgrade that was not requested")]
     Upgrade,
 }

@@ -1,4 +1,4 @@
-//! What HTTP/2 calls a failure, in a few plain words.
+//! Failures of HTTP/2, in a few plain words.
 
 use std::io;
 
@@ -18,17 +18,17 @@ pub enum StreamError {
     /// What the origin sent on the stream breaks the rules.
     #[error("malformed HTTP/2 ({0:?})")]
     Malformed(Reason),
-    /// The head, or the trailers, are larger than `max_header_bytes`.
+    /// A head or trailers exceed `max_header_bytes`, or trailers have too many fields.
     #[error("head or trailers too large")]
     TooLarge,
-    /// What the origin sent makes the connection useless for all who share it.
+    /// What the origin sent makes the connection useless for all requests on it.
     #[error("malformed HTTP/2 ({0:?}), so the connection is retired")]
     Retired(Reason),
     /// A response that cannot have content has some.
     #[error("content where none is allowed")]
     Content,
     /// The origin closed the connection.
-    #[error("closed without a response")]
+    #[error("closed by the origin")]
     Closed,
     /// The origin did not begin to speak HTTP/2 in time.
     #[error("handshake timed out")]
@@ -39,7 +39,7 @@ pub enum StreamError {
     /// The connection broke.
     #[error(transparent)]
     Broken(io::Error),
-    /// The connection ended, and another request on it has been told first.
+    /// The connection ended, and another request on it has already reported that.
     #[error(transparent)]
     Shared(Box<Self>),
 }
@@ -47,7 +47,7 @@ pub enum StreamError {
 impl StreamError {
     /// Whether the origin says that it has not processed the request (RFC 9113, section 8.7).
     pub fn is_unprocessed(&self) -> bool {
-        // Only streams that a GOAWAY leaves out end by it.
+        // A GOAWAY ends only the streams that it leaves out as unprocessed.
         matches!(self, Self::Reset(Reason::REFUSED_STREAM) | Self::GoAway(_))
     }
 
@@ -60,12 +60,12 @@ impl StreamError {
         }
     }
 
-    /// Says what kind of failure of an endpoint it is, where the end of a stream is one of `ended`; none if
-    /// this request has not shown that the endpoint fails.
+    /// Returns the kind of endpoint failure that this is, which is `ended` for the end of a stream or
+    /// connection; none if this request has not shown that the endpoint fails.
     pub fn failure(&self, ended: EndpointFailure) -> Option<EndpointFailure> {
         match self {
-            // Another request has shown it. `h2` has ended that one's stream by itself before a head that
-            // cannot be decoded or that has no end (COMPRESSION_ERROR, ENHANCE_YOUR_CALM) ends all.
+            // Another request has reported it. If a head cannot be decoded or has no end (COMPRESSION_ERROR,
+            // ENHANCE_YOUR_CALM), `h2` first ends the stream of that head, and then the connection.
             Self::Shared(_)
             | Self::Retired(Reason::COMPRESSION_ERROR | Reason::ENHANCE_YOUR_CALM) => None,
             // "Requests that have not been processed have not failed" (RFC 9113, section 8.7).
@@ -82,7 +82,7 @@ impl From<h2::Error> for StreamError {
             Some(reason) if error.is_remote() && error.is_go_away() => Self::GoAway(reason),
             Some(reason) if error.is_remote() => Self::Reset(reason),
             Some(reason) if error.is_go_away() => Self::Retired(reason),
-            // What is wrong with a stream in another way has another code.
+            // For other faults of a stream, `h2` has other codes: this one means a head that is too large.
             Some(Reason::ENHANCE_YOUR_CALM) => Self::TooLarge,
             Some(reason) => Self::Malformed(reason),
             None => match error.into_io() {
@@ -94,7 +94,7 @@ impl From<h2::Error> for StreamError {
     }
 }
 
-/// `h2` calls a connection that has ended a broken pipe.
+/// Whether the connection has ended, which `h2` calls a broken pipe.
 fn is_end(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,4 +1,4 @@
-//! The task that moves a connection's frames, and sees whether the origin is still there.
+//! The task that moves a connection's frames, and checks whether the origin still responds.
 
 use std::cell::Cell;
 use std::io;
@@ -16,38 +16,38 @@ use crate::fault::TlsFailure;
 use crate::proxy::wire::deadline::Deadline;
 use crate::proxy::wire::forward_writes;
 
-/// What is known of a connection by those who use it and by its task.
+/// State of a connection that its users and its task share.
 #[derive(Debug)]
 pub(super) struct Life {
-    /// When the task has to look at the connection.
+    /// When the task next has to check the connection.
     deadline: Rc<Deadline>,
-    /// How many streams there are.
+    /// How many streams are open.
     pub(super) streams: Cell<u32>,
-    /// How many streams have been reset.
+    /// How many streams this side has reset.
     resets: Cell<u32>,
-    /// Whether it takes no more streams.
+    /// Whether the connection takes no more streams.
     pub(super) is_closed: Cell<bool>,
-    /// Whether it was given up because nothing came.
+    /// Whether the connection was given up because nothing came.
     pub(super) is_lost: Cell<bool>,
-    /// Whether a request has been told that it ended.
+    /// Whether a request has already reported that the connection ended.
     pub(super) has_failed: Cell<bool>,
-    /// Whether anything has come since this was last looked at.
+    /// Whether anything has come since the current phase began.
     has_heard: Cell<bool>,
-    phase: Cell<StreamPhase>,
-    /// What broke TLS, if that ended the connection.
+    phase: Cell<LivenessPhase>,
+    /// The TLS failure that ended the connection, if one did.
     pub(super) tls_failure: Cell<Option<TlsFailure>>,
 }
 
-/// What the task waits for, besides frames.
+/// What the task waits for, apart from frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum StreamPhase {
-    /// To ask if nothing comes; disarmed while there are no streams.
+enum LivenessPhase {
+    /// The time to send a PING if nothing comes; disarmed while there are no streams.
     Listening,
     /// The answer to a PING.
     Asked,
-    /// For the time in which a connection is not asked again.
+    /// The time from which another PING may be sent.
     Resting,
-    /// To be closed.
+    /// The connection's end.
     Closing,
 }
 
@@ -61,25 +61,25 @@ impl Life {
             is_lost: Cell::new(false),
             has_failed: Cell::new(false),
             has_heard: Cell::new(false),
-            phase: Cell::new(StreamPhase::Listening),
+            phase: Cell::new(LivenessPhase::Listening),
             tls_failure: Cell::new(None),
         }
     }
 
-    /// Notes a stream more.
+    /// Counts a new stream.
     pub(super) fn opened(&self) {
         let before = self.streams.replace(self.streams.get() + 1);
-        if before == 0 && self.phase.get() == StreamPhase::Listening {
-            self.enter(StreamPhase::Listening);
+        if before == 0 && self.phase.get() == LivenessPhase::Listening {
+            self.enter(LivenessPhase::Listening);
         }
     }
 
-    /// Notes a stream less.
+    /// Counts the end of a stream.
     pub(super) fn closed(&self) {
         self.streams.set(self.streams.get() - 1);
     }
 
-    /// Notes that a stream was reset.
+    /// Counts a reset stream.
     pub(super) fn note_reset(&self) {
         self.resets.set(self.resets.get() + 1);
         if self.resets.get() >= RESETS_MAX {
@@ -87,46 +87,46 @@ impl Life {
         }
     }
 
-    /// Lets the task end soon.
+    /// Makes the task end within [`CLOSE_TIMEOUT`].
     pub(super) fn close(&self) {
         self.is_closed.set(true);
-        self.enter(StreamPhase::Closing);
+        self.enter(LivenessPhase::Closing);
     }
 
-    fn enter(&self, phase: StreamPhase) {
+    fn enter(&self, phase: LivenessPhase) {
         self.phase.set(phase);
         self.has_heard.set(false);
         self.deadline.arm(match phase {
-            StreamPhase::Listening => PING_AFTER,
-            StreamPhase::Asked => PING_TIMEOUT,
-            StreamPhase::Resting => PING_AGAIN,
-            StreamPhase::Closing => CLOSE_TIMEOUT,
+            LivenessPhase::Listening => PING_AFTER,
+            LivenessPhase::Asked => PING_TIMEOUT,
+            LivenessPhase::Resting => PING_AGAIN,
+            LivenessPhase::Closing => CLOSE_TIMEOUT,
         });
     }
 
-    /// Does what is due; ready if the connection is given up.
+    /// Checks the deadline, and sends a PING if one is due; ready if the connection is given up.
     fn poll(&self, pings: &mut PingPong, cx: &mut Context<'_>) -> Poll<()> {
-        if self.phase.get() == StreamPhase::Asked && pings.poll_pong(cx).is_ready() {
-            self.enter(StreamPhase::Resting);
+        if self.phase.get() == LivenessPhase::Asked && pings.poll_pong(cx).is_ready() {
+            self.enter(LivenessPhase::Resting);
         }
         if self.deadline.is_over() {
             match self.phase.get() {
-                StreamPhase::Closing => return Poll::Ready(()),
-                StreamPhase::Listening | StreamPhase::Resting if self.streams.get() == 0 => {
-                    self.phase.set(StreamPhase::Listening);
+                LivenessPhase::Closing => return Poll::Ready(()),
+                LivenessPhase::Listening | LivenessPhase::Resting if self.streams.get() == 0 => {
+                    self.phase.set(LivenessPhase::Listening);
                     self.deadline.disarm();
                 }
-                StreamPhase::Listening | StreamPhase::Resting if self.has_heard.get() => {
-                    self.enter(StreamPhase::Listening);
+                LivenessPhase::Listening | LivenessPhase::Resting if self.has_heard.get() => {
+                    self.enter(LivenessPhase::Listening);
                 }
-                StreamPhase::Asked if self.has_heard.get() => self.enter(StreamPhase::Asked),
-                StreamPhase::Asked => {
+                LivenessPhase::Asked if self.has_heard.get() => self.enter(LivenessPhase::Asked),
+                LivenessPhase::Asked => {
                     self.is_lost.set(true);
                     return Poll::Ready(());
                 }
-                StreamPhase::Listening | StreamPhase::Resting => {
+                LivenessPhase::Listening | LivenessPhase::Resting => {
                     if pings.send_ping(Ping::opaque()).is_ok() {
-                        self.enter(StreamPhase::Asked);
+                        self.enter(LivenessPhase::Asked);
                     }
                 }
             }
@@ -136,7 +136,7 @@ impl Life {
     }
 }
 
-/// The task's part of a connection.
+/// The task that drives a connection.
 pub(super) struct Http2Driver<T: AsyncRead + AsyncWrite + Unpin> {
     frames: Frames<Observed<T>, Bytes>,
     pings: PingPong,
@@ -173,7 +173,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Future for Http2Driver<T> {
     }
 }
 
-/// What carries a connection's bytes; notes when some come.
+/// A connection's transport, which notes when bytes come.
 #[derive(Debug)]
 pub(super) struct Observed<T> {
     transport: T,

@@ -1,9 +1,9 @@
 //! Units that this gateway holds ahead: bought of quotas whose policy is leased, charged when bought, and spent without
 //! asking.
 //!
-//! Only of clients that are busy: what they spent in the last second is what is bought, and no more than the gateway's
-//! part of the policy's overshoot. What was not spent a second after it was bought goes back to where it was charged.
-//! Units end with the window in which they were charged, by what this gateway knows of the store's time; where the
+//! Units are bought only for busy clients: as many as a client spent in the last second, and no more than the gateway's
+//! part of the policy's overshoot. Units that are not spent within a second are given back where they were charged.
+//! Units end with the window in which they were charged, by what this gateway knows of the store's time; when the
 //! client is reset; and before the other gateways stop counting this one, because then their parts grow.
 
 mod activity;
@@ -23,7 +23,7 @@ use crate::clock::{Micros, Timestamp};
 use crate::limit::{Adjustment, Algorithm, Charged, Check, Decision, PartitionId, Quota};
 use crate::store::charge::{Keeper, SettledEntry};
 
-/// What this gateway holds, shared by its workers.
+/// Units that this gateway holds ahead, shared by its workers.
 #[derive(Debug)]
 pub(super) struct Leases {
     shards: QuotaShards<QuotaLease>,
@@ -33,30 +33,32 @@ pub(super) struct Leases {
     is_closed: AtomicBool,
 }
 
-/// On what terms this gateway buys and spends at the moment.
+/// The current terms on which this gateway buys and spends units.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LeaseTerms {
-    /// By the steady clock, as all times of leases: units must not be spent for longer because a clock is corrected.
+    /// The current time, by the steady clock like all times of leases: a corrected clock must not let units be spent
+    /// for longer.
     pub(super) now: Timestamp,
-    /// Among how many gateways an overshoot is divided.
+    /// Number of gateways among which an overshoot is divided.
     pub(super) nodes: u32,
-    /// Until when the others count this gateway.
+    /// Until when the other gateways count this one.
     pub(super) counted_until: Timestamp,
-    /// Whether it has seen the fleet for long enough to buy.
+    /// Whether this gateway has been part of the fleet for long enough to buy.
     pub(super) may_buy: bool,
 }
 
 /// Whether units of a check's quota are to be bought.
 #[derive(Debug)]
 pub(super) enum PurchaseTurn {
-    /// The caller is to buy so many, and says when that has ended, for those who wait for it.
+    /// The caller is to buy this many, and to call [`Leases::end_purchase`] afterwards: then this is ready, for
+    /// requests that wait.
     Buy(u64, OwnedNotified),
-    /// Somebody buys already: it has ended when this is ready.
+    /// Another purchase is under way; it has ended when this is ready.
     UnderWay(OwnedNotified),
-    /// No, there are enough.
+    /// No: enough units are held.
     Held,
-    /// No, the client does not ask often enough, or too much at once.
-    Exact,
+    /// No: the client asks too seldom or for too much at once, or this gateway may not buy. The check is exact.
+    AskRedis,
 }
 
 /// What was bought for one check.
@@ -64,9 +66,9 @@ pub(super) enum PurchaseTurn {
 pub(super) struct Bought {
     /// What Redis charged.
     pub(super) charged: Charged,
-    /// What it answered.
+    /// What Redis answered.
     pub(super) decision: Decision,
-    /// When it was asked.
+    /// When Redis was asked, by the steady clock.
     pub(super) sent: Timestamp,
 }
 
@@ -76,7 +78,7 @@ impl LeaseTerms {
         check.consistency.held_max(check.quota, self.nodes)
     }
 
-    /// Says whether a check is spent of what is held; otherwise it is exact.
+    /// Says whether held units may pay for a check; otherwise it is exact.
     pub(super) fn leases(&self, check: &Check<'_>) -> bool {
         self.held_max(check) > 0
     }
@@ -102,8 +104,8 @@ impl Leases {
         lease.spend(check.cost, now)
     }
 
-    /// Takes units back that were not spent after all; returns those that cannot be kept. `is_forgotten` says whether the
-    /// client was reset since.
+    /// Takes units back that were not spent after all; returns those that cannot be kept. `is_forgotten` says whether
+    /// the client was reset since.
     pub(super) fn put_back(
         &self,
         check: &Check<'_>,
@@ -117,7 +119,7 @@ impl Leases {
             return None;
         }
         match shard.get_mut(&key) {
-            // Others may have been bought in their place.
+            // Other units may have been bought in their place, so that there is no room.
             Some(lease) if lease.quota == *check.quota && lease.has_room(spent, now) => {
                 lease.put_back(spent, now);
                 None
@@ -126,7 +128,7 @@ impl Leases {
         }
     }
 
-    /// Notes that Redis admitted a check by itself, and what it answered.
+    /// Notes that Redis admitted a check that was not paid here, and what it answered.
     pub(super) fn note(&self, check: &Check<'_>, decision: Decision, terms: &LeaseTerms) {
         let held_max = terms.held_max(check);
         if held_max == 0 {
@@ -140,7 +142,7 @@ impl Leases {
         let new = || QuotaLease::new(check, decision, now);
         let lease = shard.entry(key).or_insert_with(new);
         if lease.quota != *check.quota {
-            // What another quota of the client holds is left to it, until that is over.
+            // The client's lease is of another quota, such as another tier's, which keeps it until it is idle.
             if !lease.is_idle(now) {
                 return;
             }
@@ -169,13 +171,14 @@ impl Leases {
         !self.is_closed.load(Relaxed) && lease.is_some_and(is_enough)
     }
 
-    /// Says whether units are to be bought for a check. If so, the caller has to say when that has ended.
+    /// Says whether units are to be bought for a check. If so, the caller has to call
+    /// [`end_purchase`](Self::end_purchase) afterwards.
     pub(super) fn begin_purchase(&self, check: &Check<'_>, terms: &LeaseTerms) -> PurchaseTurn {
         let key = QuotaKey::of(check);
         let mut shard = self.shards.of(key);
         let lease = shard.get_mut(&key);
         let Some(lease) = lease.filter(|lease| lease.quota == *check.quota) else {
-            return PurchaseTurn::Exact;
+            return PurchaseTurn::AskRedis;
         };
         let held_max = terms.held_max(check);
         lease.allow(check.consistency, held_max);
@@ -186,7 +189,7 @@ impl Leases {
             return if held >= check.cost.max(1) {
                 PurchaseTurn::Held
             } else {
-                PurchaseTurn::Exact
+                PurchaseTurn::AskRedis
             };
         }
         let bought = Arc::clone(lease.bought.get_or_insert_default()).notified_owned();
@@ -196,7 +199,7 @@ impl Leases {
         PurchaseTurn::Buy(missing.max(check.cost), bought)
     }
 
-    /// Returns how many units are to be bought for a check; 0 if none are, or somebody does.
+    /// Returns how many units are to be bought for a check, whether or not a purchase is under way; 0 if none are.
     pub(super) fn missing(&self, check: &Check<'_>, now: Timestamp) -> u64 {
         let key = QuotaKey::of(check);
         let shard = self.shards.of(key);
@@ -204,7 +207,8 @@ impl Leases {
         lease.map_or(0, |lease| lease.missing(now))
     }
 
-    /// Adds what was bought; returns what cannot be kept. `is_forgotten` says whether the client was reset since.
+    /// Adds the units of a purchase; returns those that cannot be kept. `is_forgotten` says whether the client was
+    /// reset since.
     pub(super) fn bought(
         &self,
         check: &Check<'_>,
@@ -249,13 +253,14 @@ impl Leases {
         self.is_closed.store(true, Relaxed);
     }
 
-    /// Goes on after that.
+    /// Buys and spends again, after [`close`](Self::close).
     pub(super) fn reopen(&self) {
         self.is_closed.store(false, Relaxed);
     }
 
-    /// Takes out what is not to be held any longer, some shards at a time, and returns what goes back. To be called
-    /// several times a second. Where `is_barred` says that Redis cannot be asked, what is held is spent.
+    /// Removes units that are not to be held any longer, some shards at a time, and returns what is to be given back.
+    /// To be called several times a second. Where `is_barred` says that Redis cannot be asked, unspent units are kept,
+    /// so that they can be spent.
     pub(super) fn sweep(
         &self,
         terms: &LeaseTerms,
@@ -289,7 +294,7 @@ impl Leases {
         back
     }
 
-    /// Takes out all that is held.
+    /// Removes all held units, and returns what is to be given back.
     pub(super) fn take_all(&self, now: Timestamp) -> Vec<SettledEntry> {
         let mut back = Vec::new();
         for mut shard in self.shards.all() {
@@ -305,7 +310,7 @@ impl Leases {
         back
     }
 
-    /// Forgets what was charged to a client before a reset.
+    /// Forgets units that were charged to a client before a reset, as `is_before` says.
     pub(super) fn reset(&self, key: QuotaKey, is_before: impl Fn(&Quota, &Charged) -> bool) {
         if let Some(lease) = self.shards.of(key).get_mut(&key) {
             let quota = lease.quota;
@@ -322,9 +327,10 @@ impl Leases {
     }
 }
 
-/// Returns when the window ends in which units were charged, if they end with it, by this gateway's clock.
+/// Returns when the window in which units were charged ends, by this gateway's steady clock; none if units do not end
+/// with it.
 ///
-/// Redis decided after it was asked, and its clock may be a little faster.
+/// This is a lower bound: Redis decided after it was asked, and its clock may be a little faster.
 fn window_end(quota: &Quota, bought: &Bought) -> Option<Timestamp> {
     match quota.algorithm {
         Algorithm::FixedWindow | Algorithm::Calendar(_) => {
@@ -335,7 +341,7 @@ fn window_end(quota: &Quota, bought: &Bought) -> Option<Timestamp> {
     }
 }
 
-/// Says what comes back to Redis.
+/// Makes the entry that gives a charge back to Redis.
 fn given_back(key: QuotaKey, quota: Quota, charged: Charged) -> SettledEntry {
     SettledEntry {
         quota,
@@ -349,5 +355,5 @@ fn given_back(key: QuotaKey, quota: Quota, charged: Charged) -> SettledEntry {
 
 /// Shards that one sweep passes over; all are swept within 0.4 s.
 const SHARDS_PER_SWEEP: usize = 16;
-/// After how long what was not spent goes back.
+/// Age at which units that were not spent are given back.
 const UNUSED_MAX: Micros = Micros::from_secs(1);

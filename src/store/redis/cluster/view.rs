@@ -1,4 +1,4 @@
-//! What a worker knows of a Cluster's nodes: its callers and its watcher share it.
+//! What a worker knows about a Cluster's nodes, which its callers and its watcher share.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use super::slots::{self, Redirected, Slots};
 use crate::store::redis::call_error::CallError;
 use crate::store::redis::connect::{DialEndpoint, DialTarget};
 use crate::store::redis::pipeline::{Pipeline, PipelineContext, PipelineState};
-use crate::store::redis::sentinel::SentinelResolver;
+use crate::store::redis::sentinel::PrimaryResolver;
 use crate::store::redis::watch::Watch;
 use crate::store::settings::{Address, RedisSettings};
 
@@ -21,7 +21,7 @@ pub(super) struct ClusterView {
     pub(super) seeds: Vec<Address>,
     pub(super) context: PipelineContext,
     pub(super) map: RefCell<SlotMap<ClusterNode>>,
-    /// The number of the map that was adopted last.
+    /// The number of the map that was adopted last; 0 before the first.
     pub(super) adopted: Cell<u64>,
     /// The maps that the process finds.
     pub(super) watch: Arc<Watch<Slots>>,
@@ -33,7 +33,7 @@ pub(super) struct ClusterView {
 #[derive(Debug)]
 pub(super) struct ClusterNode {
     pub(super) address: Address,
-    /// Its name for callers, who can tell by the count of this `Rc` whether the node still exists.
+    /// The node's name for callers, which can tell by the count of this `Rc` whether the node still exists.
     pub(super) name: Rc<str>,
     pub(super) pipeline: OnceCell<Rc<Pipeline>>,
 }
@@ -48,7 +48,7 @@ pub(super) enum NextHop {
 }
 
 impl ClusterView {
-    /// Returns the node that has a slot, as soon as a first map is known.
+    /// Returns the node that has a slot. If no node is known, waits for another map, unless none is to be expected.
     pub(super) async fn owner(&self, slot: u16) -> Result<Rc<ClusterNode>, CallError> {
         let owner = || self.map.borrow().owner(slot).map(Rc::clone);
         if let Some(owner) = owner() {
@@ -73,7 +73,7 @@ impl ClusterView {
             CallError::Moved(to) => {
                 self.watch.contradict();
                 let to = self.target(to, &node.address);
-                // One of several would be a guess, and the next map says it.
+                // To choose among several would be a guess, and the next map says which one it is.
                 if matches!(&to[..], [to] if self.learn(slot, to)) {
                     budget.redirect(error).await?;
                 } else {
@@ -82,7 +82,7 @@ impl ClusterView {
             }
             CallError::Ask(to) => {
                 let to = self.target(to, &node.address);
-                // One that is not meant answers `MOVED` and does nothing; then another is tried.
+                // If this is not the right one, it answers `MOVED` and executes nothing, and another is tried.
                 let to = to.get(budget.pauses() as usize % to.len().max(1));
                 if let Some(guest) = to.and_then(|to| self.guest(to)) {
                     budget.redirect(error).await?;
@@ -102,7 +102,7 @@ impl ClusterView {
                 }
                 budget.pause(error).await?;
             }
-            // Another node may have taken its place. A map that is new already would say so.
+            // If another node has taken its place, a newer map says so; without a newer map, the call fails.
             CallError::Unsent => {
                 if !self.news().await {
                     return Err(error);
@@ -122,7 +122,7 @@ impl ClusterView {
         Ok(NextHop::Owner)
     }
 
-    /// Waits for another map, unless none is to be expected now. Returns whether one came.
+    /// Adopts another map, for which it waits unless none is to be expected now. Returns whether one came.
     pub(super) async fn news(&self) -> bool {
         if self.adopt_latest() {
             return true;
@@ -133,8 +133,8 @@ impl ClusterView {
         self.adopted.get() != before
     }
 
-    /// Adopts the map that the process found last, unless it is adopted already. Returns whether it
-    /// was not.
+    /// Adopts the map that the process found last. Returns false if there is none, or if it is adopted
+    /// already.
     pub(super) fn adopt_latest(&self) -> bool {
         let bulletins = self.watch.subscribe();
         let latest = match &bulletins.borrow().found {
@@ -212,18 +212,18 @@ impl ClusterNode {
 }
 
 /// Returns how to reach the node at an address.
-pub(super) fn resolver(address: &Address, settings: &RedisSettings) -> SentinelResolver {
+pub(super) fn resolver(address: &Address, settings: &RedisSettings) -> PrimaryResolver {
     let endpoint = DialEndpoint::Tcp(address.clone(), settings.tls.clone());
-    SentinelResolver::Fixed(DialTarget::new(endpoint, settings))
+    PrimaryResolver::Fixed(DialTarget::new(endpoint, settings))
 }
 
-/// Says whether an error means that the call was not executed, and that it may be a little later.
+/// Says whether an error means that the call was not executed, but may succeed a little later.
 fn is_passing(text: &str) -> bool {
     ["CLUSTERDOWN", "LOADING", "MASTERDOWN"]
         .iter()
         .any(|code| text.starts_with(code))
 }
 
-/// Most pauses of one call while its node does not serve: 31 ms. During a failover, another primary may not know for some
-/// 20 ms which node has the slots, and serves none meanwhile.
+/// Most pauses of one call while its node does not serve: 31 ms in all. During a failover, it may take another primary
+/// some 20 ms to learn which node has the slots, and it serves none meanwhile.
 const PAUSES_DOWN_MAX: u32 = 5;

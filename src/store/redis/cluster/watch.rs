@@ -1,9 +1,9 @@
 //! Keeps the map of the process up to date: asks a node for it at the start, when a call finds it wrong
-//! or a node gone, and now and then.
+//! or a node gone, and at intervals.
 //!
-//! One worker asks, and one node at a time, over a connection of its own. The node is asked again until
-//! the connection fails, until its map proves wrong, or until the node is no primary any more; then
-//! other primaries are asked, and then the seeds. Meanwhile the old map is in use.
+//! One worker asks, one node at a time, over a connection of its own. The same node is asked again until
+//! the connection fails, its map proves wrong, or the node is no longer a primary; then other primaries
+//! are asked, and then the seeds. Meanwhile, the old map is in use.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -22,12 +22,12 @@ use crate::store::settings::Address;
 
 /// Asks nodes for their map.
 #[derive(Debug)]
-struct Scout<'v> {
-    /// What the worker that asks knows of the nodes.
+struct SlotMapPoller<'v> {
+    /// What the worker that asks knows about the nodes.
     view: &'v ClusterView,
-    /// The node that answered last, and is asked next.
+    /// The node that answered last, which is asked next.
     asked: Option<AskedNode>,
-    /// Counts the rounds, so that each begins with another node.
+    /// How often candidates were listed, so that each list begins with another node.
     turn: usize,
 }
 
@@ -38,12 +38,12 @@ struct AskedNode {
     _driver: ConnectionDriver,
 }
 
-/// Why a node did not say who has which slots.
+/// Why a node did not say which node has which slots.
 #[derive(Debug, thiserror::Error)]
 enum AskFailure {
     #[error(transparent)]
     Connect(#[from] DialError),
-    #[error("it took longer than {ASK_TIMEOUT:?}")]
+    #[error("no answer within {ASK_TIMEOUT:?}")]
     Elapsed,
     #[error("{0}")]
     Server(String),
@@ -51,7 +51,7 @@ enum AskFailure {
     UnreadableSlots(#[from] UnreadableSlots),
 }
 
-/// Follows the maps that are found, and asks for them if no other worker does, until it is dropped.
+/// Adopts the maps that are found, and asks for them if no other worker does, until the future is dropped.
 pub(super) async fn watch(view: Rc<ClusterView>) {
     let mut bulletins = view.watch.subscribe();
     let following = async {
@@ -62,7 +62,7 @@ pub(super) async fn watch(view: Rc<ClusterView>) {
             }
         }
     };
-    let scout = Scout {
+    let scout = SlotMapPoller {
         view: &view,
         asked: None,
         turn: 0,
@@ -70,10 +70,10 @@ pub(super) async fn watch(view: Rc<ClusterView>) {
     tokio::join!(following, view.watch.lead(scout));
 }
 
-impl Asker for Scout<'_> {
+impl Asker for SlotMapPoller<'_> {
     type Found = Slots;
 
-    /// Asks nodes in turn until one answers which node has which slots.
+    /// Asks nodes in turn until one says which node has which slots.
     async fn ask(&mut self) -> Result<Slots, String> {
         let is_contradicted = self.view.watch.take_contradiction();
         if let Some(asked) = self.asked.as_mut().filter(|_| !is_contradicted)
@@ -130,9 +130,9 @@ impl AskFailure {
     }
 }
 
-impl Scout<'_> {
-    /// Returns the nodes to ask, each time in another order: first some primaries, of which those that
-    /// cannot be reached and the one that was asked before come last, then the seeds.
+impl SlotMapPoller<'_> {
+    /// Returns the nodes to ask, each time in another order: first some primaries, of which the one that was
+    /// asked before comes after the others, and those that cannot be reached come last; then the seeds.
     fn candidates(&mut self, before: Option<&Address>) -> Vec<Address> {
         let map = self.view.map.borrow();
         let mut primaries: Vec<_> = map.primaries().iter().map(Rc::clone).collect();
@@ -170,7 +170,7 @@ impl AskedNode {
         Ok((asked, slots))
     }
 
-    /// Says whether the node is one of the primaries, by the names in its own map.
+    /// Says whether the node's own map names it as a primary.
     fn is_among(&self, slots: &Slots) -> bool {
         slots.nodes().contains(&self.address)
     }
@@ -188,9 +188,9 @@ impl AskedNode {
 
 /// Most primaries that are asked before the seeds are.
 const PRIMARIES_ASKED_MAX: usize = 3;
-/// Longest that one node may take to answer.
+/// Longest time for one node to be connected to and to answer.
 const ASK_TIMEOUT: Duration = Duration::from_secs(1);
-/// Longest from one map to the next while nothing is wrong with it.
+/// Longest wait for the next map while nothing is wrong with the last one.
 const QUIET_EVERY: Duration = Duration::from_secs(10);
-/// Longest from one map to the next while a primary cannot be reached or a slot has no node.
+/// Longest wait for the next map while a primary cannot be reached or a slot has no node.
 const TROUBLED_EVERY: Duration = Duration::from_secs(1);

@@ -16,11 +16,11 @@ pub(crate) enum DialError {
     Connect(io::Error),
     #[error("TLS: {0}")]
     Tls(io::Error),
-    #[error("it took longer than {CONNECT_TIMEOUT:?}")]
+    #[error("connecting took longer than {CONNECT_TIMEOUT:?}")]
     Elapsed,
-    #[error("it does not speak RESP3")]
-    Unspoken,
-    /// The server does not accept the credentials, or they lack a right that is needed.
+    #[error("it speaks neither RESP3 nor RESP2")]
+    Resp3Unsupported,
+    /// The server does not accept the credentials, or they lack a permission that is needed.
     #[error("refused: {0}")]
     Refused(String),
     /// The server answered with another error, or broke off.
@@ -33,12 +33,12 @@ pub(crate) enum DialError {
 }
 
 impl DialError {
-    /// Says whether somebody has to act before another attempt can succeed.
+    /// Says whether an operator has to act before another attempt can succeed.
     pub(crate) fn is_refusal(&self) -> bool {
         matches!(self, Self::Refused(_))
     }
 
-    /// Says whether it tells no more than that the server is away, or another is not in its place yet.
+    /// Says whether the error means only that the server is away, or that no other has taken its place yet.
     pub(crate) fn is_absence(&self) -> bool {
         matches!(
             self,
@@ -62,9 +62,9 @@ impl From<RedisError> for DialError {
         let code = error.code().unwrap_or_default();
         let detail = error.detail().unwrap_or_default();
         match error.kind() {
-            ErrorKind::RESP3NotSupported => Self::Unspoken,
+            ErrorKind::RESP3NotSupported => Self::Resp3Unsupported,
             _ if code == "NOPROTO" || detail.starts_with("unknown command 'HELLO'") => {
-                Self::Unspoken
+                Self::Resp3Unsupported
             }
             ErrorKind::AuthenticationFailed => Self::Refused(one_line(&error.to_string())),
             _ if matches!(code, "NOAUTH" | "WRONGPASS" | "NOPERM") => {
@@ -76,5 +76,5 @@ impl From<RedisError> for DialError {
     }
 }
 
-/// Longest from the name's look-up to the last answer about the server.
+/// Longest time from the look-up of the server's name to its last answer about itself.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);

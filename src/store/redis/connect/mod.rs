@@ -6,7 +6,7 @@
 //!
 //! Scripts are not loaded: the first call that needs one brings it. The server must permit `SELECT` if
 //! a database is named, and `ROLE` behind Sentinel. It may refuse `INFO`, which only tells whether it
-//! may evict keys.
+//! may evict keys and whether it writes an append-only file.
 
 mod error;
 mod prepare;
@@ -64,7 +64,7 @@ pub(super) struct ReadyConnection {
     pub(super) keeping: KeyKeeping,
 }
 
-/// The task that reads and writes. Dropping it closes the connection.
+/// The task that reads and writes on a connection. Dropping it closes the connection.
 #[derive(Debug)]
 pub(super) struct ConnectionDriver(JoinHandle<()>);
 
@@ -131,7 +131,7 @@ impl Dialer {
         decision_timeout: Duration,
     ) -> Result<(MultiplexedConnection, ConnectionDriver), DialError> {
         match self.greet(decision_timeout).await {
-            Err(DialError::Unspoken) => {
+            Err(DialError::Resp3Unsupported) => {
                 self.protocol = ProtocolVersion::RESP2;
                 self.greet(decision_timeout).await
             }
@@ -211,7 +211,7 @@ impl Dialer {
             database,
             ..
         } = &self.target;
-        // To announce the library's name would take a right to one more command.
+        // Announcing the library's name would require permission for one more command.
         let mut info = RedisConnectionInfo::default()
             .set_protocol(self.protocol)
             .set_db(i64::from(*database))
@@ -276,14 +276,14 @@ where
     ))
 }
 
-/// Longest look-up of a name whose last addresses are known: the resolver may be mute for longer than a
-/// connection may take, and the rest of that time is needed for connecting.
+/// Longest look-up of a name whose last addresses are known: a mute resolver could use up all the time
+/// that a connection may take, and the rest of that is needed for connecting.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
 /// Most addresses of a name that are tried.
 const ADDRESSES_MAX: usize = 4;
-/// Most calls handed to the driver before it takes them: more than the pipeline has under way.
+/// Most calls that wait for the driver to take them: more than the pipeline has under way.
 const PIPELINE_MAX: usize = 128;
-/// Bytes that are written together at most: about two batches of plans.
+/// Most bytes that are written together: about two batches of plans.
 const WRITE_BYTES_MAX: usize = 64 << 10;
 /// If nothing acknowledges what was sent for this many times a decision's timeout, the connection is
 /// given up. The bounds below apply, since a lost segment alone costs 0.2 s.

@@ -1,7 +1,7 @@
 //! One exchange with the server: a batch goes out, and its answers come back in order.
 //!
 //! Plans that the server can decide in one step share a call; other jobs have a call each, and the
-//! calls are pipelined. Some errors say that nothing was executed, so the jobs are sent once more:
+//! calls are pipelined. Some errors mean that nothing was executed, so the jobs are sent once more:
 //! after NOSCRIPT with the script's text, after OOM to the script that adds no keys, after CROSSSLOT
 //! in a call each.
 
@@ -24,13 +24,13 @@ pub(super) enum Aftermath {
     Served,
     /// It answered with errors only.
     Erred,
-    /// It does not let the gateway's user do some of it.
+    /// The server does not let the gateway's user do some of what was asked.
     Denied(CallError),
-    /// The connection is of no more use.
+    /// The connection is useless.
     Condemned(CallError),
 }
 
-/// Jobs that one call of a script does.
+/// Jobs that one call of a script carries out.
 struct JobCall {
     jobs: Vec<Job>,
     script: Script,
@@ -85,7 +85,7 @@ pub(super) async fn exchange(
     delivery.aftermath()
 }
 
-/// Lets the first call of each script send its text; to those behind it the server knows the script.
+/// Lets only the first call of each script send its text: by the calls after it, the server knows the script.
 fn send_sources_once(calls: &mut [JobCall]) {
     let mut sent = Vec::new();
     for call in calls.iter_mut().filter(|call| call.by == By::Source) {
@@ -97,10 +97,11 @@ fn send_sources_once(calls: &mut [JobCall]) {
     }
 }
 
-/// Groups jobs into calls: plans together if the server takes them so.
+/// Groups jobs into calls: all of them in one, if plans may share a call, or one call for each.
 fn calls_of(jobs: Vec<Job>, core: &PipelineCore) -> Vec<JobCall> {
     let context = &core.context;
-    let is_shared = context.grouping == Grouping::OneCall && !context.shared.is_split.load(Relaxed);
+    let is_shared =
+        context.grouping == Grouping::OneCall && !context.shared.keeps_slots_apart.load(Relaxed);
     if is_shared {
         vec![JobCall::new(jobs)]
     } else {
@@ -131,8 +132,8 @@ impl JobCall {
         }
     }
 
-    /// Returns the calls that are sent in place of this one if the server says that it has executed
-    /// nothing and another call may do; otherwise returns this call. Jobs whose callers have given up
+    /// Returns the calls to send in place of this one, if the reply says that nothing was executed and
+    /// another call may work; otherwise returns this call as the error. Jobs whose callers have given up
     /// are not sent again, unless they are due in any case.
     fn after(mut self, reply: &Value, core: &PipelineCore) -> Result<Vec<Self>, Self> {
         let Value::ServerError(error) = reply else {
@@ -145,7 +146,7 @@ impl JobCall {
                 (self.script, self.by) = (script, By::Sha);
             }
             ("CROSSSLOT", ..) => {
-                if !core.context.shared.is_split.swap(true, Relaxed) {
+                if !core.context.shared.keeps_slots_apart.swap(true, Relaxed) {
                     let server = &*core.context.server;
                     tracing::warn!(
                         server,
@@ -169,7 +170,7 @@ impl JobCall {
         })
     }
 
-    /// Says whether `ASKING` goes before it.
+    /// Says whether `ASKING` goes before this call.
     fn is_asking(&self) -> bool {
         matches!(
             self.jobs[..],
@@ -218,7 +219,7 @@ impl JobCall {
         command
     }
 
-    /// Writes a call as it is.
+    /// Writes the call of a job that is a call of its own.
     fn called(&self, call: &Call) -> Cmd {
         let Call {
             keys, arguments, ..
@@ -247,7 +248,7 @@ fn bytes_of(plan: &Packed) -> usize {
     plan.keys.iter().map(|key| key.len()).sum::<usize>() + plan.argument.len()
 }
 
-/// Sends calls together; returns one reply for each, those of `ASKING` left out.
+/// Sends calls together; returns one reply for each call, without those to `ASKING`.
 async fn send(
     connection: &mut MultiplexedConnection,
     calls: &[JobCall],
@@ -268,7 +269,7 @@ async fn send(
         }
         pipeline.add_command(call.command(time));
     }
-    // Only a single call is preceded by `ASKING`, so the replies to skip are the first.
+    // `ASKING` goes only before a call that is alone in its batch, so its reply is the first, which is skipped.
     connection
         .send_packed_commands(&pipeline, asking, calls.len())
         .await
@@ -285,8 +286,8 @@ struct Delivery {
 }
 
 impl Delivery {
-    /// Hands out the reply to a call: to each plan its own, or the reply itself; an error is every
-    /// job's.
+    /// Hands out the reply to a call: each plan gets its part, a job with a call of its own the whole
+    /// reply. An error goes to every job.
     fn hand_out(&mut self, mut call: JobCall, reply: Value) {
         let error = match reply {
             Value::ServerError(error) => CallError::from_server(&error),
@@ -323,15 +324,15 @@ impl Delivery {
             Ok(_) => (self.is_served, self.is_answered) = (true, true),
             Err(error) if error.condemns_connection() => self.condemned = Some(error.clone()),
             Err(error) if error.is_of_the_server() => self.failure = Some(error.clone()),
-            // The connection's end is told by whoever finds it.
+            // The supervisor tells the observer that the connection ended.
             Err(CallError::Disconnected) => {}
             Err(_) => self.is_answered = true,
         }
         job.answer(answer);
     }
 
-    /// Tells the observer how the batch went, unless it was told that the reply is late or will be told
-    /// that the connection ended.
+    /// Tells the observer how the batch went, unless it was already told that the reply is late, or will
+    /// be told that the connection ended.
     fn notify(&self, core: &PipelineCore, batch: u64) {
         if core.queue.ended(batch) || self.condemned.is_some() {
             return;
@@ -353,8 +354,8 @@ impl Delivery {
     }
 }
 
-/// How often a call is sent at most, the first time included: by its digest, by its text, then the same
-/// for the script that adds no keys, and once more for a script that was flushed meanwhile.
+/// Most times that a call is sent: by the script's digest and by its text, both again for the script
+/// that adds no keys, and both once more for a script that was flushed meanwhile.
 const ROUNDS_MAX: u32 = 6;
 /// Bytes reserved for a command's name and its number of keys.
 const NAMES_BYTES: usize = 16;

@@ -1,10 +1,10 @@
 //! One worker's way to one server: a queue, batches, and one supervised connection.
 //!
-//! A caller puts its plan into the `queue` and waits for the answer; how long is its own business. The
-//! pipeline's task takes the plans that are ready, sends them as few calls (`batch`), and hands out
+//! A caller puts its plan into the `queue` and waits for the answer, for as long as it chooses. The
+//! pipeline's task takes the plans that are ready, sends them in few calls (`batch`), and hands out
 //! the replies in their order on the connection, so a late reply never answers another request. If the
-//! connection breaks, all calls that were sent on it fail at once, and `supervisor` makes another,
-//! again and again. A plan that was sent may have been executed although no answer came; a plan that
+//! connection breaks, all calls that were sent on it fail at once, and `supervisor` tries to make another
+//! until it succeeds. A plan that was sent may have been executed although no answer came; a plan that
 //! still waited was not.
 
 mod batch;
@@ -23,7 +23,7 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use super::call_error::CallError;
-use super::sentinel::SentinelResolver;
+use super::sentinel::PrimaryResolver;
 use super::wire::{Call, Packed, Reply};
 use queue::{JobAnswer, PendingReply, Queue, Work};
 use shared_state::PipelineCore;
@@ -40,7 +40,7 @@ pub(super) struct Pipeline {
 
 impl Pipeline {
     /// Opens a pipeline, which connects in a task of its own on this thread's runtime.
-    pub(super) fn open(resolver: SentinelResolver, context: PipelineContext) -> Rc<Self> {
+    pub(super) fn open(resolver: PrimaryResolver, context: PipelineContext) -> Rc<Self> {
         let observer = context.observers.of(&context.server);
         let core = Rc::new(PipelineCore {
             context,
@@ -73,7 +73,7 @@ impl Pipeline {
         }
     }
 
-    /// Calls a script as it is, after `ASKING` if the keys are on their way here.
+    /// Makes a call of a script that shares it with no other; `ASKING` goes before it if `is_asking`.
     pub(super) async fn call(
         &self,
         call: Call,
@@ -86,9 +86,9 @@ impl Pipeline {
         }
     }
 
-    /// Leads the pipeline to another server, or to the same with other credentials, once the calls that
-    /// were sent are answered.
-    pub(super) fn reconfigure(&self, resolver: SentinelResolver) {
+    /// Points the pipeline to another server, or to the same one with other credentials, once the calls
+    /// that were sent are answered.
+    pub(super) fn reconfigure(&self, resolver: PrimaryResolver) {
         if *self.core.resolver.borrow() != resolver {
             *self.core.resolver.borrow_mut() = resolver;
             self.core.reconfigured.notify_one();
@@ -106,7 +106,7 @@ impl Pipeline {
         self.core.state.get()
     }
 
-    /// Names the server, if there is a connection.
+    /// Returns the name of the server, if there is a connection.
     #[cfg(test)]
     pub(super) fn server(&self) -> Option<std::sync::Arc<str>> {
         self.core.server.borrow().clone()

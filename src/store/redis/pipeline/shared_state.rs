@@ -9,20 +9,20 @@ use tokio::sync::Notify;
 
 use super::queue::Queue;
 use crate::store::redis::observer::{Observer, Observers};
-use crate::store::redis::sentinel::SentinelResolver;
+use crate::store::redis::sentinel::PrimaryResolver;
 use crate::store::redis::shared::RedisShared;
 
-/// What a pipeline needs to know besides its server.
+/// What a pipeline needs to know, apart from how to find its server.
 #[derive(Clone, Debug)]
 pub(in crate::store::redis) struct PipelineContext {
     pub(in crate::store::redis) shared: RedisShared,
     /// Whether plans share a call.
     pub(in crate::store::redis) grouping: Grouping,
-    /// How long a decision may take; the network is given a multiple of it.
+    /// How long a decision may take; the network has a multiple of that to acknowledge what was sent.
     pub(in crate::store::redis) timeout: Duration,
-    /// The name by which callers know the server.
+    /// The server's name for callers and observers.
     pub(in crate::store::redis) server: Rc<str>,
-    /// Who hears what happens to servers.
+    /// Makes the observer that is told what happens to the server.
     pub(in crate::store::redis) observers: Rc<dyn Observers>,
 }
 
@@ -31,14 +31,14 @@ pub(in crate::store::redis) struct PipelineContext {
 pub(in crate::store::redis) enum Grouping {
     /// Up to [`PLANS_PER_CALL`] plans share a call: one server has all keys.
     OneCall,
-    /// Each plan has a call of its own, as a Cluster demands; the calls are pipelined.
+    /// Each plan has a call of its own, as a Cluster requires; the calls are pipelined.
     CallEach,
 }
 
 /// Whether a pipeline has a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store::redis) enum PipelineState {
-    /// The first attempt is under way, to this server or with these credentials: calls wait.
+    /// The first attempt to reach this server, or to use these credentials, is under way: calls wait.
     Connecting,
     /// Connected.
     Up,
@@ -53,8 +53,8 @@ pub(super) struct PipelineCore {
     pub(super) observer: Rc<dyn Observer>,
     pub(super) queue: Queue,
     pub(super) state: Cell<PipelineState>,
-    /// Where the pipeline leads to. The task reads it when `reconfigured` is notified.
-    pub(super) resolver: RefCell<SentinelResolver>,
+    /// How to find the server. The task reads this again when `reconfigured` is notified.
+    pub(super) resolver: RefCell<PrimaryResolver>,
     pub(super) reconfigured: Notify,
     /// Whether a caller suspects that the server is mute.
     pub(super) is_suspect: Cell<bool>,
@@ -63,7 +63,7 @@ pub(super) struct PipelineCore {
 }
 
 impl PipelineCore {
-    /// Fails what waits, and what comes until there is a connection.
+    /// Fails the calls that wait, and those that come until there is a connection.
     pub(super) fn stop_waiting(&self) {
         self.state.set(PipelineState::Down);
         self.queue.clear();

@@ -1,10 +1,10 @@
-//! Keeps a pipeline connected, without end: connect, serve, log what broke, wait, connect again.
+//! Keeps a pipeline connected, in an endless loop: connect, serve, log what broke, wait, connect again.
 //!
 //! Calls wait for the first attempt, and for the first one after the settings or the sentinels name
 //! another server. While a connection that broke is replaced, they fail at once. The pause before an
-//! attempt is drawn by chance between nothing and a bound, so that the workers of a fleet do not come
+//! attempt is drawn at random between nothing and a bound, so that the workers of a fleet do not come
 //! back all at once; the bound grows up to [`PAUSE_MAX`]. The client library does not end a connection
-//! whose server is mute. This does, when the [`MuteDetector`] says so.
+//! whose server is mute, so the supervisor does, when the [`MuteDetector`] says so.
 
 use std::pin::pin;
 use std::rc::Rc;
@@ -22,28 +22,28 @@ use super::shared_state::{PLANS_PER_CALL, PipelineCore, PipelineState};
 use crate::chance::fraction;
 use crate::store::redis::call_error::CallError;
 use crate::store::redis::connect::{DialError, ReadyConnection};
-use crate::store::redis::observer::{ServerEvent, StandingConnection};
+use crate::store::redis::observer::{ConnectedGuard, ServerEvent};
 use crate::store::redis::sentinel::Locator;
 
-/// What is remembered from one connection to the next.
+/// What is kept from one connection to the next.
 struct Supervisor {
     core: Rc<PipelineCore>,
     locator: Locator,
-    /// Attempts in a row that led to no connection that lasted.
+    /// Attempts in a row without a connection that lasted.
     failures: u32,
     /// The failure that was logged last, until a connection serves again.
     logged_reason: Option<String>,
-    /// Whether there was a connection before.
-    has_stood: bool,
+    /// Whether there ever was a connection.
+    was_connected: bool,
     /// The version of the password that was tried last.
     tried_password: u64,
 }
 
-/// Why there is no connection, or none any more.
+/// Why there is no connection, or why it ended.
 enum ConnectionEnd {
-    /// It could not be made.
+    /// The connection could not be made.
     Failed(DialError),
-    /// It broke, or is of no use.
+    /// The connection broke, or is useless.
     Broken(String),
     /// The settings name another server, or other credentials.
     Reconfigured,
@@ -59,7 +59,7 @@ pub(super) async fn supervise(core: Rc<PipelineCore>) {
         locator,
         failures: 0,
         logged_reason: None,
-        has_stood: false,
+        was_connected: false,
         tried_password: 0,
     };
     loop {
@@ -78,7 +78,7 @@ impl Supervisor {
         match attempt {
             Ok(connected) => {
                 self.mark_up(&connected);
-                let standing = StandingConnection::new(Rc::clone(&self.core.observer));
+                let standing = ConnectedGuard::new(Rc::clone(&self.core.observer));
                 let end = self.serve(connected).await;
                 self.core.queue.all_ended();
                 drop(standing);
@@ -95,8 +95,8 @@ impl Supervisor {
         let decision_timeout = core.context.timeout;
         let mut connecting = pin!(self.locator.connect(decision_timeout));
         loop {
-            // For another connection than the first, decisions wait no longer than one may take.
-            let is_due = self.has_stood && core.state.get() == PipelineState::Connecting;
+            // Once there was a connection, calls wait for another no longer than a decision may take.
+            let is_due = self.was_connected && core.state.get() == PipelineState::Connecting;
             tokio::select! {
                 biased;
                 () = core.reconfigured.notified() => return None,
@@ -106,9 +106,9 @@ impl Supervisor {
         }
     }
 
-    /// Sends what waits, as long as the connection is of use.
+    /// Sends what waits, until the connection ends or is useless.
     ///
-    /// If the pipeline is to lead elsewhere, what was sent is answered first.
+    /// If the pipeline is to be pointed elsewhere, the calls that were sent are answered first.
     async fn serve(&mut self, connected: ReadyConnection) -> ConnectionEnd {
         let (connection, mut driver) = (connected.connection, connected.driver);
         let core = Rc::clone(&self.core);
@@ -157,7 +157,7 @@ impl Supervisor {
                 () = &mut moved, if leaving.is_none() => leaving = Some(ConnectionEnd::Moved),
                 () = core.queue.filled(), if leaving.is_none() && has_room => {}
                 _ = inspect.tick() => {
-                    // Whoever suspected the server does not wait for it any more.
+                    // If no batch waits for its answer, no caller has reason to suspect the server any more.
                     core.is_suspect.set(core.is_suspect.get() && !is_idle);
                     let is_suspect = core.is_suspect.get() || leaving.is_some();
                     match detector.inspect(!is_idle, is_suspect) {
@@ -178,7 +178,7 @@ impl Supervisor {
 
     /// Notes that there is a connection, and logs it.
     fn mark_up(&mut self, connected: &ReadyConnection) {
-        self.has_stood = true;
+        self.was_connected = true;
         let PipelineCore {
             context,
             server,
@@ -241,7 +241,7 @@ impl Supervisor {
         }
     }
 
-    /// Reads the password again, and says whether it is another than was refused.
+    /// Reads the password again, and says whether it differs from the one that was refused.
     fn is_password_new(&self) -> bool {
         self.locator.refresh_password();
         self.locator.password_version() != self.tried_password
@@ -256,8 +256,8 @@ impl Supervisor {
         self.core.state.set(PipelineState::Connecting);
     }
 
-    /// Logs why there is no connection, unless that was logged last, or something was and this says no
-    /// more than that the server is away.
+    /// Logs why there is no connection, unless the same reason was logged last, or any reason was and
+    /// this one means only that the server is away.
     fn log_failure(&mut self, end: &ConnectionEnd) {
         let (reason, is_refusal, is_absence) = match end {
             ConnectionEnd::Failed(error) => {
@@ -284,7 +284,7 @@ impl Supervisor {
     }
 }
 
-/// Logs that a connection is of use again, if a failure was logged before.
+/// Logs that the connection works again, if a failure was logged before.
 fn log_recovered(logged_reason: &mut Option<String>, core: &PipelineCore) {
     if logged_reason.take().is_some() {
         let server = core.server.borrow().clone();
@@ -292,7 +292,7 @@ fn log_recovered(logged_reason: &mut Option<String>, core: &PipelineCore) {
     }
 }
 
-/// Logs that the server does not let the gateway's user do what a decision needs, unless it was logged.
+/// Logs that the gateway's user lacks permissions that a decision needs, once per connection.
 fn log_denial(error: &CallError, is_logged: &mut bool, core: &PipelineCore) {
     if std::mem::replace(is_logged, true) {
         return;
@@ -301,50 +301,50 @@ fn log_denial(error: &CallError, is_logged: &mut bool, core: &PipelineCore) {
     tracing::error!(
         server = server.as_deref(),
         %error,
-        "Redis does not allow the gateway's user to decide: grant the permissions listed in docs/redis.md"
+        "the gateway's Redis user lacks permissions that decisions need: grant the permissions listed in docs/redis.md"
     );
 }
 
-/// Draws how long to wait after this many failures: anything up to a bound, which doubles each time.
+/// Draws how long to wait after this many failures: anything up to a bound, which doubles with each.
 fn pause(failures: u32) -> Duration {
     let bound = PAUSE_FIRST.saturating_mul(1 << failures.min(16));
     bound.min(PAUSE_MAX).mul_f64(fraction())
 }
 
-/// Says whether the reason why a connection broke says no more than that the server is away.
+/// Says whether the reason why a connection broke means only that the server is away.
 fn is_absence(reason: &str) -> bool {
     matches!(reason, CLOSED | MUTE)
 }
 
-/// Why a connection broke that ended by itself.
+/// Why a connection broke: its driver ended.
 const CLOSED: &str = "the connection was closed";
-/// Why a connection was given up.
+/// Why a connection broke: the server was found mute.
 const MUTE: &str = "no answer";
 
 /// Most batches under way on a connection. If there are more, callers wait and the batches get fuller.
 const IN_FLIGHT_MAX: usize = 64;
 /// How often a connection is inspected.
 const INSPECT_EVERY: Duration = Duration::from_millis(500);
-/// How soon a server that seems mute is inspected again. If only this worker stood still, the answers
-/// have been read by then; if the whole machine did, they have arrived.
+/// How soon a server that seems mute is inspected again. If only this worker was stalled, the answers
+/// have been read by then; if the whole machine was, they have arrived.
 const INSPECT_AGAIN: Duration = Duration::from_millis(100);
-/// A connection that stood for this many inspections has lasted, used or not. That it answered proves
-/// less: a replica answers calls that write nothing, and breaks at each other.
+/// A connection that was up for this many inspections has lasted, used or not. An answer proves less: a
+/// replica answers calls that write nothing, but its connection is given up at any other call.
 const INSPECTIONS_PROVING: u32 = 4;
-/// The bound of the pause before the first attempt.
+/// The bound of the pause after the first failure.
 const PAUSE_FIRST: Duration = Duration::from_millis(250);
-/// The highest bound, so also the longest that a server can be back unnoticed.
+/// The highest bound, so a server that is back is tried after at most this pause.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// The longest pause after the server refused the credentials, up to half of it shorter by chance:
-/// trying is of no use until somebody acts.
+/// The longest pause after the server refused the credentials, shortened at random by up to half:
+/// trying again is of no use until an operator acts.
 const PAUSE_REFUSED: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Lets 200 workers lose their connection at one moment, and returns the most of them that connect
-    /// within 100 ms after a server that is away for `outage`.
+    /// Lets 200 workers lose their connection at the same moment to a server that is away for `outage`, and
+    /// returns how many of them connect again within the busiest 100 ms.
     fn most_within_100_ms(outage: Duration) -> usize {
         let mut connected: Vec<_> = (0..200)
             .map(|_| {
@@ -366,7 +366,7 @@ mod tests {
         connected.iter().map(within).max().unwrap_or(0)
     }
 
-    /// On average 80 are within 100 of the first 250 ms, and 38 of any later time.
+    /// On average, 80 workers connect within any 100 of the first 250 ms, and 38 within any 100 ms later.
     #[test]
     fn workers_that_lost_a_server_together_do_not_come_back_together() {
         for (outage, most) in [(0, 130), (5_000, 80), (60_000, 80)] {

@@ -1,4 +1,4 @@
-//! Origins whose every frame the test writes.
+//! Origins over HTTP/2 for which the test writes every frame.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::support::frames::{
 };
 use crate::upstream::harness::{Gateway, Origin, get, read, request, text, worker};
 
-/// `:status: 200`, in HPACK's static table.
+/// `:status: 200`, as an index of HPACK's static table.
 const STATUS_200: &[u8] = &[0x88];
 
 struct Frames(TcpStream);
@@ -25,7 +25,7 @@ impl Frames {
         Self::accept_with(origin, &[]).await
     }
 
-    /// The same with these settings.
+    /// Accepts a connection, reads the preface and sends these settings.
     async fn accept_with(origin: &Origin, settings: &[u8]) -> Self {
         let mut wire = origin.accept().await;
         wire.read_to("SM\r\n\r\n").await;
@@ -61,7 +61,7 @@ impl Frames {
         }
     }
 
-    /// Reads up to the next frame of that type.
+    /// Reads up to the next frame of that type, and returns it.
     async fn until(&mut self, wanted: u8) -> Frame {
         loop {
             let frame = self.next().await;
@@ -71,7 +71,7 @@ impl Frames {
         }
     }
 
-    /// Waits until the gateway has read all that was sent.
+    /// Waits until the gateway has read everything that was sent.
     async fn sync(&mut self) {
         self.send(PING, 0, 0, b"all read").await;
         while self.until(PING).await.flags != ACK {}
@@ -83,7 +83,7 @@ impl Frames {
         self.send(DATA, END_STREAM, stream, b"ok").await;
     }
 
-    /// Sends GOAWAY after that stream.
+    /// Sends a GOAWAY that names `last` as the last stream.
     async fn go_away(&mut self, last: u32, reason: u32) {
         let payload = [last.to_be_bytes(), reason.to_be_bytes()].concat();
         self.send(GOAWAY, 0, 0, &payload).await;
@@ -149,18 +149,18 @@ fn connection_that_calls_for_calm_fails_what_it_may_have_processed() {
             wire.until(HEADERS).await;
             wire.go_away(1, 11).await;
         });
-        assert_eq!(cause, "closed without a response");
+        assert_eq!(cause, "closed by the origin");
     });
 }
 
-/// Lets every task come as far as it can.
+/// Lets every task run as far as it can.
 async fn settle() {
     for _ in 0..20 {
         tokio::task::yield_now().await;
     }
 }
 
-/// Moves time on, a second at a time.
+/// Moves the clock on, one second at a time.
 async fn pass(gateway: &Gateway, seconds: u64) {
     for _ in 0..seconds {
         gateway.pass(Duration::from_secs(1));
@@ -212,7 +212,7 @@ fn silent_connection_that_answers_is_asked_rarely() {
                 read.is_err(),
                 "asked within five minutes: {read:?} {more:?}"
             );
-            // What the origin has asked itself counts as a sign of life.
+            // The origin's own PING counted as a sign of life.
             pass(&gateway, 35).await;
             let asked = wire.until(PING).await.payload;
             wire.send(PING, ACK, 0, &asked).await;
@@ -257,7 +257,7 @@ fn closed_idle_connection_loses_no_request() {
         let (answer, wire) = join!(gateway.send(get("/")), Frames::answer(&origin));
         assert_eq!(read(answer).await, "ok");
         settle().await;
-        // Nothing else runs before the request is sent, so the runtime has not heard of it.
+        // Nothing else runs before the request is sent, so the runtime has not noticed the close yet.
         drop(wire);
         let (answer, ()) = join!(gateway.send(request("POST", "/", text("body"))), async {
             let mut wire = Frames::accept(&origin).await;
@@ -270,7 +270,7 @@ fn closed_idle_connection_loses_no_request() {
 
 #[test]
 fn origin_that_opens_no_window_for_a_body_has_its_time_however_often_it_pings() {
-    // SETTINGS_INITIAL_WINDOW_SIZE.
+    // SETTINGS_INITIAL_WINDOW_SIZE of 0.
     const CLOSED: &[u8] = &[0, 4, 0, 0, 0, 0];
     for (is_answered, seconds) in [(false, 30), (true, 60)] {
         worker(async {
@@ -294,7 +294,7 @@ fn origin_that_opens_no_window_for_a_body_has_its_time_however_often_it_pings() 
                 assert!(matches!(error, UpstreamBodyError::Timeout));
             } else {
                 assert!(matches!(answer, Err(ForwardError::Timeout)));
-                // Its connection might have no room for others either.
+                // The old connection might have no room for other requests, either.
                 let (answer, _new) = join!(gateway.send(get("/")), Frames::answer(&origin));
                 assert_eq!(read(answer).await, "ok");
             }
@@ -302,7 +302,7 @@ fn origin_that_opens_no_window_for_a_body_has_its_time_however_often_it_pings() 
     }
 }
 
-/// Pings for that many seconds.
+/// Sends one PING a second, for that many seconds of the gateway's time.
 async fn ping_for(gateway: &Gateway, wire: &mut Frames, seconds: u64) {
     for _ in 0..seconds {
         wire.sync().await;

@@ -1,4 +1,4 @@
-//! Which connections requests share, and how long these are kept.
+//! Which connections requests share, and how long these connections are kept.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::origin::{Http2Origin, Peer, gateway};
 use crate::upstream::harness::{Gateway, Origin, get, read, upstream, worker};
 use crate::upstream::tls::origin::{SecureOrigin, Server, trusting};
 
-/// Asks this often at once, and reads all answers.
+/// Sends `times` requests at once, and reads all answers.
 async fn ask(gateway: &Gateway, times: usize) {
     let sent = (0..times).map(|_| async { read(gateway.send(get("/")).await).await });
     for answer in join_all(sent).await {
@@ -19,7 +19,7 @@ async fn ask(gateway: &Gateway, times: usize) {
     }
 }
 
-/// Answers that many requests, the last ones first.
+/// Answers `count` requests, in reverse order.
 async fn serve(peer: &mut Peer, count: usize) {
     peer.gather(count).await;
     while let Some(stream) = peer.waiting.pop_back() {
@@ -80,7 +80,7 @@ fn attempt_that_fails_fails_for_all_who_wait_for_it() {
         for failure in failures {
             let failure = failure.err().expect("no answer");
             assert!(matches!(failure.error, ForwardError::Connect(_)));
-            assert_eq!(&*failure.cause, "no HTTP/2: closed without a response");
+            assert_eq!(&*failure.cause, "no HTTP/2: closed by the origin");
         }
     });
 }
@@ -113,7 +113,7 @@ fn origin_that_does_not_speak_http_2_is_no_endpoint() {
             "HTTP/1.1 400 Bad Request\r\n\r\n",
             "no HTTP/2: malformed HTTP/2 (FRAME_SIZE_ERROR), so the connection is retired",
         ),
-        ("", "no HTTP/2: closed without a response"),
+        ("", "no HTTP/2: closed by the origin"),
     ] {
         worker(async {
             let origin = Origin::new().await;

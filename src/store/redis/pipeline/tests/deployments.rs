@@ -1,4 +1,4 @@
-//! The servers a pipeline leads to: by Unix socket, TLS, RESP2, as a user of few rights.
+//! Pipelines to servers by Unix socket, by TLS, by RESP2, and as a user with few permissions.
 
 use super::*;
 use crate::limit::{Charged, OldestBucket};
@@ -51,7 +51,7 @@ async fn user_with_the_documented_rights_suffices() {
         database: 1,
         ..target(server.address())
     };
-    let pipeline = Pipeline::open(SentinelResolver::Fixed(target), context());
+    let pipeline = Pipeline::open(PrimaryResolver::Fixed(target), context());
     let sliding = Algorithm::SlidingWindow {
         buckets: 10,
         oldest: OldestBucket::Weighted,
@@ -82,7 +82,7 @@ async fn user_with_the_documented_rights_suffices() {
     assert_eq!(announced, Ok(Value::Int(1)));
     let denied = server.command(&["ACL", "LOG"]);
     assert!(denied.list().is_empty(), "{denied:?}");
-    // What it is asked besides, it may refuse.
+    // The server may refuse `INFO`, which decisions do not need.
     server.command(&["ACL", "SETUSER", "tollgate", "-info"]);
     server.command(&["CLIENT", "KILL", "TYPE", "normal"]);
     while (pipeline.asked(plan_of(&QUOTA, "tollgate:again", 1)).await).is_err() {
@@ -110,19 +110,19 @@ async fn server_that_cannot_prove_who_it_is_learns_nothing() {
         let server = Server::start_encrypted(Encryption::Tls(&certificate), &[]);
         refuses(&server, encrypted("127.0.0.1", &server, &authority)).await;
     }
-    // One that is not encrypted at all is not talked to either.
+    // A server without any encryption is not talked to either.
     let server = Server::start();
     refuses(&server, encrypted("127.0.0.1", &server, &authority)).await;
 }
 
 async fn decides_at(target: DialTarget) {
-    let pipeline = Pipeline::open(SentinelResolver::Fixed(target), context());
+    let pipeline = Pipeline::open(PrimaryResolver::Fixed(target), context());
     pipeline.asked(plan("k", 1)).await.expect("an answer");
 }
 
-/// Sees that a pipeline to `target` comes to nothing, and that the server was asked nothing.
+/// Asserts that a pipeline to `target` does not connect, and that the server was asked nothing.
 async fn refuses(server: &Server, target: DialTarget) {
-    let pipeline = Pipeline::open(SentinelResolver::Fixed(target), context());
+    let pipeline = Pipeline::open(PrimaryResolver::Fixed(target), context());
     let refused = pipeline.asked(plan("k", 1)).await;
     assert_eq!(refused, Err(CallError::Unsent));
     let asked = server.info("commandstats");

@@ -1,10 +1,10 @@
-//! What a pipeline tells of its server: one event of the server is one event, however many decisions it
-//! concerns.
+//! What a pipeline tells its observer: whatever happens to the server is one event, however many decisions
+//! it concerns.
 
 use super::*;
 use crate::store::redis::observer::{Observer, Observers, ServerEvent};
 
-/// Hears what happens, in words.
+/// Keeps the events that it is told, as texts.
 #[derive(Clone, Debug, Default)]
 struct Heard(Rc<RefCell<Vec<String>>>);
 
@@ -40,7 +40,7 @@ async fn listening(server: &Server) -> (Rc<Pipeline>, Heard) {
         observers: Rc::new(heard.clone()),
         ..context()
     };
-    let pipeline = Pipeline::open(SentinelResolver::Fixed(target(server.address())), context);
+    let pipeline = Pipeline::open(PrimaryResolver::Fixed(target(server.address())), context);
     pipeline.asked(plan("k", 1)).await.expect("an answer");
     assert_eq!(heard.take(), ["connected", "answered"]);
     (pipeline, heard)
@@ -166,7 +166,7 @@ async fn server_that_keeps_slots_apart_is_asked_in_a_call_each() {
     let cluster = servers::Cluster::start(1, 0);
     let context = context();
     let target = target(cluster.addresses()[0]);
-    let pipeline = Pipeline::open(SentinelResolver::Fixed(target), context.clone());
+    let pipeline = Pipeline::open(PrimaryResolver::Fixed(target), context.clone());
     for _ in 0..2 {
         let keys = (0..8).map(|number| format!("k{number}"));
         let decided = join_all(keys.map(|key| {
@@ -178,7 +178,7 @@ async fn server_that_keeps_slots_apart_is_asked_in_a_call_each() {
     assert!(
         context
             .shared
-            .is_split
+            .keeps_slots_apart
             .load(std::sync::atomic::Ordering::Relaxed)
     );
 }

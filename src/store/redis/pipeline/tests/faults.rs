@@ -32,7 +32,7 @@ async fn killed_server_ends_what_was_sent_and_the_pipeline_heals() {
 
 #[test]
 fn name_that_nobody_answers_for_any_more_leads_where_it_led() {
-    // Names are looked up on one thread, which can be kept busy.
+    // Names are looked up on one thread, which the test can keep busy.
     let mut runtime = Builder::new_current_thread();
     let runtime = runtime.enable_all().max_blocking_threads(1);
     let runtime = runtime.build_local(LocalOptions::default());
@@ -47,7 +47,7 @@ fn name_that_nobody_answers_for_any_more_leads_where_it_led() {
             endpoint,
             ..target(server.address())
         };
-        let pipeline = Pipeline::open(SentinelResolver::Fixed(target), context());
+        let pipeline = Pipeline::open(PrimaryResolver::Fixed(target), context());
         becomes(&pipeline, PipelineState::Up).await;
         let (busy, until_dropped) = mpsc::channel::<()>();
         let looking_up = spawn_blocking(move || until_dropped.recv());
@@ -80,7 +80,7 @@ async fn calls_fail_at_once_while_a_connection_that_broke_is_replaced() {
     let proxy = Proxy::to(server.address());
     let pipeline = open(proxy.address());
     becomes(&pipeline, PipelineState::Up).await;
-    // The next connection is under way for as long as it may be.
+    // The next attempt to connect hangs until it is given up.
     proxy.set(Fault::BlackHole);
     proxy.reset_all();
     until("the connection is gone", || {
@@ -113,8 +113,8 @@ async fn late_replies_answer_their_own_callers() {
         shared: RedisShared::new("tollgate", Clock::manual(Timestamp(1_700_000_000_000_000))),
         ..context()
     };
-    let pipeline = Pipeline::open(SentinelResolver::Fixed(target(server.address())), context);
-    // Together, so that the server knows the script of those that are late: it executes them all.
+    let pipeline = Pipeline::open(PrimaryResolver::Fixed(target(server.address())), context);
+    // These share calls, as the late ones do, so the server knows the late ones' script and executes them all.
     let ask = |amount| pipeline.asked(plan(&format!("expected {amount}"), amount));
     let expected = join_all((1..=40).map(ask)).await;
     assert!(expected.iter().all(Result::is_ok), "{expected:?}");
@@ -126,7 +126,7 @@ async fn late_replies_answer_their_own_callers() {
     };
     let mut asked: Vec<_> = (1..=40).zip(&callers).map(ask).collect();
     sent(&mut asked).await;
-    // Half of the callers give up, as clients leave or as time is over; others come meanwhile.
+    // Half of the callers give up, because their client left or their time is over; others come meanwhile.
     let (mut stayed, mut given_up) = (Vec::new(), Vec::new());
     for (place, one) in asked.into_iter().enumerate() {
         if place % 2 == 0 {
@@ -159,7 +159,7 @@ async fn scripts_flushed_under_load_lose_nothing_and_count_nothing_twice() {
             grouping,
             ..context()
         };
-        let pipeline = Pipeline::open(SentinelResolver::Fixed(target(server.address())), context);
+        let pipeline = Pipeline::open(PrimaryResolver::Fixed(target(server.address())), context);
         let load = join_all((0..20).map(|_| async {
             for _ in 0..50 {
                 pipeline.asked(plan("k", 1)).await.expect("an answer");
@@ -243,7 +243,7 @@ async fn changed_password_is_followed_at_once_and_a_wrong_one_only_fails() {
     let pipeline = connected(&server).await;
     server.command(&["CONFIG", "SET", "requirepass", "right"]);
     let with = |password: &str| {
-        SentinelResolver::Fixed(DialTarget {
+        PrimaryResolver::Fixed(DialTarget {
             password: Some(Password::new(password)),
             ..target(server.address())
         })
@@ -263,7 +263,7 @@ async fn pipeline_led_elsewhere_finishes_what_was_sent_first() {
     old.stop();
     let mut asked = [Box::pin(pipeline.asked(plan("k", 1)))];
     sent(&mut asked).await;
-    pipeline.reconfigure(SentinelResolver::Fixed(target(new.address())));
+    pipeline.reconfigure(PrimaryResolver::Fixed(target(new.address())));
     let mut later = [Box::pin(pipeline.asked(plan("k", 2)))];
     sent(&mut later).await;
     old.resume();
@@ -273,17 +273,17 @@ async fn pipeline_led_elsewhere_finishes_what_was_sent_first() {
     assert_eq!((spent(&old, "k"), spent(&new, "k")), (1, 2));
 }
 
-/// Towards another server a decision waits once, and no longer than it may take.
+/// While the pipeline connects to another server, calls wait only once, and no longer than a decision may take.
 #[tokio::test(flavor = "local")]
 async fn calls_wait_only_once_for_another_server_that_is_mute() {
     let server = Server::start();
     let pipeline = connected(&server).await;
     let mute = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let mute = mute.local_addr().expect("an address");
-    pipeline.reconfigure(SentinelResolver::Fixed(target(mute)));
+    pipeline.reconfigure(PrimaryResolver::Fixed(target(mute)));
     assert_eq!(pipeline.asked(plan("k", 1)).await, Err(CallError::Unsent));
     assert_eq!(pipeline.state(), PipelineState::Down);
-    pipeline.reconfigure(SentinelResolver::Fixed(target(server.address())));
+    pipeline.reconfigure(PrimaryResolver::Fixed(target(server.address())));
     becomes(&pipeline, PipelineState::Up).await;
     pipeline.asked(plan("k", 1)).await.expect("an answer");
 }

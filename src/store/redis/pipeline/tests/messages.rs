@@ -1,4 +1,4 @@
-//! What a pipeline says of failures, in errors and in the log.
+//! What a pipeline says about failures, in errors and in the log.
 
 use std::io;
 use std::sync::{LazyLock, Mutex};
@@ -16,7 +16,7 @@ async fn each_change_is_logged_once_and_no_secret_is() {
     let (log, _logging) = captured();
     let server = Server::start_with(&["requirepass right"]);
     let with = |password: &str| {
-        SentinelResolver::Fixed(DialTarget {
+        PrimaryResolver::Fixed(DialTarget {
             password: Some(Password::new(password)),
             ..target(server.address())
         })
@@ -25,7 +25,7 @@ async fn each_change_is_logged_once_and_no_secret_is() {
     pipeline.asked(plan("k", 1)).await.expect("an answer");
     server.kill();
     becomes(&pipeline, PipelineState::Down).await;
-    // Time for several attempts, all alike.
+    // This leaves time for several attempts, which all fail alike.
     sleep(Duration::from_secs(1)).await;
     server.restart();
     becomes(&pipeline, PipelineState::Up).await;
@@ -79,7 +79,7 @@ async fn eviction_is_told_once_per_change_whichever_worker_finds_it() {
     let context = context();
     let open = || {
         Pipeline::open(
-            SentinelResolver::Fixed(target(server.address())),
+            PrimaryResolver::Fixed(target(server.address())),
             context.clone(),
         )
     };
@@ -130,9 +130,9 @@ fn what_a_server_says_is_shown_in_one_line_of_bounded_length() {
     }
 }
 
-/// Takes what this thread logs, until the guard is dropped.
+/// Captures what this thread logs, until the guard is dropped.
 pub(super) fn captured() -> (CapturedLog, impl Drop) {
-    // With one subscriber alone, a place that logs is off for good once a thread without it was there.
+    // With only one subscriber, a log statement is disabled for good once a thread without that subscriber reaches it.
     static SECOND: LazyLock<tracing::Dispatch> = LazyLock::new(|| {
         tracing::Dispatch::new(tracing_subscriber::registry().with(LevelFilter::OFF))
     });
@@ -146,7 +146,7 @@ pub(super) fn captured() -> (CapturedLog, impl Drop) {
     (log, tracing::subscriber::set_default(subscriber))
 }
 
-/// Takes what is logged on this thread.
+/// What was logged on one thread.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CapturedLog(Arc<Mutex<Vec<u8>>>);
 

@@ -34,7 +34,7 @@ use crate::store::redis::wire::{self, Intent, KeyNames, Settlement, SettlementSt
 use crate::store::series::{Series, SeriesRole};
 use crate::store::settings::Address;
 
-/// Its window is so long that no test sees its end.
+/// A quota whose window is so long that no test sees its end.
 const QUOTA: Quota = Quota::of(
     Algorithm::FixedWindow,
     1_000_000,
@@ -55,7 +55,7 @@ async fn decisions_that_are_ready_together_share_a_call() {
 async fn plans_kept_apart_have_a_call_each() {
     let server = Server::start();
     let pipeline = keeping_apart(&server);
-    // From then on the server knows the script.
+    // After this call, the server knows the script.
     pipeline.asked(plan("other", 1)).await.expect("an answer");
     let before = server.calls("evalsha");
     let decided = join_all((0..64).map(|_| pipeline.asked(plan("k", 1)))).await;
@@ -140,7 +140,7 @@ async fn manual_clock_stands_in_place_of_the_servers() {
         shared: RedisShared::new("tollgate", Clock::manual(Timestamp(1_234_567))),
         ..context()
     };
-    let pipeline = Pipeline::open(SentinelResolver::Fixed(target(server.address())), context);
+    let pipeline = Pipeline::open(PrimaryResolver::Fixed(target(server.address())), context);
     let mut watching = server.connect().expect("a connection");
     watching.ask(&["MONITOR"]).expect("an answer");
     pipeline.asked(plan("k", 1)).await.expect("an answer");
@@ -166,10 +166,10 @@ fn keeping_apart(server: &Server) -> Rc<Pipeline> {
         grouping: Grouping::CallEach,
         ..context()
     };
-    Pipeline::open(SentinelResolver::Fixed(target(server.address())), context)
+    Pipeline::open(PrimaryResolver::Fixed(target(server.address())), context)
 }
 
-/// Asks as somebody who waits for any time.
+/// Asks as a caller that waits without a deadline.
 trait Asked {
     async fn asked(&self, plan: Packed) -> Result<Reply, CallError>;
 }
@@ -207,7 +207,7 @@ fn target(at: SocketAddr) -> DialTarget {
 }
 
 fn open(at: SocketAddr) -> Rc<Pipeline> {
-    Pipeline::open(SentinelResolver::Fixed(target(at)), context())
+    Pipeline::open(PrimaryResolver::Fixed(target(at)), context())
 }
 
 async fn connected(server: &Server) -> Rc<Pipeline> {
@@ -216,7 +216,7 @@ async fn connected(server: &Server) -> Rc<Pipeline> {
     pipeline
 }
 
-/// A plan that spends `amount` of what `key` counts.
+/// Returns a plan that spends `amount` of the quota under `key`.
 fn plan(key: &str, amount: u64) -> Packed {
     plan_of(&QUOTA, key, amount)
 }
@@ -233,7 +233,7 @@ fn plan_of(quota: &Quota, key: &str, amount: u64) -> Packed {
     }
 }
 
-/// Spends one more unit of what `key` counts, in a call of its own.
+/// Spends one more unit of the quota under `key`, in a call of its own.
 async fn settle(pipeline: &Pipeline, key: &str) -> Result<Value, CallError> {
     settle_step(pipeline, &QUOTA, key, SettlementStep::Spend(1)).await
 }
@@ -263,7 +263,7 @@ fn names() -> KeyNames {
     names
 }
 
-/// How much was spent of `key`: the last seven bytes of what the scripts keep there.
+/// Returns how much was spent of the quota under `key`: the last seven bytes of the value that the scripts keep.
 fn spent(server: &Server, key: &str) -> u64 {
     match server.command(&["GET", key]) {
         servers::Value::Bytes(bytes) => {
@@ -276,7 +276,7 @@ fn spent(server: &Server, key: &str) -> u64 {
     }
 }
 
-/// Waits for what is to happen, however long it takes; a test that it never happens in fails.
+/// Waits until `is_so`; panics if that takes longer than 30 seconds.
 async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     for _ in 0..6_000 {
         if is_so() {
@@ -295,12 +295,12 @@ async fn becomes(pipeline: &Pipeline, state: PipelineState) {
     .await;
 }
 
-/// Polls once.
+/// Polls a future once.
 async fn polled<T>(asked: &mut Pin<Box<impl Future<Output = T>>>) -> Poll<T> {
     poll_fn(|context| Poll::Ready(asked.as_mut().poll(context))).await
 }
 
-/// Lets what was asked be sent, without a wait: a socket that has room takes it at once.
+/// Lets the calls be sent, without sleeping: a socket that has room takes them at once.
 async fn sent<T>(asked: &mut [Pin<Box<impl Future<Output = T>>>]) {
     for _ in 0..TURNS_UNTIL_SENT {
         for one in &mut *asked {
@@ -310,5 +310,5 @@ async fn sent<T>(asked: &mut [Pin<Box<impl Future<Output = T>>>]) {
     }
 }
 
-/// Turns of the runtime until what was asked has surely gone through every task on its way.
+/// Turns of the runtime after which a call has surely gone through every task on its way.
 const TURNS_UNTIL_SENT: usize = 32;

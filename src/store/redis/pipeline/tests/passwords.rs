@@ -20,7 +20,7 @@ async fn password_that_is_refused_is_read_again() {
         ..target(server.address())
     };
     let pipelines =
-        [(); 2].map(|()| Pipeline::open(SentinelResolver::Fixed(target.clone()), context()));
+        [(); 2].map(|()| Pipeline::open(PrimaryResolver::Fixed(target.clone()), context()));
     for pipeline in &pipelines {
         pipeline.asked(plan("k", 1)).await.expect("an answer");
     }
@@ -36,15 +36,11 @@ async fn password_that_is_refused_is_read_again() {
         assert_eq!(password.version(), version, "read once for all");
     }
     let text = log.text();
-    assert_eq!(
-        text.matches("store: password read again").count(),
-        2,
-        "{text}"
-    );
+    assert_eq!(text.matches("store: password changed").count(), 2, "{text}");
     assert!(!text.contains("ERROR"), "nobody has to act: {text}");
 }
 
-/// It is read at the end of each back-off, which is seconds.
+/// The file is read after each attempt that is refused; between attempts are seconds.
 #[tokio::test(flavor = "local")]
 async fn file_that_is_written_late_is_read_later() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -55,7 +51,7 @@ async fn file_that_is_written_late_is_read_later() {
         password: Some(from(&file)),
         ..target(server.address())
     };
-    let pipeline = Pipeline::open(SentinelResolver::Fixed(target), context());
+    let pipeline = Pipeline::open(PrimaryResolver::Fixed(target), context());
     becomes(&pipeline, PipelineState::Down).await;
     fs::write(&file, "new").expect("a file");
     becomes(&pipeline, PipelineState::Up).await;

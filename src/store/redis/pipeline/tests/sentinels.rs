@@ -1,4 +1,4 @@
-//! Servers behind sentinels: which primary is believed, and who asks.
+//! Servers behind sentinels: which primary is trusted, and which worker asks.
 
 use super::*;
 use crate::store::redis::sentinel::{NamedPrimary, Sentinels as Group};
@@ -9,7 +9,7 @@ use crate::store::settings::{Deployment, Password, RedisSettings};
 #[tokio::test(flavor = "local")]
 async fn failover_is_followed_and_the_old_primary_left() {
     let group = Sentinels::start();
-    let resolver = SentinelResolver::Sentinel(sentinels(&settings(&group)));
+    let resolver = PrimaryResolver::Sentinel(sentinels(&settings(&group)));
     let pipeline = Pipeline::open(resolver, context());
     pipeline.asked(plan("k", 1)).await.expect("an answer");
     let old = group.primary().expect("a primary");
@@ -38,12 +38,12 @@ async fn failover_is_followed_and_the_old_primary_left() {
 async fn primary_that_sentinels_no_longer_name_is_left_although_it_serves() {
     let group = Sentinels::start();
     let pipeline = Pipeline::open(
-        SentinelResolver::Sentinel(sentinels(&settings(&group))),
+        PrimaryResolver::Sentinel(sentinels(&settings(&group))),
         context(),
     );
     pipeline.asked(plan("k", 1)).await.expect("an answer");
     let old = group.primary().expect("a primary");
-    // Cut off from the sentinels, it goes on as a primary.
+    // The old primary stays a primary, as if it were cut off from the sentinels.
     let successor = group
         .servers
         .iter()
@@ -76,7 +76,7 @@ async fn sentinels_that_are_dead_or_want_a_password_are_no_obstacle() {
     group.sentinels[0].kill();
     let mut settings = settings(&group);
     settings.sentinel_password = Some(Password::new("secret"));
-    let resolver = SentinelResolver::Sentinel(sentinels(&settings));
+    let resolver = PrimaryResolver::Sentinel(sentinels(&settings));
     let pipeline = Pipeline::open(resolver, context());
     pipeline.asked(plan("k", 1)).await.expect("an answer");
     group.sentinels[1].kill();
@@ -95,10 +95,10 @@ async fn sentinels_are_asked_as_their_own_user_whose_password_is_read_again() {
     }
     let mut settings = settings(&group);
     settings.sentinel_username = Some("tollgate".into());
-    // The file had an old one when the gateway started.
+    // The file had an old password when the gateway started.
     let read = || Ok("secret".into());
     settings.sentinel_password = Some(Password::from_source("old", "${file:sentinel}", read));
-    let pipeline = Pipeline::open(SentinelResolver::Sentinel(sentinels(&settings)), context());
+    let pipeline = Pipeline::open(PrimaryResolver::Sentinel(sentinels(&settings)), context());
     while pipeline.asked(plan("k", 1)).await.is_err() {
         sleep(Duration::from_millis(5)).await;
     }
@@ -108,7 +108,7 @@ async fn sentinels_are_asked_as_their_own_user_whose_password_is_read_again() {
 async fn workers_of_a_process_ask_the_sentinels_as_one_and_another_takes_over() {
     let group = Sentinels::start();
     let sentinels = sentinels(&settings(&group));
-    let open = || Pipeline::open(SentinelResolver::Sentinel(sentinels.clone()), context());
+    let open = || Pipeline::open(PrimaryResolver::Sentinel(sentinels.clone()), context());
     let pipelines: Vec<_> = (0..8).map(|_| open()).collect();
     for pipeline in &pipelines {
         pipeline.asked(plan("k", 1)).await.expect("an answer");
@@ -124,7 +124,7 @@ async fn workers_of_a_process_ask_the_sentinels_as_one_and_another_takes_over() 
     })
     .await;
     let mut pipelines = pipelines.into_iter();
-    // The first began to ask first.
+    // The first pipeline began first, so it is the one that asks.
     drop(pipelines.next());
     let new = group.fail_over();
     for pipeline in pipelines {
@@ -136,7 +136,7 @@ async fn workers_of_a_process_ask_the_sentinels_as_one_and_another_takes_over() 
     assert!(group.sentinels.iter().all(|sentinel| askers(sentinel) == 1));
 }
 
-/// The sentinel and its primary are a world of their own, as if cut off since before the failover.
+/// The sentinel and its primary are in a group of their own, as if cut off since before the failover.
 #[tokio::test(flavor = "local")]
 async fn sentinel_that_missed_a_failover_is_not_believed() {
     let (group, cut_off) = (Sentinels::start(), Sentinels::start());
@@ -149,10 +149,10 @@ async fn sentinel_that_missed_a_failover_is_not_believed() {
     sentinels[0] = address(cut_off.sentinels[0].address());
     let said: Arc<Watch<NamedPrimary>> = Arc::default();
     let sentinels = sentinels_watched(&settings, &said);
-    let pipeline = Pipeline::open(SentinelResolver::Sentinel(sentinels), context());
+    let pipeline = Pipeline::open(PrimaryResolver::Sentinel(sentinels), context());
     pipeline.asked(plan("k", 1)).await.expect("an answer");
     assert_eq!((spent(new, "k"), spent(old, "k")), (1, 0));
-    // Alone it is not believed either: those that know better are only away.
+    // It is not trusted even if no other sentinel answers: those that know better are only away.
     for sentinel in &group.sentinels[1..] {
         sentinel.kill();
     }

@@ -1,8 +1,8 @@
 //! The same bytes through the parser alone and through [`FramingGuard`] in front of it.
 //!
-//! The reader shadows the parser's framing, and only these tests hold the two together. If the
-//! reader refuses nothing, it must have followed every request to its end. If it refuses something,
-//! its documentation says why, the parser gives up there, and everything before is unchanged.
+//! The reader shadows the parser's framing, and only these tests hold the two together. If the reader refuses nothing,
+//! it must have followed every request to its end. If it refuses something, its documentation must say why, the parser
+//! must give up there, and everything before must be unchanged.
 //!
 //! A probe after each message shows whether the reader is still in step: the probe is a request
 //! that the parser accepts and the reader must refuse.
@@ -126,7 +126,7 @@ fn compare(bytes: &[u8], pieces: &VecDeque<Vec<u8>>, alone: &Observation) -> boo
     probes(alone) > 0
 }
 
-/// What the parser gets of bytes in which nothing is wrong but the targets.
+/// Returns what the parser is given for `bytes` if nothing is wrong with them except the targets.
 fn with_targets_escaped(bytes: &[u8]) -> Vec<u8> {
     let (mut reader, mut escaped, mut rest) =
         (FramingReader::default(), Vec::new(), bytes.to_vec());
@@ -162,7 +162,7 @@ fn is_beginning(short: &[Seen], long: &[Seen]) -> bool {
     before == &long[..before.len()] && (last == whole || is_cut)
 }
 
-/// How many probes were taken.
+/// Returns how many probes the parser took.
 fn probes(outcome: &Observation) -> usize {
     let is_probe = |seen: &&Seen| {
         let is_whole = matches!(seen.end, StreamEnd::Whole { .. });
@@ -193,7 +193,7 @@ fn is_documented(bytes: &[u8], at: usize) -> bool {
     }
 }
 
-/// Whether a quoted string has begun in these extensions, and has not ended.
+/// Whether a quoted string in these extensions has begun and not ended.
 fn is_quoted(extensions: &[u8]) -> bool {
     let mut bytes = extensions.iter();
     let mut is_quoted = false;
@@ -227,8 +227,7 @@ fn client(pieces: VecDeque<Vec<u8>>) -> Join<Pieces, Sink> {
     join(Pieces(pieces), sink())
 }
 
-/// Serves a client that sends these pieces with the parser behind the reader, and has bodies diverted
-/// however short they are.
+/// Serves a client that sends these pieces with the reader in front of the parser, and diverts even short bodies.
 fn held_to_the_letter(pieces: VecDeque<Vec<u8>>) -> Observation {
     let bypass = Rc::default();
     let mut io = FramingGuard::new(
@@ -237,7 +236,7 @@ fn held_to_the_letter(pieces: VecDeque<Vec<u8>>) -> Observation {
         Rc::clone(&bypass),
         Rc::default(),
     );
-    // Of a body of one byte, which the parser is to read, nothing would be left to divert.
+    // A body of one byte is not diverted, because the parser is to read the last byte.
     io.reader = FramingReader::diverting(1);
     outcome(io, &bypass)
 }
@@ -248,7 +247,7 @@ fn outcome<I: AsyncRead + AsyncWrite + Unpin>(io: I, bypass: &Rc<BodyBypass>) ->
     let service =
         service_fn(|request| record(Rc::clone(&requests), IncomingBody::begin(bypass, request)));
     let io = TokioIo::new(io);
-    // Served as a listener's connections are.
+    // hyper's own timer is off, as for a listener's connections.
     let mut serving = http1::Builder::new();
     let serving = serving.header_read_timeout(None).half_close(true);
     let mut serving = std::pin::pin!(serving.serve_connection(io, service));

@@ -1,9 +1,9 @@
-//! Who has asked for its usage lately, and what it was told.
+//! Which clients have asked for their usage lately, and what they were told.
 //!
 //! Each client is looked up once a second by the whole process, so a flood of such requests costs the store no more
-//! than that. A client is its network address here, which it cannot choose as it likes: if it asks again
-//! within the second, it gets the same answer to the same question, and has to wait for another one. The table has an
-//! entry for each client of the last two seconds, and a bound: if it is full, others have to wait too.
+//! than that. A client is identified here by its network, which it cannot choose freely: if it asks again within
+//! the second, it gets the same answer to the same question, and has to wait with any other question. The table has an
+//! entry for each client of the last two seconds, and a bound: if it is full, other clients have to wait too.
 
 use std::collections::HashMap;
 use std::mem;
@@ -15,69 +15,71 @@ use crate::limit::PartitionId;
 use crate::limit::plan::SeriesId;
 use crate::store::PeekedCheck;
 
-/// Who has asked for its usage lately, and what it was told.
+/// Which clients have asked for their usage lately, and what they were told.
 #[derive(Debug, Default)]
-pub(crate) struct UsageLooks(Mutex<Looks>);
+pub(crate) struct UsageCache(Mutex<CacheGenerations>);
 
 #[derive(Debug, Default)]
-struct Looks {
+struct CacheGenerations {
     /// When `current` began.
     began: Timestamp,
-    current: HashMap<Option<IpAddr>, LastLook>,
-    /// Those of the second before.
-    previous: HashMap<Option<IpAddr>, LastLook>,
+    current: HashMap<Option<IpAddr>, CachedUsage>,
+    /// The clients of the previous second, if that was just before.
+    previous: HashMap<Option<IpAddr>, CachedUsage>,
 }
 
 #[derive(Debug)]
-struct LastLook {
+struct CachedUsage {
     at: Timestamp,
     question: Box<UsageQuestion>,
-    /// None while the store is asked.
+    /// What the store answered; none while it is asked.
     answer: Option<Box<[PeekedCheck]>>,
 }
 
-/// The states of quotas that somebody asks about.
+/// The states of quotas that a client asks about.
 pub(super) type UsageQuestion = [(SeriesId, PartitionId)];
 
-/// What a client that asks may have.
+/// What a client that asks gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum UsageLook {
-    /// What the store says now; it is to be [noted](UsageLooks::note).
+pub(super) enum UsageAnswer {
+    /// What the store says now; it is to be [noted](UsageCache::note).
     New,
-    /// What it said within the last second.
+    /// What the store said within the last second.
     Same(Box<[PeekedCheck]>),
-    /// Nothing before the next second.
+    /// Nothing yet: the client has to wait.
     Later,
 }
 
-impl UsageLooks {
-    /// Says what a client may have that asks at this time.
+impl UsageCache {
+    /// Says what a client that asks at `now` gets.
     pub(super) fn begin(
         &self,
         client: Option<IpAddr>,
         question: &UsageQuestion,
         now: Timestamp,
-    ) -> UsageLook {
+    ) -> UsageAnswer {
         let mut looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         looks.turn(now);
-        let Looks {
+        let CacheGenerations {
             current, previous, ..
         } = &mut *looks;
         let last = current.get(&client).or_else(|| previous.get(&client));
         if let Some(last) = last.filter(|last| now < last.at + PERIOD) {
             let same = last.answer.as_ref().filter(|_| *last.question == *question);
-            return same.map_or(UsageLook::Later, |answer| UsageLook::Same(answer.clone()));
+            return same.map_or(UsageAnswer::Later, |answer| {
+                UsageAnswer::Same(answer.clone())
+            });
         }
         if current.len() >= CLIENTS_MAX {
-            return UsageLook::Later;
+            return UsageAnswer::Later;
         }
-        let look = LastLook {
+        let look = CachedUsage {
             at: now,
             question: question.into(),
             answer: None,
         };
         current.insert(client, look);
-        UsageLook::New
+        UsageAnswer::New
     }
 
     /// Notes what the store said to a client.
@@ -88,7 +90,7 @@ impl UsageLooks {
         answer: &[PeekedCheck],
     ) {
         let mut looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Looks {
+        let CacheGenerations {
             current, previous, ..
         } = &mut *looks;
         let last = current
@@ -100,8 +102,8 @@ impl UsageLooks {
     }
 }
 
-impl Looks {
-    /// Forgets what is older than two seconds, or less.
+impl CacheGenerations {
+    /// Begins a new second if the current one is over, and forgets clients that were looked up before that one.
     fn turn(&mut self, now: Timestamp) {
         if now < self.began + PERIOD {
             return;
@@ -116,9 +118,9 @@ impl Looks {
     }
 }
 
-/// How often a client is looked up at most.
+/// Least time between two look-ups of one client.
 const PERIOD: Micros = Micros::from_secs(1);
-/// How many clients are looked up in a second at most.
+/// Most clients that are looked up in one second.
 const CLIENTS_MAX: usize = 10_000;
 
 #[cfg(test)]
@@ -150,48 +152,48 @@ mod tests {
 
     #[test]
     fn a_client_is_looked_up_once_a_second_whatever_it_asks() {
-        let (looks, client) = (UsageLooks::default(), Some([192, 0, 2, 1].into()));
+        let (looks, client) = (UsageCache::default(), Some([192, 0, 2, 1].into()));
         let begin = |question, after_ms: u64| {
             looks.begin(client, question, START + Micros(after_ms * 1_000))
         };
-        assert_eq!(begin(QUESTION, 0), UsageLook::New);
+        assert_eq!(begin(QUESTION, 0), UsageAnswer::New);
         assert_eq!(
             begin(QUESTION, 1),
-            UsageLook::Later,
+            UsageAnswer::Later,
             "while the store is asked"
         );
         looks.note(client, QUESTION, &answer(7));
         for after_ms in [2, 999] {
-            assert_eq!(begin(QUESTION, after_ms), UsageLook::Same(answer(7)));
-            assert_eq!(begin(OTHER, after_ms), UsageLook::Later);
+            assert_eq!(begin(QUESTION, after_ms), UsageAnswer::Same(answer(7)));
+            assert_eq!(begin(OTHER, after_ms), UsageAnswer::Later);
         }
-        assert_eq!(begin(OTHER, 1_000), UsageLook::New);
+        assert_eq!(begin(OTHER, 1_000), UsageAnswer::New);
         looks.note(client, QUESTION, &answer(6));
         assert_eq!(
             begin(OTHER, 1_001),
-            UsageLook::Later,
+            UsageAnswer::Later,
             "the answer is another question's"
         );
-        assert_eq!(begin(QUESTION, 1_999), UsageLook::Later);
-        assert_eq!(begin(QUESTION, 9_000), UsageLook::New);
+        assert_eq!(begin(QUESTION, 1_999), UsageAnswer::Later);
+        assert_eq!(begin(QUESTION, 9_000), UsageAnswer::New);
     }
 
     #[test]
     fn a_full_table_keeps_whom_it_has_and_lets_others_wait() {
-        let looks = UsageLooks::default();
+        let looks = UsageCache::default();
         let client = |number: usize| {
             let number = u32::try_from(number).expect("small");
             Some(IpAddr::from(number.to_be_bytes()))
         };
         let begin = |number, now| looks.begin(client(number), QUESTION, now);
         for number in 0..CLIENTS_MAX {
-            assert_eq!(begin(number, START), UsageLook::New);
+            assert_eq!(begin(number, START), UsageAnswer::New);
         }
-        assert_eq!(begin(CLIENTS_MAX, START), UsageLook::Later);
+        assert_eq!(begin(CLIENTS_MAX, START), UsageAnswer::Later);
         looks.note(client(0), QUESTION, &answer(1));
-        assert_eq!(begin(0, START), UsageLook::Same(answer(1)));
+        assert_eq!(begin(0, START), UsageAnswer::Same(answer(1)));
         let later = START + PERIOD;
-        assert_eq!(begin(CLIENTS_MAX, later), UsageLook::New);
-        assert_eq!(begin(0, later), UsageLook::New);
+        assert_eq!(begin(CLIENTS_MAX, later), UsageAnswer::New);
+        assert_eq!(begin(0, later), UsageAnswer::New);
     }
 }
