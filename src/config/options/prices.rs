@@ -56,7 +56,8 @@ const PATTERNS: FreeKeys = FreeKeys {
     example: "{ \"gpt-5*\" = { input = 1.25 } }",
     noun: "a pattern",
     dotted: "gpt-5.1",
-    is_inner: |_| false,
+    // Names of prices are words; versions of models are numbers.
+    is_inner: |name| name.starts_with(char::is_alphabetic),
 };
 
 const NAMES: FreeKeys = FreeKeys {

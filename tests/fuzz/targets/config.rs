@@ -1,5 +1,7 @@
 //! The file: it is accepted whole, or every mistake lies in it, is shown, and gives no secret away.
 
+use std::fmt::Write as _;
+
 use tollgate::cli::check::summary;
 use tollgate::config::changes::{Changes, changes, keep_until_restart};
 use tollgate::config::display;
@@ -66,30 +68,19 @@ fn reported(text: &str, report: &Report) {
     }
 }
 
-/// Asserts that an accepted file says the same when it is written anew from its tables.
 fn accepted(text: &str, loaded: &Loaded) {
     let said = summary("gateway.toml", loaded);
     let is_odd = |c: char| c.is_control() && c != '\n';
     assert!(!said.contains(is_odd), "{said:?}");
-    let table: toml::Table = text.parse().expect("what is accepted is TOML");
-    let anew = toml::to_string(&table).expect("a table can be written");
-    let again = match read(&anew) {
-        Ok(again) => again,
-        Err(report) => panic!("{}", report.render("anew.toml", &anew, false)),
-    };
-    assert_eq!(summary("gateway.toml", &again), said);
-    let (one, other) = (&loaded.file, &again.file);
-    assert_eq!(changes(one, other), Changes::default(), "{anew}");
-    assert_eq!(changes(other, one), Changes::default(), "{anew}");
     let shipped = read(include_str!("../../../gateway.toml")).expect("a good file");
-    let from_shipped = changes(&shipped.file, one);
+    let from_shipped = changes(&shipped.file, &loaded.file);
     let lines = || (from_shipped.applied.iter()).chain(&from_shipped.needs_restart);
     for change in lines() {
         assert!(!change.contains(char::is_control), "{change:?}");
     }
     let location = &loaded.snapshot.store.location;
     if let Location::Redis(redis) = location {
-        same_servers(redis, &display::store_url(&one.store.value.url));
+        same_servers(redis, &display::store_url(&loaded.file.store.value.url));
         // A secret that the file has once, as a password, is shown nowhere else.
         let is_secret = |password: &Password| password.text().contains(SECRET);
         if redis.password.as_ref().is_some_and(is_secret)
@@ -102,8 +93,40 @@ fn accepted(text: &str, loaded: &Loaded) {
             }
         }
     }
+    let table: toml::Table = text.parse().expect("what is accepted is TOML");
+    let below_headers = toml::to_string(&table).expect("a table can be written");
+    same_file(&below_headers, loaded, &said);
+    let mut dotted = String::new();
+    write_dotted("", &table, &mut dotted);
+    same_file(&dotted, loaded, &said);
+}
+
+/// Asserts that an accepted file means the same when its tables are written in another way.
+fn same_file(anew: &str, loaded: &Loaded, said: &str) {
+    let again = match read(anew) {
+        Ok(again) => again,
+        Err(report) => panic!("{}", report.render("anew.toml", anew, false)),
+    };
+    assert_eq!(summary("gateway.toml", &again), said);
+    let (one, other) = (&loaded.file, &again.file);
+    assert_eq!(changes(one, other), Changes::default(), "{anew}");
+    assert_eq!(changes(other, one), Changes::default(), "{anew}");
     let kept = keep_until_restart(one, &loaded.snapshot, again);
     assert_eq!(changes(one, &kept.file), Changes::default());
+}
+
+/// Writes a line for each value that is not a table, with the path to it as its key.
+fn write_dotted(path: &str, table: &toml::Table, out: &mut String) {
+    for (key, value) in table {
+        let quoted = serde_json::to_string(key).expect("a string can be written");
+        let key = format!("{path}{}", quoted.replace('\u{7f}', "\\u007f"));
+        match value {
+            toml::Value::Table(inner) if !inner.is_empty() => {
+                write_dotted(&format!("{key}."), inner, out);
+            }
+            _ => writeln!(out, "{key} = {value}").expect("memory takes every byte"),
+        }
+    }
 }
 
 /// Asserts that the display of a store's URL names the same servers.
