@@ -180,7 +180,7 @@ impl Running {
     async fn until_ended(&mut self, signals: &mut Signals) -> EndCause {
         loop {
             tokio::select! {
-                () = tokio::time::sleep(self.gateway.pause_before_look()) => {
+                () = tokio::time::sleep(self.gateway.pause_before_scan()) => {
                     self.gateway.reload_changed();
                 }
                 _ = signals.reload.recv() => self.reload(),

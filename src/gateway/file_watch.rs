@@ -1,11 +1,11 @@
-//! Detects changes of the files that a reload reads, by looking at all of them once a second (`watch = true`).
+//! Detects changes of the files that a reload reads, by scanning all of them once a second (`watch = true`).
 //!
-//! A look notes where each path leads once all links are followed, and that file's identity, size and modification
+//! A scan notes where each path leads once all links are followed, and that file's identity, size and modification
 //! time. So it detects a replaced file, and a link that is set to another directory, as Kubernetes does with `..data`.
-//! A change counts once two looks in a row agree, so that no file is read while it is being written. A change that
+//! A change counts once two scans in a row agree, so that no file is read while it is being written. A change that
 //! leaves path, identity, size and time as they were is not detected.
 //!
-//! A look costs some system calls per file. Looks never take more than a hundredth of the time: after a slow one, the
+//! A scan costs some system calls per file. Scans never take more than a hundredth of the time: after a slow one, the
 //! next one waits a hundred times as long as that took.
 
 use std::collections::BTreeMap;
@@ -25,15 +25,15 @@ pub(super) struct FileWatch {
     /// Paths to watch: those in force, and those of a configuration that was rejected since.
     paths: ReadPaths,
     /// Files as they were when the configuration was last read.
-    read: Sight,
-    /// Files as the last look found them.
-    last: Sight,
-    /// How long to wait before the next look.
+    read: FilesSeen,
+    /// Files as the last scan found them.
+    last: FilesSeen,
+    /// How long to wait before the next scan.
     pause: Duration,
 }
 
 /// Files found for each watched path: one for a plain path, any number for a pattern.
-type Sight = BTreeMap<PathBuf, Vec<(PathBuf, Option<SeenFile>)>>;
+type FilesSeen = BTreeMap<PathBuf, Vec<(PathBuf, Option<SeenFile>)>>;
 
 /// State of a file, to tell it from another file and from its own earlier state; `None` if there is no file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ struct SeenFile {
 impl FileWatch {
     /// Starts to watch the files that were just read.
     pub fn of(paths: ReadPaths) -> Self {
-        let seen = sight(&paths);
+        let seen = scan(&paths);
         Self {
             in_force: paths.clone(),
             paths,
@@ -59,18 +59,18 @@ impl FileWatch {
         }
     }
 
-    /// Returns how long to wait before the next look.
+    /// Returns how long to wait before the next scan.
     pub fn pause(&self) -> Duration {
         self.pause
     }
 
-    /// Looks at the files, and returns a path under which something has changed since they were read, if two looks in
+    /// Scans the files, and returns a path under which something has changed since they were read, if two scans in
     /// a row agree.
     pub fn changed(&mut self, clock: &Clock) -> Option<&Path> {
         let began = clock.now();
-        let now = sight(&self.paths);
+        let now = scan(&self.paths);
         let took = Duration::from_micros(clock.now().since(began).0);
-        self.pause = PERIOD.max(took * PAUSE_PER_LOOK);
+        self.pause = PERIOD.max(took * PAUSE_PER_SCAN);
         let has_settled = now == self.last;
         self.last = now;
         let mut paths = self.last.iter().filter(|_| has_settled);
@@ -80,7 +80,7 @@ impl FileWatch {
 
     /// Notes the state of the files before they are read, so that a change during the reading counts as a change.
     pub fn before_read(&mut self) {
-        self.read = sight(&self.paths);
+        self.read = scan(&self.paths);
         self.last.clone_from(&self.read);
     }
 
@@ -99,7 +99,7 @@ impl FileWatch {
     /// Switches to other paths; files that were not watched before count as read in their present state.
     fn follow(&mut self, paths: ReadPaths) {
         self.paths = paths;
-        self.last = sight(&self.paths);
+        self.last = scan(&self.paths);
         let before = std::mem::take(&mut self.read);
         self.read.clone_from(&self.last);
         for (path, found) in before {
@@ -108,7 +108,7 @@ impl FileWatch {
     }
 }
 
-fn sight(paths: &ReadPaths) -> Sight {
+fn scan(paths: &ReadPaths) -> FilesSeen {
     let files = paths.files.iter();
     let files = files.map(|path| (path.clone(), vec![(path.clone(), seen(path))]));
     let patterns = paths.patterns.iter().map(|pattern| {
@@ -134,10 +134,10 @@ fn seen(path: &Path) -> Option<SeenFile> {
     })
 }
 
-/// How often the files are looked at.
+/// How often the files are scanned.
 pub(super) const PERIOD: Duration = Duration::from_secs(1);
-/// The pause after a look is at least this many times as long as the look took.
-const PAUSE_PER_LOOK: u32 = 100;
+/// The pause after a scan is at least this many times as long as the scan took.
+const PAUSE_PER_SCAN: u32 = 100;
 
 #[cfg(test)]
 mod tests {
@@ -184,14 +184,14 @@ mod tests {
 
     type Change = fn(&Folder);
 
-    /// Looks `count` times; returns the number of the first look that reports a change.
-    fn looks(watch: &mut FileWatch, count: usize) -> Option<usize> {
+    /// Scans `count` times; returns the number of the first scan that reports a change.
+    fn scans(watch: &mut FileWatch, count: usize) -> Option<usize> {
         let clock = Clock::system();
         (1..=count).find(|_| watch.changed(&clock).is_some())
     }
 
     #[test]
-    fn every_way_to_change_a_file_is_seen_once_two_looks_agree() {
+    fn every_way_to_change_a_file_is_seen_once_two_scans_agree() {
         let changes: [(&str, Change); 7] = [
             ("size", |folder| folder.write("a", "three", 1)),
             ("time", |folder| folder.write("a", "two", 2)),
@@ -214,11 +214,11 @@ mod tests {
         for (name, change) in changes {
             let folder = Folder::new();
             let mut watch = folder.watch(&["a", "none"], &["*.toml"]);
-            assert_eq!(looks(&mut watch, 3), None, "{name}");
+            assert_eq!(scans(&mut watch, 3), None, "{name}");
             change(&folder);
-            assert_eq!(looks(&mut watch, 3), Some(2), "{name}");
+            assert_eq!(scans(&mut watch, 3), Some(2), "{name}");
             watch.before_read();
-            assert_eq!(looks(&mut watch, 3), None, "{name}");
+            assert_eq!(scans(&mut watch, 3), None, "{name}");
         }
     }
 
@@ -237,8 +237,8 @@ mod tests {
         let mut by_pattern = folder.watch(&[], &["*.toml"]);
         symlink("..2", folder.path("..new")).expect("a link");
         fs::rename(folder.path("..new"), folder.path("..data")).expect("a link");
-        assert_eq!(looks(&mut by_name, 3), Some(2));
-        assert_eq!(looks(&mut by_pattern, 3), Some(2));
+        assert_eq!(scans(&mut by_name, 3), Some(2));
+        assert_eq!(scans(&mut by_pattern, 3), Some(2));
     }
 
     #[test]
@@ -247,9 +247,9 @@ mod tests {
         let mut watch = folder.watch(&["a"], &[]);
         for second in 2..5 {
             folder.write("a", "one", second);
-            assert_eq!(looks(&mut watch, 1), None);
+            assert_eq!(scans(&mut watch, 1), None);
         }
-        assert_eq!(looks(&mut watch, 1), Some(1));
+        assert_eq!(scans(&mut watch, 1), Some(1));
     }
 
     #[test]
@@ -257,9 +257,9 @@ mod tests {
         let folder = Folder::new();
         let mut watch = folder.watch(&["a"], &[]);
         folder.write("a", "one", 2);
-        assert_eq!(looks(&mut watch, 1), None);
+        assert_eq!(scans(&mut watch, 1), None);
         folder.write("a", "one", 1);
-        assert_eq!(looks(&mut watch, 3), None);
+        assert_eq!(scans(&mut watch, 3), None);
     }
 
     #[test]
@@ -270,7 +270,7 @@ mod tests {
         folder.write("a", "two", 2);
         folder.write("b.toml", "", 1);
         watch.applied(folder.paths(&["a", "b.toml"], &["*.toml"]));
-        assert_eq!(looks(&mut watch, 3), Some(1));
+        assert_eq!(scans(&mut watch, 3), Some(1));
     }
 
     #[test]
@@ -279,16 +279,16 @@ mod tests {
         let mut watch = folder.watch(&["a"], &[]);
         watch.before_read();
         watch.rejected(folder.paths(&["new"], &[]));
-        assert_eq!(looks(&mut watch, 3), None);
+        assert_eq!(scans(&mut watch, 3), None);
         folder.write("new", "", 1);
-        assert_eq!(looks(&mut watch, 3), Some(2));
+        assert_eq!(scans(&mut watch, 3), Some(2));
         watch.before_read();
         watch.rejected(folder.paths(&["other"], &[]));
         folder.write("a", "two", 2);
-        assert_eq!(looks(&mut watch, 3), Some(2));
+        assert_eq!(scans(&mut watch, 3), Some(2));
         watch.before_read();
         // The configuration that was rejected first is no longer watched.
         folder.write("new", "new", 2);
-        assert_eq!(looks(&mut watch, 3), None);
+        assert_eq!(scans(&mut watch, 3), None);
     }
 }

@@ -309,8 +309,8 @@ impl Gateway {
     }
 
     /// Returns how long to wait before the next call of [`reload_changed`](Self::reload_changed).
-    pub fn pause_before_look(&self) -> Duration {
-        self.reloader.pause_before_look()
+    pub fn pause_before_scan(&self) -> Duration {
+        self.reloader.pause_before_scan()
     }
 
     /// Looks at the files that a reload reads, and reloads if one has changed; does nothing unless the configuration in

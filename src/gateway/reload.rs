@@ -229,8 +229,8 @@ impl Reloader {
         }
     }
 
-    /// Returns how long to wait before the next look, even if no files are watched yet: a reload may change that.
-    pub(super) fn pause_before_look(&self) -> Duration {
+    /// Returns how long to wait before the next scan, even if no files are watched yet: a reload may change that.
+    pub(super) fn pause_before_scan(&self) -> Duration {
         self.watch()
             .as_ref()
             .map_or(file_watch::PERIOD, FileWatch::pause)

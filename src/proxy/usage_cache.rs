@@ -58,11 +58,11 @@ impl UsageCache {
         question: &UsageQuestion,
         now: Timestamp,
     ) -> UsageAnswer {
-        let mut looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        looks.turn(now);
+        let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.turn(now);
         let CacheGenerations {
             current, previous, ..
-        } = &mut *looks;
+        } = &mut *cache;
         let last = current.get(&client).or_else(|| previous.get(&client));
         if let Some(last) = last.filter(|last| now < last.at + PERIOD) {
             let same = last.answer.as_ref().filter(|_| *last.question == *question);
@@ -73,12 +73,12 @@ impl UsageCache {
         if current.len() >= CLIENTS_MAX {
             return UsageAnswer::Later;
         }
-        let look = CachedUsage {
+        let usage = CachedUsage {
             at: now,
             question: question.into(),
             answer: None,
         };
-        current.insert(client, look);
+        current.insert(client, usage);
         UsageAnswer::New
     }
 
@@ -89,10 +89,10 @@ impl UsageCache {
         question: &UsageQuestion,
         answer: &[PeekedCheck],
     ) {
-        let mut looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let CacheGenerations {
             current, previous, ..
-        } = &mut *looks;
+        } = &mut *cache;
         let last = current
             .get_mut(&client)
             .or_else(|| previous.get_mut(&client));
@@ -152,9 +152,9 @@ mod tests {
 
     #[test]
     fn a_client_is_looked_up_once_a_second_whatever_it_asks() {
-        let (looks, client) = (UsageCache::default(), Some([192, 0, 2, 1].into()));
+        let (cache, client) = (UsageCache::default(), Some([192, 0, 2, 1].into()));
         let begin = |question, after_ms: u64| {
-            looks.begin(client, question, START + Micros(after_ms * 1_000))
+            cache.begin(client, question, START + Micros(after_ms * 1_000))
         };
         assert_eq!(begin(QUESTION, 0), UsageAnswer::New);
         assert_eq!(
@@ -162,13 +162,13 @@ mod tests {
             UsageAnswer::Later,
             "while the store is asked"
         );
-        looks.note(client, QUESTION, &answer(7));
+        cache.note(client, QUESTION, &answer(7));
         for after_ms in [2, 999] {
             assert_eq!(begin(QUESTION, after_ms), UsageAnswer::Same(answer(7)));
             assert_eq!(begin(OTHER, after_ms), UsageAnswer::Later);
         }
         assert_eq!(begin(OTHER, 1_000), UsageAnswer::New);
-        looks.note(client, QUESTION, &answer(6));
+        cache.note(client, QUESTION, &answer(6));
         assert_eq!(
             begin(OTHER, 1_001),
             UsageAnswer::Later,
@@ -180,17 +180,17 @@ mod tests {
 
     #[test]
     fn a_full_table_keeps_whom_it_has_and_lets_others_wait() {
-        let looks = UsageCache::default();
+        let cache = UsageCache::default();
         let client = |number: usize| {
             let number = u32::try_from(number).expect("small");
             Some(IpAddr::from(number.to_be_bytes()))
         };
-        let begin = |number, now| looks.begin(client(number), QUESTION, now);
+        let begin = |number, now| cache.begin(client(number), QUESTION, now);
         for number in 0..CLIENTS_MAX {
             assert_eq!(begin(number, START), UsageAnswer::New);
         }
         assert_eq!(begin(CLIENTS_MAX, START), UsageAnswer::Later);
-        looks.note(client(0), QUESTION, &answer(1));
+        cache.note(client(0), QUESTION, &answer(1));
         assert_eq!(begin(0, START), UsageAnswer::Same(answer(1)));
         let later = START + PERIOD;
         assert_eq!(begin(CLIENTS_MAX, later), UsageAnswer::New);

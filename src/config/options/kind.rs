@@ -242,7 +242,7 @@ pub(super) fn duration(range: RangeInclusive<Duration>) -> ValueSpec<Duration> {
             let expected = format!("a duration from {least} to {most}");
             let wrong = ValueError::new("is out of range", expected);
             Err(wrong.hint(format!(
-                "0 would mean no limit, which is not allowed here: the longest is `{most}`"
+                "0 cannot mean no limit here: the longest is `{most}`"
             )))
         }
         duration => Ok(duration),

@@ -252,7 +252,7 @@ fn adopt_directives(
 fn await_within(most: Duration, is_so: impl Fn() -> bool) {
     let end: Instant = monotonic() + most;
     while !is_so() && monotonic() < end {
-        std::thread::sleep(LOOKS_EVERY);
+        std::thread::sleep(POLL_EVERY);
     }
 }
 
@@ -275,4 +275,4 @@ const CONNECTS_WITHIN: Duration = Duration::from_secs(5);
 /// How long to wait until the old process's directives are in force.
 const ORDERS_WITHIN: Duration = Duration::from_secs(5);
 
-const LOOKS_EVERY: Duration = Duration::from_millis(5);
+const POLL_EVERY: Duration = Duration::from_millis(5);

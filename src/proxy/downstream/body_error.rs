@@ -13,7 +13,7 @@ pub(crate) enum RequestBodyError {
     #[error("the client's body is malformed")]
     Malformed,
     /// The client sent nothing for the listener's `body_timeout`.
-    #[error("the client sent nothing of its body within body_timeout")]
+    #[error("the client sent no more of its body within body_timeout")]
     TimedOut,
     /// The body is longer than `max_body_bytes`.
     #[error("the client's body is too large")]

@@ -127,7 +127,7 @@ fn charge(policy: &Policy, result: &PolicyResult) -> String {
     let (name, unit) = (&policy.name, &policy.unit);
     let mut text = format!("{name}: charged {} in {unit}", result.charged());
     if result.asked != result.charged() {
-        write!(text, ", {} reserved at first", result.asked).expect("memory takes every byte");
+        write!(text, ", {} charged at first", result.asked).expect("memory takes every byte");
     }
     if let Some(missing) = result.missing_cost() {
         write!(

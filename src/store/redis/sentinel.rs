@@ -116,9 +116,9 @@ impl Locator {
         match resolver {
             PrimaryResolver::Fixed(target) => Self::Fixed(Dialer::new(target)),
             PrimaryResolver::Sentinel(sentinels) => {
-                let panel = SentinelPoller::new(&sentinels, decision_timeout);
+                let poller = SentinelPoller::new(&sentinels, decision_timeout);
                 let watch = Arc::clone(&sentinels.watch);
-                let asking = async move { watch.lead(panel).await };
+                let asking = async move { watch.lead(poller).await };
                 Self::Sentinel(Box::new(Search {
                     sentinels,
                     primary: None,

@@ -62,12 +62,12 @@ pub(super) async fn watch(view: Rc<ClusterView>) {
             }
         }
     };
-    let scout = SlotMapPoller {
+    let poller = SlotMapPoller {
         view: &view,
         asked: None,
         turn: 0,
     };
-    tokio::join!(following, view.watch.lead(scout));
+    tokio::join!(following, view.watch.lead(poller));
 }
 
 impl Asker for SlotMapPoller<'_> {

@@ -78,10 +78,10 @@ impl Supervisor {
         match attempt {
             Ok(connected) => {
                 self.mark_up(&connected);
-                let standing = ConnectedGuard::new(Rc::clone(&self.core.observer));
+                let guard = ConnectedGuard::new(Rc::clone(&self.core.observer));
                 let end = self.serve(connected).await;
                 self.core.queue.all_ended();
-                drop(standing);
+                drop(guard);
                 self.core.server.borrow_mut().take();
                 end
             }
